@@ -50,7 +50,7 @@ func plan(lists ...[]policies.Finding) []Step {
 				if s.Kind != kind {
 					continue
 				}
-				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f, s, hangs), Cause: culprit(f), Symptom: f.Policy == symptom}
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f, s, hangs), Cause: culprit(f), Symptom: f.Symptom}
 				known := func(t Step) bool { return t.Command == s.Command && (act(t.Do) == act(s.Do) || s.Command != "") }
 				if at := slices.IndexFunc(steps, known); at < 0 {
 					steps = append(steps, add)
@@ -123,14 +123,10 @@ func causesOf(plan []Step) (certain, all int) {
 
 func blocks(f policies.Finding) bool { return f.Severity != policies.Info }
 
-// symptom is the policy that tells what the API server says of a deletion that hangs
-// already: where another says why, that is the cause.
-const symptom = "already-terminating"
-
 // Symptoms tells whether nothing stands in the way but what the conditions of the target
 // say, which may be older than what was done about it.
 func (r Report) Symptoms() bool {
-	return len(r.Findings) > 0 && !slices.ContainsFunc(r.Findings, func(f policies.Finding) bool { return blocks(f) && f.Policy != symptom })
+	return len(r.Findings) > 0 && !slices.ContainsFunc(r.Findings, func(f policies.Finding) bool { return blocks(f) && !f.Symptom })
 }
 
 // Symptoms tells that of those whose verdict is the worst.
@@ -143,7 +139,7 @@ func rank(f policies.Finding) int {
 	switch {
 	case f.Kind != policies.KindHang && f.Certainty == policies.Will:
 		return 0
-	case f.Policy == symptom:
+	case f.Symptom:
 		return 2
 	}
 	return 1
@@ -156,9 +152,9 @@ func causes(findings []policies.Finding) []policies.Finding {
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
-	known := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return f.Policy != symptom && blocks(f) })
+	known := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return !f.Symptom && blocks(f) })
 	for i, f := range sorted {
-		if known && f.Policy == symptom && len(f.Objects) > 0 && f.Objects[0].Resource == namespaces.Resource {
+		if known && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == namespaces.Resource {
 			sorted[i].Remedy = ""
 			sorted[i].Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s policies.Step) bool { return s.Command == "" })
 		}

@@ -19,7 +19,8 @@ func TestPlanCauses(t *testing.T) {
 		return policies.Finding{Policy: policy, Severity: severity, Objects: []policies.Object{{Resource: "namespaces", Name: "demo"}}, Steps: []policies.Step{step(do)}}
 	}
 	slow := finding("slow-termination", policies.Info, "Wait")
-	stuck := finding(symptom, policies.High, "See what remains")
+	stuck := finding("already-terminating", policies.High, "See what remains")
+	stuck.Symptom = true
 	cause := finding("orphaned-finalizer", policies.High, "Bring it back")
 	for name, tc := range map[string]struct {
 		reason   string
@@ -98,7 +99,8 @@ func TestCauses(t *testing.T) {
 	}
 	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali, and the deletion finishes by itself")
 	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b: what it holds then finishes by itself")
-	told := finding(symptom, "the API server says so", "Look")
+	told := finding("already-terminating", "the API server says so", "Look")
+	told.Symptom = true
 	may := func(f policies.Finding) policies.Finding { f.Certainty = policies.May; return f }
 	for name, tc := range map[string]struct {
 		reason   string

@@ -423,7 +423,7 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 	for _, f := range r.Findings {
 		switch {
 		case f.Certainty != certainty, f.Severity == policies.Info, refused && f.Kind == policies.KindHang:
-		case f.Policy != symptom:
+		case !f.Symptom:
 			return f
 		case cause.Message == "":
 			cause = f
@@ -437,7 +437,7 @@ var remaining = []string{"(NamespaceContentRemaining)", "(NamespaceFinalizersRem
 
 // counts tells whether a finding only counts what is left in a namespace.
 func counts(f policies.Finding) bool {
-	return f.Policy == symptom && slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) })
+	return f.Symptom && slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) })
 }
 
 // holds is the finding that tells best what holds a deletion that hangs. That content is left
@@ -449,9 +449,9 @@ func (r Report) holds() policies.Finding {
 	}
 	for _, f := range r.Findings {
 		switch {
-		case f.Policy == symptom && f.Certainty == policies.Will && !counts(f):
+		case f.Symptom && f.Certainty == policies.Will && !counts(f):
 			return f // as that an API does not answer, which certainly holds it
-		case counts(lead) && f.Policy != symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
+		case counts(lead) && !f.Symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
 			lead = f
 		}
 	}

@@ -41,7 +41,7 @@ func TestTextIsPrintable(t *testing.T) {
 // TestFirstLine holds the first line to the cause, not to a symptom of it.
 func TestFirstLine(t *testing.T) {
 	finding := func(policy, message string, certainty policies.Certainty, kind policies.Kind) policies.Finding {
-		return policies.Finding{Policy: policy, Message: message, Certainty: certainty, Severity: policies.High, Kind: kind}
+		return policies.Finding{Policy: policy, Message: message, Certainty: certainty, Severity: policies.High, Kind: kind, Symptom: policy == "already-terminating"}
 	}
 	const (
 		remains = "Terminating for 8 minutes: some of its content remains (NamespaceContentRemaining)"

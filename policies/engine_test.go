@@ -80,7 +80,7 @@ func TestEvaluateNamespaceDelete(t *testing.T) {
 			Evidence: []string{"Available=False, ServiceNotFound: service/prometheus-adapter in \"monitoring\" is not present", "it is served by Service monitoring/prometheus-adapter"},
 		},
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Finding{}, "Remedy", "Steps", "Manifest", "Custom")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Finding{}, "Remedy", "Steps", "Manifest", "Custom", "Class")); diff != "" {
 		t.Errorf("Evaluate(...): -want, +got:\n%s", diff)
 	}
 	if got.Verdict() != Hangs {

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func decode(p Policy, sets any, b bounds) (found []Finding, omitted int, errs []
 }
 
 func decodeFinding(p Policy, member any, b bounds) (Finding, error) {
-	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest, Custom: p.Custom}
+	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest, Class: cmp.Or(p.Class, Broken), Symptom: p.Symptom, Custom: p.Custom}
 	m, ok := member.(map[string]any)
 	if !ok {
 		return f, fmt.Errorf("want an object with msg, got %T", member)

@@ -44,6 +44,8 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 		Custom           struct {
 			ID        string
 			Severity  Severity
+			Class     Class
+			Symptom   bool
 			Triggers  []Trigger
 			Resources []string
 			Needs     []string
@@ -67,6 +69,8 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 		Title:            raw.Title,
 		Description:      strings.TrimSpace(raw.Description),
 		Severity:         raw.Custom.Severity,
+		Class:            raw.Custom.Class,
+		Symptom:          raw.Custom.Symptom,
 		Triggers:         raw.Custom.Triggers,
 		Resources:        raw.Custom.Resources,
 		Needs:            raw.Custom.Needs,

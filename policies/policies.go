@@ -107,6 +107,8 @@ type Policy struct {
 	Resources        []string   `json:"resources,omitempty"` // plural, plural.group, or pods/eviction; all, if empty
 	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must be there
 	ReliesOn         []Reliance `json:"reliesOn,omitempty"`
+	Class            Class      `json:"-"`      // Broken, if empty
+	Symptom          bool       `json:"-"`      // what it finds has a cause that another policy may tell
 	Remedy           string     `json:"remedy"` // unless a finding brings its own
 	Limits           string     `json:"limits"` // what the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`
@@ -196,9 +198,21 @@ type Finding struct {
 	Steps  []Step `json:"steps,omitempty"`
 	// Manifest is how it is told of a manifest.
 	Manifest Manifest `json:"-"`
-	// Custom is that of the policy.
-	Custom bool `json:"-"`
+	// Class, Symptom and Custom are those of the policy.
+	Class   Class `json:"-"`
+	Symptom bool  `json:"-"`
+	Custom  bool  `json:"-"`
 }
+
+// Class is what is to be done about what a policy finds.
+type Class string
+
+// The classes.
+const (
+	Broken Class = "broken" // mend it
+	Order  Class = "order"  // nothing is wrong: something else has to be deleted first
+	Rule   Class = "rule"   // somebody, or Kubernetes, wants it so
+)
 
 // StepKind is what a step costs.
 type StepKind string

@@ -11,25 +11,19 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Class is what is to be done about a cause.
-type Class string
+// Unseen is the class of what takes more rights, or an answer, to tell.
+const Unseen policies.Class = "unseen"
 
-// The classes, those first that a person should see first.
-const (
-	Broken Class = "broken" // mend it
-	Order  Class = "order"  // nothing is wrong: something else has to be deleted first
-	Rule   Class = "rule"   // somebody, or Kubernetes, wants it so
-	Unseen Class = "unseen" // it takes more rights, or an answer, to tell
-)
-
-// Classes are all of them.
-func Classes() []Class { return []Class{Broken, Order, Rule, Unseen} }
+// Classes are all of them, those first that a person should see first.
+func Classes() []policies.Class {
+	return []policies.Class{policies.Broken, policies.Order, policies.Rule, Unseen}
+}
 
 // Cause is one thing that holds objects.
 type Cause struct {
 	// ID is the same in every scan of the cluster.
-	ID    string `json:"id"`
-	Class Class  `json:"class"`
+	ID    string         `json:"id"`
+	Class policies.Class `json:"class"`
 	// Title says what it is, without the objects that it holds.
 	Title    string   `json:"title"`
 	Policies []string `json:"policies"`
@@ -73,51 +67,6 @@ const (
 	maxSteps = 8
 )
 
-// classes of the policies in the binary, that of others being Broken. TestClasses holds the
-// list to the policies.
-var classes = map[string]Class{
-	"admission-policy-blocks-delete":       Rule,
-	"already-terminating":                  Broken,
-	"apiservice-backend-removed":           Order,
-	"attachment-held":                      Broken,
-	"busy-mount":                           Broken,
-	"controller-removed-before-finalizers": Order,
-	"conversion-backend-in-namespace":      Order,
-	"crd-removed-with-finalizers":          Broken,
-	"daemonset-node-affinity":              Broken,
-	"dependents-stay":                      Order,
-	"dra-driver-missing":                   Broken,
-	"eviction-blocked":                     Rule,
-	"failing-conversion-webhook":           Broken,
-	"failing-webhook-blocks-delete":        Broken,
-	"finalizer-already-stuck":              Broken,
-	"force-delete":                         Rule,
-	"foreground-deletion-blocked":          Broken,
-	"immutable-files":                      Broken,
-	"in-use":                               Order,
-	"known-bad-runtime":                    Broken,
-	"known-obstacle":                       Broken,
-	"missing-reference":                    Broken,
-	"needs-go-with-namespace":              Order,
-	"network-plugin-removed":               Broken,
-	"node-already-stuck":                   Broken,
-	"node-disk-full":                       Broken,
-	"operator-in-same-set":                 Order,
-	"orphaned-finalizer":                   Broken,
-	"owner-reports-failure":                Broken,
-	"referred-object-stuck":                Broken,
-	"refused-request":                      Rule,
-	"slow-drain":                           Rule,
-	"slow-termination":                     Order,
-	"storage-in-use":                       Order,
-	"unavailable-apiservice":               Broken,
-	"unreachable-node":                     Broken,
-	"volume-driver-missing":                Broken,
-	"volume-server-down":                   Broken,
-	"volume-server-removed":                Order,
-	"webhook-backend-in-namespace":         Order,
-}
-
 // owned are policies whose findings say that nobody removes a finalizer: their causes are
 // one for each owner.
 var owned = []string{"orphaned-finalizer", "crd-removed-with-finalizers", "finalizer-already-stuck", "already-terminating"}
@@ -158,10 +107,10 @@ func (g *grouping) holds(a *answer) []Hold {
 	held := []Hold{}
 	findings := a.report.Findings
 	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
-		return f.Severity != policies.Info && f.Policy != symptom
+		return f.Severity != policies.Info && !f.Symptom
 	})
 	for _, f := range findings {
-		if f.Severity == policies.Info || f.Policy == symptom && known {
+		if f.Severity == policies.Info || f.Symptom && known {
 			continue
 		}
 		cause := g.of(a, f)
@@ -200,18 +149,12 @@ func (g *grouping) unknown(a *answer) Hold {
 	return Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title}
 }
 
-// symptom is the policy that tells what the API server says of a deletion that hangs.
-const symptom = "already-terminating"
-
 // of is the cause that a finding is about.
 func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	id, title, object, finalizer := "", "", (*policies.Object)(nil), ""
-	class, known := classes[f.Policy]
-	if !known || f.Kind == policies.KindForbidden {
-		class = Broken
-	}
+	class := f.Class
 	if f.Kind == policies.KindForbidden {
-		class = Rule
+		class = policies.Rule
 	}
 	culprit := slices.IndexFunc(f.Objects, func(o policies.Object) bool {
 		return slices.Contains(culprits, o.Resource) && (o != a.report.Target || a.kind == Nodes)
@@ -220,7 +163,7 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	case f.Policy == "failing-conversion-webhook" && len(f.Objects) > 0:
 		culprit = 0
 	case f.Policy == "network-plugin-removed" && len(f.Objects) > 0 && f.Objects[0].Resource != nodes:
-		culprit, class = -1, Order // it is the plugin that is deleted
+		culprit, class = -1, policies.Order // it is the plugin that is deleted
 	}
 	switch {
 	case slices.Contains(finalizing, f.Policy):
@@ -240,12 +183,12 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 		case nodes, csinodes: // of which there are many, with many faults
 			id += "/" + f.Policy
 		case validating, mutating: // who refuses the deletion itself refuses what others need
-			class = Broken
+			class = policies.Broken
 			if f.Policy == "webhook-backend-in-namespace" {
-				class, id = Order, id+"/"+f.Policy
+				class, id = policies.Order, id+"/"+f.Policy
 			}
 		case apiservices:
-			if class == Order {
+			if class == policies.Order {
 				id += "/" + f.Policy
 			}
 		}
@@ -286,7 +229,7 @@ func telling(f policies.Finding) (n int) {
 	if f.Certainty == policies.Will {
 		n++
 	}
-	if f.Policy != symptom && f.Policy != "crd-removed-with-finalizers" {
+	if !f.Symptom && f.Policy != "crd-removed-with-finalizers" {
 		n += 2
 	}
 	return n + 1

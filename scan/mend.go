@@ -37,7 +37,7 @@ func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answe
 	together := map[int]bool{}
 	for i := range s.Causes {
 		c := &s.Causes[i]
-		if c.Class != Broken || !removable(c) {
+		if c.Class != policies.Broken || !removable(c) {
 			continue
 		}
 		broken = append(broken, c)

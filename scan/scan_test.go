@@ -137,7 +137,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 				says[h.Says] = true
 			}
 			for _, f := range want.Findings {
-				if f.Certainty == policies.Will && f.Severity != policies.Info && f.Policy != symptom && !says[f.Message] {
+				if f.Certainty == policies.Will && f.Severity != policies.Info && !f.Symptom && !says[f.Message] {
 					// Another finding of the same cause may stand for it.
 					if len(item.HeldBy) == 0 {
 						t.Errorf("%s: %s: the scan does not tell what check does: %s", file, subject, f.Message)
@@ -160,26 +160,15 @@ func background(t testing.TB) map[string]any {
 	return options
 }
 
-// TestClasses holds the classes of causes to the policies.
+// TestClasses holds policies to saying what is to be done about what they find.
 func TestClasses(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked []string
 	for _, p := range set.Policies() {
-		if slices.Contains(p.Triggers, policies.Delete) {
-			asked = append(asked, p.ID)
-		}
-	}
-	for _, id := range asked {
-		if classes[id] == "" {
-			t.Errorf("policy %s has no class: say what is to be done about what it finds", id)
-		}
-	}
-	for id := range classes {
-		if !slices.Contains(asked, id) {
-			t.Errorf("%s has a class, and is no policy that deletions are asked about with", id)
+		if (p.Class == "") == slices.Contains(p.Triggers, policies.Delete) {
+			t.Errorf("policy %s: class %q: policies that deletions are asked about with say in their METADATA what is to be done, and no others", p.ID, p.Class)
 		}
 	}
 }
@@ -301,7 +290,7 @@ func TestMended(t *testing.T) {
 		}
 		s := Run(t.Context(), engine, []*Place{place}, Options{})
 		for _, c := range s.Causes {
-			if c.Class != Broken || !removable(&c) {
+			if c.Class != policies.Broken || !removable(&c) {
 				continue
 			}
 			var questions []question
@@ -358,7 +347,7 @@ func causesOf(item Item, but Cause) []string {
 	found := []string{}
 	for _, h := range item.HeldBy {
 		switch {
-		case h.Cause == but.ID, h.Cause == symptom: // which shows where no cause is left
+		case h.Cause == but.ID, h.Cause == "already-terminating": // which shows where no cause is left
 		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it rests on the same events
 		default:
 			found = append(found, h.Cause)

@@ -24,7 +24,7 @@ const (
 )
 
 // headings of the classes.
-var headings = map[Class]string{Broken: "broken", Order: "goes after something else", Rule: "by a rule", Unseen: "not seen"}
+var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "goes after something else", policies.Rule: "by a rule", Unseen: "not seen"}
 
 // Text writes the scan for people: the numbers, the causes by what they hold, and what is
 // Terminating. Long tells all of it, of each cause its evidence and its steps.
@@ -42,15 +42,15 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 	for _, c := range s.Asked {
 		all[c.Kind] = c.Asked
 	}
-	told := map[Class]int{}
+	told := map[policies.Class]int{}
 	for _, c := range s.Causes {
 		n := told[c.Class]
 		told[c.Class]++
-		if n == 0 && (long || len(told) == 1 || len(told) == 2 && told[Broken] > 0) {
+		if n == 0 && (long || len(told) == 1 || len(told) == 2 && told[policies.Broken] > 0) {
 			out.WriteString("\n")
 		}
 		switch {
-		case long || c.Class == Broken && n < shownCauses:
+		case long || c.Class == policies.Broken && n < shownCauses:
 			s.text(c, line, n+1, all, long)
 		case n < shownRest:
 			line("%s: %s: %s", headings[c.Class], c.Title, c.holding(all))
@@ -128,7 +128,7 @@ func (s *Scan) headline() string {
 func (s *Scan) promise() string {
 	var broken []string
 	for _, c := range s.Causes {
-		if c.Class == Broken && removable(&c) {
+		if c.Class == policies.Broken && removable(&c) {
 			broken = append(broken, c.ID)
 		}
 	}
@@ -235,7 +235,7 @@ func (m Mended) of(which string) string {
 
 // Failing tells whether something is as bad as asked for.
 func (s *Scan) Failing(on string) bool {
-	certain := func(c Cause) bool { return c.Class == Broken && c.Certainty == policies.Will }
+	certain := func(c Cause) bool { return c.Class == policies.Broken && c.Certainty == policies.Will }
 	switch on {
 	case FailNever:
 		return false

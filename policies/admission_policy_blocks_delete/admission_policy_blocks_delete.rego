@@ -18,6 +18,7 @@
 # custom:
 #   id: admission-policy-blocks-delete
 #   severity: high
+#   class: rule
 #   triggers: [delete]
 #   needs: [data.cluster.denied]
 #   relies_on:

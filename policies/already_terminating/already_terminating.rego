@@ -16,6 +16,8 @@
 # custom:
 #   id: already-terminating
 #   severity: high
+#   class: broken
+#   symptom: true
 #   triggers: [delete]
 #   needs: [input.request.oldObject.metadata.deletionTimestamp]
 #   remedy: >-

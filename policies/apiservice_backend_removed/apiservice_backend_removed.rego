@@ -16,6 +16,7 @@
 # custom:
 #   id: apiservice-backend-removed
 #   severity: high
+#   class: order
 #   triggers: [delete]
 #   needs:
 #     - data.cluster.apiservices.*.service.namespace is $NAMESPACE for namespaces

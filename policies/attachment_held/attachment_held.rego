@@ -14,6 +14,7 @@
 # custom:
 #   id: attachment-held
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [volumeattachments.storage.k8s.io, persistentvolumes]
 #   needs: [data.cluster.attachments]

@@ -28,6 +28,7 @@
 # custom:
 #   id: controller-removed-before-finalizers
 #   severity: high
+#   class: order
 #   triggers: [delete]
 #   needs: [data.cluster.removers.$NAMESPACE]
 #   relies_on:

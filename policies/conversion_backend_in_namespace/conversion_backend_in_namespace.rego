@@ -17,6 +17,7 @@
 # custom:
 #   id: conversion-backend-in-namespace
 #   severity: high
+#   class: order
 #   triggers: [delete, apply]
 #   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.conversionsFrom.$NAMESPACE, data.cluster.conversionsFrom.*.$NAME]

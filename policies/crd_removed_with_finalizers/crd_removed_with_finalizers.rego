@@ -14,6 +14,7 @@
 # custom:
 #   id: crd-removed-with-finalizers
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.spread.$NAME, data.cluster.crds.$NAME.versions.*.served unless true]

@@ -15,6 +15,7 @@
 # custom:
 #   id: daemonset-node-affinity
 #   severity: medium
+#   class: broken
 #   triggers: [delete, apply]
 #   resources: [namespaces, daemonsets.apps, daemonsets.extensions]
 #   needs: [data.cluster.version.bugs]

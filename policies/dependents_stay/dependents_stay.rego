@@ -11,6 +11,7 @@
 # custom:
 #   id: dependents-stay
 #   severity: info
+#   class: order
 #   triggers: [delete]
 #   needs: [data.cluster.owners.$UID]
 #   remedy: >-

@@ -17,6 +17,7 @@
 # custom:
 #   id: eviction-blocked
 #   severity: high
+#   class: rule
 #   triggers: [delete]
 #   resources: [pods/eviction, nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]
 #   needs: [data.cluster.unevictableOn]

@@ -19,6 +19,7 @@
 # custom:
 #   id: failing-conversion-webhook
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.unconverted for namespaces, data.cluster.unconverted.$NAME]

@@ -20,6 +20,7 @@
 # custom:
 #   id: failing-webhook-blocks-delete
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   needs: [data.cluster.blocked]
 #   relies_on:

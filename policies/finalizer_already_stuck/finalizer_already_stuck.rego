@@ -16,6 +16,7 @@
 # custom:
 #   id: finalizer-already-stuck
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   needs: [data.cluster.terminating]
 #   relies_on:

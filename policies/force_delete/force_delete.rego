@@ -15,6 +15,7 @@
 # custom:
 #   id: force-delete
 #   severity: info
+#   class: rule
 #   triggers: [delete]
 #   resources: [pods]
 #   needs:

@@ -14,6 +14,7 @@
 # custom:
 #   id: foreground-deletion-blocked
 #   severity: medium
+#   class: broken
 #   triggers: [delete]
 #   needs: [data.cluster.owners.$UID]
 #   remedy: >-

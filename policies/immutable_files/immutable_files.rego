@@ -13,6 +13,7 @@
 # custom:
 #   id: immutable-files
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE, data.cluster.probes]

@@ -15,6 +15,7 @@
 # custom:
 #   id: in-use
 #   severity: medium
+#   class: order
 #   triggers: [delete]
 #   needs: [data.cluster.inUse.$NAMESPACE]
 #   relies_on:

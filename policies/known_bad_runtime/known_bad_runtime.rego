@@ -15,6 +15,7 @@
 # custom:
 #   id: known-bad-runtime
 #   severity: medium
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.buggy]

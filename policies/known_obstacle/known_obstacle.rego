@@ -19,6 +19,7 @@
 # custom:
 #   id: known-obstacle
 #   severity: medium
+#   class: broken
 #   triggers: [delete]
 #   needs: [input.ownership.*.obstacles, data.cluster.finalized.$NAMESPACE.*.*.*.ownership.obstacles for namespaces]
 #   remedy: >-

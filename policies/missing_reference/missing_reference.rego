@@ -18,6 +18,7 @@
 # custom:
 #   id: missing-reference
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   needs:
 #     - input.ownership.*.missing

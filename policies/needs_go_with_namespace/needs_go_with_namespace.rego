@@ -20,6 +20,7 @@
 # custom:
 #   id: needs-go-with-namespace
 #   severity: high
+#   class: order
 #   triggers: [delete]
 #   resources: [namespaces]
 #   needs:

@@ -14,6 +14,7 @@
 # custom:
 #   id: network-plugin-removed
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods, daemonsets.apps, serviceaccounts]
 #   needs: [data.cluster.networks.$NAMESPACE, data.cluster.kubeletEvents]

@@ -18,6 +18,7 @@
 # custom:
 #   id: node-already-stuck
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs:

@@ -13,6 +13,7 @@
 # custom:
 #   id: node-disk-full
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs:

@@ -19,6 +19,7 @@
 # custom:
 #   id: operator-in-same-set
 #   severity: medium
+#   class: order
 #   triggers: [delete]
 #   needs:
 #     - data.cluster.set and input.ownership.*.state is alive

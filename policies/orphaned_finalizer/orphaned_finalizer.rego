@@ -19,6 +19,7 @@
 #   id: orphaned-finalizer
 #   aliases: [unowned-finalizer]
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   needs:
 #     - input.ownership.*.state unless alive or unasked

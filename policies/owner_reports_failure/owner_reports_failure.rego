@@ -15,6 +15,7 @@
 # custom:
 #   id: owner-reports-failure
 #   severity: medium
+#   class: broken
 #   triggers: [delete]
 #   needs:
 #     - input.ownership and input.request.oldObject.status.conditions

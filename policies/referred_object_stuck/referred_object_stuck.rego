@@ -19,6 +19,7 @@
 # custom:
 #   id: referred-object-stuck
 #   severity: medium
+#   class: broken
 #   triggers: [delete]
 #   needs:
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive or unasked and input.ownership.*.state is alive

@@ -15,6 +15,7 @@
 # custom:
 #   id: refused-request
 #   severity: high
+#   class: rule
 #   triggers: [delete, finalizer-edit]
 #   needs: [input.refusals]
 #   relies_on:

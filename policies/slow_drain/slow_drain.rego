@@ -10,6 +10,7 @@
 # custom:
 #   id: slow-drain
 #   severity: info
+#   class: rule
 #   triggers: [delete]
 #   resources: [nodeclaims.karpenter.sh]
 #   needs: [data.cluster.unevictableOn]

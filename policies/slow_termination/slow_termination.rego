@@ -22,6 +22,7 @@
 # custom:
 #   id: slow-termination
 #   severity: info
+#   class: order
 #   triggers: [delete]
 #   resources: [namespaces, nodes, pods]
 #   needs:

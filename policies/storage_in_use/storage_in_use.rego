@@ -13,6 +13,7 @@
 # custom:
 #   id: storage-in-use
 #   severity: medium
+#   class: order
 #   triggers: [delete]
 #   resources: [persistentvolumeclaims, persistentvolumes]
 #   needs: [data.cluster.storage.claims.$NAMESPACE.$NAME, input.request.oldObject.status.phase for persistentvolumes]

@@ -18,6 +18,7 @@
 # custom:
 #   id: unavailable-apiservice
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces]
 #   needs: [data.cluster.apiservices]

@@ -16,6 +16,7 @@
 # custom:
 #   id: unreachable-node
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.notReady]

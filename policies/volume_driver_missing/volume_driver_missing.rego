@@ -13,6 +13,7 @@
 # custom:
 #   id: volume-driver-missing
 #   severity: high
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.driverless.$NAMESPACE]

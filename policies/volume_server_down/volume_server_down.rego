@@ -13,6 +13,7 @@
 # custom:
 #   id: volume-server-down
 #   severity: medium
+#   class: broken
 #   triggers: [delete]
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.unserved.$NAMESPACE]

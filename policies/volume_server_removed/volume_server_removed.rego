@@ -15,6 +15,7 @@
 # custom:
 #   id: volume-server-removed
 #   severity: medium
+#   class: order
 #   triggers: [delete]
 #   resources: [namespaces, services]
 #   needs: [data.cluster.served.$NAMESPACE, data.cluster.servedByPods.$NAMESPACE]

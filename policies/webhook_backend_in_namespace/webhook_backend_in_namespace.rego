@@ -15,6 +15,7 @@
 # custom:
 #   id: webhook-backend-in-namespace
 #   severity: high
+#   class: order
 #   triggers: [delete]
 #   resources: [namespaces]
 #   needs: [data.cluster.selfBlocked.$NAMESPACE]

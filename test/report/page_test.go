@@ -44,7 +44,7 @@ func sample(text string, n int) *scan.Scan {
 		Asked: []scan.Count{{Kind: scan.Namespaces, Asked: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Asked: 9, Hangs: 1, Completes: 8}},
 		Causes: []scan.Cause{
 			{
-				ID: "a", Class: scan.Broken, Object: &policies.Object{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}, Title: "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)" + text, Policies: []string{"unavailable-apiservice"}, Certainty: policies.Will, Holds: 200,
+				ID: "a", Class: policies.Broken, Object: &policies.Object{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}, Title: "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)" + text, Policies: []string{"unavailable-apiservice"}, Certainty: policies.Will, Holds: 200,
 				ByKind: map[scan.Kind]int{scan.Namespaces: 200}, Names: []string{"namespaces/shop", "namespaces/cart" + text}, Evidence: []string{"Available=False" + text},
 				Steps: []policies.Step{
 					{Kind: policies.Mend, Do: "Bring back Service monitoring/prometheus-adapter: what it holds then finishes by itself" + text},
@@ -52,7 +52,7 @@ func sample(text string, n int) *scan.Scan {
 				},
 				Mended: &scan.Mended{Asked: 200, Free: 199},
 			},
-			{ID: "b", Class: scan.Order, Title: "Storage in use" + text, Policies: []string{}, Certainty: policies.May, Holds: 4, ByKind: map[scan.Kind]int{scan.Claims: 4}, Names: []string{"persistentvolumeclaims/data -n cart"}, Evidence: []string{}, Steps: []policies.Step{}},
+			{ID: "b", Class: policies.Order, Title: "Storage in use" + text, Policies: []string{}, Certainty: policies.May, Holds: 4, ByKind: map[scan.Kind]int{scan.Claims: 4}, Names: []string{"persistentvolumeclaims/data -n cart"}, Evidence: []string{}, Steps: []policies.Step{}},
 		},
 		Mended:      &scan.Mended{Asked: 200, Free: 199},
 		Terminating: []scan.Ending{{Target: o, Since: "2026-10-18T07:00:00Z", Verdict: policies.Hangs, Why: "APIService" + text}, {Target: o, Since: "2026-11-20T07:00:00Z", Verdict: policies.Hangs, Why: "APIService"}},
