@@ -77,7 +77,7 @@ func order(world *cluster.World, items []Report) (waves []Wave, circle []string)
 	return waves, circle
 }
 
-// edgesOf are what has to be gone before what: what a finalizer is on before who removes it, what
+// edgesOf are what has to be gone before what: what controls an object before that, what a finalizer is on before who removes it, what
 // a finding wants deleted before what it is about, and what the API server calls before what
 // answers there.
 func edgesOf(world *cluster.World, items []Report) (edges []edge) {
@@ -130,6 +130,11 @@ func edgesOf(world *cluster.World, items []Report) (edges []edge) {
 		}
 	}
 	world.Read(func(f cluster.Facts) {
+		for i, r := range items {
+			if first, named := at[policies.Object(f.Controller(r.Target.Resource, r.Target.Namespace, r.Target.Name))]; named {
+				before(first, i, "it takes along what it controls")
+			}
+		}
 		for front, workload := range f.Fronts() {
 			first, named := at[policies.Object(front)]
 			if then, goesToo := goes(policies.Object(workload)); named && goesToo {

@@ -94,6 +94,10 @@ func TestOrder(t *testing.T) {
 			[]string{"deployments.apps/gadgets/op", "validatingwebhookconfigurations.admissionregistration.k8s.io/guard"}, []string{"validatingwebhookconfigurations.admissionregistration.k8s.io/guard", "deployments.apps/op -n gadgets"}, "served from there",
 			"service: {namespace: gadgets, name: guard}", "url: 'https://192.0.2.9/'", []string{"deployments.apps/op -n gadgets, validatingwebhookconfigurations.admissionregistration.k8s.io/guard"},
 		},
+		"what controls another": {
+			[]string{"gadgets.alive.test/shop/made", "kialis.kiali.io/shop/kiali"}, []string{"kialis.kiali.io/kiali -n shop", "gadgets.alive.test/made -n shop"}, "takes along what it controls",
+			"uid: k1, controller: true", "uid: k1", []string{"gadgets.alive.test/made -n shop, kialis.kiali.io/kiali -n shop"},
+		},
 		"a webhook that fails": {
 			[]string{"gadgets.alive.test/shop/one", "validatingwebhookconfigurations.admissionregistration.k8s.io/dead"}, []string{"validatingwebhookconfigurations.admissionregistration.k8s.io/dead", "gadgets.alive.test/one -n shop"}, "it sees DELETE",
 			"resources: [gadgets]}], failurePolicy: Fail", "resources: [gadgets]}], failurePolicy: Ignore", []string{"gadgets.alive.test/one -n shop, validatingwebhookconfigurations.admissionregistration.k8s.io/dead"},

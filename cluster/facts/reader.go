@@ -247,6 +247,16 @@ func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	}
 }
 
+// Controller is what controls an object that carries finalizers; it has no name where nothing
+// does, or nobody knows its resource.
+func (r Reader) Controller(resource, namespace, name string) Object {
+	by := namedBy(walk(r.doc, "controllers", resource, namespace+"/"+name))
+	if by.Resource == "" {
+		return Object{}
+	}
+	return by
+}
+
 // walk follows a path; nil where it leads nowhere.
 func walk(node any, path ...string) any {
 	for _, key := range path {

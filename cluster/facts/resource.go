@@ -1,6 +1,9 @@
 package facts
 
 import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,4 +27,20 @@ func BlockingOwner(m metav1.Object) types.UID {
 		return ""
 	}
 	return refs[0].UID
+}
+
+// Controller is what an object is one of: its controller, or the Deployment behind that, whose
+// ReplicaSets come and go; it has no name if the object stands alone.
+func Controller(m metav1.Object) (kind schema.GroupKind, name string) {
+	of := metav1.GetControllerOfNoCopy(m)
+	if of == nil {
+		return kind, ""
+	}
+	kind = schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind()
+	hash := m.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]
+	if name, made := strings.CutSuffix(of.Name, "-"+hash); made && hash != "" && kind.Kind == "ReplicaSet" {
+		kind.Kind = "Deployment"
+		return kind, name
+	}
+	return kind, of.Name
 }

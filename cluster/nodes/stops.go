@@ -1,13 +1,12 @@
 package nodes
 
 import (
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // maxStops bounds the pods that are gone and not asked about yet.
@@ -19,18 +18,13 @@ type Stop struct {
 	Asked, Gone         time.Time
 }
 
-// workloadOf is what a pod is one of, as "Kind/name": its controller, or the Deployment
-// behind that, whose ReplicaSets come and go; "" if it stands alone.
+// workloadOf is what a pod is one of, as "Kind/name"; "" if it stands alone.
 func workloadOf(o *corev1.Pod) string {
-	controller := metav1.GetControllerOf(o)
-	if controller == nil {
+	kind, name := facts.Controller(o)
+	if name == "" {
 		return ""
 	}
-	hash := o.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	if name, made := strings.CutSuffix(controller.Name, "-"+hash); made && hash != "" && controller.Kind == "ReplicaSet" {
-		return "Deployment/" + name
-	}
-	return controller.Kind + "/" + controller.Name
+	return kind.Kind + "/" + name
 }
 
 // Gone takes in that a pod is gone, at a time: how long it took, if its containers had

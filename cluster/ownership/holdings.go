@@ -1,12 +1,14 @@
 package ownership
 
 import (
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/facts"
@@ -25,10 +27,17 @@ type holding struct {
 	uid        types.UID
 	finalizers []told
 	owner      types.UID // whose deletion it blocks, "" if none
+	controller controller
 	deletion   deletion
 	buckets    []*bucket
 	cut        bool // it has more finalizers than are looked at
 	left       bool // some are in no bucket
+}
+
+// controller is what makes an object anew, and deletes it with itself.
+type controller struct {
+	kind schema.GroupKind
+	name string // "" where nothing does
 }
 
 // bucket is the part of the facts that counts objects of one namespace, one
@@ -50,15 +59,17 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 		return false
 	}
 	now, owner := p.evidenceOf(resource, m, specFinalizers), facts.BlockingOwner(m)
+	var by controller
+	by.kind, by.name = facts.Controller(m)
 	deletion, cut := deletionOf(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
 	if h := p.holding(resource, key); h != nil {
-		if h.uid == m.GetUID() && h.cut == cut && h.owner == owner && h.deletion == deletion && slices.EqualFunc(h.finalizers, now, told.equal) {
+		if h.uid == m.GetUID() && h.cut == cut && h.owner == owner && h.controller == by && h.deletion == deletion && slices.EqualFunc(h.finalizers, now, told.equal) {
 			return true
 		}
 		p.lost(h, now)
 		p.release(resource, key, h)
 	}
-	p.hold(resource, key, &holding{uid: m.GetUID(), finalizers: now, owner: owner, deletion: deletion, cut: cut})
+	p.hold(resource, key, &holding{uid: m.GetUID(), finalizers: now, owner: owner, controller: by, deletion: deletion, cut: cut})
 	p.changed(resource, key.Namespace)
 	return true
 }
@@ -95,6 +106,43 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 	for _, b := range p.blocking(h) {
 		p.options.Dependents.Block(h.owner, key.Name, true, b.At(key.Name), append([]string{"finalized"}, b.path[1:]...)...)
+	}
+}
+
+// controllers are what the objects with finalizers are made by, by resource and
+// "namespace/name": made as they are read.
+func (p *Part) controllers() facts.Section {
+	return facts.Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(p.held) },
+		Below: func(resource string) any {
+			of := p.held[resource]
+			if of == nil {
+				return nil
+			}
+			return facts.Section{
+				Keys: func() iter.Seq[string] {
+					return func(yield func(string) bool) {
+						for key := range of.byKey {
+							if !yield(key.String()) {
+								return
+							}
+						}
+					}
+				},
+				Below: func(key string) any {
+					namespace, name, _ := strings.Cut(key, "/")
+					h := of.byKey[types.NamespacedName{Namespace: namespace, Name: name}]
+					if h == nil || h.controller.name == "" {
+						return nil
+					}
+					by := p.Resource(h.controller.kind)
+					if d, custom := p.definitions[by]; custom && d.cluster || !custom && !facts.Namespaced(h.controller.kind) {
+						namespace = ""
+					}
+					return map[string]any{"resource": by, "namespace": namespace, "name": h.controller.name}
+				},
+			}
+		},
 	}
 }
 
@@ -342,7 +390,7 @@ func (p *Part) regrant(yield func()) {
 				continue
 			}
 			p.release(resource, key, h)
-			p.hold(resource, key, &holding{uid: h.uid, finalizers: h.finalizers, owner: h.owner, deletion: h.deletion, cut: h.cut})
+			p.hold(resource, key, &holding{uid: h.uid, finalizers: h.finalizers, owner: h.owner, controller: h.controller, deletion: h.deletion, cut: h.cut})
 		}
 	}
 }

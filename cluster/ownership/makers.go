@@ -22,6 +22,7 @@ import (
 // definition is what is kept of a CustomResourceDefinition.
 type definition struct {
 	kind       string    // "Kind.group"
+	cluster    bool      // its objects are in no namespace
 	controller types.UID // "" if it has none
 	// owners are the owner references to custom resources, and labels what labels and
 	// annotations name.
@@ -45,7 +46,7 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 // KeepDefinition takes in that a resource is a custom one, who controls its definition,
 // and what may have made it.
 func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
-	d := definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), controller: onlyOwner(o).uid}
+	d := definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), cluster: o.Spec.Scope == apiextensionsv1.ClusterScoped, controller: onlyOwner(o).uid}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		d.controller = ref.UID
 	}

@@ -109,7 +109,7 @@ func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"finalized", "finalizers", "spread", "removers", "terminating", "durations"} {
 		doc[section] = map[string]any{}
 	}
-	return &Part{
+	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: map[string]int{}, declared: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
@@ -120,6 +120,8 @@ func New(doc facts.Document, options Options) *Part {
 		leases: map[string]lease{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
+	doc["controllers"] = p.controllers()
+	return p
 }
 
 // Unsettle has everything settled anew, the next time.

@@ -371,7 +371,38 @@ func TestKeep(t *testing.T) {
 	}
 	p.Forget("gadgets.x.io", key("two"))
 	p.Settle(func() {})
+	delete(doc, "controllers") // which is made as it is read, and tested by TestControllers
+	delete(empty, "controllers")
 	if diff := cmp.Diff(map[string]any(empty), map[string]any(doc)); diff != "" {
 		t.Errorf("what is left of them: -want, +got:\n%s", diff)
+	}
+}
+
+// TestControllers tells what controls the objects that carry finalizers: where a plan begins.
+func TestControllers(t *testing.T) {
+	p, doc := partWith(t, Options{}, "{kind: CustomResourceDefinition, metadata: {name: machines.x.io}, spec: {group: x.io, scope: Cluster, names: {kind: Machine, plural: machines}}}")
+	keep := func(name, version, kind, of string, labels map[string]string) {
+		yes := true
+		m := &metav1.ObjectMeta{Namespace: "demo", Name: name, Labels: labels, Finalizers: []string{"x.io/f"}}
+		if kind != "" {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: of, Controller: &yes}}
+		}
+		p.Keep("pods", types.NamespacedName{Namespace: "demo", Name: name}, m, nil)
+	}
+	keep("alone", "", "", "", nil)
+	keep("set", "apps/v1", "StatefulSet", "db", nil)
+	keep("deployed", "apps/v1", "ReplicaSet", "web-7f", map[string]string{"pod-template-hash": "7f"})
+	keep("machine", "x.io/v1", "Machine", "m", nil)
+	keep("strange", "y.io/v1", "Thing", "t", nil)
+	of := func(resource, namespace, name string) map[string]any {
+		return map[string]any{"resource": resource, "namespace": namespace, "name": name}
+	}
+	want := map[string]any{"pods": map[string]any{
+		"demo/set": of("statefulsets.apps", "demo", "db"), "demo/deployed": of("deployments.apps", "demo", "web"),
+		"demo/machine": of("machines.x.io", "", "m"), "demo/strange": of("", "demo", "t"),
+	}}
+	section, _ := doc["controllers"].(facts.Section)
+	if diff := cmp.Diff(want, section.All()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

@@ -80,14 +80,14 @@ deny contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller is deleted first, with the pods", [resource, finalizer])
-	plan := within_first(resource, bucket)
+	plan := within_first(finalizer, resource, bucket)
 }
 
 warn contains finding(msg, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller may be deleted first", [resource, finalizer])
-	plan := within_first(resource, bucket)
+	plan := within_first(finalizer, resource, bucket)
 }
 
 warn contains finding(msg, ownership, plan) if {
@@ -136,11 +136,11 @@ left(resource, finalizer, signature, what) := sprintf(
 )
 
 # within_first are the steps that delete content of the namespace while its controller runs.
-within_first(resource, bucket) := finalizers.going_first(request.name, resource, bucket) if not made(resource)
+within_first(finalizer, resource, bucket) := finalizers.going_first(request.name, finalizer, resource, bucket) if not made(resource)
 
-within_first(resource, _) := [step |
+within_first(_, resource, _) := [step |
 	some [finalizer, of, signature] in customs
-	some step in finalizers.going_first(request.name, of, data.cluster.finalized[request.name][finalizer][of][signature])
+	some step in finalizers.going_first(request.name, finalizer, of, data.cluster.finalized[request.name][finalizer][of][signature])
 ] if {
 	made(resource)
 }
@@ -191,7 +191,7 @@ customs contains [finalizer, resource, signature] if {
 # first are the steps that delete what is elsewhere: by name, where there are few.
 first(finalizer, resource, signature) := [step |
 	some ns, names in staying(finalizer, resource, signature)
-	some step in finalizers.going_first(ns, resource, {"names": names, "count": count(names)})
+	some step in finalizers.going_first(ns, finalizer, resource, {"names": names, "count": count(names)})
 ] if {
 	named(finalizer, resource, signature)
 }
@@ -288,13 +288,25 @@ elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - cou
 }
 
 # going are the namespaces whose objects go: the one that is deleted, that of the target
-# where it alone is meant, and those of which all are deleted together with it.
+# where it alone is meant, those of which all are deleted together with it, and those whose
+# custom resources are: what the controller makes for these is their matter.
 going(resource, finalizer, signature) := {place |
 	bucket := data.cluster.finalized[place][finalizer][resource][signature]
 	all_go(resource, bucket)
 } | {ns |
 	some ns, _ in data.cluster.set[resource]
-	bucket := data.cluster.finalized[ns][finalizer][resource][signature]
+	all_together(ns, resource, data.cluster.finalized[ns][finalizer][resource][signature])
+} | {ns |
+	made(resource)
+	some ns in data.cluster.spread[resource][finalizer][signature].names
+	held := {[of, bucket] | some [f, of, s] in customs; bucket := data.cluster.finalized[ns][f][of][s]}
+	count(held) > 0
+	every pair in held {
+		all_together(ns, pair[0], pair[1])
+	}
+}
+
+all_together(ns, resource, bucket) if {
 	count(bucket.names) == bucket.count
 	every name in bucket.names {
 		together(resource, ns, name)

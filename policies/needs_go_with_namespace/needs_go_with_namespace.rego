@@ -69,7 +69,7 @@ warn contains {
 		[sprintf("no finalizer keeps %s %s", [thing, name]) | some name in group.needed.names],
 		object.get(working[0], "evidence", []),
 	),
-	"steps": finalizers.going_first(request.name, resource, group),
+	"steps": finalizers.going_first(request.name, finalizer, resource, group),
 } if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.needs[request.name]
@@ -124,7 +124,7 @@ warn contains {
 		[sprintf("only RoleBinding %s gives it the right to update %s here", [name, resource]) | some name in bindings],
 		object.get(bucket.ownership, "evidence", []),
 	),
-	"steps": finalizers.going_first(request.name, resource, bucket),
+	"steps": finalizers.going_first(request.name, finalizer, resource, bucket),
 } if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.removers[request.name].rights

@@ -164,7 +164,7 @@ thwarted(finalizer, resource, bucket) := {
 	),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
-	"steps": finalizers.going_first(request.name, resource, bucket),
+	"steps": finalizers.going_first(request.name, finalizer, resource, bucket),
 }
 
 by_hand(field, finalizer, ownership) := finalizers.as_told(ownership, [steps.remove(

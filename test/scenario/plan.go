@@ -231,6 +231,28 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	return wrong, err
 }
 
+// heed carries out what the plan of check wants done before the deletion.
+func (g *Guarded) heed(ctx context.Context, s Scenario) error {
+	report, err := g.Check(ctx, s.target()...)
+	if err != nil {
+		return err
+	}
+	ran := 0
+	for _, step := range report.Plan {
+		if step.Command == "" || step.Kind == check.Delete || step.Kind == policies.Force {
+			continue
+		}
+		ran++
+		if r, err := g.Shell(ctx, step.Command); err != nil || r.Code != 0 {
+			return fmt.Errorf("%s: %w: %s", step.Command, err, r.Stderr)
+		}
+	}
+	if ran == 0 {
+		return fmt.Errorf("there is nothing to do in the plan: %v", report.Plan)
+	}
+	return nil
+}
+
 // askOfHung asks check and scan about the object that is Terminating now, held by what the
 // scenario names. What is wrong about that, or about their answers, comes second.
 func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report check.Report, wrong []string, err error) {

@@ -85,6 +85,9 @@ type Scenario struct {
 	// Leaves is what is tried once a deletion has completed: what is deleted next,
 	// when what was to go with the first has gone.
 	Leaves *Leaves `json:"leaves,omitempty"`
+	// Keeps is what kubectl get must still find once the plan of check was carried out before
+	// the deletion, which then completes.
+	Keeps string `json:"keeps,omitempty"`
 	// Plan is what becomes of the plan for a deletion that hangs: Runs, Force,
 	// Restores or Person. Defaults to Person where there is a cure, else to Runs.
 	Plan string `json:"plan,omitempty"`
@@ -356,6 +359,8 @@ func parse(name, text string) (Scenario, error) {
 		return s, errors.New("a hang needs blocker and remains: what is named, and what is still there")
 	case s.Leaves != nil && (s.Reality == Hangs || s.Leaves.Delete == "" || s.Leaves.Reality != Hangs && s.Leaves.Reality != Completes):
 		return s, fmt.Errorf("leaves is for what can complete, and needs delete, and reality %s or %s", Hangs, Completes)
+	case s.Keeps != "" && s.Reality != Completes:
+		return s, errors.New("keeps is for what completes once the plan was carried out")
 	case s.Reality == Completes && (s.Plan != "" || len(s.Cure) > 0):
 		return s, errors.New("plan and cure are for what hangs")
 	}
@@ -490,6 +495,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err := g.start(ctx, s.Live, Asked); err != nil {
 		return fail(err)
 	}
+	if s.Keeps != "" {
+		if err := g.heed(ctx, s); err != nil {
+			return fail(fmt.Errorf("carry the plan out before: %w", err))
+		}
+	}
 	if err := g.ask(ctx, &o, false); err != nil {
 		return fail(err)
 	}
@@ -529,6 +539,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	}
 	o.judge()
 	o.Wrong = append(append(o.Wrong, o.others(answers)...), o.late()...)
+	if s.Keeps != "" {
+		if found, err := g.Objects(ctx, strings.Fields(s.Keeps)...); len(found) == 0 {
+			o.Wrong = append(o.Wrong, fmt.Sprintf("the plan took along what it must not: %s: %v", s.Keeps, err))
+		}
+	}
 	if o.Real == Completes && s.Leaves != nil {
 		wrong, err := g.leaves(ctx, s)
 		if err != nil {

@@ -119,16 +119,73 @@ own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]
 names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
 # going_first are the steps that delete objects of a namespace while somebody removes
-# their finalizers. Not all of many are named.
-going_first(ns, resource, bucket) := [steps.mend(first(resource), steps.deleted(objects, ns)) |
-	some objects in steps.batches(resource, bucket.names)
-] if {
-	count(bucket.names) == bucket.count
+# their finalizers. What was made for another object goes with that, or stays, as its owner
+# has it: that is what is deleted. Not all of many are named.
+going_first(ns, finalizer, resource, group) := [steps.mend(ahead(resource, of), how) |
+	candidates := made_for(ns, finalizer, resource, group)
+	roots := {root(finalizer, o) | some o in candidates.objects}
+	some of, where in {o.resource: {p.namespace | some p in roots; p.resource == o.resource} | some o in roots}
+	some place in where
+	some how in deletions(of, place, [o.name | some o in roots; o.resource == of; o.namespace == place], candidates.all)
+]
+
+deletions(of, ns, names, true) := [steps.deleted(objects, ns) | some objects in steps.batches(of, sort(names))] if of != ""
+
+deletions("", _, _, true) := [[]]
+
+deletions(_, _, _, false) := [[]]
+
+ahead(resource, resource) := first(resource)
+
+ahead(resource, "") := sprintf("Delete what the %s were made for first, as their owner references say: they go along", [resource])
+
+ahead(resource, of) := sprintf("Delete the %s first: the %s go along; go on when both are gone", [of, resource]) if {
+	not of in {resource, ""}
 }
 
-going_first(_, resource, bucket) := [steps.mend(first(resource), [])] if count(bucket.names) < bucket.count
-
 first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
+
+# made_for are the custom resources of a namespace for which an owner puts its finalizer on
+# objects of other kinds, or these objects themselves; and whether all are named.
+made_for(ns, finalizer, resource, group) := {
+	"objects": {{"resource": resource, "namespace": ns, "name": name} | some name in group.names},
+	"all": count(group.names) == group.count,
+} if {
+	not made(finalizer, resource)
+}
+
+made_for(ns, finalizer, resource, _) := {
+	"objects": {{"resource": of, "namespace": ns, "name": name} | some [of, bucket] in customs; some name in bucket.names} | others,
+	"all": count([1 | some [_, bucket] in customs; count(bucket.names) < bucket.count]) == 0,
+} if {
+	made(finalizer, resource)
+	customs := [[of, bucket] |
+		some of, buckets in data.cluster.finalized[ns][finalizer]
+		data.cluster.crds[of]
+		some bucket in buckets
+	]
+	others := {{"resource": "", "namespace": ns, "name": ""} | count(customs) == 0}
+}
+
+# made is true of a kind of Kubernetes on which an owner of custom resources puts the
+# finalizer of these, too.
+made(finalizer, resource) if {
+	not data.cluster.crds[resource]
+	some of, _ in data.cluster.finalizers[finalizer]
+	data.cluster.crds[of]
+}
+
+# root is what an object was made for, four links up: Rego has no recursion, and a pod of a
+# machine of a cluster needs three. What is being deleted needs nothing more.
+root(finalizer, o) := o if {
+	some leaving in data.cluster.terminating[finalizer][o.resource].objects
+	[leaving.namespace, leaving.name] == [o.namespace, o.name]
+} else := up(up(up(up(o))))
+
+up(o) := controller if {
+	controller := data.cluster.controllers[o.resource][sprintf("%s/%s", [o.namespace, o.name])]
+	controller.resource != "nodes" # of which its kubelet says so
+} else := o
 
 uncertain_to_run(ownership) if {
 	ownership.state in {"absent", "unknown"}
