@@ -5,6 +5,9 @@ import (
 	"context"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
@@ -16,28 +19,33 @@ const maxForeseen = 50
 // what it deletes waits for.
 type ahead map[string][]Step
 
-// Foresee asks about each object that the plan deletes as if somebody deleted it alone: a step
-// that hangs is no way out. What such an object waits for becomes a step before.
+// Foresee asks about each object that the plan deletes as if somebody deleted it alone, and about
+// those that lose a finalizer, as who asks would take it off: a step that hangs, or is refused,
+// is no way out. What such an object waits for, or what refuses it, becomes a step before.
 func (r *Report) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
-	before, err := foresee(ctx, engine, world, r.Plan, deletionOf(r.Target).Command())
+	before, err := foresee(ctx, engine, world, r.Plan, deletionOf(r.Target).Command(), r.asker)
 	r.Plan = before.weave(r.Plan)
 	return err
 }
 
 // Foresee does so for objects that are deleted together.
 func (s *Set) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
-	before, err := foresee(ctx, engine, world, s.Plan, "")
+	var asker authenticationv1.UserInfo
+	for _, r := range s.Items {
+		asker = r.asker
+	}
+	before, err := foresee(ctx, engine, world, s.Plan, "", asker)
 	s.Plan = before.weave(s.Plan)
 	return err
 }
 
 // foresee tells of a plan what has to come before its steps. own is the deletion that all of
 // it is for.
-func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan []Step, own string) (ahead, error) {
+func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan []Step, own string, asker authenticationv1.UserInfo) (ahead, error) {
 	before, left := ahead{}, maxForeseen
 	for queue := slices.Clone(plan); len(queue) > 0; queue = queue[1:] {
 		step := queue[0]
-		if _, known := before[step.Command]; known || !deletes(step.Step) {
+		if _, known := before[step.Command]; known || !deletes(step.Step) && len(step.Strips()) == 0 {
 			continue
 		}
 		before[step.Command] = nil
@@ -45,11 +53,14 @@ func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan [
 			if left--; left < 0 {
 				return before, nil
 			}
-			found, err := blockers(ctx, engine, world, name)
+			found, err := blockers(ctx, engine, world, name, step.Strips(), asker)
 			if err != nil {
 				return nil, err
 			}
 			for _, s := range found {
+				if own := slices.IndexFunc(plan, func(t Step) bool { return s.Cause != "" && t.Cause == s.Cause && t.Kind == s.Kind }); own >= 0 {
+					s = plan[own] // which tells of it already
+				}
 				if s.Command != "" && s.Command == own {
 					continue
 				}
@@ -67,20 +78,27 @@ func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
-// blockers are what the deletion of an object certainly waits for, as steps: what mends, and
-// what has to be deleted first.
-func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name) (steps []Step, err error) {
+// blockers are what the deletion of an object certainly waits for, or, where it is to lose
+// finalizers, what certainly refuses that, as steps: what mends, and what has to be deleted first.
+func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	world.Read(func(f cluster.Facts) { s, err = Described(f, name.Type, name.Namespace, name.Name) })
 	if err != nil {
 		return nil, nil // it is gone, and so nothing waits for it
 	}
-	report, err := evaluate(ctx, engine, world, nil, s, s.Deletion(nil))
+	request := s.Deletion(nil)
+	if len(strips) > 0 {
+		after := (&unstructured.Unstructured{Object: s.Object}).DeepCopy()
+		after.SetFinalizers(slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return slices.Contains(strips, f) }))
+		s.User = asker
+		request = s.target().Edit(after.Object)
+	}
+	report, err := evaluate(ctx, engine, world, nil, s, request)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range causes(report.Findings) {
-		if f.Certainty != policies.Will || !blocks(f) {
+		if f.Certainty != policies.Will || !blocks(f) || len(strips) > 0 && f.Kind != policies.KindRefused {
 			continue
 		}
 		for _, step := range stepsOf(f) {
@@ -90,8 +108,8 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 			if step.Action != nil && slices.ContainsFunc(step.Action.Objects, policies.IsVolume) {
 				continue // which are no target of the plan, whatever its step deletes
 			}
-			step.Do = "For " + shown(report.Target, "") + ": " + lowered(step.Do)
-			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true)})
+			step.Do = "For " + shown(report.Target, "") + ": " + lowered(act(step.Do))
+			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true), Cause: culprit(f)})
 		}
 	}
 	return steps, nil

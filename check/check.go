@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -42,8 +44,8 @@ type Report struct {
 	// the reason; policies that failed are among it.
 	Unseen []string `json:"unseen"`
 
-	terminating string // for how long, in words
-	user        string // who asks, "" where that is not known
+	terminating string                    // for how long, in words
+	asker       authenticationv1.UserInfo // who asks, without a name where that is not known
 }
 
 // Evaluator asks the policies about one request. *policies.Engine is one.
@@ -75,8 +77,11 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *
 }
 
 func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, request *question.Request) (Report, error) {
-	owners := m.Ownership()
-	result, err := engine.Evaluate(ctx, policies.Delete, request.Input(owners, m.Refusals()), m)
+	owners, trigger := m.Ownership(), policies.Delete
+	if request.EditsFinalizers() {
+		trigger = policies.FinalizerEdit
+	}
+	result, err := engine.Evaluate(ctx, trigger, request.Input(owners, m.Refusals()), m)
 	if err != nil {
 		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
@@ -98,7 +103,7 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 		WaitsFor: waitsFor(m.Facts, s, owners, request.With()),
 		Omitted:  result.Omitted,
 		Unseen:   append([]string{}, result.Unseen...),
-		user:     s.User.Username,
+		asker:    s.User,
 	}
 	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(result.Findings)

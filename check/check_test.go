@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -179,8 +180,31 @@ func TestPlan(t *testing.T) {
 		{Step: force("force", "kubectl a"), Why: "a", Certainty: policies.Will},
 		{Step: force("force", "kubectl c"), Why: "c", Certainty: policies.Will},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	plain := cmpopts.IgnoreFields(Step{}, "Mends", "Refusal")
+	if diff := cmp.Diff(want, got, plain); diff != "" {
 		t.Errorf("each step once, forcing last: -want, +got:\n%s", diff)
+	}
+	scale := policies.Step{Kind: policies.Mend, Do: "Scale up x, and the deletion finishes by itself", Command: "kubectl scale x"}
+	strip := func(name string) policies.Step {
+		return policies.Step{Kind: policies.Remove, Do: "strip " + name, Command: "kubectl patch " + name}
+	}
+	findings := []policies.Finding{
+		{Certainty: policies.Will, Message: "a", Steps: []policies.Step{mend("mend a"), strip("a")}},
+		{Certainty: policies.Will, Message: "b", Steps: []policies.Step{scale, strip("b")}},
+		{Certainty: policies.Will, Message: "c", Steps: []policies.Step{scale, strip("c")}},
+	}
+	var told []string
+	for _, s := range byCause(plan(findings)) {
+		told = append(told, s.Do)
+	}
+	if diff := cmp.Diff([]string{"Scale up x", "mend a", "strip a", "strip b", "strip c"}, told); diff != "" {
+		t.Errorf("what mends several comes first, and alone: -want, +got:\n%s", diff)
+	}
+	if _, all := causesOf(plan(findings)); all != 3 {
+		t.Errorf("%d things hold it, want 3", all)
+	}
+	if first := plan(findings[1:])[0].Do; first != scale.Do {
+		t.Errorf("of what mends all, it is said that all finishes: %s", first)
 	}
 }
 

@@ -230,7 +230,10 @@ func (d *dryRun) find(s Subject, message string) {
 		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
 		Message: message, Objects: []policies.Object{s.id()},
 		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
-		Remedy:   "Have whoever looks after the webhook or the policy let deletions through, or delete the webhook's configuration.",
+		Steps: []policies.Step{
+			{Kind: policies.Mend, Do: "Do what the refusal asks for, then delete again"},
+			{Kind: policies.Remove, Do: "If nobody can, have whoever looks after the webhook or the policy let this deletion through"},
+		},
 	})
 }
 

@@ -1,10 +1,12 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
 )
 
 // Answer is what termguard's webhook in the cluster, the guard, says to a deletion.
@@ -46,6 +48,29 @@ func GuardOf(world *cluster.World, s Subject) (guard *Guard) {
 		}
 	})
 	return guard
+}
+
+// Unasked tells of webhooks whose answer to the deletion only a dry run tells.
+func (r *Report) Unasked(world *cluster.World, s Subject, options map[string]any) {
+	if s.Terminating() {
+		return
+	}
+	world.Ask(s.Deletion(options), func(m cluster.Moment) {
+		for _, key := range m.Guards() {
+			kind, webhook, _ := strings.Cut(key, "/")
+			configuration, name, _ := strings.Cut(webhook, "/")
+			if name == guardName {
+				continue
+			}
+			r.Findings = append(r.Findings, policies.Finding{
+				Policy: dryRuns, Title: "Not asked yet", Certainty: policies.May, Severity: policies.Info,
+				Message:  fmt.Sprintf("webhook %s fails closed and sees DELETE %s: only a dry run tells what it answers", webhook, r.Target.Resource),
+				Objects:  []policies.Object{{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}},
+				Evidence: []string{}, Remedy: fmt.Sprintf("Ask webhook %s: add --dry-run-deletes", name),
+			})
+		}
+	})
+	r.plan()
 }
 
 // heard is what the guard said to a dry run that ended with err, and with warnings.

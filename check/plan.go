@@ -25,14 +25,19 @@ type Step struct {
 	// Cause is the one thing to blame, where that is an object of which several findings tell:
 	// a webhook, an API.
 	Cause string `json:"-"`
+	// Mends are the causes that the step is a way out of, each with the certainty of its finding.
+	Mends map[string]policies.Certainty `json:"-"`
 	// Symptom tells that the finding only says what the API server says of a deletion
 	// that hangs.
 	Symptom bool `json:"-"`
+	// Refusal tells that the finding says that the deletion does not begin.
+	Refusal bool `json:"-"`
 }
 
 // plan lists every distinct step once: what mends before what removes, what forces
 // last, and otherwise in the order of the findings, those that are only symptoms behind
-// their causes. Each list is about one object. What is only good to know asks for
+// their causes. What mends several causes comes before what mends one, unless that refuses
+// the deletion. Each list is about one object. What is only good to know asks for
 // nothing while something else stands in the way.
 func plan(lists ...[]policies.Finding) []Step {
 	var findings []policies.Finding
@@ -50,18 +55,35 @@ func plan(lists ...[]policies.Finding) []Step {
 				if s.Kind != kind {
 					continue
 				}
-				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Advice: advice(f, s, hangs), Cause: culprit(f), Symptom: f.Symptom}
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Mends: map[string]policies.Certainty{}, Advice: advice(f, s, hangs), Cause: culprit(f), Symptom: f.Symptom, Refusal: rank(f) == 0}
+				cause := cmp.Or(add.Cause, add.Why)
+				if !add.Symptom {
+					add.Mends[cause] = f.Certainty
+				}
 				known := func(t Step) bool { return t.Command == s.Command && (act(t.Do) == act(s.Do) || s.Command != "") }
 				if at := slices.IndexFunc(steps, known); at < 0 {
 					steps = append(steps, add)
-				} else if steps[at].Advice != "" && add.Advice == "" {
-					steps[at] = add
+				} else {
+					if !add.Symptom {
+						steps[at].Mends[cause] = max(steps[at].Mends[cause], f.Certainty) // "will" is more than "may"
+					}
+					if steps[at].Advice != "" && add.Advice == "" {
+						add.Mends = steps[at].Mends
+						steps[at] = add
+					}
 				}
 			}
+		}
+		if kind == policies.Mend { // what is refused begins no deletion
+			begun := slices.IndexFunc(steps, func(s Step) bool { return !s.Refusal })
+			slices.SortStableFunc(steps[max(begun, 0):], func(a, b Step) int { return cmp.Compare(len(b.Mends), len(a.Mends)) })
 		}
 	}
 	if _, all := causesOf(steps); all > 1 {
 		for i := range steps {
+			if len(steps[i].Mends) == all {
+				continue
+			}
 			steps[i].Do = promise.ReplaceAllString(steps[i].Do, "")
 		}
 	}
@@ -87,10 +109,13 @@ func culprit(f policies.Finding) string {
 	return shown(f.Objects[at], "")
 }
 
-// byCause is a plan as it is told: the ways out of one cause stand together, the safest first.
+// byCause is a plan as it is told: the ways out of one cause stand together, the safest first;
+// what mends several stands alone.
 func byCause(plan []Step) (told []Step) {
 	for i, s := range plan {
-		same := func(t Step) bool { return s.Why != "" && cmp.Or(t.Cause, t.Why) == cmp.Or(s.Cause, s.Why) }
+		same := func(t Step) bool {
+			return s.Why != "" && max(len(s.Mends), len(t.Mends)) < 2 && cmp.Or(t.Cause, t.Why) == cmp.Or(s.Cause, s.Why)
+		}
 		if slices.ContainsFunc(plan[:i], same) {
 			continue
 		}
@@ -109,8 +134,8 @@ func byCause(plan []Step) (told []Step) {
 func causesOf(plan []Step) (certain, all int) {
 	causes := map[string]policies.Certainty{}
 	for _, s := range plan {
-		if key := cmp.Or(s.Cause, s.Why); !s.Symptom && s.Certainty != "" && causes[key] != policies.Will {
-			causes[key] = s.Certainty
+		for cause, certainty := range s.Mends {
+			causes[cause] = max(causes[cause], certainty)
 		}
 	}
 	for _, certainty := range causes {

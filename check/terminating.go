@@ -297,7 +297,7 @@ func (t Terminating) text(w io.Writer, l limits) error {
 	}
 	for _, item := range t.Items {
 		alike[of(item)]++
-		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.user)
+		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.asker.Username)
 	}
 	for _, item := range t.Items {
 		why, more := item.Why(), alike[of(item)]-1

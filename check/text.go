@@ -81,7 +81,7 @@ func (r Report) text(w io.Writer, l limits) error {
 	}
 	r.writeTree(&out, l)
 	long := writePlan(&out, r.Plan, l)
-	writeUnseen(&out, r.Unseen, r.user, l)
+	writeUnseen(&out, r.Unseen, r.asker.Username, l)
 	_, err := io.WriteString(w, out.String()+long)
 	return err
 }
@@ -135,7 +135,11 @@ func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 			continue
 		}
 		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(group[0].Do))
-		if why := group[0].Why; because && why != "" && !told[why] {
+		why := group[0].Why
+		if more := len(group[0].Mends) - 1; more > 0 {
+			why += fmt.Sprintf(", and %d more", more)
+		}
+		if because && why != "" && !told[why] {
 			fmt.Fprintf(out, "     because: %s\n", printable.Line(why))
 			told[why] = true
 		}
@@ -235,7 +239,7 @@ func (s Set) text(w io.Writer, l limits) error {
 	var blocks []*alike
 	known := map[string]*alike{}
 	for _, r := range s.Items {
-		user = cmp.Or(user, r.user)
+		user = cmp.Or(user, r.asker.Username)
 		if r.Kind == "Check" && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
 			free = append(free, r.Target)
 			continue
@@ -401,12 +405,20 @@ func (r Report) meaning() string {
 		}
 		return "at-risk: " + cmp.Or(f.Message, "its "+what+" may not finish, or may take long") + within
 	case policies.Completes:
-		behind := ""
+		behind, unasked := "", ""
 		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == staying }); at >= 0 {
 			what, behind = what+" itself", "; "+r.Findings[at].Message
 		}
-		if len(r.WaitsFor) > 0 {
+		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == dryRuns }); at >= 0 {
+			unasked = "webhook configuration " + r.Findings[at].Objects[0].Name + ", which is not asked yet, allows it"
+		}
+		switch {
+		case len(r.WaitsFor) > 0 && unasked != "":
+			return "completes if " + unasked + ", and " + condition(r.WaitsFor) + within + behind
+		case len(r.WaitsFor) > 0:
 			return "completes if " + condition(r.WaitsFor) + within + behind
+		case unasked != "":
+			return "completes if " + unasked + within + behind
 		}
 		return "completes: nothing stands in the way of its " + what + within + behind
 	default:

@@ -157,6 +157,10 @@ func (m Moment) Refusals() []any {
 	return found
 }
 
+// Guards are the webhooks, TYPE/CONFIGURATION/NAME, of which nobody knows what they answer to
+// the request before they are asked.
+func (m Moment) Guards() []string { return m.world.refusals.Guards(m.request) }
+
 // recordedRefusals are those of a snapshot for the same kind of request.
 func (m Moment) recordedRefusals() (found []any) {
 	if m.request.GroupResource() == question.Namespaces {

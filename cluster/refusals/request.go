@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/question"
 )
 
@@ -59,6 +61,31 @@ func (p *Part) Of(request *question.Request) []any {
 		}
 	}
 	return found
+}
+
+// Guards are the webhooks, TYPE/CONFIGURATION/NAME, of which nobody knows what they answer to a
+// request before they are asked: they fail closed and can be called, and one of their rules
+// names just its operation and resource. It only reads.
+func (p *Part) Guards(request *question.Request) (keys []string) {
+	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}
+	resource := in.attributes.GetResource()
+	for _, key := range slices.Sorted(maps.Keys(p.webhooks)) {
+		var of admissionregistrationv1.ValidatingWebhook
+		if known := p.hooks[key]; known != nil && known.reach.sure != no ||
+			runtime.DefaultUnstructuredConverter.FromUnstructured(p.webhooks[key], &of) != nil || facts.Or(of.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail {
+			continue
+		}
+		of.Rules = slices.DeleteFunc(of.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+			return !slices.Contains(rule.Resources, resource.Resource) || !slices.Contains(rule.APIGroups, resource.Group) ||
+				!slices.Contains(rule.Operations, admissionregistrationv1.OperationType(request.Operation))
+		})
+		if h, err := compileHook(of); err == nil && len(of.Rules) > 0 {
+			if sure, failing := h.seesAs(in, p.namespaces[in.attributes.GetNamespace()].labels); sure != no && failing == "" {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
 }
 
 // attributesOf is a request as admission sees it: a DELETE, or an UPDATE of an object,

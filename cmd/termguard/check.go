@@ -302,6 +302,9 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 			if f.snapshot == "" {
 				report.Guard = check.GuardOf(world, subjects[0])
 			}
+			if f.snapshot == "" && !f.dryRun && err == nil {
+				report.Unasked(world, subjects[0], options)
+			}
 		}
 		if err == nil && f.dryRun {
 			err = f.sendDryRuns(ctx, subjects[0], options, &report)
