@@ -44,7 +44,7 @@ func TestForesee(t *testing.T) {
 		"waits for one that the plan does not name": {"it has no finalizer, and is not the operator's to clear", heldStore + push("", "Delete"), []string{push1, vault, operator}},
 		"waits for one that comes later":            {"it is the operator's as well, and the store waits for it", heldStore + push(", finalizers: [pushsecret.externalsecrets.io/finalizer]", "Delete"), []string{push1, vault, operator}},
 		"near miss: it takes nothing back":          {"the store does not wait for that", heldStore + push("", "None"), []string{vault, operator}},
-		"waits for one that was made for another":   {"what to delete first is for a person to find", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say, or have it refer to another: they go along", vault, operator}},
+		"waits for one that was made for another":   {"what to delete first is for a person to find", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say: they go along; or have that refer to another", vault, operator}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := worldFrom(t, tc.cluster)

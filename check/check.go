@@ -136,7 +136,7 @@ func Immortal(o policies.Object) bool {
 func (r *Report) plan() {
 	r.Plan = plan(r.Findings)
 	if r.TerminatingSince == "" && !Immortal(r.Target) {
-		r.Plan = finish(r.Plan, "Then delete it", deletionOf(r.Target).Command())
+		r.Plan = finish(r.Plan, "Then delete "+shown(policies.Object{Resource: r.Target.Resource, Name: r.Target.Name}, ""), deletionOf(r.Target).Command())
 	}
 }
 

@@ -92,7 +92,7 @@ func plan(lists ...[]policies.Finding) []Step {
 
 // promise is what a step says of the whole deletion, which holds only where it is about
 // all that holds it.
-var promise = regexp.MustCompile(`(?:, then delete again|(?:, and the deletion|, and it|: what waits then|: what it holds then|: then it) finishes by itself)$`)
+var promise = regexp.MustCompile(`(?:, then delete again|(?:, and the deletion|, and it|: what waits then|: what it holds then|: then the deletion) finishes by itself)$`)
 
 // act is what a step does, without what comes of it.
 func act(do string) string { return promise.ReplaceAllString(do, "") }

@@ -13,6 +13,9 @@ import (
 // waiting is advice to do nothing.
 var waiting = regexp.MustCompile(`(?i)\bwait\b`)
 
+// nameless are texts of steps with a pronoun whose noun is not in the same line.
+var nameless = regexp.MustCompile(`^(?:Then |Afterwards, |If |See why )?(?:\w+ )?(?:it|them|this|these)\b|that (?:use|refer to|mount from) it\b|that it (?:stores|connected)\b|holds this\b`)
+
 // byHand are the commands that are left to a person.
 var byHand = regexp.MustCompile(`^kubectl (describe|taint nodes|create clusterrole|create clusterrolebinding) `)
 
@@ -62,6 +65,9 @@ func TestPlansOfFixtures(t *testing.T) {
 				t.Errorf("%s: a step of kind %s is out of order: %s", d.file, step.Kind, step.Do)
 			}
 			before = at
+			if nameless.MatchString(step.Do) {
+				t.Errorf("%s: a pronoun without its noun: %s", d.file, step.Do)
+			}
 			if finishes(report.Verdict) {
 				continue
 			}

@@ -247,7 +247,7 @@ func TestDeleteMany(t *testing.T) {
 	if code != 0 || c.has(demo) {
 		t.Fatalf("exit code %d: %.3000s%s", code, said, errs)
 	}
-	if !strings.Contains(said, "  3. Then delete it\n     $ kubectl delete namespaces/demo\n") {
+	if !strings.Contains(said, "  3. Then delete namespaces/demo\n     $ kubectl delete namespaces/demo\n") {
 		t.Errorf("the plan does not end with the deletion: %.3000s", said)
 	}
 	if asked := strings.Count(said, "[y/N]"); asked != 2 {
@@ -386,7 +386,7 @@ func TestDeleteQuestion(t *testing.T) {
 		"\n\nRemove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo?\n  risked: what the finalizer protects stays behind, if nobody cleaned it up; it touches kialis.kiali.io/a -n demo (whose it is, its metadata does not tell)\n  $ kubectl patch kialis.kiali.io/a -n demo ",
 		"\n[y/N] ",
 		"\"maybe\" is neither yes nor no: taken as no\n",
-		"  declined: If it is gone for good",
+		"  declined: If Kiali operator (Ansible operator) is gone for good",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("want %q: exit code %d: %s%s", want, code, said, errs)

@@ -115,7 +115,7 @@ func TestFirstScreen(t *testing.T) {
 			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Bring back Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
 		"Alike": {"one cause of all that are named",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup]}}",
-			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "nothing was found that removes it", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Find out whether", "2. If it is gone for good", "(its command is long, and stands last)"}, 700, 300},
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "nothing was found that removes it", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Find out whether", "2. If the controller that removes the finalizer is gone for good", "(its command is long, and stands last)"}, 700, 300},
 		"Causes": {"three causes in a namespace",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fSHARE.example.com/x]}}",
 			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: find out"}, 700, 300},

@@ -97,7 +97,7 @@ warn contains {
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message]) | some condition in stale],
 	"steps": [steps.mend(
-		"Look again in a minute or two; if it is still there, see whether kube-controller-manager runs",
+		"Look again in a minute or two; if the namespace is still there, see whether kube-controller-manager runs",
 		[],
 	)],
 } if {
@@ -284,7 +284,7 @@ condition_finding(name, condition) := {
 	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, meanings[name], name]),
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
-	"steps": [steps.mend(sprintf("%s: then it finishes by itself", [remedies[name]]), [])],
+	"steps": [steps.mend(sprintf("%s: then the deletion finishes by itself", [remedies[name]]), [])],
 }
 
 default pods_left := 0

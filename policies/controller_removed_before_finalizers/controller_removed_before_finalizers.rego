@@ -125,7 +125,7 @@ warn contains finding(msg, ownership, [step]) if {
 	ownership.state == "alive"
 	msg := sprintf("in the foreground, the controller that removes its finalizer %s goes first: it owns it", [finalizer])
 	step := steps.mend(
-		"Delete it in the background: its controller then goes after it",
+		sprintf("Delete %s in the background: its controller then goes after it", [request.word]),
 		object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 	)
 }
@@ -158,7 +158,7 @@ before(_, resource, _) := [step |
 }
 
 before(finalizer, resource, _) := [steps.mend(
-	sprintf("Keep it for as long as there are %s with finalizer %s: without it, these stay", [resource, finalizer]),
+	sprintf("Keep %s for as long as there are %s with finalizer %s: without it, these stay", [request.word, resource, finalizer]),
 	[],
 )] if {
 	not made(resource)

@@ -46,7 +46,7 @@ warn contains {
 	"msg": "the definition serves no version: nobody can see whether its instances have finalizers, or remove them",
 	"objects": [request.target],
 	"evidence": [sprintf("versions that are not served: %s", [concat(", ", [v.name | some v in versions])])],
-	"steps": [steps.mend("Serve the version that it stores, and check again: then its instances can be seen", {
+	"steps": [steps.mend("Serve the version that the definition stores, and check again: then its instances can be seen", {
 		"verb": "patch",
 		"objects": [sprintf("customresourcedefinitions/%s", [request.name])],
 		"type": "json",

@@ -50,7 +50,7 @@ warn contains {
 		),
 		steps.force(
 			sprintf(
-				"Remove it, and do by hand what its owner does%s: nothing else will",
+				"Remove the finalizer, and do by hand what its owner does%s: nothing else will",
 				[owners.cleared(ownership)],
 			),
 			[],

@@ -84,7 +84,7 @@ plan := [
 	),
 	steps.force(
 		concat(" ", [
-			"End it by force, having saved the list of what is in it:",
+			"End the namespace by force, having saved the list of what is in it:",
 			"those objects stay in etcd without a namespace, and what they stand for stays in existence",
 		]),
 		[],

@@ -71,7 +71,7 @@ plan(held) := array.concat(
 		steps.mend("While the pod still runs, remove the attribute in its container: chattr -R -i -a DIRECTORY.", []),
 		steps.mend(
 			concat(" ", [
-				"Afterwards, undo it on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
+				"Afterwards, remove the attribute on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
 				"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
 			]),
 			[],

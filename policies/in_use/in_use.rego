@@ -188,7 +188,7 @@ objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": 
 ]
 
 # deletions are the steps that delete those that refer, each in its namespace.
-deletions(_, users) := [steps.mend("See what holds those that refer to it: they are being deleted already", [])] if {
+deletions(_, users) := [steps.mend("See what holds those that refer to the object: they are being deleted already", [])] if {
 	count(users) > 0
 	leave(users)
 }
@@ -197,7 +197,7 @@ deletions(ns, users) := array.flatten([
 	[step | some group in users; some step in removals(ns, group)],
 	[steps.remove(
 		sprintf(
-			"Delete what the %s were made for, as the owner references of %s say, or have it refer to another: they go along",
+			"Delete what the %s were made for, as the owner references of %s say: they go along; or have that refer to another",
 			[group.resource, concat(", ", group.owned)],
 		),
 		[],
@@ -206,7 +206,7 @@ deletions(ns, users) := array.flatten([
 		group.owned
 	],
 	[steps.mend(
-		sprintf("Have the %s that the finding names refer to another, or keep this: deleted, their data would go with them", [group.resource]),
+		sprintf("Have the %s that the finding names refer to another, or keep the object: deleted, their data would go with them", [group.resource]),
 		[],
 	) |
 		some group in users
@@ -232,7 +232,7 @@ removals(ns, group) := [step |
 	names := [called | some name in alone(group); [at, called] := place(ns, name); at == where]
 	some batch in steps.batches(group.resource, names)
 	some step in as_told([group], [steps.remove(
-		sprintf("Delete the %s that refer to it, or have them refer to another: then it goes by itself", [group.resource]),
+		sprintf("Delete the %s that refer to the object, or have them refer to another: then it goes by itself", [group.resource]),
 		steps.deleted(batch, where),
 	)])
 ]

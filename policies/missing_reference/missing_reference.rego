@@ -74,7 +74,7 @@ warn contains {
 	]),
 	"objects": array.concat([request.target], [{"resource": of, "namespace": ns, "name": name} | some name in group.names]),
 	"evidence": object.get(working[0], "evidence", []),
-	"steps": [steps.mend(sprintf("Keep it until the %s are gone, or name another", [of]), [])],
+	"steps": [steps.mend(sprintf("Keep %s until the %s are gone, or name another", [request.word, of]), [])],
 } if {
 	request.deleting
 	some ns, held in data.cluster.needed[request.namespace][request.resource][request.name]
@@ -196,7 +196,7 @@ right_of(found, without) := {
 	"steps": [steps.mend(give, []), steps.force(by_hand(found.finalizer, found.owner), [])],
 }
 
-give := "Give it that right by a role and a binding, and the deletion finishes by itself"
+give := "Give the owner that right by a role and a binding, and the deletion finishes by itself"
 
 stays := {"hangs": "is not", "may": "may not be"}
 

@@ -67,7 +67,7 @@ warn contains {
 		some node in array.slice(on, 0, 5)
 	],
 	"steps": [steps.mend(
-		"Delete the pods that it connected first, or move them to nodes with another plugin",
+		"First delete the pods that the network plugin connected, or move them to nodes with another plugin",
 		[],
 	)],
 } if {

@@ -81,7 +81,7 @@ finding(wait, held) := {
 	),
 	"steps": array.concat(
 		restoring(held.ownership),
-		[steps.mend(sprintf("Ask about %s/%s: what holds it holds this", [held.resource, held.name]), [])],
+		[steps.mend(sprintf("Ask about %s/%s: what holds it holds what is deleted, too", [held.resource, held.name]), [])],
 	),
 }
 

@@ -48,7 +48,7 @@ deny contains {
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
 	"steps": [steps.mend(
-		"Leave it to its claim, which the finding names: when that is deleted, the volume goes by its reclaim policy, with its data or without",
+		"Leave the volume to its claim, which the finding names: when that is deleted, it goes by its reclaim policy, with its data or without",
 		[],
 	)],
 } if {
@@ -95,7 +95,7 @@ claim_finding := {
 		note := noted(pod)
 	],
 	"steps": array.flatten([going_on, [steps.remove(
-		"Delete the pods that use it, best by way of the workload that makes them: the claim then goes by itself",
+		"Delete the pods that use the claim, best by way of the workload that makes them: it then goes by itself",
 		steps.deletion(objects, request.namespace),
 	) |
 		some objects in steps.batches("pods", [name | some name in users.names; not terminating(name)])

@@ -98,4 +98,4 @@ way_out(resource, server, namespace) := sprintf(
 ) if {
 	namespace == home
 	input.request.oldObject.metadata.deletionTimestamp
-} else := sprintf("Stop what runs the pods that mount from it, in namespace %s, and wait until they are gone", [namespace])
+} else := sprintf("Stop what runs the pods that mount from the server, in namespace %s, and wait until they are gone", [namespace])

@@ -282,9 +282,9 @@ gone_for_good(finalizers, ownership) := sprintf(
 	[condition(ownership), owners.cleared(ownership), finalizers, left_behind],
 )
 
-condition(ownership) := "If it is gone for good" if not ownership.barred
+condition(ownership) := sprintf("If %s is gone for good", [owner_or(ownership)]) if not ownership.barred
 
-condition(ownership) := "If it must not have that right" if ownership.barred
+condition(ownership) := sprintf("If %s must not have that right", [owner_or(ownership)]) if ownership.barred
 
 # left_behind is the price of a finalizer that is taken out.
 left_behind := "what nobody cleaned up stays behind"
