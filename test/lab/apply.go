@@ -23,11 +23,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Apply applies manifests as kubectl apply --server-side --force-conflicts does: one after
-// the other, in the namespace default where they name none. What is refused keeps nothing
-// after it from being applied. It returns once discovery tells of what definitions among them
-// define. It asks within this process: kubectl takes a third of a second of a core for it,
-// most of it for schemas that the API server checks by all the same.
+// Apply applies manifests as kubectl apply --server-side --force-conflicts does: in order, in namespace
+// default unless they name one, continuing after errors. It returns once discovery includes any definitions
+// among them. It runs in this process because kubectl takes a third of a second of CPU time, mostly for
+// schemas that the API server checks anyway.
 func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	a, err := newApplier(l)
 	if err != nil {
@@ -52,12 +51,12 @@ func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	return errors.Join(refused...)
 }
 
-// applier knows what the API server serves, of the groups that it was asked for.
+// applier applies objects and caches the resources that the API server serves.
 type applier struct {
 	discovery *discovery.DiscoveryClient
 	objects   dynamic.Interface
 	served    map[schema.GroupVersion]*metav1.APIResourceList
-	defined   []schema.GroupVersionResource // by definitions that were applied
+	defined   []schema.GroupVersionResource // by applied definitions
 }
 
 func newApplier(l *Lab) (*applier, error) {
@@ -72,7 +71,7 @@ func newApplier(l *Lab) (*applier, error) {
 	return &applier{discovery: d, objects: objects, served: map[schema.GroupVersion]*metav1.APIResourceList{}}, nil
 }
 
-// apply applies one object, or those of a list.
+// apply applies one object, or each object of a list.
 func (a *applier) apply(ctx context.Context, manifest []byte) error {
 	decoded, _, err := unstructured.UnstructuredJSONScheme.Decode(manifest, nil, nil)
 	if err != nil {
@@ -114,7 +113,7 @@ func (a *applier) applyObject(ctx context.Context, o *unstructured.Unstructured)
 	return err
 }
 
-// define notes what a definition defines.
+// define records the resources of a definition.
 func (a *applier) define(applied *unstructured.Unstructured) error {
 	var d apiextensionsv1.CustomResourceDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, &d); err != nil {
@@ -128,8 +127,8 @@ func (a *applier) define(applied *unstructured.Unstructured) error {
 	return nil
 }
 
-// serves tells whether discovery tells of all that was defined. Requests for it are answered
-// before: who goes by discovery, as kubectl and the namespace controller do, is later.
+// serves reports whether discovery includes every defined resource. Requests for them succeed earlier than
+// that, but kubectl and the namespace controller rely on discovery.
 func (a *applier) serves(ctx context.Context) (bool, error) {
 	_, found, _, err := a.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func (a *applier) serves(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// resource is that of a kind, as the API server serves it now: definitions come and go.
+// resource returns the resource of a kind, as currently served.
 func (a *applier) resource(ctx context.Context, kind schema.GroupVersionKind) (metav1.APIResource, error) {
 	version := kind.GroupVersion()
 	list := a.served[version]

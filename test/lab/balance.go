@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Replicas stand behind the address of a Service, as kube-proxy has it: a new
-// connection goes to one that is ready, in turn; where none is, it is refused. What is
-// connected stays with its replica.
+// Replicas balances connections to the address of a Service as kube-proxy does: a new connection is passed to
+// the next ready replica, or refused if there is none. Existing connections stay with their replica.
 type Replicas struct {
 	listener net.Listener
 	turn     atomic.Uint64
@@ -25,7 +24,7 @@ type Replicas struct {
 	all []Replica
 }
 
-// Replica is one of them: where it serves, and the URL that says whether it is ready.
+// Replica is one backend: its address, and the URL of its readiness check.
 type Replica struct{ Address, Readiness string }
 
 // Balance listens on an address until ctx ends.
@@ -48,21 +47,21 @@ func Balance(ctx context.Context, address string) (*Replicas, error) {
 	return r, nil
 }
 
-// Add takes a replica in, once it is ready.
+// Add adds a replica. It receives connections once it is ready.
 func (r *Replicas) Add(replica Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, replica)
 }
 
-// Remove takes a replica out.
+// Remove removes a replica.
 func (r *Replicas) Remove(replica Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = slices.DeleteFunc(r.all, func(other Replica) bool { return other == replica })
 }
 
-// Ready says whether a replica is ready.
+// Ready reports whether the replica is ready.
 func (r Replica) Ready(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -106,5 +105,5 @@ func (r *Replicas) carry(ctx context.Context, from *net.TCPConn) {
 		<-back
 		return
 	}
-	_ = from.SetLinger(0) // a reset, as from kube-proxy
+	_ = from.SetLinger(0) // resets the connection, as kube-proxy does
 }

@@ -20,38 +20,36 @@ import (
 	"time"
 )
 
-// Version of the Kubernetes components that the lab runs: the newest, or the one that
-// KUBERNETES names.
+// Version is the version of the Kubernetes components in the lab: the newest, or the one that KUBERNETES
+// names.
 var Version = components().version
 
-// ContainerdVersion is that of the container runtime of real nodes.
+// ContainerdVersion is the version of the container runtime on real nodes.
 const ContainerdVersion = "v2.4.2"
 
-// module is a nested module of test/components, and the programs that are built
-// from it.
+// module is a nested module of test/components and the programs built from it.
 type module struct {
 	name, version string
 	programs      []program
-	sources       []string // files besides go.mod and go.sum that decide how they come out
+	sources       []string // files besides go.mod and go.sum that affect the build
 	flags         []string
 	about         string
-	files         []published // what is kept beside the programs
-	chart         *chart      // what installs it, where that is no kustomization
-	long          bool        // what every change is tested with does not run it
+	files         []published // kept beside the programs
+	chart         *chart      // installs it instead of a kustomization
+	long          bool        // only the long suite of operators runs it
 }
 
-// published are files of a module of the build, such as the manifests that it is
-// installed with: they come to lie in the folder manifests, under their own paths.
+// published are files from a module of the build, such as its manifests. They are copied into the folder
+// manifests with their paths.
 type published struct {
 	module string   // as in go.mod
 	paths  []string // patterns of path.Match, from the module's root
 }
 
-// program is one of a package, or its tests if the name ends in .test.
+// program is the program of a package, or its test binary if the name ends in .test.
 type program struct{ name, pkg string }
 
-// newest and oldest are the versions of Kubernetes that are supported: what every lab
-// runs of them.
+// newest and oldest are the supported versions of Kubernetes, with the programs that every lab runs.
 var newest, oldest = module{
 	name: "kubernetes", version: "v1.36.3",
 	programs: controlPlane,
@@ -70,8 +68,8 @@ var controlPlane = []program{
 	{"node", "./node"},
 }
 
-// kubeletModule is what real nodes run of Kubernetes, and the drivers that scenarios on them
-// need. It is built of the newest version alone.
+// kubeletModule contains the kubelet of real nodes and the drivers for scenarios on them, in the newest
+// version only.
 var kubeletModule = module{
 	name: newest.name, version: newest.version,
 	programs: []program{
@@ -84,8 +82,8 @@ var kubeletModule = module{
 	about:   "the kubelet " + newest.version + " and drivers for real nodes from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// extension is an extension API server. It may be newer than the control plane, and is
-// published for few versions.
+// extension is an extension API server. It may be newer than the control plane, because few versions of it
+// are published.
 var extension = module{
 	name: newest.name, version: newest.version,
 	programs: []program{{"sample-apiserver", "./sampleapiserver"}},
@@ -94,13 +92,13 @@ var extension = module{
 	about:    "sample-apiserver " + newest.version + " from Go modules: once, a minute on two cores",
 }
 
-// kubernetesFlags build programs of a version of Kubernetes that know which one they are.
+// kubernetesFlags are build flags that set the version of Kubernetes programs.
 func kubernetesFlags(version string) []string {
 	return []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + version}
 }
 
-// components is the module of the version that the environment names. An unknown one
-// is an error of Build.
+// components returns the module of the version that KUBERNETES names. Build returns an error if that is
+// unknown.
 func components() module {
 	m := newest
 	if strings.HasPrefix(oldest.version+".", "v"+os.Getenv("KUBERNETES")+".") {
@@ -124,8 +122,7 @@ var containerdModule = module{
 	about: "containerd " + ContainerdVersion + " from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// nfsServer is a server of NFS in user space, of which pods can mount on a node whose kernel
-// has a client.
+// nfsServer is an NFS server in user space, for nodes whose kernel has an NFS client.
 var nfsServer = module{
 	name: "nfs-server", version: "v0.0.4",
 	programs: []program{{"nfs-server", "."}},
@@ -134,7 +131,7 @@ var nfsServer = module{
 	about:    "a server of NFS from Go modules: once, some seconds",
 }
 
-// conformance is Kubernetes' own end-to-end tests, and what they need beyond the lab.
+// conformance is Kubernetes' end-to-end tests and the scheduler that they need.
 var conformance = module{
 	name: "conformance", version: newest.version,
 	programs: []program{{"e2e.test", "k8s.io/kubernetes/test/e2e"}, {"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"}},
@@ -142,10 +139,9 @@ var conformance = module{
 	about:    "the end-to-end tests of Kubernetes " + newest.version + " from Go modules: once, 5 to 15 minutes on two cores",
 }
 
-// Build makes sure that the control plane's components are built and returns
-// their folder, in the user's cache, by version. It says what it does on
-// progress. Two builds at once wait for each other; one that is interrupted
-// leaves nothing to be used.
+// Build builds the control plane's components unless they are in the user's cache, and returns their folder.
+// It reports to progress. Concurrent builds wait for each other, and an interrupted one leaves nothing usable
+// behind.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	m := components()
 	if want := os.Getenv("KUBERNETES"); want != "" && !strings.HasPrefix(m.version+".", "v"+want+".") {
@@ -154,8 +150,7 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	return m.make(ctx, progress)
 }
 
-// BuildNode does as Build for what a real node runs. It returns the folder of the
-// container runtime, and that of the kubelet.
+// BuildNode is Build for real nodes. It returns the folders of the container runtime and of the kubelet.
 func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, err error) {
 	if runtime, err = containerdModule.make(ctx, progress); err != nil {
 		return "", "", err
@@ -164,18 +159,17 @@ func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, e
 	return runtime, node, err
 }
 
-// BuildExtension does as Build for an extension API server (sample-apiserver).
+// BuildExtension is Build for the extension API server (sample-apiserver).
 func BuildExtension(ctx context.Context, progress io.Writer) (string, error) {
 	return extension.make(ctx, progress)
 }
 
-// BuildNFSServer does as Build for a server of NFS (nfs-server).
+// BuildNFSServer is Build for the NFS server (nfs-server).
 func BuildNFSServer(ctx context.Context, progress io.Writer) (string, error) {
 	return nfsServer.make(ctx, progress)
 }
 
-// BuildConformance does as Build for Kubernetes' own end-to-end tests (e2e.test) and the
-// scheduler that they need.
+// BuildConformance is Build for Kubernetes' end-to-end tests (e2e.test) and the scheduler that they need.
 func BuildConformance(ctx context.Context, progress io.Writer) (string, error) {
 	return conformance.make(ctx, progress)
 }
@@ -206,11 +200,11 @@ func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return dir, nil // somebody else built it while this one waited
+		return dir, nil // another process built it while this one waited
 	}
 
 	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil { // of a build that was killed
+	if err := os.RemoveAll(partial); err != nil { // left by a killed build
 		return "", err
 	}
 	defer os.RemoveAll(partial)
@@ -244,7 +238,7 @@ func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
 	return dir, nil
 }
 
-// key is a short hash of what decides how the components come out.
+// key returns a short hash of everything that affects the build.
 func (m module) key(source string) (string, error) {
 	sum := sha256.New()
 	for _, name := range append([]string{"go.mod", "go.sum"}, m.sources...) {
@@ -261,7 +255,7 @@ func (m module) key(source string) (string, error) {
 	return fmt.Sprintf("%.6x", sum.Sum(nil)), nil
 }
 
-// copy takes the files out of the module cache.
+// copy copies the files out of the module cache.
 func (f published) copy(ctx context.Context, source, target string) error {
 	cmd := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", f.module)
 	cmd.Dir = source
@@ -296,7 +290,7 @@ func (f published) copy(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// names of the programs, for people.
+// names lists the names of the programs.
 func (m module) names() string {
 	var names []string
 	for _, p := range m.programs {
@@ -305,15 +299,15 @@ func (m module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// noDWARF has compilers leave out what the linkers are told to drop. It is no flag of a module:
-// how programs come out does not depend on it, and what was built before stays.
+// noDWARF keeps compilers from writing debug information that the linkers would drop. It is not in
+// module.flags because it does not change the programs, so the cache stays valid.
 const noDWARF = "-gcflags=all=-dwarf=false"
 
-// build makes the programs in a folder: several by one call, which compiles what they
-// share once and links on all cores.
+// build builds the programs into a folder, several with one command, which compiles shared packages once and
+// links on all cores.
 func (m module) build(ctx context.Context, source, target string) error {
 	var packages []string
-	names := map[string]string{} // of programs, by what the go command calls them
+	names := map[string]string{} // program names by the go command's names
 	for _, p := range m.programs {
 		command := []string{"build", noDWARF}
 		switch {
@@ -343,8 +337,8 @@ func (m module) build(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// executable is what the go command calls the program of a package: by its folder,
-// which is not the module's major version.
+// executable returns the go command's name for the program of a package: its folder, without the module's
+// major version.
 func executable(pkg string) string {
 	if dir, last := path.Split(pkg); majorVersion.MatchString(last) {
 		return path.Base(dir)
@@ -357,10 +351,10 @@ var majorVersion = regexp.MustCompile(`^v[2-9][0-9]*$`)
 func goCommand(ctx context.Context, source string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
-	// Without cgo and a workspace, whatever the user's settings are. A compiler is one short
-	// process for each package: it collects garbage seldom, for a little memory.
+	// Independent of the user's settings: no cgo, no workspace. Compilers are short processes, so they
+	// collect garbage rarely, for a little more memory.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=", "GOGC=400")
-	// The compilers that it starts die with it.
+	// The compilers die with the go command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var out bytes.Buffer
@@ -377,7 +371,7 @@ func goCommand(ctx context.Context, source string, args ...string) error {
 	return nil
 }
 
-// source is the folder of the nested module, in test/components.
+// source returns the folder of the nested module in test/components.
 func (m module) source() (string, error) {
 	dir := filepath.Join(Root(), "test", "components", m.name)
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
@@ -386,8 +380,7 @@ func (m module) source() (string, error) {
 	return dir, nil
 }
 
-// lock takes an exclusive lock on a file; the kernel drops it should the
-// process die.
+// lock takes an exclusive lock on a file, which the kernel releases if the process dies.
 func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

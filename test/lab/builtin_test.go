@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// TestBuiltin holds the table of kinds to an API server with all of its APIs: what can be
-// deleted of them stands there with the same kind, scope and short names.
+// TestBuiltin compares the table of kinds with an API server that serves all its APIs: it must have every
+// deletable kind with the same scope and short names.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	l, err := Start(t.Context(), Options{Progress: t.Output(), APIServer: []string{"--runtime-config=api/all=true"}})

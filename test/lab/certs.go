@@ -25,7 +25,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// NewAuthority makes an authority of its own.
+// NewAuthority returns a new authority.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -38,18 +38,18 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{cert: c, key: key}, nil
 }
 
-// PEM is the authority's certificate.
+// PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.cert.Raw})
 }
 
-// Issue returns a certificate for a client (common name and groups) that also
-// serves for the given names and addresses, for a day.
+// Issue returns a certificate that is valid for a day, for a client (common name and groups) and for servers
+// with the given names and addresses.
 func (a *Authority) Issue(name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	return a.IssueUntil(time.Now().Add(24*time.Hour), name, groups, hosts, addresses...)
 }
 
-// IssueUntil is Issue for a certificate that ends at a time, which may be over.
+// IssueUntil is Issue for a certificate that expires at end, which may be in the past.
 func (a *Authority) IssueUntil(end time.Time, name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *Authority) IssueUntil(end time.Time, name string, groups, hosts []strin
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), keyPEM, nil
 }
 
-// write puts a file into the lab's folder and returns its path.
+// write writes a file into the lab's folder and returns its path.
 func (l *Lab) write(name string, data []byte) (string, error) {
 	path := filepath.Join(l.dir, name)
 	return path, os.WriteFile(path, data, 0o600)

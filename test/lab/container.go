@@ -24,8 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ContainersNeed says what is missing here to run programs as in a container, "" if
-// nothing is.
+// ContainersNeed returns what this machine lacks to run contained programs, "" if nothing.
 func ContainersNeed() string {
 	if os.Geteuid() != 0 {
 		return "to run as root"
@@ -33,13 +32,11 @@ func ContainersNeed() string {
 	return ""
 }
 
-// serviceAccountDir is where a pod finds the token of its service account
-// (k8s.io/client-go/rest, InClusterConfig).
+// serviceAccountDir is the path of a pod's service account token (k8s.io/client-go/rest, InClusterConfig).
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// contain makes the command of a container: in a root of its own with the binary, the
-// token of its service account and what its pod mounts, under its pod's name and with
-// its environment. It shares the network of this machine.
+// contain returns the command of a container, which runs in its own root with the binary, its token and its
+// volumes, and with its pod's name and environment. It shares the network of this machine.
 func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1.Container) (*exec.Cmd, thread, error) {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -79,7 +76,7 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 		args[i] = expand(args[i], environment)
 	}
 	cmd := exec.Command(binary, args...)
-	cmd.Err = nil // it is not found from outside of the root
+	cmd.Err = nil // the path is only valid inside the root
 	cmd.Path, cmd.Dir, cmd.Env = binary, "/", environment
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	t := newThread()
@@ -87,14 +84,14 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
 			return err
 		}
-		return unix.Sethostname([]byte(pod.Name)) // what programs take for their identity in a lease
+		return unix.Sethostname([]byte(pod.Name)) // programs use it as their identity in a lease
 	})
 }
 
-// root is the folder that a contained program takes for the root of all.
+// root returns the folder that is the root of a contained program.
 func (p *Program) root() string { return filepath.Join(p.lab.dir, p.name+".root") }
 
-// mounts are the files of what the container mounts, without its token.
+// mounts returns the files in the container's volumes, except its token.
 func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container corev1.Container) (contents, error) {
 	mounted := contents{}
 	for _, mount := range container.VolumeMounts {
@@ -115,8 +112,8 @@ func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *
 	return mounted, nil
 }
 
-// remount has the files of a container that runs follow what it mounts, as a kubelet
-// would: programs that make a certificate of their own wait for it to appear.
+// remount updates the files of a running container as a kubelet would: programs that create their own
+// certificate wait for it to appear.
 func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1.Container) error {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -134,7 +131,7 @@ func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1
 // contents are files by folder and name.
 type contents map[string]map[string][]byte
 
-// write leaves alone what is as before: programs watch their files.
+// write writes only changed files, because programs watch them.
 func (c contents) write(root string, before contents) error {
 	for dir, files := range c {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -152,8 +149,8 @@ func (c contents) write(root string, before contents) error {
 	return nil
 }
 
-// volume are the files of a Secret or ConfigMap. A Secret that is not there yet holds
-// the certificate for the program's Service, which cert-manager would make.
+// volume returns the files of a Secret or ConfigMap. A missing Secret contains the certificate of the
+// program's Service, which cert-manager would create.
 func (p *Program) volume(ctx context.Context, client kubernetes.Interface, volume corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case volume.ConfigMap != nil:
@@ -197,7 +194,7 @@ func renamed(files map[string][]byte, items []corev1.KeyToPath) map[string][]byt
 	return chosen
 }
 
-// pair is the certificate for the program's Service, and its authority.
+// pair returns the certificate of the program's Service, with its authority.
 func (p *Program) pair() (map[string][]byte, error) {
 	files := map[string][]byte{"ca.crt": p.lab.CABundle()}
 	for name, end := range map[string]string{"tls.crt": ".crt", "tls.key": ".key"} {
@@ -210,7 +207,7 @@ func (p *Program) pair() (map[string][]byte, error) {
 	return files, nil
 }
 
-// environment is that of the container.
+// environment returns the environment of the container.
 func (p *Program) environment(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container corev1.Container) ([]string, error) {
 	environment := []string{"KUBERNETES_SERVICE_HOST=" + p.lab.apiserver(), "KUBERNETES_SERVICE_PORT=443", "HOSTNAME=" + pod.Name, "HOME=/tmp", "PATH=/"}
 	for _, e := range container.Env {
@@ -249,7 +246,7 @@ func (p *Program) environment(ctx context.Context, client kubernetes.Interface, 
 
 var reference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
-// expand replaces $(NAME) as the kubelet does: what is not known stays.
+// expand replaces $(NAME) as the kubelet does: unknown names stay.
 func expand(text string, environment []string) string {
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		for _, e := range slices.Backward(environment) {
@@ -278,8 +275,8 @@ func linkOrCopy(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// forward lets the ports of the program's Service reach it until ctx ends. A program that
-// is told a port of its own listens there, any other where the Service's targets are.
+// forward forwards the ports of the program's Service to it until ctx ends. A program with a configured port
+// listens there, others on the Service's target ports.
 func (p *Program) forward(ctx context.Context) error {
 	client, err := p.lab.Client()
 	if err != nil {

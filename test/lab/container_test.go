@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestExpand: references to the environment are as the kubelet has them.
+// TestExpand checks references to the environment against the kubelet's rules.
 func TestExpand(t *testing.T) {
 	environment := []string{"A=one", "B=$(A)", "A=two", "EMPTY="}
 	for text, want := range map[string]string{
@@ -21,15 +21,15 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestFilesFollow: what is mounted in a running container follows what it comes from, and
-// a file that is as before is not written again.
+// TestFilesFollow checks that the mounted files of a running container are updated, and that unchanged files
+// are not rewritten.
 func TestFilesFollow(t *testing.T) {
 	root := t.TempDir()
 	before := contents{"/certs": {"same": []byte("1"), "other": []byte("1")}}
 	if err := before.write(root, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(root, "certs", "same")); err != nil { // it shows whether it is written
+	if err := os.Remove(filepath.Join(root, "certs", "same")); err != nil { // it reappears if it is rewritten
 		t.Fatal(err)
 	}
 	now := contents{"/certs": {"same": []byte("1"), "other": []byte("2"), "new": []byte("1")}}

@@ -13,12 +13,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// crashes is how often containers have crashed before that counts as not passing by
-// itself. The kubelet waits 10 s before it starts one again, then 20 s.
+// crashes is the number of crashes after which Crash returns. The kubelet restarts a container after 10 s,
+// then 20 s.
 const crashes = 3
 
-// Crash has the containers of a Deployment's pods on the node end whenever they start,
-// until ctx ends, and returns once the kubelet backs off (CrashLoopBackOff).
+// Crash makes the containers of a Deployment's pods on the node exit whenever they start, until ctx ends. It
+// returns once the kubelet backs off (CrashLoopBackOff).
 func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 	client, err := n.lab.Client()
 	if err != nil {
@@ -41,7 +41,7 @@ func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 	go every(ctx, 300*time.Millisecond, func() {
 		found, err := typed[corev1.Pod](pods)
 		if err != nil {
-			return // the next round tries again
+			return // the next round retries
 		}
 		for _, pod := range found {
 			containers, err := runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{

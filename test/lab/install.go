@@ -11,8 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServiceAccountConfig connects as a service account, by a token that the API
-// server mints for it.
+// ServiceAccountConfig returns a config for a service account, with a token from the API server.
 func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := l.Client()
 	if err != nil {
@@ -27,12 +26,10 @@ func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) 
 	return config, nil
 }
 
-// RunDeployment plays the kubelet for a Deployment on the host network: it runs
-// the given program in place of the first container, as a process of this
-// machine, with the container's arguments, the rights of its service account,
-// and listening on the ClusterIP of a Service. These arguments come last, so
-// that they win: --kubeconfig FILE, --listen CLUSTERIP:443 and --health-listen
-// CLUSTERIP:8081, then extra. The API server sees no pod.
+// RunDeployment plays the kubelet for a Deployment on the host network: it runs program in place of the first
+// container, as a process of this machine, with the container's arguments and the rights of its service
+// account, listening on the ClusterIP of a Service. It appends --kubeconfig FILE, --listen CLUSTERIP:443,
+// --health-listen CLUSTERIP:8081 and extra, which override earlier arguments. The API server sees no pod.
 func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, program string, extra ...string) (*Process, error) {
 	client, err := l.Client()
 	if err != nil {

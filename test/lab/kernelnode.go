@@ -17,18 +17,16 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// KernelNodeNeeds says what keeps this machine from running a node with a kernel of its
-// own, "" if nothing does.
+// KernelNodeNeeds returns what this machine lacks to run a node with its own kernel, "" if nothing.
 func KernelNodeNeeds() string {
 	return strings.Join(append(realNodeLacks(), lacks(map[string]string{
 		"linux.uml": "user-mode-linux", "modprobe": "kmod", "mount.nfs": "nfs-common", "ip": "iproute2",
 	}, "/dev/net/tun", "/usr/lib/uml/modules")...), ", ")
 }
 
-// kernelInit is the first process of a node with a kernel of its own. It sees the files
-// of this machine, and may write none but those of the node; of the addresses of the
-// lab, those of NodeNetwork are its own, and the others lie behind its network card.
-// Then it runs what RealNode.Run asks for, each beside the others.
+// kernelInit is the first process of a node with its own kernel. It sees the files of this machine, but can
+// write only the node's. Addresses of NodeNetwork are local to it; the lab's other addresses are behind its
+// network card. It then runs the jobs of RealNode.Run concurrently.
 const kernelInit = `#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rshared /
@@ -76,9 +74,9 @@ while :; do
 done
 `
 
-// StartKernelNode starts a real node with a kernel of its own, User Mode Linux, for what
-// the kernel of this machine may be without: a client of NFS. Its kubelet and its
-// containerd are out of reach of signals. It takes about half a minute.
+// StartKernelNode starts a real node with its own kernel, User Mode Linux, for features that this machine's
+// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled. It takes about half
+// a minute.
 func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := KernelNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a node with a kernel of its own needs %s", needs)
@@ -93,7 +91,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 			return nil, err
 		}
 	}
-	// Of 198.18.0.0/16, which is for tests (RFC 2544), each node of each lab has four addresses.
+	// Each node of each lab has four addresses of 198.18.0.0/16, which is reserved for tests (RFC 2544).
 	number, count := strings.TrimPrefix(l.network, "127."), int(l.kernels.Add(1))
 	address := func(last int) string { return fmt.Sprintf("198.18.%s.%d", number, 4*count+last) }
 	card := fmt.Sprintf("tg%s-%d", number, count)
@@ -105,7 +103,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	if err := l.plug(card, address(1)+"/30"); err != nil {
 		return nil, fmt.Errorf("make a network card for node %s: %w", name, err)
 	}
-	// Its processes are of a PID namespace of their own, so that all go with the first.
+	// A PID namespace, so that all processes die with the first.
 	kernel := shell.Join([]string{"linux.uml", "mem=1G", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=" + first,
 		"con=null", "con0=null,fd:1", "umid=" + name, "quiet", "eth0=tuntap," + card})
 	cmd := exec.Command("sh", "-ec", "mount --make-rprivate /; mount -t proc proc /proc; exec "+kernel)
@@ -120,19 +118,18 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	}); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, n.init.Log())
 	}
-	// A kubelet that is slow to register gives up publishing its CSINode.
+	// A kubelet that is slow to register stops publishing its CSINode.
 	if err := l.Apply(ctx, "{apiVersion: v1, kind: Node, metadata: {name: "+name+"}}"); err != nil {
 		return nil, err
 	}
 	return n, n.boot(ctx)
 }
 
-// NodeNetwork is the first three numbers of addresses on which pods of a kernel node may
-// listen, and only its pods reach: a Service of such an address needs no kube-proxy.
+// NodeNetwork returns the first three numbers of addresses that are local to a kernel node: its pods can
+// listen there, and Services with such an address need no kube-proxy.
 func (l *Lab) NodeNetwork() string { return l.network + ".254" }
 
-// plug makes a network card of this machine with an address, which may carry loopback
-// addresses. The watchdog takes it away.
+// plug creates a network card with an address that may route loopback addresses. The watchdog removes it.
 func (l *Lab) plug(card, address string) error {
 	if _, err := l.write(card+".card", nil); err != nil {
 		return err
@@ -152,9 +149,8 @@ func ip(args ...string) error {
 	return nil
 }
 
-// job has the node's first process run a command, in the background. Its output comes to
-// lie in the file that is returned, with the ending out, and then its exit code, with the
-// ending code.
+// job runs a command in the node's first process, in the background. It returns the path of a file: the
+// output is at that path with ending out, later the exit code with ending code.
 func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
 	words := slices.Concat([]string{"exec", "env", "-i"}, n.lab.environment(), cmd.Env, cmd.Args)
 	job := filepath.Join(n.Dir, "jobs", strconv.Itoa(int(n.jobs.Add(1))))
@@ -164,7 +160,7 @@ func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
 	return job, os.Rename(job+".new", job+".sh")
 }
 
-// runJob runs a command and returns what it printed.
+// runJob runs a command and returns its output.
 func (n *RealNode) runJob(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	job, err := n.job(cmd)
 	if err != nil {

@@ -1,17 +1,14 @@
-// Package lab runs a real Kubernetes control plane on this machine: etcd,
-// kube-apiserver and kube-controller-manager by their own binaries, on loopback
-// addresses of their own, and nodes with the real kubelet code over a fake
-// runtime. There is no scheduler: pods that should run name their node.
+// Package lab runs a real Kubernetes control plane on this machine: the binaries of etcd, kube-apiserver and
+// kube-controller-manager on their own loopback addresses, and nodes that run the kubelet's code over a fake
+// runtime. There is no scheduler: pods must name their node.
 //
-// Each lab takes one network 127.N.0.0/16 as its Service network. All of it is
-// loopback, so a Service's ClusterIP is an address that a process of this
-// machine can listen on: what the API server calls through a Service reference
-// (webhooks, extension API servers) is real, without kube-proxy. A Service with
-// nothing listening is refused at once, as with kube-proxy. The API server itself
-// listens on the ClusterIP of the kubernetes Service.
+// Each lab has a Service network 127.N.0.0/16. It is loopback, so a process on this machine can listen on a
+// Service's ClusterIP: the API server really calls webhooks and extension API servers through their Services,
+// without kube-proxy. If nothing listens, connections are refused at once, as with kube-proxy. The API server
+// itself listens on the ClusterIP of the kubernetes Service.
 //
-// It needs Linux: loopback is all of 127.0.0.0/8 there, and the kernel ends the
-// children of a process that dies.
+// It needs Linux, for all of 127.0.0.0/8 on loopback and for a kernel that kills the children of a dead
+// process.
 package lab
 
 import (
@@ -45,23 +42,21 @@ import (
 
 // Options configure a lab. The zero value works.
 type Options struct {
-	// Progress is where the lab says what it does. Defaults to os.Stderr.
+	// Progress receives the lab's messages. Defaults to os.Stderr.
 	Progress io.Writer
-	// NodeGrace is how long a node may be silent before it counts as not
-	// ready (kube-controller-manager, --node-monitor-grace-period). A lab's
-	// kubelets give six signs of life in that time. Defaults to 12 s, to be
-	// quick where Kubernetes takes 50 s; at least 4 s.
+	// NodeGrace is how long a node may be silent before it is not ready (kube-controller-manager,
+	// --node-monitor-grace-period). A lab's kubelets renew their lease six times within it. Defaults to 12 s,
+	// at least 4 s; Kubernetes takes 50 s.
 	NodeGrace time.Duration
-	// APIServer are flags for kube-apiserver beyond those that the lab sets.
+	// APIServer are additional flags for kube-apiserver.
 	APIServer []string
-	// Authorization are the modes of authorization, Node,RBAC if empty: Node reads
-	// ResourceSlices in v1, and the API server is not ready without them.
+	// Authorization are the authorization modes. Defaults to Node,RBAC: Node reads ResourceSlices in v1, and
+	// without them the API server is not ready.
 	Authorization string
-	// Prepare, where it is set, puts what such flags name into the lab's folder, and
-	// returns the flags.
+	// Prepare, if set, writes the files for such flags into the lab's folder and returns the flags.
 	Prepare func(dir string) ([]string, error)
-	// Thrifty has the control plane collect garbage a quarter as often, for up to a GB of
-	// memory. What measures it leaves that out.
+	// Thrifty makes the control plane collect garbage a quarter as often, for up to a GB of memory.
+	// Benchmarks leave it off.
 	Thrifty bool
 }
 
@@ -77,18 +72,17 @@ type Lab struct {
 
 	mu                    sync.Mutex
 	etcd, server, manager *Process
-	processes             []*Process // the others that run, in the order they started
+	processes             []*Process // all others, in starting order
 	programs              map[string]*Program
-	kernels               atomic.Int64 // nodes with a kernel of their own, so far
+	kernels               atomic.Int64 // number of nodes started with their own kernel
 	ending                atomic.Bool
 
 	config     *rest.Config
 	kubeconfig string
 }
 
-// Start brings a lab up. It takes about 4 s once the components are built (two
-// cores, idle). ctx bounds the start, not the life of the lab: call Stop. Should
-// this process die without it, processes and files go all the same.
+// Start starts a lab. It takes about 4 s once the components are built (two idle cores). ctx bounds the
+// start, not the lab: call Stop. If this process dies without it, processes and files are cleaned up anyway.
 func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
@@ -137,8 +131,8 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	return l, nil
 }
 
-// claimNetwork takes a loopback network that no other lab of this machine has:
-// whoever listens on its last address owns it, and dying gives it back.
+// claimNetwork picks a loopback network that no other lab on this machine uses: a lab claims its network by
+// listening on the last address.
 func claimNetwork() (string, net.Listener, error) {
 	for n := 96; n < 250; n++ {
 		network := fmt.Sprintf("127.%d", n)
@@ -160,9 +154,9 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder, and the cgroups and network cards of its real nodes,
-// once this process closes the pipe or dies. Then the lab's processes are being killed too,
-// and may still write; frozen ones must thaw before they can die.
+// watchdog removes the lab's folder and the cgroups and network cards of its real nodes once this process
+// closes the pipe or dies. The lab's processes are then being killed and may still write; frozen ones must
+// thaw before they can die.
 func watchdog(dir string) (io.Closer, error) {
 	const script = `cat >/dev/null
 cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "${1##*/}" 2>/dev/null; }
@@ -183,7 +177,7 @@ done`
 	if err != nil {
 		return nil, err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not to be interrupted by Ctrl-C
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the watchdog: %w", err)
 	}
@@ -194,8 +188,8 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// environment is that of every child: the lab's own kubeconfig and folder for
-// temporary files, never the user's.
+// environment returns the environment of every child: with the lab's kubeconfig and temporary folder, never
+// the user's.
 func (l *Lab) environment() []string {
 	return []string{
 		"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "KUBECTL_KUBERC=false",
@@ -235,7 +229,7 @@ func (l *Lab) prepare() error {
 	}
 	l.config = &rest.Config{
 		Host: "https://" + l.apiserver() + ":443", QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.PEM()},
-		WarningHandler: rest.NoWarnings{}, // who is asked about them collects them; controllers that try again would fill the log
+		WarningHandler: rest.NoWarnings{}, // Delete collects them; retries of controllers would fill the log
 	}
 	if l.kubeconfig, err = l.WriteKubeconfig("admin", l.config); err != nil {
 		return err
@@ -248,8 +242,8 @@ func (l *Lab) prepare() error {
 	return err
 }
 
-// etcdURL is where etcd listens: out of the way of the Services' addresses,
-// which the API server hands out from all of the network at random.
+// etcdURL is etcd's URL, with an address that a Service is unlikely to get: the API server picks ClusterIPs at
+// random from the whole network.
 func (l *Lab) etcdURL() string { return "http://" + l.network + ".255.1:2379" }
 
 func (l *Lab) startControlPlane(ctx context.Context) (err error) {
@@ -297,7 +291,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 	server, err := l.startControl("kube-apiserver", append([]string{
 		"--etcd-servers", l.etcdURL(),
 		"--bind-address", l.apiserver(), "--secure-port", "443",
-		// Nobody dials it: the kubernetes Service's ClusterIP is the API server itself.
+		// No client dials it: the kubernetes Service's ClusterIP is the API server itself.
 		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none",
 		"--tls-cert-file", file("apiserver.crt"), "--tls-private-key-file", file("apiserver.key"),
 		"--client-ca-file", file("ca.crt"), "--token-auth-file", file("tokens.csv"),
@@ -321,7 +315,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 	return l.waitReady(ctx)
 }
 
-// RestartAPIServer kills the API server and starts it again, on the same address.
+// RestartAPIServer kills the API server and starts it again on the same address.
 func (l *Lab) RestartAPIServer(ctx context.Context) error {
 	l.mu.Lock()
 	server := l.server
@@ -332,14 +326,14 @@ func (l *Lab) RestartAPIServer(ctx context.Context) error {
 	return l.startAPIServer(ctx)
 }
 
-// Etcd is the process that keeps what the API server stores.
+// Etcd returns the etcd process.
 func (l *Lab) Etcd() *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.etcd
 }
 
-// APIServer is the process that requests go to.
+// APIServer returns the API server process.
 func (l *Lab) APIServer() *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -362,13 +356,11 @@ func (l *Lab) waitReady(ctx context.Context) error {
 	})
 }
 
-// Await polls for a condition, up to a limit. Where it does not come, or a
-// process of the lab ends by itself, the error shows what they printed last; it
-// is a context.DeadlineExceeded if only the limit has passed.
+// Await polls a condition until it is met, up to a limit. If that fails, or a process of the lab exits by
+// itself, the error includes their last output. It is a context.DeadlineExceeded only if the limit passed.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
-	// Many conditions run a command, which takes up to half a second of a core: dozens that
-	// are awaited at once must leave the machine to what they wait for. So the pause grows,
-	// and is four times what the last try took, up to 5 s.
+	// Many conditions run a command, which takes up to half a second of CPU time, and dozens are awaited at
+	// once. So the pause grows, to four times the duration of the last try, at most 5 s.
 	var took time.Duration
 	growing := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: time.Second}.DelayFunc()
 	pause := wait.DelayFunc(func() time.Duration { return max(growing(), min(4*took, 5*time.Second)) })
@@ -394,8 +386,7 @@ func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condi
 	return fmt.Errorf("wait for %s: %w%s", what, err, logs.String())
 }
 
-// running are the lab's processes that are not ended on purpose, in the order
-// that they started, but the control plane first.
+// running returns the lab's processes that were not ended on purpose, in starting order, control plane first.
 func (l *Lab) running() []*Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -413,9 +404,9 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// StartProcess runs a program as part of the lab: with the lab's environment
-// (KUBECONFIG is the administrator's), its output in the lab's folder as
-// NAME.log, stopped when the lab is. Ending by itself fails what Await waits for.
+// StartProcess runs a program as part of the lab: with the lab's environment (KUBECONFIG is the
+// administrator's) and its output in NAME.log in the lab's folder. Stop stops it; if it exits by itself,
+// Await fails.
 func (l *Lab) StartProcess(name, program string, args ...string) (*Process, error) {
 	p, err := l.start(name, program, args...)
 	if err != nil {
@@ -424,7 +415,7 @@ func (l *Lab) StartProcess(name, program string, args ...string) (*Process, erro
 	return l.keep(p), nil
 }
 
-// keep takes a process into the lab's care.
+// keep adds a process to the lab.
 func (l *Lab) keep(p *Process) *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -432,8 +423,8 @@ func (l *Lab) keep(p *Process) *Process {
 	return p
 }
 
-// Forget takes a process that is ended on purpose out of the lab's care: that it
-// is gone is no failure, and Stop leaves it alone. Process.Kill and Stop do this.
+// Forget removes a process from the lab: its exit is no failure, and Stop leaves it alone. Process.Kill and
+// Stop call it.
 func (l *Lab) Forget(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -445,9 +436,8 @@ func (l *Lab) Forget(p *Process) {
 	l.processes = slices.DeleteFunc(l.processes, func(other *Process) bool { return other == p })
 }
 
-// Stop ends the lab, last started first and the control plane at the end. What runs on a
-// real node ends by itself, as it has mounts to give back; the others are killed, since their
-// folder goes with them. Nothing is left behind.
+// Stop ends the lab, in reverse starting order with the control plane last. Processes on a real node end by
+// themselves, because they have mounts to release; all others are killed. Nothing is left behind.
 func (l *Lab) Stop() {
 	l.ending.Store(true)
 	thaw(filepath.Base(l.dir))
@@ -472,20 +462,20 @@ func (l *Lab) Stop() {
 	}
 }
 
-// Dir is the lab's folder, with the log of each process. It goes with the lab.
+// Dir returns the lab's folder, which contains the log of each process. Stop removes it.
 func (l *Lab) Dir() string { return l.dir }
 
-// Bin is the folder of the lab's kubectl.
+// Bin returns the folder of the lab's kubectl.
 func (l *Lab) Bin() string { return l.bin }
 
-// Config connects as an administrator (system:masters).
+// Config returns a config for an administrator (system:masters).
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 
-// Kubeconfig is the path of a kubeconfig for Config, in the lab's folder.
+// Kubeconfig returns the path of a kubeconfig for Config, in the lab's folder.
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
-// ConfigFor connects as a user, by a certificate that the lab issues: any name
-// and groups will do. What it may is for RBAC to say.
+// ConfigFor returns a config for any user and groups, with a certificate that the lab issues. RBAC decides
+// the rights.
 func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	certPEM, keyPEM, err := l.clients.Issue(user, groups, nil)
 	if err != nil {
@@ -511,25 +501,25 @@ func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) 
 	return l.write(name+".kubeconfig", data)
 }
 
-// Result is what a command printed, and its exit code.
+// Result is the output and exit code of a command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Kubectl runs the lab's kubectl as an administrator. An exit code other than 0
-// is not an error, only a kubectl that could not run or outlived ctx.
+// Kubectl runs the lab's kubectl as an administrator. A non-zero exit code is not an error, unless kubectl
+// could not run or outlived ctx.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 	return l.KubectlWith(ctx, "", args...)
 }
 
-// KubectlWith runs the lab's kubectl with text on its standard input.
+// KubectlWith runs the lab's kubectl with text on standard input.
 func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Result, error) {
 	return l.command(ctx, stdin, filepath.Join(l.bin, "kubectl"), args...)
 }
 
-// Root is the folder of the checkout that the current folder is in; "" where it is in none.
-// What was compiled with -trimpath, as the Makefile does, does not know where its source is.
+// Root returns the checkout of the current folder, "" if it is not in one. It works for binaries built with
+// -trimpath, which do not know their source.
 var Root = sync.OnceValue(func() string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -543,7 +533,7 @@ var Root = sync.OnceValue(func() string {
 	return ""
 })
 
-// HelmPath is the path of Helm, built from its Go module.
+// HelmPath returns the path of Helm, built from its Go module.
 var HelmPath = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
 	cmd.Dir = filepath.Join(Root(), "test")
@@ -552,8 +542,7 @@ var HelmPath = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), err
 })
 
-// Helm runs Helm as an administrator. As with Kubectl, an exit code other than 0
-// is not an error.
+// Helm runs Helm as an administrator. As with Kubectl, a non-zero exit code is not an error.
 func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
 	path, err := HelmPath()
 	if err != nil {
@@ -567,12 +556,11 @@ func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 	return l.command(ctx, "", "/bin/sh", "-c", line)
 }
 
-// commandLimit is how long a command may take that has no deadline of its own: one that waits
-// for ever says which it is, before the whole package's time is over.
+// commandLimit bounds commands without a deadline, so that the test names the one that hangs before the whole
+// package times out.
 const commandLimit = 10 * time.Minute
 
-// waitDelay is how long reading may take what an ended command printed: on a busy machine, more
-// than a second.
+// waitDelay bounds reading the output of a command that ended: more than a second on a busy machine.
 const waitDelay = 10 * time.Second
 
 func (l *Lab) command(ctx context.Context, stdin, program string, args ...string) (Result, error) {
@@ -583,7 +571,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	cmd.Env = l.environment()
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// The group: what a shell started would hold the pipes open, and Wait would wait for it.
+	// The whole group: a shell's children would keep the pipes open, and Wait would wait for them.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitDelay
 	var stdout, stderr bytes.Buffer
@@ -603,14 +591,13 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	return result, nil
 }
 
-// AwaitApplied applies manifests until all are accepted, up to a limit: a custom
-// resource is not known before its definition is established, and pods are refused
-// before their namespace has its service account.
+// AwaitApplied applies manifests until all are accepted, up to a limit: custom resources need their
+// definition established, and pods the service account of their namespace.
 func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests string) error {
 	var last error
 	err := l.Await(ctx, limit, "the objects to be accepted", func(ctx context.Context) (bool, error) {
 		err := l.Apply(ctx, manifests)
-		if last == nil || ctx.Err() == nil { // the last try is cut off, and says no more than that
+		if last == nil || ctx.Err() == nil { // an interrupted last try has no better error
 			last = err
 		}
 		return err == nil, nil
@@ -621,10 +608,10 @@ func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests s
 	return nil
 }
 
-// Client is a typed client for Config.
+// Client returns a typed client for Config.
 func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
 
-// ClusterIP is the address of a Service: on this machine, something can listen there.
+// ClusterIP returns the address of a Service, on which a process of this machine can listen.
 func (l *Lab) ClusterIP(ctx context.Context, namespace, name string) (string, error) {
 	client, err := l.Client()
 	if err != nil {

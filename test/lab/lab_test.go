@@ -97,9 +97,8 @@ func TestNodesLiveAndDie(t *testing.T) {
 	}
 }
 
-// api are a Service, which nothing in the cluster stands behind, and an
-// APIService that refers to it. The address in the EndpointSlice is one that
-// nobody dials (RFC 5737): the availability check wants any.
+// api is a Service without pods and an APIService that refers to it. The availability check wants an
+// EndpointSlice with an address, but does not dial it (RFC 5737).
 const api = `{apiVersion: v1, kind: Service, metadata: {name: api, namespace: default}, spec: {ports: [{port: 443}]}}
 ---
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: api, namespace: default, labels: {kubernetes.io/service-name: api}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}
@@ -151,7 +150,7 @@ func TestWebhookByService(t *testing.T) {
 	kubectl(t, l, "create", "configmap", "c")
 	cases := []struct {
 		reason  string
-		handler http.Handler // nil: nobody listens
+		handler http.Handler // nil: no listener
 		code    int
 		stderr  string
 	}{
@@ -167,7 +166,7 @@ func TestWebhookByService(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A webhook is called a moment after it is configured.
+		// A webhook takes effect a moment after it is configured.
 		var r Result
 		err := l.Await(t.Context(), 20*time.Second, "the answer", func(ctx context.Context) (done bool, err error) {
 			r, err = l.Kubectl(ctx, "delete", "configmap", "c", "--dry-run=server")
@@ -210,8 +209,7 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestTwoLabs holds that labs side by side do not meet, and that one outlives
-// the end of the other.
+// TestTwoLabs checks that concurrent labs are independent, and that one outlives the other.
 func TestTwoLabs(t *testing.T) {
 	t.Parallel()
 	a, b := start(t), start(t)
@@ -279,8 +277,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestRunDeployment lets a shell script stand for the program: it shows what it
-// was called with.
+// TestRunDeployment runs a shell script as the program, which prints its arguments.
 func TestRunDeployment(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -313,8 +310,7 @@ func TestRunDeployment(t *testing.T) {
 	}
 }
 
-// TestInterruptedBuild holds that a build that does not finish leaves nothing
-// that the next one would take for built.
+// TestInterruptedBuild checks that an interrupted build leaves nothing that counts as built.
 func TestInterruptedBuild(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -323,7 +319,7 @@ func TestInterruptedBuild(t *testing.T) {
 	defer cancel()
 	go wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) { //nolint:errcheck // ends with ctx
 		if _, err := os.Stat(filepath.Join(cache, "go")); err == nil {
-			cancel() // the compiler is at work
+			cancel() // the compiler is running
 		}
 		return false, nil
 	})
@@ -339,8 +335,8 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft holds that a test that dies leaves neither processes nor
-// files: the lab runs in a child that panics.
+// TestNothingIsLeft checks that a test that dies leaves no processes or files: the lab runs in a child that
+// panics.
 func TestNothingIsLeft(t *testing.T) {
 	if os.Getenv("LAB_PANIC") != "" {
 		l, err := Start(t.Context(), Options{Progress: os.Stderr})
@@ -354,7 +350,7 @@ func TestNothingIsLeft(t *testing.T) {
 		for _, p := range l.running() {
 			fmt.Println("pid", p.PID())
 		}
-		// A kubectl that waits is a child as well.
+		// A waiting kubectl is a child as well.
 		go l.Kubectl(context.Background(), "wait", "node", "n1", "--for=delete", "--timeout=1h") //nolint:errcheck // dies with us
 		panic("on purpose")
 	}
@@ -402,8 +398,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// mentions are the processes that have a path in their environment: those that
-// a lab with that folder has started.
+// mentions returns the processes with a path in their environment, as all processes of a lab with that folder
+// have.
 func mentions(t *testing.T, path string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -411,7 +407,7 @@ func mentions(t *testing.T, path string) (pids []string) {
 		t.Fatal(err)
 	}
 	for _, file := range all {
-		// One that is going, or somebody else's, cannot be read.
+		// Processes that are exiting, or of other users, cannot be read.
 		if data, err := os.ReadFile(file); err == nil && strings.Contains(string(data), path) {
 			pids = append(pids, filepath.Base(filepath.Dir(file)))
 		}
@@ -419,7 +415,7 @@ func mentions(t *testing.T, path string) (pids []string) {
 	return pids
 }
 
-// TestUsersKubeconfig holds that a lab neither reads nor writes the user's own.
+// TestUsersKubeconfig checks that a lab neither reads nor writes the user's kubeconfig.
 func TestUsersKubeconfig(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, "config")

@@ -39,11 +39,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Controller removes a finalizer from objects that are being deleted, as the
-// software that owns the finalizer does when it has cleaned up, until ctx ends.
-// It runs with the rights of a service account, and where pods run under that, as
-// long as they do. It goes through all of cleaning first, and tries again in the
-// next round where that fails.
+// Controller removes a finalizer from terminating objects, like the software that owns it, until ctx ends. It
+// has the rights of a service account and, if pods run under that, works only while they do. It first runs
+// all of cleaning and retries on failure.
 func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, cleaning ...Cleaning) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -54,8 +52,8 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		return err
 	}
 	objects := client.Resource(gvr)
-	// A list tells whether the service account may do this at all, once the API
-	// server's authorizer knows a binding that was just made.
+	// The list shows whether the service account has the rights at all, once the authorizer has seen a new
+	// binding.
 	var refused error
 	err = l.Await(ctx, time.Minute, "the rights of "+namespace+"/"+account, func(context.Context) (bool, error) {
 		_, refused = objects.List(ctx, metav1.ListOptions{Limit: 1})
@@ -71,7 +69,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	if err != nil {
 		return err
 	}
-	// Watched as the administrator: rounds alone have the rights of the service account.
+	// Watches run as the administrator; only the rounds have the rights of the service account.
 	changed := newSignal()
 	pods, err := l.informed(ctx, podResource, namespace, metav1.ListOptions{}, changed.raise)
 	if err != nil {
@@ -84,7 +82,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	held := func(o unstructured.Unstructured) bool {
 		return o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), finalizer)
 	}
-	ran := false // a pod under the service account has been seen
+	ran := false // whether a pod under the service account was seen
 	noted := func() {
 		ran = ran || slices.ContainsFunc(pods.objects(), func(o unstructured.Unstructured) bool {
 			under, _, _ := unstructured.NestedString(o.Object, "spec", "serviceAccountName")
@@ -126,7 +124,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		for _, item := range items {
 			if slices.ContainsFunc(cleaning, func(clean Cleaning) bool { return clean(ctx, client, item) != nil }) ||
 				release(ctx, objects.Namespace(item.GetNamespace()), item.GetName(), finalizer) != nil {
-				done = false // the next round tries again
+				done = false // the next round retries
 			}
 		}
 		return done
@@ -134,8 +132,8 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	return nil
 }
 
-// Elect has the pod that runs under a service account hold a lease, as a controller does that
-// elects a leader, until ctx ends. It returns when it does.
+// Elect keeps a lease for the pod under a service account until ctx ends, like a controller with leader
+// election. It returns once the pod holds it.
 func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error {
 	admin, err := l.Client()
 	if err != nil {
@@ -159,13 +157,12 @@ func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error
 	if err := hold(ctx); err != nil {
 		return err
 	}
-	go every(ctx, 5*time.Second, func() { _ = hold(ctx) }) // the next round tries again
+	go every(ctx, 5*time.Second, func() { _ = hold(ctx) }) // the next round retries
 	return nil
 }
 
-// Tell writes Events of a reason about the objects of a resource every few seconds, as a
-// controller does that fails, with the rights of a service account, until ctx ends. It
-// returns when it has done so for a while.
+// Tell writes Events with a reason about the objects of a resource every few seconds until ctx ends, like a
+// failing controller, with the rights of a service account. It returns once they have repeated.
 func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr schema.GroupVersionResource) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -185,7 +182,7 @@ func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr s
 	go every(ctx, 5*time.Second, func() {
 		list, err := objects.Resource(gvr).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return // the next round tries again
+			return // the next round retries
 		}
 		for i := range list.Items {
 			recorder.Event(&list.Items[i], corev1.EventTypeWarning, reason, "the backend refuses the credentials")
@@ -201,11 +198,11 @@ func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr s
 	})
 }
 
-// Cleaning is what a controller does for an object before it removes its finalizer,
-// with its own rights. It is done more than once where it fails.
+// Cleaning is the work that a controller does for an object before it removes its finalizer, with the
+// controller's rights. It is retried on failure.
 type Cleaning func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error
 
-// DeleteConfigMap is to delete a ConfigMap.
+// DeleteConfigMap returns a Cleaning that deletes a ConfigMap.
 func DeleteConfigMap(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(object.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
@@ -216,7 +213,7 @@ func DeleteConfigMap(name string) Cleaning {
 	}
 }
 
-// CreateSecret is to create a Secret, as others create a Job that does the work.
+// CreateSecret returns a Cleaning that creates a Secret, as others create a Job that does the work.
 func CreateSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
@@ -228,7 +225,7 @@ func CreateSecret(name string) Cleaning {
 	}
 }
 
-// ReadSecret is to read a Secret, as others read their credentials.
+// ReadSecret returns a Cleaning that reads a Secret, as others read their credentials.
 func ReadSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(object.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
@@ -236,7 +233,7 @@ func ReadSecret(name string) Cleaning {
 	}
 }
 
-// ReadNamed is to read an object without a namespace, which is named at a path of fields.
+// ReadNamed returns a Cleaning that reads the cluster-scoped object named at a path of fields.
 func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		name, _, err := unstructured.NestedString(object.Object, path...)
@@ -248,9 +245,9 @@ func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	}
 }
 
-// Drain is to evict the pods of the node that is named at a path in the object, and to
-// wait until they are gone, as those do who take the node away. Where the object's
-// spec.terminationGracePeriod is over, they are deleted, as Karpenter does.
+// Drain returns a Cleaning that evicts the pods of the node named at a path in the object and waits until
+// they are deleted, like controllers that remove nodes. After the object's spec.terminationGracePeriod it
+// deletes them, like Karpenter.
 func Drain(path string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		node, _, err := unstructured.NestedString(object.Object, strings.Split(path, ".")...)
@@ -291,8 +288,8 @@ func Drain(path string) Cleaning {
 	}
 }
 
-// Take is to take so long, from the deletion of the object on, as whoever waits for a
-// cloud does.
+// Take returns a Cleaning that takes this long after the deletion of the object, like a wait for a cloud
+// provider.
 func Take(long time.Duration) Cleaning {
 	return func(_ context.Context, _ dynamic.Interface, object unstructured.Unstructured) error {
 		if left := long - time.Since(object.GetDeletionTimestamp().Time); left > 0 {
@@ -302,8 +299,8 @@ func Take(long time.Duration) Cleaning {
 	}
 }
 
-// WaitForReferrers is to wait until no object of a resource, in whatever
-// namespace, has the object's name at a path of fields.
+// WaitForReferrers returns a Cleaning that waits until no object of a resource, in any namespace, has the
+// object's name at a path of fields.
 func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		list, err := client.Resource(gvr).List(ctx, metav1.ListOptions{})
@@ -319,7 +316,7 @@ func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning 
 	}
 }
 
-// every calls f in an interval until ctx ends.
+// every calls f at an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -333,7 +330,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// signal says that something changed; several changes may be told as one.
+// signal notifies of changes; several changes may be merged into one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -345,12 +342,12 @@ func (s signal) raise() {
 	}
 }
 
-// seldom is how long what waits for changes waits at most. No change is missed: it is for what
-// depends on something that nobody watches.
+// seldom bounds the wait between calls of signal.each, for state that is not watched. Watched changes are
+// never missed.
 const seldom = 5 * time.Second
 
-// each calls f at once and after each change, until ctx ends, but no more often than a pause
-// allows. While f says that it is not done, a pause is all that it waits.
+// each calls f at once and after each change until ctx ends, with at least pause in between. While f returns
+// false it is called after each pause.
 func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bool)) {
 	for {
 		limit := seldom
@@ -372,25 +369,24 @@ func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bo
 	}
 }
 
-// The resources that the lab itself watches.
+// Resources that the lab watches.
 var (
 	podResource        = corev1.SchemeGroupVersion.WithResource("pods")
 	deploymentResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	sliceResource      = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 )
 
-// informer knows the objects of a resource by a watch.
+// informer keeps the objects of a resource by a watch.
 type informer struct {
 	cache.Store
 	changed func()
 	once    sync.Once
-	known   chan struct{} // closed once all objects are
+	known   chan struct{} // closed once all objects are listed
 }
 
-// informed watches the objects of a resource as the administrator, in a namespace or, where that
-// is empty, in all, until ctx ends, and calls changed after each change. A resource that is not
-// served, not yet or no more, is asked for again each second, without a word: definitions come
-// and go. Until then, what was known of it last stays.
+// informed watches the objects of a resource as the administrator, in one namespace or, if that is "", in
+// all, until ctx ends, and calls changed after each change. If the resource is not served, which changes as
+// definitions are created and deleted, it retries each second and keeps the last objects.
 func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, namespace string, selected metav1.ListOptions, changed func()) (*informer, error) {
 	client, err := dynamic.NewForConfig(l.config)
 	if err != nil {
@@ -412,7 +408,7 @@ func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, nam
 	}, &unstructured.Unstructured{}, i, cache.ReflectorOptions{
 		Backoff: &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10, Cap: time.Second},
 	})
-	go reflector.RunWithContext(klog.NewContext(ctx, klog.Logger{})) // which logs nothing
+	go reflector.RunWithContext(klog.NewContext(ctx, klog.Logger{})) // a Logger that logs nothing
 	return i, nil
 }
 
@@ -431,15 +427,14 @@ func (i *informer) Delete(o any) error {
 	return i.Store.Delete(o)
 }
 
-// Replace takes in a whole list, as at the beginning.
+// Replace sets the whole list, as after the first list request.
 func (i *informer) Replace(list []any, version string) error {
 	defer i.changed()
 	defer i.once.Do(func() { close(i.known) })
 	return i.Store.Replace(list, version)
 }
 
-// await waits until all objects are known, up to half a minute: those of a resource that is not
-// served never are.
+// await waits up to half a minute until all objects are listed. A resource that is not served never is.
 func (i *informer) await(ctx context.Context) {
 	select {
 	case <-i.known:
@@ -448,7 +443,7 @@ func (i *informer) await(ctx context.Context) {
 	}
 }
 
-// objects are those that are known. They are shared: read them only.
+// objects returns the current objects. They are shared: read-only.
 func (i *informer) objects() (all []unstructured.Unstructured) {
 	for _, o := range i.List() {
 		all = append(all, *o.(*unstructured.Unstructured))
@@ -456,7 +451,7 @@ func (i *informer) objects() (all []unstructured.Unstructured) {
 	return all
 }
 
-// typed are the objects that are known, as a type.
+// typed returns the current objects as T.
 func typed[T any](i *informer) ([]T, error) {
 	objects := i.objects()
 	all := make([]T, len(objects))
@@ -483,9 +478,8 @@ func release(ctx context.Context, objects dynamic.ResourceInterface, name, final
 	})
 }
 
-// Serve answers HTTPS on port 443 of a Service's ClusterIP until ctx ends, and
-// returns the certificate authority for its caBundle. For what must be there
-// before it listens, such as the caBundle of a webhook, see CABundle.
+// Serve serves HTTPS on port 443 of a Service's ClusterIP until ctx ends and returns the certificate
+// authority for its caBundle. CABundle has it even before.
 func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http.Handler) (caBundle []byte, err error) {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -497,10 +491,9 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 	return l.CABundle(), nil
 }
 
-// ServeEndpoints is Serve for as long as the Service has endpoints, as it is
-// behind kube-proxy: it listens while one is ready or, where all are
-// terminating, one still serves (KEP-1669), and hangs up when the last is gone.
-// It returns once it listens: there must be an endpoint within a minute.
+// ServeEndpoints is Serve while the Service has endpoints, as behind kube-proxy: it listens while an endpoint
+// is ready or, if all are terminating, one is serving (KEP-1669), and closes connections when the last is
+// removed. It returns once it listens, which takes an endpoint within a minute.
 func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, handler http.Handler) error {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -514,7 +507,7 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 	listening := func() bool {
 		known, err := typed[discoveryv1.EndpointSlice](watched)
 		if err != nil {
-			return true // it says nothing about the backend
+			return true // this does not concern the backend
 		}
 		for _, slice := range known {
 			for _, e := range slice.Endpoints {
@@ -554,7 +547,7 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 	return nil
 }
 
-// serving is the address of a Service, and a certificate for what listens there.
+// serving returns the address of a Service, and a certificate for a server there.
 func (l *Lab) serving(ctx context.Context, namespace, service string) (address string, pair tls.Certificate, err error) {
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", pair, err
@@ -567,14 +560,14 @@ func (l *Lab) serving(ctx context.Context, namespace, service string) (address s
 	return address, pair, err
 }
 
-// serve answers HTTPS on port 443 of an address until ctx ends.
+// serve serves HTTPS on port 443 of an address until ctx ends.
 func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, handler http.Handler) error {
 	var listener net.Listener
 	err := l.Await(ctx, 10*time.Second, "port 443 of "+address, func(ctx context.Context) (bool, error) {
 		var err error
 		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address+":443")
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return false, nil // the one before is on its way out
+			return false, nil // the previous listener is closing
 		}
 		return err == nil, err
 	})
@@ -584,26 +577,26 @@ func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, h
 	server := &http.Server{
 		Handler:   handler,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
-		ErrorLog:  log.New(io.Discard, "", 0), // the API server hangs up on a backend as it likes
+		ErrorLog:  log.New(io.Discard, "", 0), // the API server may close connections at any time
 	}
 	go server.ServeTLS(listener, "", "") //nolint:errcheck // ends with ctx
 	context.AfterFunc(ctx, func() { server.Close() })
 	return nil
 }
 
-// CABundle is the authority of whatever Serve serves, in PEM.
+// CABundle returns the authority of Serve's certificates, in PEM.
 func (l *Lab) CABundle() []byte { return l.clients.PEM() }
 
-// OtherCABundle is an authority that signs nothing of what Serve serves, in PEM.
+// OtherCABundle returns an authority that signed none of Serve's certificates, in PEM.
 func (l *Lab) OtherCABundle() []byte { return l.front.PEM() }
 
-// serviceNames are those that the API server expects in a backend's certificate.
+// serviceNames returns the names that the API server expects in a backend's certificate.
 func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}
 }
 
-// Certify writes a certificate for a program that serves on the ClusterIP of a Service:
-// its files are NAME.crt and NAME.key. Its authority is CABundle.
+// Certify writes a certificate for a program that serves on the ClusterIP of a Service, as NAME.crt and
+// NAME.key. CABundle is its authority.
 func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, name string, err error) {
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", "", err
@@ -613,12 +606,10 @@ func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, 
 	return address, filepath.Join(l.dir, name), err
 }
 
-// SampleAPIServer runs k8s.io/sample-apiserver on the ClusterIP of a Service: a
-// real extension API server, for wardle.example.com/v1alpha1 (flunders, fischers)
-// and v1beta1 (flunders), kept in the lab's etcd. It runs as an administrator.
-// The APIService is for the caller to create; caBundle is CABundle. Kill and
-// Stop take it away again. With "--protobuf" in args it fails in the way
-// described at test/components/kubernetes/sampleapiserver.
+// SampleAPIServer runs k8s.io/sample-apiserver, a real extension API server, on the ClusterIP of a Service:
+// it serves wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders) from the lab's etcd, with
+// an administrator's rights. The caller creates the APIService, with CABundle as caBundle. Kill and Stop end
+// it. With "--protobuf" in args it fails as described at test/components/kubernetes/sampleapiserver.
 func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, args ...string) (*Process, error) {
 	address, certificate, err := l.Certify(ctx, namespace, service)
 	if err != nil {
@@ -630,12 +621,12 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 	}
 	return l.StartProcess(namespace+"-"+service, filepath.Join(bin, "sample-apiserver"), append([]string{
 		"--etcd-servers", l.etcdURL(), "--bind-address", address, "--secure-port", "443",
-		"--disable-admission-plugins", "MutatingAdmissionPolicy", // which older control planes do not serve
+		"--disable-admission-plugins", "MutatingAdmissionPolicy", // not served by older control planes
 		"--tls-cert-file", certificate + ".crt", "--tls-private-key-file", certificate + ".key",
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 
-// Review is a webhook that answers every review with a decision.
+// Review returns a webhook that answers every review with a decision.
 func Review(decide func(request map[string]any) (allowed bool, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any
@@ -648,22 +639,22 @@ func Review(decide func(request map[string]any) (allowed bool, message string)) 
 		review["response"] = map[string]any{"uid": request["uid"], "allowed": allowed, "status": map[string]any{"message": message}}
 		delete(review, "request")
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(review) //nolint:errcheck // the API server is gone: nobody to tell
+		json.NewEncoder(w).Encode(review) //nolint:errcheck // the API server may be gone
 	})
 }
 
-// Allow is a webhook that allows everything.
+// Allow returns a webhook that allows everything.
 func Allow() http.Handler {
 	return Review(func(map[string]any) (bool, string) { return true, "" })
 }
 
-// Deny is a webhook that refuses everything, with a message.
+// Deny returns a webhook that denies everything with a message.
 func Deny(message string) http.Handler {
 	return Review(func(map[string]any) (bool, string) { return false, message })
 }
 
-// Convert is the conversion webhook of a CustomResourceDefinition whose versions
-// differ in their name alone (apiextensions.k8s.io/v1, ConversionReview).
+// Convert returns the conversion webhook of a CustomResourceDefinition whose versions differ only in name
+// (apiextensions.k8s.io/v1, ConversionReview).
 func Convert() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review apiextensionsv1.ConversionReview
@@ -683,22 +674,20 @@ func Convert() http.Handler {
 		}
 		review.Request, review.Response = nil, response
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(review) //nolint:errcheck // the API server is gone: nobody to tell
+		json.NewEncoder(w).Encode(review) //nolint:errcheck // the API server may be gone
 	})
 }
 
-// Hang takes requests and never answers, until the caller hangs up.
+// Hang returns a handler that never answers, until the caller hangs up.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // with the body read, the server notices the hang-up
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices the hang-up only after the body is read
 		<-r.Context().Done()
 	})
 }
 
-// ExtensionAPI serves the discovery of one API group with one namespaced
-// resource that has no objects: the least that makes an APIService available,
-// for groups that no published server of this size has. See SampleAPIServer for
-// a real one.
+// ExtensionAPI serves the discovery of one API group with one namespaced resource without objects: just
+// enough to make an APIService available. SampleAPIServer is a real one.
 func ExtensionAPI(group, version, resource, kind string, verbs ...string) http.Handler {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: group + "/" + version,
@@ -708,7 +697,7 @@ func ExtensionAPI(group, version, resource, kind string, verbs ...string) http.H
 	apiGroup := metav1.APIGroup{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: group, Versions: []metav1.GroupVersionForDiscovery{gv}, PreferredVersion: gv}
 	answer := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(v) //nolint:errcheck // the API server is gone: nobody to tell
+		json.NewEncoder(w).Encode(v) //nolint:errcheck // the API server may be gone
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := strings.TrimSuffix(r.URL.Path, "/"); {

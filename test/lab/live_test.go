@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestSignal: what waits for changes is called at once, then as a pause allows, and seldom
-// where nothing changes.
+// TestSignal checks that each calls f at once, then no more often than the pause allows, and seldom without
+// changes.
 func TestSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -33,8 +33,8 @@ func TestSignal(t *testing.T) {
 		}
 		wait(500 * time.Millisecond)
 		changed.raise()
-		changed.raise()               // told as one
-		wait(2500 * time.Millisecond) // nothing after the second call, a second after the first
+		changed.raise()               // merged
+		wait(2500 * time.Millisecond) // nothing after the second call, which comes a second after the first
 		done = false
 		changed.raise()
 		wait(3600 * time.Millisecond)
@@ -47,8 +47,8 @@ func TestSignal(t *testing.T) {
 	})
 }
 
-// TestInformedOfLateKind: a kind that is not served at first is known once it is, and where it
-// is served no more, what was known stays.
+// TestInformedOfLateKind checks that the objects of a kind are listed once it is served, and stay after it is
+// no longer served.
 func TestInformedOfLateKind(t *testing.T) {
 	t.Parallel()
 	var served atomic.Bool
@@ -67,7 +67,7 @@ func TestInformedOfLateKind(t *testing.T) {
 		default:
 			list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 				Items: []corev1.ConfigMap{{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
-			_ = json.NewEncoder(w).Encode(list) // who hung up reads nothing
+			_ = json.NewEncoder(w).Encode(list) // the client may have hung up
 		}
 	}))
 	t.Cleanup(server.Close)

@@ -10,17 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Node is a node of the lab: the kubelet's own code over a fake runtime
-// (test/components/kubernetes/node). Pods bound to it become Running and ready,
-// and go the way the kubelet takes them away. Probes and mounts are fakes.
+// Node is a node of the lab: the kubelet's code over a fake runtime (test/components/kubernetes/node). Pods
+// bound to it become Running and ready and terminate as under a real kubelet. Probes and mounts are fakes.
 type Node struct {
 	Name    string
 	lab     *Lab
 	process *Process
 }
 
-// StartNode starts a node and waits until it is ready. A node of a name that
-// was there before comes back.
+// StartNode starts a node and waits until it is ready. The name of an earlier node may be reused to bring it
+// back.
 func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	config, err := l.ConfigFor("system:node:"+name, "system:nodes")
 	if err != nil {
@@ -41,28 +40,25 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
 }
 
-// Node is one that was started before.
+// Node returns a node that was started before.
 func (l *Lab) Node(name string) *Node { return &Node{Name: name, lab: l} }
 
-// Kill ends the node's kubelet as a power cut would. The node is not ready once
-// Options.NodeGrace has passed: see AwaitReady.
+// Kill ends the node's kubelet like a power cut. The node becomes not ready after Options.NodeGrace: see
+// AwaitReady.
 func (n *Node) Kill() { n.process.Kill() }
 
-// Stop ends the node's kubelet with SIGTERM. It does not drain the node; pods
-// stay bound to it as with Kill.
+// Stop ends the node's kubelet with SIGTERM. It does not drain the node; pods stay bound to it as with Kill.
 func (n *Node) Stop() error { return n.process.Stop() }
 
-// Process is the node's kubelet: freeze it with SIGSTOP, or read its log.
+// Process returns the node's kubelet, to freeze it with SIGSTOP or read its log.
 func (n *Node) Process() *Process { return n.process }
 
-// AwaitReady waits until the node's Ready condition has a status: "Unknown" is
-// that of a node that went silent.
+// AwaitReady waits until the node's Ready condition has a status: "Unknown" for a silent node.
 func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// awaitNode waits until the Ready condition of a node has a status, and, for True,
-// until pods may run on it.
+// awaitNode waits until the node's Ready condition has a status and, for True, until pods may run on it.
 func (l *Lab) awaitNode(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	client, err := l.Client()
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Objects are those that kubectl get shows for TYPE [NAME] [-n NAMESPACE] [-l SELECTOR]. Where
-// the one of that name is not there, the error is the API server's. It asks within this process:
-// kubectl takes a tenth of a second of a core for it.
+// Objects returns the objects that kubectl get shows for TYPE [NAME] [-n NAMESPACE] [-l SELECTOR]. If NAME
+// does not exist it returns the API server's error. It runs in this process because kubectl takes a tenth of
+// a second of CPU time.
 func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unstructured, error) {
 	of, name, selector, err := l.named(l.config, words)
 	if err != nil {
@@ -42,9 +42,9 @@ func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unst
 	return list.Items, nil
 }
 
-// Gone waits, up to a limit, until the object that kubectl get shows for TYPE NAME
-// [-n NAMESPACE] is gone, and tells whether it is. Another by its name is not it. The limit
-// begins after a first look, which takes seconds on a busy machine.
+// Gone waits until the object that kubectl get shows for TYPE NAME [-n NAMESPACE] is deleted, up to a limit,
+// and reports whether it is. An object recreated with the same name does not count. The limit starts after a
+// first read, which takes seconds on a busy machine.
 func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (bool, error) {
 	of, name, _, err := l.named(l.config, words)
 	if err == nil && name == "" {
@@ -68,7 +68,7 @@ func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (b
 	return err == nil, err
 }
 
-// goes waits until an object is gone.
+// goes waits until an object is deleted.
 func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured.Unstructured) error {
 	for object := first; ; {
 		events, err := of.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", first.GetName()).String(), ResourceVersion: object.GetResourceVersion()})
@@ -76,7 +76,7 @@ func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured
 			return err
 		}
 		for event := range events.ResultChan() {
-			if event.Type == watch.Deleted || event.Type == watch.Error { // too old, say: look again
+			if event.Type == watch.Deleted || event.Type == watch.Error { // for example too old: read again
 				break
 			}
 		}
@@ -91,8 +91,8 @@ func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured
 	}
 }
 
-// Delete deletes what kubectl delete would for TYPE NAME [-n NAMESPACE], and has warnings of the
-// API server handled. Like Objects, it asks within this process.
+// Delete deletes the objects that kubectl delete would for TYPE NAME [-n NAMESPACE], passing warnings of the
+// API server to a handler. Like Objects it runs in this process.
 func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings rest.WarningHandler, words ...string) error {
 	config := l.Config()
 	config.WarningHandler = warnings
@@ -106,7 +106,7 @@ func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings
 	return of.Delete(ctx, name, options)
 }
 
-// named reads the words that kubectl get takes.
+// named parses the arguments of kubectl get.
 func (l *Lab) named(config *rest.Config, words []string) (of dynamic.ResourceInterface, name, selector string, err error) {
 	namespace := metav1.NamespaceDefault
 	var plain []string
@@ -164,7 +164,7 @@ func (l *Lab) named(config *rest.Config, words []string) (of dynamic.ResourceInt
 	return client.Resource(mapping.Resource), name, selector, nil
 }
 
-// mapper knows what is served now: definitions come and go.
+// mapper returns a mapper of the resources that are served now.
 func (l *Lab) mapper() (meta.RESTMapper, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(l.config)
 	if err != nil {

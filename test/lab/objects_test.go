@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// TestObjects: what is applied can be asked for at once, by whatever name kubectl takes, and
-// the wait for it to go tells one that is there from one that came after it.
+// TestObjects checks that applied objects can be read at once, by any name that kubectl accepts, and that
+// Gone distinguishes an object from its successor.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	l, ctx := start(t), t.Context()
@@ -52,7 +52,7 @@ func TestObjects(t *testing.T) {
 		gone <- ok && err == nil
 	}()
 	kubectl(t, l, "patch", "thing.a.test", "it", "--type=merge", `-p={"metadata":{"finalizers":null}}`)
-	apply(t, l, object) // another
+	apply(t, l, object) // a new object
 	if !<-gone {
 		t.Error("the first is gone, and that is not seen")
 	}

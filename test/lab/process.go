@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Process is a child of the lab. It dies with the process that started it,
-// whatever happens to that.
+// Process is a child of the lab. It dies with the process that started it, however that ends.
 type Process struct {
 	name string
 	log  string
@@ -20,16 +19,14 @@ type Process struct {
 	lab  *Lab
 	done chan struct{}
 	err  error // of Wait, once done is closed
-	// mayEnd is set of what its starter starts again: that it ends is no failure
-	// of the lab.
+	// mayEnd marks a process that its starter restarts: its exit is no failure of the lab.
 	mayEnd bool
-	// onNode is set of what runs on a real node, or is one: it may have mounted something.
+	// onNode marks a process on a real node, or a node itself: it may have mounts.
 	onNode bool
 }
 
-// thread runs functions one after the other on one thread of its own, which
-// lives until the channel is closed: the kernel kills a child with Pdeathsig
-// when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
+// thread runs functions one by one on its own OS thread until the channel is closed: the kernel kills a child
+// with Pdeathsig when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 type thread chan func()
 
 func newThread() thread {
@@ -52,7 +49,7 @@ func (t thread) do(f func() error) error {
 
 var spawn = newThread()
 
-// startChild starts a command so that Pdeathsig means the death of this process.
+// startChild starts a command such that Pdeathsig refers to the death of this process.
 func startChild(cmd *exec.Cmd) error { return spawn.do(cmd.Start) }
 
 // start runs a program with its output in a file of the lab.
@@ -60,7 +57,7 @@ func (l *Lab) start(name, program string, args ...string) (*Process, error) {
 	return l.startOn(spawn, name, exec.Command(program, args...), 0)
 }
 
-// startOn starts a command on a thread, in new namespaces if flags say so.
+// startOn starts a command on a thread, in new namespaces according to the flags.
 func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) (*Process, error) {
 	logPath := filepath.Join(l.dir, name+".log")
 	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -70,13 +67,13 @@ func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) 
 	defer out.Close()
 	p := &Process{name: name, log: logPath, cmd: cmd, lab: l, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if cmd.SysProcAttr == nil { // otherwise a container, which sees nothing of the lab
+	if cmd.SysProcAttr == nil { // otherwise it is a container, which sees nothing of the lab
 		p.cmd.Dir = l.dir
 		p.cmd.Env = append(l.environment(), cmd.Env...)
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
 		if t == spawn {
-			// Elsewhere the child dies with its PID namespace, and package syscall
-			// would take a parent that it cannot see there for dead.
+			// On other threads the child dies with its PID namespace, and package syscall would take an
+			// invisible parent for dead.
 			p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		}
 	}
@@ -90,13 +87,13 @@ func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) 
 	return p, nil
 }
 
-// PID of the process.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended.
+// Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
-// Log is what the process has printed so far.
+// Log returns the output so far.
 func (p *Process) Log() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
@@ -105,19 +102,18 @@ func (p *Process) Log() string {
 	return string(data)
 }
 
-// Signal sends a signal to the process: syscall.SIGSTOP freezes it,
-// syscall.SIGCONT lets it go on.
+// Signal sends a signal to the process: syscall.SIGSTOP freezes it, syscall.SIGCONT resumes it.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// Kill ends the process at once and waits until it is gone.
+// Kill kills the process and waits until it has ended.
 func (p *Process) Kill() {
 	p.lab.Forget(p)
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
 }
 
-// Stop asks the process to end, waits until it is gone, and kills it where it
-// does not go within 15 s. When the lab ends, it is killed at once.
+// Stop sends SIGTERM, waits until the process has ended, and kills it after 15 s. If the lab is ending it
+// kills at once.
 func (p *Process) Stop() error {
 	if p.lab.ending.Load() && !p.onNode {
 		p.Kill()
@@ -128,7 +124,7 @@ func (p *Process) Stop() error {
 		<-p.done
 		return nil
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGCONT) // a stopped process would not see the SIGTERM
+	_ = p.cmd.Process.Signal(syscall.SIGCONT) // a stopped process would not receive SIGTERM
 	timer := time.NewTimer(15 * time.Second)
 	defer timer.Stop()
 	select {
@@ -141,7 +137,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// failed is the error of a process that has ended.
+// failed returns an error if the process ended by itself.
 func (p *Process) failed() error {
 	if p.mayEnd {
 		return nil

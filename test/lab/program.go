@@ -21,9 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// software is what other projects publish, by the name of its folder in
-// test/components: a module that pins the version, and a kustomization of the
-// project's own manifests as it is installed with.
+// software are components of other projects by their folder in test/components: a module that pins the
+// version, and a kustomization of the project's own manifests.
 var software = map[string]module{
 	"metrics-server": {
 		version:  "v0.9.0",
@@ -149,17 +148,17 @@ var software = map[string]module{
 	},
 }
 
-// publishedFlags are those that published programs are built with.
+// publishedFlags are the build flags of published programs.
 var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
 
-// Software are the names of the published components, without those that only the long
-// suite of operators runs.
+// Software returns the names of the published components, except those that only the long suite of operators
+// runs.
 func Software() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(software)), func(name string) bool { return software[name].long })
 }
 
-// BuildSoftware does as Build for a component that another project publishes.
-// Its folder holds the programs, and the project's manifests.
+// BuildSoftware is Build for a published component. Its folder contains the programs and the project's
+// manifests.
 func BuildSoftware(ctx context.Context, component string, options Options) (string, error) {
 	m, ok := software[component]
 	if !ok {
@@ -173,8 +172,7 @@ func BuildSoftware(ctx context.Context, component string, options Options) (stri
 	return m.make(ctx, options.Progress)
 }
 
-// Install applies what a published component is installed with: its project's
-// manifests, by the kustomization in test/components.
+// Install applies the manifests of a published component, by the kustomization in test/components.
 func (l *Lab) Install(ctx context.Context, component string) error {
 	built, err := BuildSoftware(ctx, component, l.options)
 	if err != nil {
@@ -184,7 +182,7 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	if err != nil {
 		return err
 	}
-	// A kustomization sees only what is below it.
+	// A kustomization can only read files below it.
 	dir, err := os.MkdirTemp(l.dir, component+"-")
 	if err != nil {
 		return err
@@ -222,13 +220,13 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	return nil
 }
 
-// chart is where a project publishes a Helm chart in place of manifests.
+// chart is a Helm chart that a project publishes instead of manifests.
 type chart struct {
 	path, release, namespace string
 	values                   []string // as for helm --set
 }
 
-// render writes what the chart installs beside the kustomization, as chart.yaml.
+// render writes the chart's output beside the kustomization, as chart.yaml.
 func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	args := []string{"template", c.release, filepath.Join(dir, "manifests", c.path), "--namespace", c.namespace, "--include-crds", "--kube-version", Version}
 	for _, value := range c.values {
@@ -241,55 +239,52 @@ func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	if err != nil {
 		return fmt.Errorf("helm template %s: %w", c.release, err)
 	}
-	// As helm install --create-namespace.
+	// As helm install --create-namespace does.
 	namespace := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + c.namespace + "}\n---\n"
 	return os.WriteFile(filepath.Join(dir, "chart.yaml"), []byte(namespace+r.Stdout), 0o600)
 }
 
-// A Program is what a pod of a Deployment would run, as a process of this
-// machine: a published binary, with the rights of the pod's service account. It
-// starts when a pod of the Deployment is ready and stops when none is, as often
-// as that happens, until its context ends.
+// Program runs the program of a Deployment's pods as a process of this machine: a published binary with the
+// rights of the pods' service account. It runs while a pod of the Deployment is ready, starting and stopping
+// as needed, until its context ends.
 type Program struct {
 	Namespace, Deployment string
 	lab                   *Lab
 	name, binary, service string
 	args                  []string
 	contained             bool
-	port                  int // that the arguments name, 0 where they name none
+	port                  int // in the arguments, 0 if none
 
 	mu      sync.Mutex
 	broken  bool
 	process *Process
-	inside  thread             // that started it, where it is contained
-	mounted contents           // what is mounted there
-	unlink  context.CancelFunc // ends that its Service is forwarded to it, nil where it is not
-	wanted  bool               // a pod says that it runs
-	changed signal             // something that sync goes by, or the process has ended
+	inside  thread             // that started it, if contained
+	mounted contents           // the files mounted there
+	unlink  context.CancelFunc // stops forwarding its Service, nil if not forwarded
+	wanted  bool               // it should run, because a pod is ready
+	changed signal             // input of sync has changed, or the process has ended
 	cancel  context.CancelFunc
-	done    chan struct{} // closed once it runs no more
+	done    chan struct{} // closed once it is stopped for good
 }
 
-// Running says how a program is run.
+// Running describes how to run a program.
 type Running struct {
 	Component, Binary     string
 	Namespace, Deployment string
-	// Service is where it listens.
+	// Service is the Service that it serves.
 	Service string
-	// Args follow those of the pod's container of the binary's name, or of the first
-	// where none has it. There, $IP is the ClusterIP of the Service, $CERT and $KEY are
-	// files with a certificate for it, $KUBECONFIG is a kubeconfig for the service
-	// account, $DIR is a folder for the Deployment, and $PORT is a free port for a
-	// program that listens on all addresses.
+	// Args are appended to the arguments of the pod's container with the binary's name, or else of the first.
+	// In them, $IP is the ClusterIP of the Service, $CERT and $KEY are files with a certificate for it,
+	// $KUBECONFIG is a kubeconfig for the service account, $DIR is a folder for the Deployment, and $PORT is
+	// a free port for programs that listen on all addresses.
 	Args []string
-	// Contained has it run as in a container, where it finds its token, what its pod
-	// mounts, and its pod's name and environment: see ContainersNeed. Its Service is
-	// forwarded to it.
+	// Contained runs it as in a container, with its token, its pod's mounts, name and environment: see
+	// ContainersNeed. Its Service is forwarded to it.
 	Contained bool
 }
 
-// Run runs a program of a published component for a Deployment, and returns once it has
-// started. One that ran for the same Deployment before must end first.
+// Run runs a program of a published component for a Deployment, and returns once it has started. An earlier
+// one for the same Deployment must have ended.
 func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 	dir, err := BuildSoftware(ctx, r.Component, l.options)
 	if err != nil {
@@ -385,8 +380,7 @@ func replace(args []string, pairs ...string) []string {
 	return args
 }
 
-// Settled says whether the program runs, once that is as the Deployment's pods
-// have it.
+// Settled syncs the program with the Deployment's pods and reports whether it runs.
 func (p *Program) Settled(ctx context.Context) (running bool, err error) {
 	if err := p.sync(ctx); err != nil {
 		return false, err
@@ -396,7 +390,7 @@ func (p *Program) Settled(ctx context.Context) (running bool, err error) {
 	return p.process != nil, nil
 }
 
-// follow has changed tell of what sync goes by, until ctx ends.
+// follow raises changed whenever the input of sync changes, until ctx ends.
 func (p *Program) follow(ctx context.Context) error {
 	if err := p.lab.follow(ctx, p.Namespace, p.Deployment, p.changed); err != nil || !p.contained {
 		return err
@@ -409,7 +403,7 @@ func (p *Program) follow(ctx context.Context) error {
 	return nil
 }
 
-// waiting says whether it should run, and what it needs was not there.
+// waiting reports whether it should run but could not start yet.
 func (p *Program) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -426,7 +420,7 @@ func (p *Program) stop() {
 
 // end stops the process; mu is held.
 func (p *Program) end() {
-	_ = p.process.Stop() // it is gone either way
+	_ = p.process.Stop() // it has ended either way
 	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s stopped, process %d\n", filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID())
 	p.process = nil
 	if p.inside != nil {
@@ -439,7 +433,7 @@ func (p *Program) end() {
 	}
 }
 
-// Break has the program crash whenever it starts, or no more.
+// Break sets whether the program crashes whenever it starts.
 func (p *Program) Break(broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -449,7 +443,7 @@ func (p *Program) Break(broken bool) {
 	p.changed.raise()
 }
 
-// sync starts or stops the process, as the Deployment's pods have it.
+// sync starts or stops the process according to the Deployment's pods.
 func (p *Program) sync(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -459,7 +453,7 @@ func (p *Program) sync(ctx context.Context) error {
 	}
 	if p.process != nil {
 		select {
-		case <-p.process.Exited(): // as a kubelet would, it is started again: who loses a lease ends
+		case <-p.process.Exited(): // restarted as by a kubelet: programs that lose a lease exit
 			p.end()
 		default:
 		}
@@ -472,19 +466,20 @@ func (p *Program) sync(ctx context.Context) error {
 		if err := p.start(ctx, pod); !apierrors.IsNotFound(err) {
 			return err
 		}
-		// Without its service account, or what it mounts, a kubelet starts no container either, and tries again.
+		// Without its service account or a volume a kubelet would not start the container either, and would
+		// retry.
 	case pod != nil && p.process != nil && p.contained:
 		return errors.Join(p.link(ctx), p.remount(ctx, pod, p.container(pod)))
 	}
 	return nil
 }
 
-// container is that of the pod which the program is.
+// container returns the pod's container that the program stands for.
 func (p *Program) container(pod *corev1.Pod) corev1.Container {
 	return pod.Spec.Containers[max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))]
 }
 
-// start runs the process for a pod; mu is held.
+// start starts the process for a pod; mu is held.
 func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	container := p.container(pod)
 	if p.contained {
@@ -503,7 +498,8 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 			return err
 		}
 		cmd := exec.Command(p.binary, slices.Concat(container.Args, replace(p.args, "$KUBECONFIG", kubeconfig))...)
-		// The lab's own is the administrator's, and some take it before what they are told.
+		// Some programs prefer KUBECONFIG, which in the lab's environment is the administrator's, over their
+		// arguments.
 		cmd.Env = []string{"KUBECONFIG=" + kubeconfig}
 		p.process, err = p.lab.startOn(spawn, p.name, cmd, 0)
 	}
@@ -521,8 +517,8 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	return p.link(ctx)
 }
 
-// link forwards its Service to a contained program for as long as it runs, anew each time: a
-// Service that was deleted comes back with another address. mu is held.
+// link forwards its Service to a contained program while it runs. It is called again for each process because
+// a recreated Service has a new address. mu is held.
 func (p *Program) link(ctx context.Context) error {
 	if !p.contained || p.service == "" || p.unlink != nil {
 		return nil
@@ -536,7 +532,7 @@ func (p *Program) link(ctx context.Context) error {
 	return nil
 }
 
-// follow raises changed whenever a Deployment or a pod beside it has changed, until ctx ends.
+// follow raises changed whenever a Deployment or a pod in its namespace changes, until ctx ends.
 func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed signal) error {
 	_, err := l.informed(ctx, deploymentResource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + deployment}, changed.raise)
 	if err != nil {
@@ -546,8 +542,7 @@ func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed 
 	return err
 }
 
-// While waits until a Deployment has a pod by PodOf, and returns a context that ends once it has
-// none any more.
+// While waits until PodOf finds a pod of a Deployment, and returns a context that ends once it finds none.
 func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.Context, error) {
 	err := l.Await(ctx, 3*time.Minute, "Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		pod, err := l.PodOf(ctx, namespace, deployment)
@@ -572,8 +567,8 @@ func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.
 	return running, nil
 }
 
-// PodOf is a pod of a Deployment that is ready and whose containers run, nil where there is
-// none: a hollow kubelet says that it is ready a moment before.
+// PodOf returns a pod of a Deployment that is ready and whose containers run, nil if there is none. A hollow
+// kubelet reports ready a moment too early.
 func (l *Lab) PodOf(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	client, err := l.Client()
 	if err != nil {

@@ -27,40 +27,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Image is what pods on a real node run: busybox with its applets in /bin.
-// Their imagePullPolicy must not be Always.
+// Image is the image for pods on a real node: busybox with its applets in /bin. Their imagePullPolicy must
+// not be Always.
 const Image = "lab.local/busybox:1"
 
-// RealNode is a node of the lab with a real kubelet, containerd and runc. Pods on
-// it must use the host's network: there is no other.
+// RealNode is a node of the lab with a real kubelet, containerd and runc. Its pods must use the host network.
 //
-// It lives in PID and mount namespaces of its own, on two file systems of its own
-// (loop devices, the kubelet's and containerd's), so that a fault in it harms
-// nothing else and the kernel clears all of it away with the first process of the
-// namespace: shims, containers, mounts, loop devices, whatever is in its files.
-// Only its cgroups are left to remove (watchdog).
+// It has its own PID and mount namespaces and two file systems (on loop devices, for the kubelet and
+// containerd), so that faults harm nothing else and the kernel cleans up shims, containers, mounts and loop
+// devices with the first process of the namespace. Only its cgroups remain, for the watchdog.
 type RealNode struct {
 	Name string
-	// Dir holds the file systems, in the folders kubelet and containerd. There are
-	// sockets in it, so its path must be short (108 characters with theirs).
+	// Dir contains the file systems, in the folders kubelet and containerd. Its path must be short because it
+	// contains sockets (108 characters in all).
 	Dir string
 
 	lab    *Lab
 	inside thread
-	jobs   *atomic.Int64 // so far, of a node with a kernel of its own; nil of others
-	// Folders of containerd's programs, and of the kubelet's.
+	jobs   *atomic.Int64 // number of jobs on a node with its own kernel, nil for others
+	// Folders of containerd's and the kubelet's programs.
 	runtime, kubelet string
 	init             *Process
 	mu               sync.Mutex
 	started          []*Process // inside
 
-	// Kubelet and Containerd are the running processes. Stop, kill or freeze
-	// them at will, and start them again with StartKubelet and StartContainerd.
+	// Kubelet and Containerd are the running processes. They may be stopped, killed or frozen, and restarted
+	// with StartKubelet and StartContainerd.
 	Kubelet, Containerd *Process
 }
 
-// RealNodeNeeds says what keeps this machine from running a real node, "" if
-// nothing does.
+// RealNodeNeeds returns what this machine lacks to run a real node, "" if nothing.
 func RealNodeNeeds() string { return strings.Join(realNodeLacks(), ", ") }
 
 func realNodeLacks() (missing []string) {
@@ -72,8 +68,7 @@ func realNodeLacks() (missing []string) {
 	}, "/dev/loop-control", "/sys/fs/cgroup")...)
 }
 
-// lacks are those of programs, with the packages of Debian that have them, and of files
-// that are missing here.
+// lacks returns the programs, with their Debian packages, and the files that this machine lacks.
 func lacks(programs map[string]string, files ...string) (missing []string) {
 	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
@@ -88,10 +83,9 @@ func lacks(programs map[string]string, files ...string) (missing []string) {
 	return missing
 }
 
-// firstProcess is PID 1 of a node: it makes the mounts and then takes in the
-// orphans. What is in /run, /var/lib and /var/log of this machine is none of the
-// node's business: containerd and the kubelet have paths there that cannot be set.
-// The whole tree is shared so that mount propagation works as on a node.
+// firstProcess is PID 1 of a node: it makes the mounts and then reaps orphans. It hides this machine's /run,
+// /var/lib and /var/log, because containerd and the kubelet have fixed paths there. The whole tree is shared,
+// so that mount propagation works as on a node.
 const firstProcess = `set -e
 trap 'exit 0' TERM
 mount --make-rprivate /
@@ -107,8 +101,8 @@ done
 touch "$1/mounted"
 while :; do sleep 3600 & wait; done`
 
-// StartRealNode starts a real node and waits until it is ready. It takes about
-// 6 s once the components are built.
+// StartRealNode starts a real node and waits until it is ready. It takes about 6 s once the components are
+// built.
 func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := RealNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a real node needs %s", needs)
@@ -142,7 +136,7 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	return n, n.boot(ctx)
 }
 
-// boot starts what a node runs, and waits until it is ready.
+// boot starts the programs of a node and waits until it is ready.
 func (n *RealNode) boot(ctx context.Context) error {
 	if err := n.configure(); err != nil {
 		return fmt.Errorf("configure node %s: %w", n.Name, err)
@@ -159,14 +153,14 @@ func (n *RealNode) boot(ctx context.Context) error {
 	return n.AwaitReady(ctx, corev1.ConditionTrue)
 }
 
-// enter is a thread in the mount and PID namespaces of a process.
+// enter returns a thread in the mount and PID namespaces of a process.
 func enter(pid int) (thread, error) {
 	t := newThread()
 	return t, t.do(func() error {
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // setns(2) wants it for a mount namespace
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // required by setns(2) for a mount namespace
 			return err
 		}
-		for _, kind := range []string{"pid", "mnt"} { // mnt last: afterwards /proc is another
+		for _, kind := range []string{"pid", "mnt"} { // mnt last, because it changes /proc
 			f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
 			if err != nil {
 				return err
@@ -180,12 +174,12 @@ func enter(pid int) (thread, error) {
 	})
 }
 
-// cgroup of the node, below each hierarchy's root. The lab's name is in it, for
-// the watchdog.
+// cgroup returns the node's cgroup relative to each hierarchy's root. It contains the lab's name for the
+// watchdog.
 func (n *RealNode) cgroup() string { return "/" + filepath.Base(n.lab.dir) + "/" + n.Name }
 
-// makeCgroup makes a cgroup in every hierarchy, with what a cpuset of version 1
-// must have before a process may join, and with the controllers of version 2.
+// makeCgroup creates a cgroup in every hierarchy, with the settings that a version 1 cpuset needs before a
+// process may join, and with the controllers of version 2.
 func makeCgroup(path string) error {
 	roots := []string{"/sys/fs/cgroup"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
@@ -201,7 +195,7 @@ func makeCgroup(path string) error {
 		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 			if controllers, err := os.ReadFile(filepath.Join(at, "cgroup.controllers")); err == nil {
 				for c := range strings.FieldsSeq(string(controllers)) {
-					_ = os.WriteFile(filepath.Join(at, "cgroup.subtree_control"), []byte("+"+c), 0) // some cannot be passed on
+					_ = os.WriteFile(filepath.Join(at, "cgroup.subtree_control"), []byte("+"+c), 0) // some cannot be delegated
 				}
 			}
 			above := at
@@ -221,7 +215,7 @@ func makeCgroup(path string) error {
 	return nil
 }
 
-// thaw lets everything in a cgroup, of every hierarchy, run, so that it can die.
+// thaw thaws everything in a cgroup, in every hierarchy, so that it can die.
 func thaw(cgroup string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		roots, _ := filepath.Glob(filepath.Join(pattern, cgroup))
@@ -233,7 +227,7 @@ func thaw(cgroup string) {
 				case "cgroup.freeze":
 					_ = os.WriteFile(path, []byte("0"), 0)
 				}
-				return nil // a cgroup may go while we look
+				return nil // a cgroup may be removed meanwhile
 			})
 		}
 	}
@@ -257,8 +251,8 @@ state = "/run/containerd"
   conf_dir = "DIR/cni"
 `
 
-// The kubelet does not listen, leaves the host's iptables alone, and does not
-// evict: what fills a file system here is a fault on purpose.
+// The kubelet does not listen, leaves the host's iptables alone, and does not evict, because full file
+// systems are deliberate faults here.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 enableServer: false
@@ -311,8 +305,7 @@ func (n *RealNode) configure() error {
 	return nil
 }
 
-// StartContainerd starts containerd and waits until it answers. Containers that
-// were there before are taken over.
+// StartContainerd starts containerd and waits until it answers. It takes over existing containers.
 func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
 	cmd := exec.Command(filepath.Join(n.runtime, "containerd"), "--config", filepath.Join(n.Dir, "containerd.toml"))
 	cmd.Env = []string{"PATH=" + n.runtime + ":" + os.Getenv("PATH")}
@@ -334,17 +327,16 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 	return err
 }
 
-// StartCSIDriver starts a CSI driver on the node: its volumes are ephemeral. It is
-// registered with the kubelet, and in the CSINode, a moment later. Killed, it
-// leaves its sockets behind, as a driver does whose pod is killed.
+// StartCSIDriver starts a CSI driver with ephemeral volumes on the node. It is registered with the kubelet
+// and in the CSINode a moment later. If killed it leaves its sockets behind, like a driver whose pod is
+// killed.
 func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
 	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "csidriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
 }
 
-// StartDRADriver starts a driver for dynamic resource allocation on the node, with one
-// device, "d0". Killed, it leaves its sockets behind, and the kubelet deletes its
-// ResourceSlice half a minute later.
+// StartDRADriver starts a driver for dynamic resource allocation on the node, with one device, "d0". If
+// killed it leaves its sockets behind, and the kubelet deletes its ResourceSlice half a minute later.
 func (n *RealNode) StartDRADriver(name string) (*Process, error) {
 	return n.start("dra-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "dradriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet"), "-kubeconfig", n.lab.Kubeconfig()))
@@ -366,10 +358,10 @@ func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
 	return n.lab.keep(p), nil
 }
 
-// PID of the node's first process: nsenter -m -p -t PID sees what the node sees.
+// PID returns the PID of the node's first process, for nsenter -m -p -t PID.
 func (n *RealNode) PID() int { return n.init.PID() }
 
-// Run runs a program in the node's namespaces and returns what it printed.
+// Run runs a program in the node's namespaces and returns its output.
 func (n *RealNode) Run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	if n.jobs != nil {
@@ -391,13 +383,12 @@ func (n *RealNode) Run(ctx context.Context, program string, args ...string) (str
 	return out.String(), err
 }
 
-// AwaitReady waits until the node's Ready condition has a status, and, for True,
-// until pods may run on it.
+// AwaitReady waits until the node's Ready condition has a status and, for True, until pods may run on it.
 func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// Stop ends the node as a power cut would, and removes it; its Node object stays.
+// Stop ends the node like a power cut and removes it; its Node object stays.
 func (n *RealNode) Stop() error {
 	thaw(n.cgroup())
 	n.mu.Lock()
@@ -411,14 +402,12 @@ func (n *RealNode) Stop() error {
 	return os.RemoveAll(n.Dir)
 }
 
-// ImportProgram makes an image of one static program, which runs as its
-// entrypoint, known to the node by a name.
+// ImportProgram imports an image whose entrypoint is one static program into the node, under a name.
 func (n *RealNode) ImportProgram(ctx context.Context, name, program string) error {
 	return n.importImage(ctx, image{name: name, binary: program, path: filepath.Base(program), entrypoint: []string{"/" + filepath.Base(program)}})
 }
 
-// importBusybox imports Image, which also is the sandbox of every pod: as such it
-// does nothing, for 68 years.
+// importBusybox imports Image, which is also the sandbox of every pod: as such it sleeps for 68 years.
 func (n *RealNode) importBusybox(ctx context.Context) error {
 	const busybox = "/bin/busybox"
 	applets, err := exec.Command(busybox, "--list").Output()
@@ -429,10 +418,10 @@ func (n *RealNode) importBusybox(ctx context.Context) error {
 	return n.importImage(ctx, image{name: Image, binary: busybox, path: "bin/busybox", links: links, entrypoint: []string{"/bin/sleep", "2147483647"}})
 }
 
-// image is one for this machine's platform, with a single static program.
+// image is an image for this machine's platform with one static program.
 type image struct {
 	name, binary, path string
-	links              []string // other names of it, beside it
+	links              []string // links to it in the same folder
 	entrypoint         []string
 }
 
@@ -501,13 +490,11 @@ func addFile(w *tar.Writer, name string, data []byte, mode int64) error {
 	return err
 }
 
-// HostAddress is an address of the lab for what pods on the host's network listen
-// on: on all addresses they would be in each other's way, and in the way of this
-// machine.
+// HostAddress returns an address for pods on the host network to listen on: on all addresses they would
+// conflict with each other and with this machine.
 func (l *Lab) HostAddress() string { return l.network + ".255.2" }
 
-// Forward lets a Service's ClusterIP reach an address until ctx ends, as
-// kube-proxy would.
+// Forward forwards a Service's ClusterIP to an address until ctx ends, like kube-proxy.
 func (l *Lab) Forward(ctx context.Context, namespace, service string, port int, address string) error {
 	ip, err := l.ClusterIP(ctx, namespace, service)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Long leaves a test out of make test, which is -short and has time for one control plane.
+// Long skips a test in make test, which is -short and has time for one control plane.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -13,5 +13,5 @@ func Long(t testing.TB) {
 	}
 }
 
-// Nightly reports whether what is long and rare is played, as make nightly does.
+// Nightly reports whether long and rare tests run, as in make nightly.
 func Nightly() bool { return os.Getenv("TIER") == "nightly" }
