@@ -1,8 +1,7 @@
-// Command bench-lint measures termguard lint beside conftest, kube-score, gator
-// and, where there is one, kube-linter, on the same files and with rules of the
-// same kind, and beside the floor of only parsing them: time, processor time and
-// memory. They take turns, so that a machine that is busy for a while is so for
-// all of them; of several rounds the median counts, and the spread is shown.
+// Command bench-lint compares the time, processor time and memory of termguard lint with conftest,
+// kube-score, gator and, if installed, kube-linter, on the same files with similar rules, and with parsing
+// alone. The commands take turns, so that a busy machine affects all of them. It prints the median and the
+// spread of several rounds.
 package main
 
 import (
@@ -51,7 +50,7 @@ type bench struct {
 	corpus, termguard, tools string
 	kubeLinter               string
 	rounds                   int
-	dir                      string // for all that is made here
+	dir                      string // temporary files
 	table                    *tabwriter.Writer
 }
 
@@ -106,8 +105,7 @@ func (b *bench) run(ctx context.Context) error {
 	return b.table.Flush()
 }
 
-// growth measures what more input costs, and what a run costs that has next to
-// none.
+// growth measures the cost of larger inputs and of a minimal one.
 func (b *bench) growth(ctx context.Context, files string) error {
 	fmt.Fprintln(b.table, "\t\t\t\t\t\t")
 	one := filepath.Join(b.dir, "one")
@@ -147,9 +145,8 @@ func (b *bench) growth(ctx context.Context, files string) error {
 	return nil
 }
 
-// repeat writes documents until a file has a size. The documents do not pass
-// through the memory of this process: what it uses at most is told of the
-// processes that it starts, too (getrusage(2), ru_maxrss is kept across exec).
+// repeat writes documents until a file has a size. It streams them, because the peak memory of this process
+// would count for its children, too (getrusage(2), ru_maxrss is kept across exec).
 func repeat(path string, size int, document func(i int) string) error {
 	out, err := os.Create(path)
 	if err != nil {
@@ -166,8 +163,7 @@ func repeat(path string, size int, document func(i int) string) error {
 	return out.Close()
 }
 
-// drop removes the files that kube-score stops at, which does not name them:
-// halves of what fails are tried, down to the file.
+// drop removes the files at which kube-score fails. It does not name them, so they are found by bisection.
 func (b *bench) drop(ctx context.Context, kubeScore, dir string) error {
 	all, _, _ := census(dir)
 	var try func(files []string) error
@@ -193,11 +189,11 @@ type command struct {
 type usage struct {
 	wall, cpu        time.Duration
 	fastest, slowest time.Duration // of several runs
-	memory           int64         // bytes, at most
+	memory           int64         // peak, in bytes
 }
 
-// measure has commands take turns, and returns of each the median of its runs, with the
-// most memory that one took.
+// measure runs the commands in turn and returns for each the run with the median time, with the peak memory
+// of all its runs.
 func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error) {
 	runs := make([][]usage, len(commands))
 	for range b.rounds {
@@ -222,7 +218,7 @@ func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error
 	return medians, nil
 }
 
-// run runs a command once. That it finds something is no error.
+// run runs a command once. Exit codes for findings are no error.
 func run(ctx context.Context, c command) (usage, error) {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	var stderr strings.Builder
@@ -244,7 +240,7 @@ func run(ctx context.Context, c command) (usage, error) {
 	return usage{wall: wall, cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), memory: rusage.Maxrss * 1024}, nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -267,9 +263,9 @@ var (
 	gatorRules string
 )
 
-// peers builds the other linters, each with rules that look at pods, webhooks
-// and finalizers, as ours do. kube-linter, whose own checks look at pods, is not
-// built here but taken as it was installed: not every module proxy has its module.
+// peers builds the other linters and gives them rules about pods, webhooks and finalizers, as termguard has.
+// kube-linter has its own checks for pods and must be installed, because not every module proxy has its
+// module.
 func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	if err := write(filepath.Join(b.dir, "rego", "rules.rego"), conftestRules); err != nil {
 		return nil, err
@@ -302,8 +298,7 @@ func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	return built, nil
 }
 
-// collect puts the manifests that every peer can read into a folder: on others
-// most of them stop.
+// collect copies the manifests that every peer can read into a folder, because most peers stop at others.
 func (b *bench) collect(ctx context.Context, into string) error {
 	if b.corpus == "" {
 		return generate(into)
@@ -338,7 +333,7 @@ func (b *bench) collect(ctx context.Context, into string) error {
 	})
 }
 
-// readable tells whether all documents of a file are Kubernetes objects in YAML.
+// readable reports whether all documents of a file are Kubernetes objects in YAML.
 func readable(text string) bool {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	found := false
@@ -376,7 +371,7 @@ func census(dir string) (files []string, size int64, documents int) {
 	return files, size, documents
 }
 
-// parse is the floor: every document of every file as nodes.
+// parse is the baseline: it decodes every document of every file into nodes.
 func parse(dir string) (documents int) {
 	files, _, _ := census(dir)
 	for _, path := range files {

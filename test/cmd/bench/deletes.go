@@ -20,12 +20,12 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// subject is what is deleted.
+// subject is the kind of object to delete.
 type subject struct {
 	name      string
 	resource  schema.GroupVersionResource
-	finalizer string // of it, "" for none
-	object    string // its manifest; its name and namespace are filled in
+	finalizer string // on the object, "" for none
+	object    string // manifest, without name and namespace
 }
 
 var (
@@ -41,8 +41,7 @@ var subjects = []subject{
 	{"one whose finalizer nobody owns", kialis, "bench.example.com/left-behind", `{"apiVersion":"kiali.io/v1alpha1","kind":"Kiali"}`},
 }
 
-// software is what the custom resources need: their definition, and the operator that
-// removes one of their finalizers.
+// software is the CustomResourceDefinition and the operator that owns the finalizer of one custom resource.
 const software = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: kialis.kiali.io}
@@ -63,8 +62,8 @@ spec:
     metadata: {labels: {app: kiali}}
     spec: {nodeName: steady, containers: [{name: operator, image: quay.io/kiali/kiali-operator:v2}]}`
 
-// sides are the namespaces of which termguard is asked, and the webhook that does
-// nothing; namespaces themselves are told apart by their labels.
+// sides are the namespaces whose requests are sent to termguard and to the no-op webhook; Namespaces
+// themselves are selected by label.
 var sides = [2]string{"ours", "noop"}
 
 func (s subject) of(client dynamic.Interface, side string) dynamic.ResourceInterface {
@@ -103,8 +102,7 @@ func (s subject) letGo(ctx context.Context, client dynamic.Interface, side strin
 	return err
 }
 
-// reviews measures the calls alone: dry runs of deletes, in turn, which leave nothing
-// for the watches to tell.
+// reviews measures only the webhook calls: dry runs of deletes, in turn, which cause no watch events.
 func (b *bench) reviews(ctx context.Context, rounds int) error {
 	fmt.Printf("\nThe call of a delete as the API server counts it, and the processor time of a review; dry runs, %d of each in turn\n", rounds)
 	fmt.Fprintln(b.table, "\ttermguard: ms\tCPU µs\tno-op: ms\tCPU µs\tratio of calls\t")
@@ -168,11 +166,11 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// warmUp is how many rounds are not measured.
+// warmUp is the number of unmeasured rounds.
 const warmUp = 20
 
-// deletes compares whole deletes, as the client sees them, and tells what termguard
-// spends on an object that is made and deleted: its review, and what the watches tell.
+// deletes compares whole deletes from the client's view, and measures termguard's processor time for creating
+// and deleting an object: the review and the watch events.
 func (b *bench) deletes(ctx context.Context, rounds int) error {
 	fmt.Printf("\nDelete as the client sees it, %d of each in turn; and the processor time of termguard for one of each side made and deleted, its watches included\n", rounds)
 	fmt.Fprintln(b.table, "\ttermguard: p50 ms\tp99 ms\tno-op: p50 ms\tp99 ms\tratio p50\tp99\tCPU µs\t")
@@ -233,7 +231,7 @@ func (b *bench) deletes(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// usage is what a webhook was called and used.
+// usage is the calls of a webhook and its processor time.
 type usage struct {
 	calls scenario.Calls
 	busy  time.Duration
@@ -254,8 +252,7 @@ func (b *bench) usages(ctx context.Context) (of [2]usage, err error) {
 	return of, nil
 }
 
-// profile writes a profile of termguard's processor time while f runs, if that is
-// wanted.
+// profile writes a profile of termguard's processor time during f, if requested.
 func (b *bench) profile(ctx context.Context, name string, f func() error) error {
 	if b.profiles == "" {
 		return nil

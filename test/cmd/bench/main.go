@@ -1,8 +1,6 @@
-// Command bench measures termguard on a real control plane on this machine and
-// prints tables: deletes through termguard beside deletes through a webhook of
-// controller-runtime that does nothing, what installing termguard costs requests that
-// are none of its business, and what a cluster of a given size costs to read and to
-// keep.
+// Command bench measures termguard on a real control plane on this machine and prints tables: deletes with
+// termguard and with a no-op webhook of controller-runtime, the cost of termguard for unrelated requests, and
+// the cost of reading and keeping a cluster of a given size.
 package main
 
 import (
@@ -59,12 +57,12 @@ type bench struct {
 	*scenario.Guarded
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
-	noop     *lab.Process // the webhook that does nothing
-	profiles string       // a folder, "" for none
+	noop     *lab.Process // the no-op webhook
+	profiles string       // folder, "" for none
 	table    *tabwriter.Writer
 }
 
-// start starts a lab with termguard in it.
+// start starts a lab with termguard.
 func start(ctx context.Context, options lab.Options) (*bench, error) {
 	g, err := scenario.Guard(ctx, options)
 	if err != nil {
@@ -99,8 +97,8 @@ func run(ctx context.Context, rounds, objects int, profiles string) error {
 	return b.size(ctx, objects)
 }
 
-// prepare makes two namespaces: termguard is asked about "ours" alone, a
-// webhook that allows everything about "noop" alone.
+// prepare creates namespace "ours", which only termguard reviews, and "noop", which only the no-op webhook
+// reviews.
 func (b *bench) prepare(ctx context.Context) error {
 	if err := b.Apply(ctx, software+`
 ---
@@ -111,7 +109,7 @@ func (b *bench) prepare(ctx context.Context) error {
 {apiVersion: v1, kind: Service, metadata: {name: noop, namespace: default}, spec: {ports: [{port: 443}]}}`); err != nil {
 		return err
 	}
-	if b.profiles != "" { // termguard as its Deployment has it serves none
+	if b.profiles != "" { // the Deployment does not enable profiles
 		if _, err := b.restart(ctx, "--pprof"); err != nil {
 			return err
 		}
@@ -160,7 +158,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// restart starts termguard anew, and tells how long it takes until it is ready.
+// restart restarts termguard and returns the time until it is ready.
 func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Duration, err error) {
 	if err := b.Termguard.Stop(); err != nil {
 		return 0, err
@@ -174,7 +172,7 @@ func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Durati
 	return time.Since(began), err
 }
 
-// uninstall stops termguard and takes its configuration away; back brings both back.
+// uninstall stops termguard and removes its configuration; back restores both.
 func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
 	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	configuration, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
@@ -197,9 +195,9 @@ func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
 	}, hooks.Delete(ctx, "termguard", metav1.DeleteOptions{})
 }
 
-// settled waits until termguard has nothing to do.
+// settled waits until termguard is idle.
 func (b *bench) settled(ctx context.Context) error {
-	const tick = 10 * time.Millisecond // what processorTime counts in
+	const tick = 10 * time.Millisecond // the resolution of processorTime
 	last := time.Duration(-time.Hour)
 	return b.Await(ctx, time.Minute, "termguard to have nothing to do", func(context.Context) (bool, error) {
 		now, err := processorTime(b.Termguard.PID())
@@ -226,7 +224,7 @@ func (t timings) perSecond() float64 {
 	return float64(len(t)) / total.Seconds()
 }
 
-// pair prints two kinds of request and their ratio.
+// pair prints two kinds of requests and their ratio.
 func (b *bench) pair(nameA string, a timings, nameB string, z timings) {
 	fmt.Fprintln(b.table, "\tp50 ms\tp99 ms\trequests/s\t")
 	for _, row := range []struct {
@@ -246,8 +244,8 @@ const (
 	noopWebhook = "noop.example.com"
 )
 
-// processorTime is what a process has used (proc(5), stat: utime and stime, in
-// hundredths of a second).
+// processorTime returns the processor time of a process (proc(5), stat: utime and stime, in hundredths of a
+// second).
 func processorTime(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -265,9 +263,8 @@ func processorTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// updates compares updates that change no finalizer where termguard's
-// conditions are evaluated with updates where its namespace selector leaves
-// them out.
+// updates compares updates without changes of finalizers, with termguard's match conditions evaluated and
+// excluded by its namespace selector.
 func (b *bench) updates(ctx context.Context, rounds int) error {
 	for _, size := range []int{1 << 10, 10 << 10, 1000 << 10} {
 		fmt.Printf("\nUpdate of a ConfigMap of %d KiB, %d of each in turn\n", size>>10, rounds/2)
@@ -297,9 +294,8 @@ func (b *bench) updates(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// absence compares requests that do not concern termguard with it and without it: in
-// blocks in turn, and between them it is stopped and its configuration taken away, or
-// both come back.
+// absence compares unrelated requests with and without termguard, in alternating blocks between which it is
+// uninstalled or restored.
 func (b *bench) absence(ctx context.Context, rounds int) error {
 	const blocks = 3 // of each
 	fmt.Printf("\nCreate, update and delete of a ConfigMap of 1 KiB, %d of each; and the API server's processor time for the three\n", blocks*(rounds/4))
@@ -369,8 +365,8 @@ func (b *bench) absence(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// size fills the cluster and starts termguard anew: how long until it is ready,
-// beside how long the API server takes to list the same, and what it keeps.
+// size fills the cluster and restarts termguard: it measures the time until it is ready, compared with
+// listing the same objects, and its memory.
 func (b *bench) size(ctx context.Context, objects int) error {
 	fmt.Printf("\nCluster with %d ConfigMaps in 100 namespaces, 1 %% with a finalizer\n", objects)
 	if err := b.fill(ctx, objects); err != nil {
@@ -423,8 +419,8 @@ func (b *bench) fill(ctx context.Context, objects int) error {
 	})
 }
 
-// memoryMiB is memory of a process: VmRSS for what is resident, RssAnon for what of that no
-// file backs (proc(5), status).
+// memoryMiB returns the memory of a process: VmRSS for resident memory, RssAnon for the part of it without
+// files (proc(5), status).
 func memoryMiB(pid int, field string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

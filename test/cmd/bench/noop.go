@@ -13,7 +13,7 @@ import (
 	ours "github.com/termguard/termguard/webhook"
 )
 
-// serveNothing runs the webhook that does nothing, as a process of its own.
+// serveNothing runs the no-op webhook as a separate process.
 func (b *bench) serveNothing(ctx context.Context) error {
 	address, certificate, err := b.Certify(ctx, "default", "noop")
 	if err != nil {
@@ -27,8 +27,7 @@ func (b *bench) serveNothing(ctx context.Context) error {
 	return err
 }
 
-// doNothing serves controller-runtime's webhook server with a handler that allows
-// everything, until ctx ends.
+// doNothing serves controller-runtime's webhook server with a handler that allows everything, until ctx ends.
 func doNothing(ctx context.Context, address, certificate string) error {
 	log.SetLogger(logr.Discard())
 	folder, name := filepath.Split(certificate)

@@ -24,8 +24,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// size is how large a cluster is: of its objects, some are pods, and of the others one
-// in a hundred has a finalizer, and one in four is a custom resource.
+// size is the size of a cluster: pods is the number of pods among its objects. One in a hundred of the others
+// has a finalizer, and one in four is a custom resource.
 type size struct{ nodes, pods, namespaces, definitions, objects int }
 
 var sizes = []size{
@@ -35,16 +35,15 @@ var sizes = []size{
 }
 
 const (
-	// changesPerSecond is how many requests change objects while that is measured, as
-	// far as the machine gets to it.
+	// changesPerSecond is the target rate of changes during a measurement.
 	changesPerSecond = 500
-	// measured is how long each side is measured at a time, and turns how often.
+	// measured is the length of one measurement, and turns the number per side.
 	measured, turns = 10 * time.Second, 2
-	// fillers and changers are how many requests are under way at once.
+	// fillers and changers are the numbers of concurrent requests.
 	fillers, changers = 32, 16
 )
 
-// scale measures clusters of several sizes, each in a lab of its own.
+// scale measures clusters of several sizes, each in its own lab.
 func scale(ctx context.Context, sizes []size) error {
 	rest := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	changing := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -62,7 +61,7 @@ func scale(ctx context.Context, sizes []size) error {
 }
 
 func (s size) measure(ctx context.Context, rest, changing *tabwriter.Writer) error {
-	// Its nodes have no kubelets, and must stay as they are.
+	// The nodes have no kubelets, and must stay ready.
 	b, err := start(ctx, lab.Options{NodeGrace: 24 * time.Hour, APIServer: []string{"--profiling=true"}})
 	if err != nil {
 		return err
@@ -149,19 +148,19 @@ func (s size) measure(ctx context.Context, rest, changing *tabwriter.Writer) err
 	return nil
 }
 
-// span is what went on in a stretch of time.
+// span is what was measured over a period of time.
 type span struct {
 	took              time.Duration
 	changes           int
 	read              int64 // bytes, by termguard
 	termguard, server time.Duration
-	deletes           timings // while objects changed, too, but not in the figures before
+	deletes           timings // measured during changes, not included in the other figures
 }
 
 func (s span) perSecond(n float64) float64 { return n / s.took.Seconds() }
 
-// change changes objects, first alone, and then beside deletes of namespaces, as dry
-// runs, one after the other; it adds what it measures.
+// change changes objects, first alone and then during sequential dry-run deletes of namespaces, and adds the
+// measurements.
 func (s size) change(ctx context.Context, b *bench, to *span, watched bool) error {
 	used := func() (termguard, server time.Duration, read int64, err error) {
 		if server, err = processorTime(b.APIServer().PID()); err != nil || !watched {
@@ -215,7 +214,7 @@ func definition(i int) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: fmt.Sprintf("g%d.example.com", i), Version: "v1", Resource: "things"}
 }
 
-// object is the resource and the name of the i-th object that is no pod.
+// object returns the resource and name of the i-th object that is not a pod.
 func (s size) object(i int) (schema.GroupVersionResource, string) {
 	if i%4 == 0 {
 		return definition(i / 4 % s.definitions), "o" + strconv.Itoa(i)
@@ -223,8 +222,8 @@ func (s size) object(i int) (schema.GroupVersionResource, string) {
 	return corev1.SchemeGroupVersion.WithResource("configmaps"), "o" + strconv.Itoa(i)
 }
 
-// changeUntil changes objects, and counts how many: of four, two are pods that become
-// ready or are no longer, and two others are written.
+// changeUntil changes objects and returns their number: half of the changes flip the readiness of a pod, the
+// others write an object.
 func (s size) changeUntil(ctx context.Context, b *bench, end time.Time) (changes int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(changers)
@@ -250,7 +249,7 @@ func (s size) changeUntil(ctx context.Context, b *bench, end time.Time) (changes
 	return changes, group.Wait()
 }
 
-// setReady is what a kubelet tells of a pod.
+// setReady writes the status of a pod as a kubelet does.
 func (b *bench) setReady(ctx context.Context, namespace, name string, ready bool, message string) error {
 	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: message}}}
 	if ready {
@@ -264,7 +263,7 @@ func (b *bench) setReady(ctx context.Context, namespace, name string, ready bool
 	return err
 }
 
-// each does n things, some at once.
+// each calls do n times, with bounded concurrency.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fillers)
@@ -307,7 +306,7 @@ func (s size) fill(ctx context.Context, b *bench) error {
 				},
 			}})
 		}},
-		{s.definitions, func(ctx context.Context, i int) error { // until they are served, and namespaces have their service accounts
+		{s.definitions, func(ctx context.Context, i int) error { // wait until definitions are served and namespaces have their service accounts
 			return b.Await(ctx, 5*time.Minute, "the definitions to be served", func(ctx context.Context) (bool, error) {
 				_, err := b.dynamic.Resource(definition(i)).List(ctx, metav1.ListOptions{})
 				return err == nil, nil
@@ -349,10 +348,10 @@ func (s size) fill(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// watchedServer is what watches cost the API server.
+// watchedServer is the cost of watches on the API server.
 type watchedServer struct {
 	watches int
-	heapMiB float64 // in use after its garbage was collected
+	heapMiB float64 // heap in use after a garbage collection
 }
 
 func (b *bench) watched(ctx context.Context) (w watchedServer, err error) {
@@ -376,7 +375,7 @@ func (b *bench) watched(ctx context.Context) (w watchedServer, err error) {
 	return w, nil
 }
 
-// bytesRead is what a process has read so far, of files and of connections (proc(5), io).
+// bytesRead returns the bytes that a process has read from files and connections (proc(5), io).
 func bytesRead(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
@@ -390,8 +389,8 @@ func bytesRead(pid int) (int64, error) {
 	return 0, fmt.Errorf("no rchar for process %d", pid)
 }
 
-// connectionsTo counts the TCP connections of a process to a host, given as
-// "https://ADDRESS:PORT" (proc(5), fd and net/tcp).
+// connectionsTo counts the TCP connections of a process to a host, given as "https://ADDRESS:PORT" (proc(5),
+// fd and net/tcp).
 func connectionsTo(pid int, host string) (n int, err error) {
 	var address [4]byte
 	var port int

@@ -16,32 +16,32 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// state is what became of a source.
+// state is the result of looking up a source.
 type state string
 
 const (
-	held   = "held"     // it stands in that file
+	held   = "held"     // in the same file
 	moved  = "moved"    // in another file
-	gone   = "gone"     // in an older release, not in the newest
-	lost   = "lost"     // nowhere that a program finds: somebody has to read it
-	absent = "no clone" // nobody looked
+	gone   = "gone"     // only in an older release
+	lost   = "lost"     // not found by this program: a person must look
+	absent = "no clone" // not looked up
 )
 
 // repository is a clone, with its releases.
 type repository struct {
 	name, dir string
-	newest    string   // what is looked up: the newest release, or the newest commit where that is much newer
+	newest    string   // revision to search: the newest release, or the newest commit if that is much newer
 	head      string   // the newest commit
 	releases  []string // tags, newest first
 	files     map[string][]byte
 	grepped   map[string][]place
 }
 
-// release is a tag that is a version and no candidate for one.
+// release matches a version tag that is not a pre-release.
 var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
-// stale is by how much the newest commit may be younger than the newest release: projects that
-// stopped tagging are read at their newest commit.
+// stale is the age of the newest release, relative to the newest commit, from which the commit is searched
+// instead: some projects stop tagging.
 const stale = 365 * 24 * time.Hour
 
 func read(name, dir string) (*repository, error) {
@@ -99,7 +99,7 @@ func (r *repository) git(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// file is what stands in one at a revision, "" where there is none.
+// file returns the content of a file at a revision, "" if it does not exist.
 func (r *repository) file(revision, name string) []byte {
 	id := revision + ":" + name
 	text, known := r.files[id]
@@ -120,10 +120,11 @@ type place struct {
 	text string
 }
 
-// unread are files that show no finalizer's owner: those of others, and what only tells of it.
+// unread matches files that do not show a finalizer's owner: third-party code, tests, and texts that only
+// mention it.
 var unread = regexp.MustCompile(`(^|/)(vendor|node_modules|docs?|test|tests|e2e|testdata|website|examples?)/|_test\.go$|\.(md|mdx|ya?ml|json|txt|sum|svg|html)$|^CHANGELOG`)
 
-// grep are the lines of a revision with a string.
+// grep returns the lines of a revision that contain a string.
 func (r *repository) grep(revision, text string) ([]place, error) {
 	id := revision + " " + text
 	if found, known := r.grepped[id]; known {
@@ -153,7 +154,7 @@ func (r *repository) grep(revision, text string) ([]place, error) {
 	return found, nil
 }
 
-// look tells where the source of an entry stands now.
+// look finds the current place of an entry's source.
 func (r *repository) look(e entry, at source) (source, state, error) {
 	quoted := r.quoted(at)
 	revisions := []string{r.newest}
@@ -182,12 +183,12 @@ func (r *repository) look(e entry, at source) (source, state, error) {
 		}
 	}
 	if quoted != "" {
-		return at, gone, nil // somebody has found it there
+		return at, gone, nil // it was there once
 	}
 	return at, lost, nil
 }
 
-// quoted is the line that a source names, "" if it does not.
+// quoted returns the line that a source names, "" if it names none.
 func (r *repository) quoted(at source) string {
 	n, err := strconv.Atoi(at.line)
 	if err != nil || at.version == "" {
@@ -200,17 +201,17 @@ func (r *repository) quoted(at source) string {
 	return strings.TrimSpace(lines[n-1])
 }
 
-// literal is what stands in quotes in most languages.
+// literal matches a string literal in most languages.
 var literal = regexp.MustCompile("\"([^\"\\s]+)\"|'([^'\\s]+)'|`([^`\\s]+)`")
 
-// verb is one of a format, %s or {}.
+// verb matches a placeholder in a format string, such as %s or {}.
 var verb = regexp.MustCompile(`%\w|\{\w*\}|\$\{\w+\}`)
 
-// ends is by how much the end of a finalizer says more than its beginning, which others share.
+// ends weights the end of a finalizer above its beginning, which other finalizers share.
 const ends = 100
 
-// stands is the line of a file that the finalizer of an entry stands in, or the part of it that
-// no other has, 0 if there is none.
+// stands returns the line of a file with the entry's finalizer, or with the part of it that is unique; 0 if
+// there is none.
 func (r *repository) stands(e entry, revision, name, quoted string) (int, error) {
 	text := r.file(revision, name)
 	if quoted != "" {
@@ -254,7 +255,7 @@ func comment(line string) bool {
 	return strings.HasPrefix(line, "//") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "*") || strings.HasPrefix(line, "/*")
 }
 
-// holds tells whether a line has the whole finalizer, and not only as a part of another.
+// holds reports whether a line contains the whole finalizer, and not only inside another one.
 func holds(e entry, line string) bool {
 	text := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
 	for from := 0; text != ""; {
@@ -265,7 +266,7 @@ func holds(e entry, line string) bool {
 		i += from
 		end := i + len(text)
 		before, after := i == 0 || !within(line[i-1]), end == len(line) || !within(line[end])
-		// A word without a domain may be anything, if it is not in quotes.
+		// A word without a domain counts only in quotes.
 		if !strings.ContainsAny(text, "./") {
 			before, after = i > 0 && strings.IndexByte("\"'`", line[i-1]) >= 0, end < len(line) && strings.IndexByte("\"'`", line[end]) >= 0
 		}
@@ -281,8 +282,8 @@ func within(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("./-_", c) >= 0
 }
 
-// composes tells whether a literal is a part of a finalizer, and the repository has the rest of
-// it as another.
+// composes reports whether a literal is one part of the finalizer and the repository has the other part as
+// another literal.
 func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	if e.Finalizer == "" {
 		return false, nil
@@ -319,8 +320,8 @@ func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	}), nil
 }
 
-// elsewhere is a line of another file that has the whole finalizer, or the line that the source
-// quotes: in the file that is most like the old one.
+// elsewhere finds a line in another file with the whole finalizer or the quoted line, preferring files
+// similar to the old one.
 func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, error) {
 	search := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
 	if e.Regex != "" {
@@ -344,7 +345,7 @@ func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, er
 	}), nil
 }
 
-// unlike is small for a line that defines something, in a file that is like another.
+// unlike scores a place: low for a definition in a file with a similar path.
 func unlike(p place, old string) int {
 	score := 0
 	if !strings.Contains(p.text, "=") {

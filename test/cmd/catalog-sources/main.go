@@ -1,12 +1,10 @@
-// Command catalog-sources holds cluster/catalog/finalizers.yaml against the source of the
-// projects that it names: where each finalizer stands in the newest release, by file and line.
+// Command catalog-sources checks cluster/catalog/finalizers.yaml against the source code of the projects in
+// it: the file and line of each finalizer in the newest release.
 //
-// It prints a line for each entry: what became of the source, the entry, and the source. With
-// -write it writes what it found into the catalog. What it cannot find it leaves as it is, for
-// somebody to read.
+// It prints a line per entry: the state, the entry and the source. With -write it updates the catalog.
+// Sources that it cannot find stay unchanged, for a person to look up.
 //
-// Exit codes: 0 every source that could be looked up says what it should; 1 not so; 2 it could
-// not be told.
+// Exit codes: 0 all sources that could be looked up are correct; 1 some are not; 2 failure.
 package main
 
 import (
@@ -38,22 +36,22 @@ func main() {
 	}
 }
 
-// errDiffers is returned where a source does not say what it should.
+// errDiffers is returned if a source is not correct.
 var errDiffers = errors.New("sources differ")
 
-// entry is what is read of one in the catalog.
+// entry is the part of a catalog entry that is needed here.
 type entry struct {
 	Finalizer, Prefix, Suffix, Regex, Source string
 }
 
 func (e entry) key() string { return e.Finalizer + e.Prefix + e.Suffix + e.Regex }
 
-// source is where a finalizer stands: github.com/OWNER/NAME@VERSION:PATH#LLINE.
+// source is the place of a finalizer: github.com/OWNER/NAME@VERSION:PATH#LLINE.
 type source struct {
 	repository, version, path, line string
 }
 
-// sourceForm may lack version and line, where nobody held the source against a release.
+// sourceForm allows a missing version and line, for sources that were not checked against a release.
 var sourceForm = regexp.MustCompile(`^github\.com/([-.\w]+/[-.\w]+)(?:@([-+./\w]+))?:([^#:]+?)(?:#L([0-9]+))?$`)
 
 func (s source) String() string {
@@ -76,7 +74,7 @@ func parse(text string) (source, bool) {
 	return source{m[1], m[2], m[3], m[4]}, true
 }
 
-// sourceLine is that of an entry, not of what stands below it.
+// sourceLine matches the source of an entry, not of nested objects.
 var sourceLine = regexp.MustCompile(`(?m)^  source: .*$`)
 
 func run(clones, file string, write bool, out io.Writer) error {
@@ -143,7 +141,7 @@ func run(clones, file string, write bool, out io.Writer) error {
 	return nil
 }
 
-// open finds the clone of a repository. It is nil where there is none.
+// open opens the clone of a repository, nil if there is none.
 func open(clones, name string) (*repository, error) {
 	for _, folder := range []string{strings.ReplaceAll(name, "/", "+"), filepath.FromSlash(name)} {
 		for _, dir := range []string{filepath.Join(clones, folder, ".git"), filepath.Join(clones, folder)} {

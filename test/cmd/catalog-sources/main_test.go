@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// commit writes files of a clone, "" to delete one, and commits them, with a tag if there is one.
+// commit writes files ("" deletes one) and commits them, with a tag unless that is "".
 func commit(t *testing.T, dir, tag string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -39,7 +39,7 @@ func commit(t *testing.T, dir, tag string, files map[string]string) {
 	}
 }
 
-// catalogOf writes a catalog of one entry.
+// catalogOf writes a catalog with one entry.
 func catalogOf(t *testing.T, finalizer, source string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "catalog.yaml")

@@ -1,6 +1,5 @@
-// Command conformance runs Kubernetes' own end-to-end tests on two control planes, one
-// without termguard and one with it, and writes which passed. It fails where a test
-// that passes without termguard does not pass with it.
+// Command conformance runs Kubernetes' end-to-end tests on two control planes, without and with termguard,
+// and writes the results. It fails if a test passes only without termguard.
 package main
 
 import (
@@ -27,13 +26,13 @@ import (
 )
 
 const (
-	// focus are the tests about what deletes, and what it deletes.
+	// focus selects the tests about deletions.
 	focus = `\[sig-api-machinery\] (Namespaces|OrderedNamespaceDeletion|Garbage collector|CustomResource|ResourceQuota|Watchers|Generated clientset|ValidatingAdmissionPolicy|MutatingAdmissionPolicy)` +
 		`|\[sig-apps\] (ReplicaSet|ReplicationController|Deployment|DisruptionController|CronJob should support|Job should (delete a job|remove pods))` +
 		`|\[sig-node\] (PodTemplates|Lease|Pods should (be submitted and removed|delete a collection)|RuntimeClass should support)`
-	// skip are those that need what the lab's node does not do, to run containers (one whose
-	// image is missing or that is not ready yet, too), a second node, a cloud; and those that
-	// break the cluster, take long, or are behind a feature gate that is off.
+	// skip excludes tests that need running containers (also with missing images or failing readiness), a
+	// second node or a cloud, which the lab does not have; and tests that break the cluster, are slow, or
+	// need a disabled feature gate.
 	skip = `CustomResourceFieldSelectors|proportional scaling|UnhealthyPodEvictionPolicy|\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Flaky\]|\[Alpha\]|\[Beta\]|CustomResourceConversionWebhook|serve a basic image|load-balancer|cronjob`
 )
 
@@ -105,7 +104,7 @@ func run(ctx context.Context, out, focus string) error {
 // session is one run of the tests.
 type session struct {
 	tests map[string]test // by name
-	calls scenario.Calls  // of termguard
+	calls scenario.Calls  // to termguard
 }
 
 type test struct {
@@ -114,7 +113,7 @@ type test struct {
 	attempts int
 }
 
-// String is a cell of the table.
+// String returns a cell of the table.
 func (t test) String() string {
 	switch {
 	case !t.passed:
@@ -141,7 +140,7 @@ func play(ctx context.Context, programs, focus string, start func() (*lab.Lab, e
 	tests.Dir = l.Dir()
 	tests.Stdout, tests.Stderr = os.Stderr, os.Stderr
 	tests.Cancel = func() error { return tests.Process.Signal(os.Interrupt) }
-	failed := tests.Run() // which, the report says
+	failed := tests.Run() // the report has the details
 	text, err := os.ReadFile(report)
 	if err != nil {
 		return s, errors.Join(failed, err)
@@ -157,8 +156,7 @@ func play(ctx context.Context, programs, focus string, start func() (*lab.Lab, e
 	return s, err
 }
 
-// read takes the tests that ran out of Ginkgo's report (github.com/onsi/ginkgo/v2,
-// types.Report).
+// read returns the tests that ran, from Ginkgo's report (github.com/onsi/ginkgo/v2, types.Report).
 func read(text []byte) (map[string]test, error) {
 	var reports []struct {
 		SpecReports []struct {
@@ -187,7 +185,7 @@ func read(text []byte) (map[string]test, error) {
 	return tests, nil
 }
 
-// page is the table of names. It comes with an error if termguard makes a difference.
+// page returns the table of tests, and an error if termguard makes a difference.
 func page(version string, began time.Time, without, with session) (string, error) {
 	var wrong []error
 	var rows strings.Builder

@@ -1,6 +1,5 @@
-// Command demo plays termguard's main cases on a real control plane on this
-// machine: each command as typed, what kubectl printed, and what really
-// happened afterwards.
+// Command demo plays termguard's main cases on a real control plane on this machine: each command as typed,
+// the output of kubectl, and the actual outcome.
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 //go:embed world.yaml
 var world string
 
-// hangsAfter is how long a deletion must not have finished to count as hanging.
+// hangsAfter is the time after which an unfinished deletion counts as hanging.
 const hangsAfter = 25 * time.Second
 
 func main() {
@@ -40,11 +39,11 @@ func main() {
 	}
 }
 
-// act is one deletion: what was predicted, what came.
+// act is one deletion with its prediction and outcome.
 type act struct {
 	title, target string
 	predicted     string
-	expected      string // what must really happen
+	expected      string // the required outcome
 	real          string
 	began         time.Time
 }
@@ -52,7 +51,7 @@ type act struct {
 type demo struct {
 	*scenario.Guarded
 	binary string
-	dead   *lab.Node // once it is noticed
+	dead   *lab.Node // once it is not ready
 	acts   []*act
 }
 
@@ -79,7 +78,7 @@ func run(ctx context.Context) error {
 	return d.curtain(ctx)
 }
 
-// prepare builds the world that the acts play in.
+// prepare creates the objects that the acts need.
 func (d *demo) prepare(ctx context.Context) error {
 	var err error
 	if d.dead, err = d.StartNode(ctx, "worker-7"); err != nil {
@@ -145,7 +144,7 @@ func (d *demo) carriedOut(ctx context.Context) error {
 	return nil
 }
 
-// run types a command of termguard, and shows and returns what it prints.
+// run shows a command of termguard and its output, and returns the output.
 func (d *demo) run(ctx context.Context, args ...string) (string, error) {
 	fmt.Println("\n$ termguard", strings.Join(args, " "))
 	out, err := exec.CommandContext(ctx, d.binary, append(args, "--kubeconfig", d.Kubeconfig())...).Output()
@@ -196,14 +195,14 @@ func (d *demo) apiservice(ctx context.Context) error {
 		return fmt.Errorf("wait for the APIService: %s", r.Stderr)
 	}
 	d.kubectl(ctx, "get apiservice v1beta1.metrics.k8s.io")
-	// While the API server still has the last discovery, a quick namespace finishes.
+	// While the API server still has its last discovery, a small namespace completes.
 	if err := d.settled(ctx, "namespace team-a", "no namespace can finish deleting"); err != nil {
 		return err
 	}
 	return d.delete(ctx, "APIService of an uninstalled prometheus-adapter", "namespace team-a", scenario.Hangs)
 }
 
-// curtain watches what hangs, and compares.
+// curtain waits for the hanging deletions and compares them with the predictions.
 func (d *demo) curtain(ctx context.Context) error {
 	say("What really happened")
 	for _, a := range d.acts {
@@ -241,7 +240,7 @@ func (d *demo) curtain(ctx context.Context) error {
 	return nil
 }
 
-// glance asks about all that is stuck now, which those that hang must be among.
+// glance checks that a list of all terminating objects includes the hanging ones.
 func (d *demo) glance(ctx context.Context) error {
 	say("All that is stuck now, in the whole cluster")
 	out, err := d.run(ctx, "check", "--terminating", "-A")
@@ -258,10 +257,10 @@ func (d *demo) glance(ctx context.Context) error {
 	return nil
 }
 
-// delete types a delete, and remembers what was predicted. What completes is
-// waited for; what hangs is looked at in the end.
+// delete shows a delete and records the prediction. It waits for deletions that should complete; curtain
+// checks the others.
 func (d *demo) delete(ctx context.Context, title, target, expected string) error {
-	absent := strings.HasPrefix(title, "termguard") // killed, or frozen
+	absent := strings.HasPrefix(title, "termguard") // killed or frozen
 	if !absent {
 		if err := d.foreseen(ctx, target, expected); err != nil {
 			return err
@@ -299,14 +298,14 @@ func (d *demo) note(title, expected string, ok bool, text string) {
 	fmt.Println("  ->", text)
 }
 
-// exists tells whether an object is there and, unless deleting, not being deleted.
+// exists reports whether an object exists and is being deleted or not, as requested.
 func (d *demo) exists(ctx context.Context, target string, deleting bool) bool {
 	r, err := d.Kubectl(ctx, append([]string{"get", "-o", "jsonpath=x{.metadata.deletionTimestamp}"}, strings.Fields(target)...)...)
 	return err == nil && r.Code == 0 && (r.Stdout != "x") == deleting
 }
 
-// foreseen waits until termguard has seen what was made before: its answer to a dry run is what
-// is expected. Where that does not come, the act is played all the same, and is wrong.
+// foreseen waits until termguard has seen the objects: until its answer to a dry run is the expected one.
+// After a timeout the act is played anyway, and fails.
 func (d *demo) foreseen(ctx context.Context, target, expected string) error {
 	err := d.Await(ctx, 40*time.Second, "the verdict "+expected, func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
@@ -318,8 +317,7 @@ func (d *demo) foreseen(ctx context.Context, target, expected string) error {
 	return err
 }
 
-// settled waits until termguard has seen the newest change: its answer to a dry
-// run holds some text.
+// settled waits until termguard has seen the newest change: until its answer to a dry run contains text.
 func (d *demo) settled(ctx context.Context, target, text string) error {
 	return d.Await(ctx, 90*time.Second, "termguard to see the change", func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
@@ -327,7 +325,7 @@ func (d *demo) settled(ctx context.Context, target, text string) error {
 	})
 }
 
-// kubectl types a command and shows what it prints.
+// kubectl shows a command and its output.
 func (d *demo) kubectl(ctx context.Context, command string) lab.Result {
 	fmt.Printf("\n$ kubectl %s\n", command)
 	r, err := d.Kubectl(ctx, scenario.Words(command)...)

@@ -1,10 +1,8 @@
-// Command field-test lints a sample of public repositories, and compares what is
-// found with what was judged of them: test/field holds that as data, from which the
-// tables of test/results/lint-field-test.md are made. Charts and kustomizations are rendered where
-// they were when their round was judged.
+// Command field-test lints a sample of public repositories and compares the findings with earlier judgements,
+// which are data in test/field and the source of the tables in test/results/lint-field-test.md. Charts and
+// kustomizations are rendered if they were when the round was judged.
 //
-// Exit codes: 0 what was judged right is found, and nothing that was wrong; 1 not so;
-// 2 it could not be told.
+// Exit codes: 0 all findings judged right are found, and none judged wrong; 1 otherwise; 2 failure.
 package main
 
 import (
@@ -56,30 +54,30 @@ type options struct {
 	seed                                  uint64
 }
 
-// errDiffers is returned where a right finding is gone, or a wrong one is back.
+// errDiffers is returned if a right finding is missing or a wrong one is back.
 var errDiffers = errors.New("what was judged is no longer so")
 
-// repository is one that was linted.
+// repository is a repository that was linted.
 type repository struct {
 	name, commit   string
 	files, objects int
 	round          string // in which it was first linted
 }
 
-// finding is one that was judged, or that is to be.
+// finding is a finding, with its judgement if it has one.
 type finding struct {
 	policy, repository, commit, file string
 	line                             int
 	verdict, reason, severity        string
-	manifest                         string // which is kept for it
-	also                             string // the other places that a run tells with it
+	manifest                         string // kept for it
+	also                             string // other places that lint lists with it
 }
 
 func (f finding) row() string {
 	return strings.Join([]string{f.policy, f.repository, f.commit, f.file, strconv.Itoa(f.line), f.verdict, f.reason, f.severity, f.manifest}, "\t")
 }
 
-// is tells whether two are the same, whatever was judged.
+// is reports whether two findings are the same, whatever their judgements.
 func (f finding) is(g finding) bool {
 	at := func(f, g finding) bool {
 		place := fmt.Sprintf("%s:%d", f.file, f.line)
@@ -113,7 +111,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil { // a snapshot may lack what it is to hold
+		if err != nil { // a snapshot may lack files
 			failed++
 			fmt.Fprintf(out, "# %s: not linted: %v\n", r.name, err)
 			continue
@@ -135,8 +133,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// compare says what is gone, what is back, and what nobody has judged; worse tells
-// whether that is more than something new.
+// compare lists the missing, returned and new findings; worse is set unless there are only new ones.
 func compare(judged, found []finding) (lines []string, worse bool) {
 	for _, f := range judged {
 		if f.verdict == "right" && !slices.ContainsFunc(found, f.is) {
@@ -155,7 +152,7 @@ func compare(judged, found []finding) (lines []string, worse bool) {
 	return lines, worse
 }
 
-// choose takes the sample that the seed tells, of the clones or of what is known.
+// choose picks a sample by the seed, from the clones or the known repositories.
 func (o options) choose(known []repository) ([]repository, error) {
 	chosen := known
 	if o.clones != "" {
@@ -189,15 +186,14 @@ func (o options) choose(known []repository) ([]repository, error) {
 // maxManifest bounds a file, in bytes: larger ones are data.
 const maxManifest = 3 << 20
 
-// programs are files that tell lint that a folder called test beside them is of a program.
+// programs are files by which lint recognizes that a folder test beside them belongs to a program.
 var programs = []string{"go.mod", "Gopkg.toml", "Cargo.toml", "pom.xml"}
 
-// firstRendered begins the name of the first round whose charts and kustomizations were
-// rendered: those before were judged by what their files say.
+// firstRendered is the prefix of the first round whose charts and kustomizations were rendered; earlier ones
+// were judged by the files alone.
 const firstRendered = "2026-11-25"
 
-// lint lints a repository, at the commit that was judged if it has that, and notes
-// which commit it was and how much there was.
+// lint lints a repository, at the judged commit if it has one, and records the commit and the amounts.
 func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 	dir, err := os.MkdirTemp("", "field-test-")
 	if err != nil {
@@ -237,7 +233,7 @@ func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 func git(ctx context.Context, dir string, in io.Reader, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir", dir}, args...)...)
 	cmd.Stdin = in
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0") // a repository that is gone asks for a password
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0") // a deleted repository would prompt for a password
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, stderr(err))
@@ -253,7 +249,7 @@ func stderr(err error) string {
 	return ""
 }
 
-// gitDir is the repository of a clone, which may be bare or hold it as repo.
+// gitDir returns the git directory of a clone, which may be bare or contain it as repo.
 func gitDir(clone string) string {
 	for _, below := range []string{".git", "repo/.git", "repo"} {
 		if info, err := os.Stat(filepath.Join(clone, below)); err == nil && info.IsDir() {
@@ -263,7 +259,7 @@ func gitDir(clone string) string {
 	return clone
 }
 
-// fetch gets one commit of a repository.
+// fetch fetches one commit of a repository.
 func (o options) fetch(ctx context.Context, into string, r repository) error {
 	if out, err := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", into).CombinedOutput(); err != nil {
 		return fmt.Errorf("git init: %w: %s", err, out)
@@ -272,9 +268,9 @@ func (o options) fetch(ctx context.Context, into string, r repository) error {
 	return err
 }
 
-// export writes the manifests of a commit, and what tells of programs, or else all of its
-// files, to a folder that lint takes for a repository. Nothing is written outside of it.
-// Links are left out, and what is larger than a manifest: a snapshot may lack it.
+// export writes the manifests of a commit, with the files in programs, or all its files if whole is set, to a
+// folder that lint takes for a repository, and nothing outside it. It skips links and files above
+// maxManifest, which a snapshot may lack.
 func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	listed, err := git(ctx, clone, nil, "ls-tree", "-r", "-z", "-l", commit)
 	if err != nil {
@@ -308,7 +304,7 @@ func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 		return err
 	}
 	defer root.Close()
-	for _, file := range files { // each is a line "NAME blob SIZE", the text and a line break
+	for _, file := range files { // for each a line "NAME blob SIZE", the text and a line break
 		header, rest, _ := bytes.Cut(contents, []byte("\n"))
 		_, length, _ := strings.Cut(string(header), " blob ")
 		size, err := strconv.Atoi(length)
@@ -326,7 +322,7 @@ func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	return nil
 }
 
-// results reads what lint -o json printed.
+// results parses the output of lint -o json.
 func results(text []byte, r *repository) ([]finding, error) {
 	type place struct {
 		File string
@@ -364,10 +360,10 @@ func results(text []byte, r *repository) ([]finding, error) {
 	return found, nil
 }
 
-// invalid stands for a policy where an input could not be read.
+// invalid is the policy recorded for an input that could not be read.
 const invalid = "invalid-input"
 
-// table reads a file of cells, without its first line, which names them.
+// table reads a file of cells without its header line.
 func table(file string, cells int) ([][]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -420,5 +416,5 @@ func readJudged(file string) ([]finding, error) {
 	return all, nil
 }
 
-// verdicts are what a finding can be. One that was right has been left out since, on purpose.
+// verdicts are the possible judgements. "was right" marks findings that were since removed on purpose.
 var verdicts = []string{"right", "was right", "debatable", "wrong"}

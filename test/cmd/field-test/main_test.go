@@ -14,7 +14,7 @@ import (
 
 const data = "../../field"
 
-// TestPage holds the page to the data; UPDATE_GOLDEN=1 writes it anew.
+// TestPage compares the page with the data; UPDATE_GOLDEN=1 rewrites it.
 func TestPage(t *testing.T) {
 	const file = "../../../test/results/lint-field-test.md"
 	repositories, err := readRepositories(filepath.Join(data, "repositories.tsv"))
@@ -81,7 +81,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestChoose takes the same sample for the same seed.
+// TestChoose checks that the same seed picks the same sample.
 func TestChoose(t *testing.T) {
 	known, err := readRepositories(filepath.Join(data, "repositories.tsv"))
 	if err != nil {
@@ -99,7 +99,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestGoesOn: a clone that cannot be read is named, and the others are linted.
+// TestGoesOn checks that an unreadable clone is named and the others are linted.
 func TestGoesOn(t *testing.T) {
 	clones := t.TempDir()
 	if err := os.Mkdir(filepath.Join(clones, "a+broken"), 0o755); err != nil {
@@ -120,8 +120,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestExport writes what lint reads of a commit, and nothing else, or what a renderer may
-// need: a snapshot may lack what is large.
+// TestExport checks that only files for lint, or for a renderer if requested, are written: a snapshot may
+// lack large ones.
 func TestExport(t *testing.T) {
 	clone := t.TempDir()
 	for name, text := range map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n", "main.go": "package m\n", "large.json": strings.Repeat(" ", maxManifest+1)} {

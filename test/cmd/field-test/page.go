@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// The tables stand between these lines of the page.
+// Markers around the tables of the page.
 const (
 	begin = "<!-- made by make field-test-page from test/field -->\n"
 	end   = "<!-- end -->\n"
 )
 
-// writePage writes the tables of a page anew.
+// writePage rewrites the tables of a page.
 func writePage(file string, repositories []repository, judged []finding) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -27,7 +27,7 @@ func writePage(file string, repositories []repository, judged []finding) error {
 	return os.WriteFile(file, []byte(made), 0o644)
 }
 
-// page is a page with its tables as they should be.
+// page returns the text with current tables.
 func page(text string, repositories []repository, judged []finding) (string, error) {
 	before, rest, found := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
@@ -37,7 +37,7 @@ func page(text string, repositories []repository, judged []finding) (string, err
 	return before + begin + tables(repositories, judged) + end + after, nil
 }
 
-// counts are findings by what they were in the run that found them.
+// counts counts findings by their judgement when they were found.
 type counts map[string]int
 
 func (c counts) add(verdict string) { c[strings.TrimPrefix(verdict, "was ")]++ }
@@ -52,7 +52,7 @@ func (c counts) cells() string {
 
 var severities = []string{"high", "medium", "low", "info"}
 
-// rounds is a table of them, in the order in which they were.
+// rounds returns a table of the rounds, in order.
 func rounds(repositories []repository, judged []finding) string {
 	type round struct {
 		repositories, files, objects int
@@ -136,8 +136,7 @@ func tables(repositories []repository, judged []finding) string {
 	return b.String()
 }
 
-// several is a finding that stands for more of a repository, of which the same was
-// judged.
+// several is a finding that stands for more findings in its repository with the same judgement.
 type several struct {
 	finding
 	more int
@@ -151,7 +150,7 @@ func (f several) place() string {
 	return at
 }
 
-// alike are findings, each for all of its repository of which the same was judged.
+// alike merges findings of one repository with the same judgement.
 func alike(judged []finding, of func(finding) bool) (all []several) {
 	for _, f := range judged {
 		if !of(f) {

@@ -27,17 +27,17 @@ const (
 	refused   = "refused" // failurePolicy: Fail
 )
 
-// A fault is a row. termguard runs, as installed, when it starts.
+// fault is a row. It starts with termguard running as installed.
 type fault struct {
 	name, about string
-	// wants says what becomes of every review in it.
+	// wants is the outcome of every review in it.
 	wants string
 	// values are set at installation.
 	values string
-	// start brings the fault, and returns what ends it; then the chart is upgraded to
-	// the values that it ships with and termguard starts anew, if it does not run.
+	// start causes the fault and returns a function that ends it; then the chart is reset to its default
+	// values, and termguard is restarted if it is not running.
 	start func(ctx context.Context, w *world) (heal func() error, err error)
-	// around does act with something that happens at that moment.
+	// around calls act with something happening at the same time.
 	around func(ctx context.Context, w *world, act func() error) error
 }
 
@@ -127,7 +127,7 @@ var faults = []fault{
 			thawed := make(chan error, 1)
 			go func() {
 				select {
-				case <-time.After(2 * time.Second): // it is the fault
+				case <-time.After(2 * time.Second): // part of the fault
 				case <-ctx.Done():
 				}
 				thawed <- etcd.Signal(syscall.SIGCONT)
@@ -203,7 +203,7 @@ func pause(ctx context.Context, long time.Duration) error {
 	return nil
 }
 
-// meanwhile does something again and again until it is healed.
+// meanwhile repeats do until heal is called.
 func (w *world) meanwhile(ctx context.Context, do func(n int) error, end func() error) (heal func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -222,7 +222,7 @@ func (w *world) meanwhile(ctx context.Context, do func(n int) error, end func() 
 	return func() error { cancel(); return errors.Join(<-done, end()) }
 }
 
-// policy writes a policy whose body is a condition, and returns the folder.
+// policy writes a policy with a condition as its body, and returns the folder.
 func (w *world) policy(id, condition string) string {
 	folder := filepath.Join(w.Dir(), "policies-"+id)
 	text := `# METADATA
@@ -245,13 +245,13 @@ deny contains {"kind": "forbidden", "msg": "no", "objects": [], "evidence": [], 
 `
 	path := filepath.Join(folder, "harm_"+id, "harm_"+id+".rego")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		return err.Error() // no such folder, says termguard
+		return err.Error() // not a folder, so termguard will report it
 	}
 	return folder
 }
 
-// serveCertificate has termguard serve a certificate that its webhook configuration
-// does not trust, or one that it does and that is over.
+// serveCertificate makes termguard serve a certificate that its webhook configuration does not trust, or an
+// expired one that it trusts.
 func (w *world) serveCertificate(ctx context.Context, expired bool) error {
 	authority, err := lab.NewAuthority("another")
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *world) serveCertificate(ctx context.Context, expired bool) error {
 	return w.trust(ctx, authority.PEM())
 }
 
-// outOfMemory plays the kubelet for a container that the kernel kills as it starts.
+// outOfMemory plays the kubelet for a container that the kernel kills at start.
 func outOfMemory(ctx context.Context, w *world) (func() error, error) {
 	if err := w.Termguard.Stop(); err != nil {
 		return nil, err
@@ -311,8 +311,8 @@ func outOfMemory(ctx context.Context, w *world) (func() error, error) {
 	return heal, nil
 }
 
-// rollingUpdate replaces one of two replicas after the other. They listen on ports of
-// the Service's address, which all of them is loopback.
+// rollingUpdate replaces two replicas one by one. They listen on different ports of the Service's address,
+// which is loopback.
 func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 	if err := w.Termguard.Stop(); err != nil {
 		return nil, err
@@ -343,7 +343,7 @@ func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 		if len(running) <= 2 {
 			return nil
 		}
-		// The kubelet tells it to go; that it is not ready any more is known later.
+		// The kubelet stops it before its readiness changes.
 		oldest := running[0]
 		running = running[1:]
 		w.Forget(oldest.process)
@@ -370,8 +370,8 @@ func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 	return heal, nil
 }
 
-// blackHole listens on an address and never takes a connection: once its queue is
-// full, the kernel drops whatever comes (listen(2)).
+// blackHole listens on an address and never accepts a connection: once its queue is full, the kernel drops
+// all packets (listen(2)).
 func blackHole(address string, port int) (heal func() error, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -385,7 +385,7 @@ func blackHole(address string, port int) (heal func() error, err error) {
 	for {
 		conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, strconv.Itoa(port)), 300*time.Millisecond)
 		if err != nil {
-			break // it is full
+			break // the queue is full
 		}
 		full = append(full, conn)
 	}
@@ -397,8 +397,7 @@ func blackHole(address string, port int) (heal func() error, err error) {
 	}, nil
 }
 
-// waiting says whether a request lies unread in a connection to an address (proc(5),
-// net/tcp: rx_queue).
+// waiting reports whether a request is unread in a connection to an address (proc(5), net/tcp: rx_queue).
 func waiting(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

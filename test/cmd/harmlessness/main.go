@@ -1,8 +1,7 @@
-// Command harmlessness plays what happens to webhooks in the field against what
-// deletes things, on a real control plane with termguard as it is shipped, and writes
-// what it saw: whether each operation completes, what it waited for termguard, and
-// that termguard was asked. It fails where an operation does not complete, waits
-// longer than termguard may take, or was not reviewed where it should have been.
+// Command harmlessness combines common webhook faults with common deletions, on a real control plane with
+// termguard as shipped, and writes the results: whether each operation completes, how long it waited for
+// termguard, and whether termguard reviewed it. It fails if an operation does not complete, waits too long,
+// or was not reviewed when it should have been.
 package main
 
 import (
@@ -34,9 +33,9 @@ import (
 const (
 	home     = "termguard-system"
 	settling = 60 * time.Second
-	limit    = 90 * time.Second // of an operation, from its first request until nothing is left
-	// patience is what a review may take: the second that the API server waits, and
-	// what it needs itself to notice on a busy machine.
+	limit    = 90 * time.Second // for an operation, from its first request until everything is deleted
+	// patience is the limit of a review: the second that the API server waits, plus its own delay on a busy
+	// machine.
 	patience = 1250 * time.Millisecond
 )
 
@@ -60,15 +59,15 @@ type world struct {
 	binary, configFile string
 	address            string // of the Service
 	replicas           int
-	plain              bool // termguard runs as installed, without further arguments
+	plain              bool // termguard runs as installed, without extra arguments
 }
 
-// cell is what was seen of one operation under one fault.
+// cell is the result of one operation under one fault.
 type cell struct {
-	took      time.Duration // from the first request until nothing was left
+	took      time.Duration // from the first request until everything was deleted
 	calls     scenario.Calls
-	unchecked int   // reviews that brought no answer, or that termguard says it did not check
-	refusal   error // what the API server said
+	unchecked int   // reviews without an answer, or unchecked by termguard's own account
+	refusal   error // error of the API server
 	wrong     error
 }
 
@@ -123,8 +122,7 @@ func run(ctx context.Context, out, only string) error {
 	return errors.Join(wrong...)
 }
 
-// row plays all operations under a fault, one after the other: what the API server
-// counts meanwhile is theirs.
+// row plays all operations under a fault one by one; the API server's counters in between belong to them.
 func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends controllers
 	defer cancel()
@@ -157,8 +155,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	cells := make([]cell, len(operations))
 	var pending sync.WaitGroup
 	left := make([]error, len(operations))
-	// over waits for the end of an operation: what takes its time after the last review
-	// goes on beside the others.
+	// over waits concurrently for the end of an operation, since some take long after their last review.
 	over := func(i int, began time.Time) {
 		pending.Go(func() {
 			left[i] = w.over(ctx, operations[i], names[i])
@@ -192,7 +189,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	return cells, errors.Join(left...)
 }
 
-// cell does one operation, and counts. It returns when its first request began.
+// cell runs one operation and records the result. It returns when its first request began.
 func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *cell) (began time.Time, err error) {
 	around := f.around
 	if around == nil {
@@ -224,7 +221,7 @@ func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *
 	return began, err
 }
 
-// judge says what is not as it should be.
+// judge returns an error for each deviation from the fault's expectation.
 func (c cell) judge(f fault, o operation) error {
 	var errs []error
 	want := o.reviews
@@ -232,7 +229,7 @@ func (c cell) judge(f fault, o operation) error {
 	case f.wants == nobody:
 		want = 0
 	case f.wants == refused:
-		want = c.calls.N // where one of several is refused, the rest is not tried
+		want = c.calls.N // after a refusal the remaining requests are not sent
 		if c.calls.N == 0 || c.unchecked > 0 || c.refusal == nil {
 			errs = append(errs, errors.New("nothing was refused"))
 		}
@@ -249,7 +246,7 @@ func (c cell) judge(f fault, o operation) error {
 	return errors.Join(errs...)
 }
 
-// String is the cell as it stands in the table.
+// String returns the cell for the table.
 func (c cell) String() string {
 	reviews := "none"
 	switch {
@@ -275,8 +272,7 @@ func short(d time.Duration) string {
 
 func chart() string { return filepath.Join(lab.Root(), "deploy", "chart") }
 
-// install installs the chart, or brings it back to the values it ships with but some,
-// and starts termguard unless it runs.
+// install installs the chart, or resets it to its defaults with values, and starts termguard unless it runs.
 func (w *world) install(ctx context.Context, values string) error {
 	args := []string{"upgrade", "--install", "termguard", chart(), "--namespace", home, "--create-namespace", "--reset-values"}
 	if values != "" {
@@ -310,13 +306,13 @@ func (w *world) install(ctx context.Context, values string) error {
 	return w.startTermguard(ctx)
 }
 
-// startTermguard runs it as installed.
+// startTermguard starts termguard as installed.
 func (w *world) startTermguard(ctx context.Context) error {
 	w.plain = true
 	return w.StartTermguard(ctx, w.binary)
 }
 
-// restart runs it with further arguments.
+// restart restarts termguard with extra arguments.
 func (w *world) restart(ctx context.Context, extra ...string) error {
 	if err := w.Termguard.Stop(); err != nil {
 		return err
@@ -347,12 +343,12 @@ func (w *world) answers(ctx context.Context) error {
 	})
 }
 
-// unchecked is how many reviews termguard itself says it did not check.
+// unchecked returns termguard's own count of unchecked reviews.
 func (w *world) unchecked() (n int) {
 	client := http.Client{Timeout: time.Second}
 	response, err := client.Get("http://" + w.address + ":8081/metrics")
 	if err != nil {
-		return 0 // it does not run, and the API server counts
+		return 0 // it does not run; the API server counts
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -370,7 +366,7 @@ func (w *world) unchecked() (n int) {
 	return n
 }
 
-// page is what the repository keeps.
+// page returns the result page.
 func page(rows [][]cell, took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, header, lab.Version, runtime.NumCPU(), int(took.Minutes()+0.5))

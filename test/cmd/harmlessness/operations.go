@@ -11,20 +11,20 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// An operation is a column. "$R" stands for a name that each of its cells has of its own.
+// operation is a column. "$R" stands for a name unique to each of its cells.
 type operation struct {
 	name, about string
-	// reviews are its requests that the API server has reviewed, in all webhooks of
+	// reviews is the number of its requests that the API server sends for review, over all webhooks of
 	// termguard.
 	reviews int
 	objects string
-	// ready are arguments of kubectl wait, one call a line.
+	// ready are arguments of kubectl wait, one call per line.
 	ready string
-	// prepare is what kubectl apply and wait do not do.
+	// prepare does preparations beyond kubectl apply and wait.
 	prepare func(ctx context.Context, w *world, name string) error
-	// act are commands of a person; they run in turn. kubectl and helm are at hand.
+	// act are the user's commands, run in order; kubectl and helm are available.
 	act string
-	// gone is what kubectl get must not find any more afterwards.
+	// gone are arguments of kubectl get for objects that must not exist afterwards.
 	gone string
 }
 
@@ -113,7 +113,7 @@ kubectl delete node $R --wait=false`,
 	},
 }
 
-// definitions is what all cells share.
+// definitions are objects that all cells share.
 const definitions = `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.harm.test}, spec: {group: harm.test, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}
 ---
@@ -122,7 +122,7 @@ const definitions = `
 {apiVersion: v1, kind: Namespace, metadata: {name: stuck, finalizers: [finalizers.kubesphere.io/namespaces]}}
 `
 
-// set makes what the operation is about, in a namespace of its own.
+// set creates the objects of an operation in their own namespace.
 func (w *world) set(ctx context.Context, o operation, name string) error {
 	objects := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n---\n%s\n", name, strings.ReplaceAll(o.objects, "$R", name))
 	if err := w.AwaitApplied(ctx, settling, objects); err != nil {
@@ -154,7 +154,7 @@ func (w *world) do(ctx context.Context, o operation, name string) error {
 	return nil
 }
 
-// over waits until nothing is left of it.
+// over waits until all its objects are deleted.
 func (w *world) over(ctx context.Context, o operation, name string) error {
 	args := append([]string{"get", "--ignore-not-found", "-o", "name"}, strings.Fields(strings.ReplaceAll(o.gone, "$R", name))...)
 	return w.Await(ctx, limit, "what "+o.name+" deletes to be gone", func(ctx context.Context) (bool, error) {

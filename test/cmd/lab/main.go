@@ -1,4 +1,4 @@
-// Command lab is for people: see usage.
+// Command lab starts a control plane for interactive use: see usage.
 package main
 
 import (
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// guarded is a lab with termguard, for who tries it.
+// guarded runs a lab with termguard for interactive use.
 func guarded(ctx context.Context) error {
 	binary, err := scenario.Binary()
 	if err != nil {

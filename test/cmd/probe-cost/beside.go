@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// count is how much work was done.
+// count is the amount of work done.
 type count struct{ atomic.Int64 }
 
-// hash has all processors busy until it is stopped, and counts blocks of 64 KiB.
+// hash keeps all processors busy until stopped, and counts blocks of 64 KiB.
 func hash(done *count) (stop func()) {
 	var stopped atomic.Bool
 	var all sync.WaitGroup
@@ -32,7 +32,7 @@ func hash(done *count) (stop func()) {
 	return func() { stopped.Store(true); all.Wait() }
 }
 
-// store writes blocks of 4 KiB to the disk, one after the other, and counts them.
+// store writes blocks of 4 KiB to disk sequentially, and counts them.
 func store(file *os.File, done *count) (stop func()) {
 	var stopped atomic.Bool
 	var all sync.WaitGroup
@@ -41,7 +41,7 @@ func store(file *os.File, done *count) (stop func()) {
 		_, _ = rand.Read(block) // never fails
 		for i := int64(0); !stopped.Load(); i++ {
 			if _, err := file.WriteAt(block, i%1024*int64(len(block))); err != nil || file.Sync() != nil {
-				return // the table shows that nothing was done
+				return // the table shows no work then
 			}
 			done.Add(1)
 		}
@@ -49,8 +49,8 @@ func store(file *os.File, done *count) (stop func()) {
 	return func() { stopped.Store(true); all.Wait() }
 }
 
-// others prints what is left of the work of others while the probe looks without a pause, each
-// by turns, so that what else the machine does hits both.
+// others prints the throughput of other work while the probe runs without pauses, in alternating pairs, so
+// that other load on the machine affects both.
 func (c *cost) others(work string) error {
 	file, err := os.Create(filepath.Join(work, "blocks"))
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *cost) others(work string) error {
 	} {
 		var without, with, shares []float64
 		for pair := range 2 * c.pairs {
-			probed := pair%2 == pair/2%2 // without, with, with, without: nobody is always first
+			probed := pair%2 == pair/2%2 // without, with, with, without: neither is always first
 			rate, err := c.rate(load.start, probed)
 			if err != nil {
 				return err
@@ -88,7 +88,7 @@ func (c *cost) others(work string) error {
 	return nil
 }
 
-// rate is how much work is done in a second.
+// rate returns the work done per second.
 func (c *cost) rate(start func(*count) func(), probed bool) (float64, error) {
 	if probed {
 		p, err := c.start(8_000, time.Millisecond)
@@ -100,7 +100,7 @@ func (c *cost) rate(start func(*count) func(), probed bool) (float64, error) {
 	var done count
 	stop := start(&done)
 	defer stop()
-	time.Sleep(time.Second) // in full swing
+	time.Sleep(time.Second) // warm-up
 	before, began := done.Load(), time.Now()
 	time.Sleep(c.slice)
 	return float64(done.Load()-before) / time.Since(began).Seconds(), nil

@@ -1,6 +1,5 @@
-// Command probe-cost prints what the probe costs a node with many pods and files: what one look
-// takes, in time and memory, at several rates; and with -beside, what is left of the work of
-// others while it looks.
+// Command probe-cost prints the cost of the probe on a node with many pods and files: time and memory of one
+// inspection at several rates, and with -beside, the throughput left for other work.
 package main
 
 import (
@@ -47,7 +46,7 @@ type cost struct {
 
 	root    string        // of the node
 	config  string        // kubeconfig
-	reports chan struct{} // one for each that was written
+	reports chan struct{} // one for each report written
 }
 
 func (c *cost) run(dir string) (err error) {
@@ -60,13 +59,13 @@ func (c *cost) run(dir string) (err error) {
 	if err := c.fill(); err != nil {
 		return err
 	}
-	// An API server that takes everything, over TLS as a real one, for that takes memory, too.
+	// A fake API server that accepts everything, with TLS like a real one, because TLS takes memory.
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"kind": "ConfigMap", "apiVersion": "v1"}`)
 		select {
 		case c.reports <- struct{}{}:
-		default: // nobody counts
+		default: // not waited for
 		}
 	}))
 	defer server.Close()
@@ -105,8 +104,8 @@ func (c *cost) run(dir string) (err error) {
 
 func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
-// fill makes a node: directories of pods, and their logs, from which their names are known;
-// processes, cgroups and mounts, of which each pod has some.
+// fill creates a fake node: pod directories and the logs with their names, and for each pod some processes,
+// cgroups and mounts.
 func (c *cost) fill() error {
 	var err error
 	write := func(name, text string) {
@@ -163,27 +162,27 @@ func (c *cost) start(rate int, every time.Duration) (*probe, error) {
 
 func (p *probe) stop() {
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // that it was killed
+	_ = p.cmd.Wait() // always "killed"
 }
 
-// seconds of processor time until now, in hundredths.
+// seconds returns the processor time so far, with a resolution of a hundredth.
 func (p *probe) seconds() (float64, error) {
 	stat, err := p.proc.Stat()
 	return stat.CPUTime(), err
 }
 
-// look is what one cost: seconds of processor time, and bytes.
+// look is the cost of one inspection: seconds of processor time, and bytes.
 type look struct {
 	took              time.Duration
 	cpu               float64
 	most, rest, pages uint64
 }
 
-// measure has a probe look twice, and takes the second look: the first has the start in it.
+// measure measures the second inspection of a probe: the first includes the start.
 func (c *cost) measure(rate int) (l look, err error) {
 	const every = 3 * time.Second
 	select {
-	case <-c.reports: // of the one before
+	case <-c.reports: // from an earlier probe
 	default:
 	}
 	p, err := c.start(rate, every)
@@ -208,7 +207,7 @@ func (c *cost) measure(rate int) (l look, err error) {
 		return l, err
 	}
 	l.cpu = after - before
-	for still := 0; still < 5; { // until it waits for the next look
+	for still := 0; still < 5; { // until it waits for the next inspection
 		time.Sleep(100 * time.Millisecond)
 		now, err := p.seconds()
 		if err != nil {
@@ -223,7 +222,7 @@ func (c *cost) measure(rate int) (l look, err error) {
 	return l, err
 }
 
-// await waits for a report: beside others that are busy, a look takes minutes.
+// await waits for a report, which takes minutes under load.
 func (c *cost) await() error {
 	select {
 	case <-c.reports:
