@@ -19,10 +19,10 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// TestFrozenVersion2 freezes cgroups of version 2 by the kernel at hand: the probe notes them,
-// the pod's own and one within a container's, and holds that they hold nobody: SIGKILL ends
-// what is frozen there, and so does TERM, which waits only where it is handled. (The nodes of the lab have version 1, in which it does
-// not: pod-cgroup-frozen, nested-cgroup-frozen.)
+// TestFrozenVersion2 freezes cgroups of version 2, a pod's own and one inside a container's, and checks that
+// the probe reports them as notes, and that they block nothing: SIGKILL ends frozen processes, and so does
+// TERM unless they handle it. (The lab's nodes have version 1, where it does not: pod-cgroup-frozen,
+// nested-cgroup-frozen.)
 func TestFrozenVersion2(t *testing.T) {
 	needs(t)
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -119,7 +119,7 @@ func TestFrozenVersion2(t *testing.T) {
 			}
 
 			status := func() string {
-				text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.Process.Pid)) // "" once it is gone
+				text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.Process.Pid)) // "" after it has ended
 				return string(text)
 			}
 			if err := process.Process.Signal(syscall.SIGTERM); err != nil {

@@ -1,7 +1,6 @@
-// Package node holds termguard to what a real node does: kubelet, containerd and
-// runc, with processes that do not end, files that cannot be removed and daemons
-// that are gone. A scenario is one file of testdata: termguard is asked, the pod
-// is deleted, and the node decides.
+// Package node tests termguard on a real node with kubelet, containerd and runc: processes that do not end,
+// files that cannot be removed, and daemons that are gone. A scenario is one file of testdata: it records
+// termguard's answer, deletes the pod, and compares the outcome.
 package node
 
 import (
@@ -34,75 +33,69 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Scenario is one file: this document first, then the objects to create. "$NS"
-// stands for a namespace, "$NODE" for a node, "$IMAGE" for the lab's image, "$NETWORK"
-// for three numbers of an address (lab.NodeNetwork), and "$ON" for what every pod has:
-// its node, the host's network and no token.
+// Scenario is one file: this document first, then the objects to create. "$NS" stands for a namespace,
+// "$NODE" for a node, "$IMAGE" for the lab's image, "$NETWORK" for the first three numbers of an address
+// (lab.NodeNetwork), and "$ON" for fields of every pod: its node, the host network and no token.
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
-	// About says in a sentence what is special here; for a near miss, which
-	// one fact differs.
+	// About describes the scenario in a sentence; for a near miss, the one fact that differs.
 	About string `json:"about"`
-	// Own says that the scenario breaks its node, and so needs one of its own.
+	// Own means that the scenario breaks its node, and so needs its own.
 	Own bool `json:"own,omitempty"`
-	// Kernel says that the scenario needs a kernel with a client of NFS, and so has a node
-	// with one of its own.
+	// Kernel means that the scenario needs a kernel with an NFS client, and so a node with its own kernel.
 	Kernel bool `json:"kernel,omitempty"`
-	// Alone says that the scenario is so much work that nothing else runs beside it.
+	// Alone means that the scenario takes so much work that nothing else may run beside it.
 	Alone bool `json:"alone,omitempty"`
-	// Shape is what the pod is called in the table of estimates; "" keeps the
-	// scenario out of it.
+	// Shape is the pod's name in the table of estimates; "" excludes it.
 	Shape string `json:"shape,omitempty"`
-	// Crowd is what copies are called in the table of many pods at once.
+	// Crowd is the name of its copies in the table of many pods.
 	Crowd string `json:"crowd,omitempty"`
-	// Pod is what faults refer to. Defaults to "p".
+	// Pod is the pod that faults refer to. Defaults to "p".
 	Pod string `json:"pod,omitempty"`
-	// Unready says that the pod never runs: nothing is waited for.
+	// Unready means that the pod never runs, and is not waited for.
 	Unready bool `json:"unready,omitempty"`
 	// First are steps before the objects are created.
 	First []Step `json:"first,omitempty"`
-	// Placed are steps once the objects are there, before the pod is waited for: what a
-	// scheduler would do.
+	// Placed are steps, such as a scheduler's, after the objects are created and before the pod is waited
+	// for.
 	Placed []Step `json:"placed,omitempty"`
-	// Before are the faults, before termguard is asked.
+	// Before are steps that cause the faults, before termguard is queried.
 	Before []Step `json:"before,omitempty"`
-	// Delete is what kubectl delete is called with. Defaults to "pod p".
+	// Delete are the arguments of kubectl delete. Defaults to "pod p".
 	Delete string `json:"delete,omitempty"`
-	// Expect are the verdicts that are fair before the delete.
+	// Expect are the acceptable verdicts before the delete.
 	Expect []string `json:"expect"`
 	// Says is a regular expression that a finding must match before the delete.
 	Says string `json:"says,omitempty"`
-	// Reports are regular expressions, each for what the node probe's last report says
-	// before the delete, and ReportsNo those that nothing in it may match: "CERTAINTY
-	// EVIDENCE".
+	// Reports are regular expressions that the node probe's last report must match before the delete, and
+	// ReportsNo ones that it must not match: "CERTAINTY EVIDENCE".
 	Reports   []string `json:"reports,omitempty"`
 	ReportsNo []string `json:"reportsNo,omitempty"`
-	// Unforeseen says why nobody outside the node can know that it will hang.
-	// Only with it may the verdict be that it completes where it does not.
+	// Unforeseen is the reason that the hang cannot be known outside the node. It permits the verdict that
+	// the deletion completes.
 	Unforeseen string `json:"unforeseen,omitempty"`
 	// Reality is hangs or completes.
 	Reality string `json:"reality"`
-	// Within bounds a deletion that completes, 60 s if it is not set; what hangs is watched
-	// for at least as long, where it is.
+	// Within bounds a deletion that completes. Defaults to 60 s. A hanging deletion is watched at least that
+	// long if it is set.
 	Within scenario.Duration `json:"within,omitempty"`
-	// Diagnosis are regular expressions, each for what check says of the object
-	// that hangs: "POLICY: MESSAGE [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
+	// Diagnosis are regular expressions that the answer of check about the hanging object must match:
+	// "POLICY: MESSAGE [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
 	Diagnosis []string `json:"diagnosis,omitempty"`
-	// Copies is how often the objects are created: "$I" counts from 0.
+	// Copies is the number of copies of the objects: "$I" counts from 0.
 	Copies int `json:"copies,omitempty"`
-	// Symptoms are regular expressions, each for an event or a condition of the
-	// node that shows while it hangs: "REASON MESSAGE" or "TYPE=STATUS REASON MESSAGE".
+	// Symptoms are regular expressions that an event or a condition of the node must match during the hang:
+	// "REASON MESSAGE" or "TYPE=STATUS REASON MESSAGE".
 	Symptoms []string `json:"symptoms,omitempty"`
-	// Facts are regular expressions, each for a symptom that termguard's facts have
-	// of the node after the deletion, or while it hangs: "REASON MESSAGE".
+	// Facts are regular expressions that a symptom of the node in termguard's facts must match after the
+	// deletion, or during the hang: "REASON MESSAGE".
 	Facts []string `json:"facts,omitempty"`
-	// Then are steps that must succeed after the deletion, or while it hangs.
+	// Then are steps that must succeed after the deletion, or during the hang.
 	Then []Step `json:"then,omitempty"`
 	// Cure are the steps after which a hanging deletion completes.
 	Cure []Step `json:"cure,omitempty"`
-	// Incurable says why nothing helps but to restart the node, which then is
-	// the scenario's own.
+	// Incurable is the reason that only a restart of the node helps. The node is then the scenario's own.
 	Incurable string `json:"incurable,omitempty"`
 
 	Objects   string `json:"-"`
@@ -111,19 +104,18 @@ type Scenario struct {
 	again     bool
 }
 
-// Again is the same scenario once more, in a namespace of its own.
+// Again returns the same scenario in a new namespace.
 func (s Scenario) Again() (Scenario, error) {
 	again, err := parse(s.Name, "n-"+s.Name+"-again", s.text)
 	again.again = true
 	return again, err
 }
 
-// Step is one thing to do; exactly one of its fields is set.
+// Step is one action; exactly one field is set.
 type Step struct {
-	// Run is a shell script in the node's namespaces. It knows $DIR (of the
-	// node), and after the first steps $UID, $POD_DIR (the kubelet's folder of the pod), $VOLUMES (its emptyDirs),
-	// $ROOT (of the first container), and of its process $PID, $SHIM and
-	// $FREEZER (its cgroup's folder).
+	// Run is a shell script in the node's namespaces. It has $DIR (of the node) and, after the first steps,
+	// $UID, $POD_DIR (the kubelet's folder of the pod), $VOLUMES (its emptyDirs), $ROOT (of the first
+	// container), and $PID, $SHIM and $FREEZER (its cgroup's folder) of its process.
 	Run string `json:"run,omitempty"`
 	// Kubectl are arguments for kubectl.
 	Kubectl string `json:"kubectl,omitempty"`
@@ -132,15 +124,15 @@ type Step struct {
 	Containerd string `json:"containerd,omitempty"`
 	// CSIDriver is the same for the CSI driver csi.lab.test.
 	CSIDriver string `json:"csiDriver,omitempty"`
-	// DRADriver is the same for the driver dra.lab.test of dynamic resource allocation.
+	// DRADriver is the same for the DRA driver dra.lab.test.
 	DRADriver string `json:"draDriver,omitempty"`
-	// Probe has termguard-probe look at the node and report, once.
+	// Probe runs termguard-probe on the node once.
 	Probe bool `json:"probe,omitempty"`
-	// Ready is the status that the node's Ready condition is to come to.
+	// Ready is the status of the node's Ready condition to wait for.
 	Ready string `json:"ready,omitempty"`
 }
 
-// Parse reads a scenario from its file.
+// Parse parses a scenario file.
 func Parse(name, text string) (Scenario, error) { return parse(name, "n-"+name, text) }
 
 func parse(name, namespace, text string) (Scenario, error) {
@@ -182,25 +174,24 @@ func parse(name, namespace, text string) (Scenario, error) {
 	return s, nil
 }
 
-// hangsAfter is how much longer than termguard's estimate, or the grace period,
-// a deletion must take to count as hanging.
+// hangsAfter is how long after termguard's estimate, or the grace period, a deletion counts as hanging.
 const hangsAfter = 15 * time.Second
 
-// Outcome is what a scenario came to.
+// Outcome is the result of a scenario.
 type Outcome struct {
 	Scenario  Scenario
 	Predicted string
 	Estimate  int // seconds
 	Real      string
 	Took      time.Duration // until it completed
-	Work      time.Duration // processor time of the node meanwhile, where there are copies
-	Shows     []string      // events and conditions while it hung, or after it was gone
-	Diagnosis []string      // what check said while it hung
-	Wrong     []string      // what is not as it should be
+	Work      time.Duration // processor time of the node meanwhile, if there are copies
+	Shows     []string      // events and conditions during the hang, or after the deletion
+	Diagnosis []string      // answer of check during the hang
+	Wrong     []string      // deviations from the scenario
 	Err       error         // the scenario could not be played
 }
 
-// answer is what the scenarios read of check's answer.
+// answer is the part of check's answer that the scenarios read.
 type answer struct {
 	Verdict         string
 	EstimateSeconds int // 0: none
@@ -234,15 +225,14 @@ type player struct {
 	*scenario.Guarded
 	Scenario
 	node   *lab.RealNode
-	driver *lab.Process // the last that was started
+	driver *lab.Process // the last one started
 	env    []string     // of scripts
-	// grace is the pod's grace period, and uid its own: another may come by its name.
+	// grace is the pod's grace period; uid distinguishes it from a successor with its name.
 	grace time.Duration
 	uid   types.UID
 }
 
-// Play sets a scenario up, asks, deletes, watches and cures it. Once it is set
-// up, it calls ready.
+// Play sets up a scenario, queries termguard, deletes, watches and cures. It calls ready once it is set up.
 func Play(ctx context.Context, g *scenario.Guarded, node *lab.RealNode, s Scenario, ready func()) (o Outcome) {
 	p := &player{Guarded: g, Scenario: s, node: node}
 	o.Scenario = s
@@ -285,7 +275,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err != nil || r.Code != 0 {
 		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
 	}
-	began := time.Now() // what kubectl takes until it asks is not the node's
+	began := time.Now() // the time that kubectl took before is not the node's
 	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != asked.Verdict && (p.Own || p.Reality == scenario.Completes) {
 		wrong("check says %s, the webhook says %s: %s", asked.Verdict, verdict, r.Stderr)
 	}
@@ -334,8 +324,8 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 		}
 	}
 	if o.Real == scenario.Hangs {
-		// Some is diagnosed at once. No object is called stuck before a minute after it should
-		// have been gone: until then, asking takes half a second of a core, and says the same.
+		// Some causes are diagnosed at once. Others only a minute after the object should have been deleted:
+		// until then, each query would take half a second of CPU time for the same answer.
 		diagnosed := func(r answer) bool {
 			return p.stuck(r) && !slices.ContainsFunc(p.Diagnosis, func(pattern string) bool { return !r.says(pattern) })
 		}
@@ -362,7 +352,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err := p.do(ctx, p.Then); err != nil {
 		wrong("%v", err)
 	}
-	// In any case: nothing broken is left behind on a shared node.
+	// In any case: a shared node must not stay broken.
 	if err := p.do(ctx, p.Cure); err != nil {
 		return fmt.Errorf("cure: %w", err)
 	}
@@ -378,15 +368,14 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	return nil
 }
 
-// fair says whether a verdict is as expected. On the node that all break which hang,
-// it may also be that the node is found to be stuck already.
+// fair reports whether a verdict is acceptable. On the shared node for hangs, the node may already be found
+// to be stuck.
 func (p *player) fair(r answer) bool {
 	return slices.Contains(p.Expect, r.Verdict) ||
 		!p.Own && p.Reality == scenario.Hangs && r.Verdict == scenario.AtRisk && r.says("^node-already-stuck: ")
 }
 
-// stuck says whether a verdict on the object that hangs is right: what may hang
-// before may also do so after.
+// stuck reports whether a verdict on the hanging object is right: at-risk is, if it was before.
 func (p *player) stuck(r answer) bool {
 	return r.Verdict == scenario.Hangs || r.Verdict == scenario.AtRisk && slices.Contains(p.Expect, scenario.AtRisk)
 }
@@ -450,7 +439,7 @@ echo PID=$PID SHIM=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PID/status) FREEZER=$FRE
 	return nil
 }
 
-// work is the processor time of all that ran on the node so far, where there are copies.
+// work returns the processor time of everything on the node so far, if there are copies.
 func (p *player) work(ctx context.Context) (time.Duration, error) {
 	if p.Copies == 0 {
 		return 0, nil
@@ -517,7 +506,7 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// probe looks at the node from within, as a DaemonSet would, and writes its report.
+// probe runs the probe on the node, as a DaemonSet would; it writes its report.
 func (p *player) probe(ctx context.Context) error {
 	binary, err := scenario.ProbeBinary()
 	if err != nil {
@@ -536,7 +525,7 @@ func (p *player) probe(ctx context.Context) error {
 	return nil
 }
 
-// reported holds the probe's last report to what the scenario says of it.
+// reported compares the probe's last report with the scenario.
 func (p *player) reported(ctx context.Context, wrong func(format string, args ...any)) error {
 	if len(p.Reports)+len(p.ReportsNo) == 0 {
 		return nil
@@ -586,8 +575,8 @@ func signal(process *lab.Process, name string) error {
 	return fmt.Errorf("unknown signal %q: want stop, cont or kill", name)
 }
 
-// ask asks termguard check until the answer is as expected, for a while: what
-// happened on the node reaches the API with a lag. The last answer counts.
+// ask queries termguard check until the answer is as expected, up to patience, because events on the node
+// reach the API late. The last answer counts.
 func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answer) bool) (r answer, err error) {
 	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
 		next, err := p.check(ctx)
@@ -603,7 +592,7 @@ func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answ
 	return r, err
 }
 
-// check asks once.
+// check queries termguard check once.
 func (p *player) check(ctx context.Context) (r answer, err error) {
 	binary, err := scenario.Binary()
 	if err != nil {
@@ -626,7 +615,7 @@ func (p *player) check(ctx context.Context) (r answer, err error) {
 	return r, nil
 }
 
-// symptoms are those of the node in termguard's facts.
+// symptoms returns the node's symptoms in termguard's facts.
 func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
 	binary, err := scenario.Binary()
 	if err != nil {
@@ -648,7 +637,7 @@ func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
 	return lines, nil
 }
 
-// gone waits for what is deleted to go, up to a limit.
+// gone waits until the scenario's object is deleted, up to a limit.
 func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	var target []string
 	for _, word := range scenario.Words(p.Delete) {
@@ -662,8 +651,8 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	return p.Lab.Gone(ctx, limit, append(target, "-n", p.namespace)...)
 }
 
-// podGone waits for the pod itself to go: that of a static pod comes anew at once. It
-// watches, since what takes a second is measured.
+// podGone waits until this pod is deleted, since a static pod is recreated at once. It watches, because
+// seconds are measured.
 func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error) {
 	client, err := p.Client()
 	if err != nil {
@@ -684,7 +673,7 @@ func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error)
 	return err == nil, err
 }
 
-// shows are the pod's state, its events and the node's conditions and taints.
+// shows returns the pod's state, its events, and the node's conditions and taints.
 func (p *player) shows(ctx context.Context) (lines []string, err error) {
 	client, err := p.Client()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// needs skips a test where the machine cannot run a real node, and says why.
+// needs skips the test if the machine cannot run a real node.
 func needs(t *testing.T) {
 	t.Helper()
 	if needs := lab.RealNodeNeeds(); needs != "" {
@@ -43,12 +43,11 @@ func load(t *testing.T) (scenarios []Scenario) {
 	return scenarios
 }
 
-// crowded is how many pods at once are played in a run that is not short.
+// crowded is the largest number of pods in a scenario outside nightly runs.
 const crowded = 50
 
-// TestScenarios plays every scenario on a real node. They run side by side: those
-// that complete on one node, those that hang on another, and those that break their
-// node have one of their own.
+// TestScenarios plays every scenario on a real node, in parallel: completing ones share one node and hanging
+// ones another; scenarios that break their node have their own.
 func TestScenarios(t *testing.T) {
 	scenarios := load(t)
 	needs(t)
@@ -59,7 +58,7 @@ func TestScenarios(t *testing.T) {
 	t.Cleanup(g.Stop)
 	var mu sync.Mutex
 	var outcomes []Outcome
-	var off []Scenario // beside others
+	var off []Scenario // may have been disturbed by others
 	t.Cleanup(func() { // before the lab stops
 		var table strings.Builder
 		Tables(&table, outcomes)
@@ -70,7 +69,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
-	// What hangs has a node of its own kind: of its neighbours, nothing is said for certain.
+	// Hanging scenarios have a separate node, because nothing is certain for their neighbours.
 	shared := map[string]func() (*lab.RealNode, error){}
 	for reality, name := range map[string]string{scenario.Completes: "shared", scenario.Hangs: "stuck"} {
 		shared[reality] = sync.OnceValues(func() (*lab.RealNode, error) { return g.StartRealNode(t.Context(), name) })
@@ -101,7 +100,7 @@ func TestScenarios(t *testing.T) {
 		o := Play(t.Context(), g, node, s, ready)
 		if s.Shape != "" && o.Err == nil {
 			switch late := near(o); {
-			case late != nil && len(o.Wrong) == 0 && !s.again: // its neighbours may have been in the way
+			case late != nil && len(o.Wrong) == 0 && !s.again: // its neighbours may have disturbed it
 				t.Log(late, "- once more, alone")
 				mu.Lock()
 				off = append(off, s)
@@ -121,8 +120,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s\nit was predicted that it %s; it %s after %.1fs\n- %s", s.About, o.Predicted, o.Real, o.Took.Seconds(), strings.Join(o.Wrong, "\n- "))
 		}
 	}
-	// Setting up is work for the machine, waiting is not. What is measured is
-	// not to wait for the machine.
+	// Setting up needs the machine, waiting does not. Measured scenarios must not wait for the machine.
 	setUp, measured := make(chan struct{}, 4), make(chan struct{}, 6)
 	own := make(chan struct{}, nodesAtOnce(t))
 	t.Run("faults", func(t *testing.T) {
@@ -132,7 +130,7 @@ func TestScenarios(t *testing.T) {
 					t.Parallel()
 					if s.Own {
 						own <- struct{}{}
-						t.Cleanup(func() { <-own }) // the last of all
+						t.Cleanup(func() { <-own }) // last of all
 					}
 					setUp <- struct{}{}
 					done := sync.OnceFunc(func() { <-setUp })
@@ -154,7 +152,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
-	t.Run("shapes", func(t *testing.T) { // "shapes#01": what selects the first group selects this
+	t.Run("shapes", func(t *testing.T) { // "shapes#01", so that a pattern for the first group matches this one
 		for _, s := range off {
 			again, err := s.Again()
 			if err != nil {
@@ -175,8 +173,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// startKernelNode starts a node whose kernel has a client of NFS, and which has the image of
-// a server. NFS=1 asks for it: such a kernel is slow, and beside others it misses every deadline.
+// startKernelNode starts a node whose kernel has an NFS client, and which has the image of a server. It needs
+// NFS=1: such a kernel is slow, and beside other tests it misses every deadline.
 func startKernelNode(t *testing.T, g *scenario.Guarded, name string) (*lab.RealNode, error) {
 	t.Helper()
 	if os.Getenv("NFS") == "" {
@@ -196,9 +194,9 @@ func startKernelNode(t *testing.T, g *scenario.Guarded, name string) (*lab.RealN
 	return node, node.ImportProgram(t.Context(), "lab.local/nfs-server:1", filepath.Join(programs, "nfs-server"))
 }
 
-// nodesAtOnce is how many nodes that a scenario has for itself run at once. The kernel bounds
-// them by the inotify instances of one user (inotify(7)): a kubelet that gets none ends. Beyond
-// eight for each core, their kubelets are all that the machine is busy with.
+// nodesAtOnce returns how many scenarios' own nodes may run at once. The kernel limits inotify instances per
+// user (inotify(7)), and a kubelet without one exits; beyond eight nodes per core, kubelets take all
+// processor time.
 func nodesAtOnce(t *testing.T) int {
 	t.Helper()
 	const file = "/proc/sys/fs/inotify/max_user_instances"
@@ -210,16 +208,15 @@ func nodesAtOnce(t *testing.T) int {
 	if err != nil {
 		t.Fatalf("read %s: %v", file, err)
 	}
-	// A node takes some ten, and the lab with its shared nodes, and whatever else runs here, 68:
-	// of the 128 that many kernels have, six nodes are left.
+	// A node takes about ten, and the lab with its shared nodes and everything else here 68: of the usual
+	// 128, six nodes are left.
 	return max(1, min((limit-68)/10, 8*runtime.NumCPU()))
 }
 
-// near holds the estimate to the measured time: within 2 s or 20 %, whichever is
-// larger. No estimate is one of 0: nothing is in the way. A namespace may go earlier
-// by the 5 s after which its controller looks again
-// (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod):
-// its last pod goes just before it does, or just after.
+// near compares the estimate with the measured time: within 2 s or 20 %, whichever is larger; no estimate
+// counts as 0. A namespace may be deleted up to 5 s earlier, because its controller looks again after that
+// time (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod) and its last pod may
+// be deleted just before or just after.
 func near(o Outcome) error {
 	off := o.Took.Seconds() - float64(o.Estimate)
 	bound := max(2, 0.2*float64(o.Estimate))

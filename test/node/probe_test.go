@@ -17,17 +17,16 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// stuckMount mounts a file system that never answers: nobody serves this FUSE mount, so
-// that whoever asks it anything waits, until the process ends whose PID it prints.
+// stuckMount mounts a FUSE file system without a server: every access blocks until the process ends whose PID
+// it prints.
 const stuckMount = `mkdir -p "$1"
 (exec 3<>/dev/fuse; mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 stuck "$1"; exec sleep 1000000) >/dev/null 2>&1 &
 until grep -q " $1 fuse" /proc/mounts; do sleep 0.1; done
 echo $!`
 
-// TestProbeAsPod runs the probe as users do, by the chart: as a pod of the node, with the
-// rights of its service account and its security context. It reports, yields to others, is
-// not held by a mount that never answers, and, where it is held, can be deleted: it must
-// not become what it warns of.
+// TestProbeAsPod runs the probe with the chart, as a pod of the node with the rights of its service account
+// and its security context. It must report, yield to other work, not be blocked by a mount that never
+// answers, and, if blocked, still be deletable: it must not become what it warns of.
 func TestProbeAsPod(t *testing.T) {
 	ctx := t.Context()
 	l, node, binary := onNode(t, scenario.ProbeBinary)
@@ -60,8 +59,7 @@ func TestProbeAsPod(t *testing.T) {
 	if err := node.ImportProgram(ctx, in("get", daemonSet, "-o", "jsonpath={.spec.template.spec.containers[0].image}"), binary); err != nil {
 		t.Fatal(err)
 	}
-	// patch changes its pods: with the lab's node, since there is no scheduler, its network,
-	// and where it has the logs.
+	// patch sets the lab's node, since there is no scheduler, the host network, and the folder of the logs.
 	patch := func(root string) {
 		t.Helper()
 		var args []string
@@ -78,7 +76,7 @@ func TestProbeAsPod(t *testing.T) {
 		in("patch", daemonSet, "-p", string(text))
 		in("rollout", "status", daemonSet, "--timeout=90s")
 	}
-	// await waits for a report of the node for which something holds.
+	// await waits for a report of the node for which holds is true.
 	await := func(what string, holds func(report.Report) bool) {
 		t.Helper()
 		var last report.Report
@@ -122,7 +120,7 @@ func TestProbeAsPod(t *testing.T) {
 	await("a report that was made beside a mount that does not answer", func(r report.Report) bool {
 		for _, f := range r.Findings {
 			if f.Evidence == fmt.Sprintf("fuse is mounted at %s, within a volume", stuck) {
-				return r.Time.After(before.Add(5 * time.Second)) // and not the look that it came into
+				return r.Time.After(before.Add(5 * time.Second)) // a later inspection than the one it interrupted
 			}
 		}
 		return false
@@ -133,10 +131,10 @@ func TestProbeAsPod(t *testing.T) {
 	if got := must(l.Kubectl(ctx, "get", "events", "--field-selector=involvedObject.kind=Node,reason=PodHeldOnNode", "-o", "jsonpath={.items[*]['type','message']}")); got != "Warning busy: pod default/p" {
 		t.Errorf("events about the node: %q", got)
 	}
-	run(`kill "$1"; umount -l "$2"`, server, stuck) // which it would hold, too
+	run(`kill "$1"; umount -l "$2"`, server, stuck) // it would block the probe, too
 
-	// It refuses such a file system where it can tell. Here it cannot: all that it sees of
-	// the node is there.
+	// It refuses such a file system if it can detect it. Here it cannot, because its whole view of the node
+	// is below it.
 	run(stuckMount, "/run/stuck")
 	patch("/proc/1/root/run/stuck")
 	if err := l.Await(ctx, 30*time.Second, "the probe to be held", func(ctx context.Context) (bool, error) {

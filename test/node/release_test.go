@@ -18,9 +18,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestRelease makes a release, publishes its image and its chart to a registry on loopback,
-// and has Helm install from there what a real node then pulls and runs: it warns. RELEASE=1
-// asks for it, as it takes minutes.
+// TestRelease makes a release, publishes its image and chart to a registry on loopback, and installs them
+// from there with Helm on a real node: it must warn. It takes minutes, and so needs RELEASE=1.
 func TestRelease(t *testing.T) {
 	if os.Getenv("RELEASE") == "" {
 		t.Skip("a release takes minutes: make e2e-release plays it")

@@ -10,8 +10,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Tables prints what was found: estimates against measured times, and what shows
-// of each hang.
+// Tables prints estimates beside measured times, and the symptoms of each hang.
 func Tables(w io.Writer, outcomes []Outcome) {
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return cmp.Compare(a.Scenario.Name, b.Scenario.Name) })
 	fmt.Fprintln(w, "| pod | estimate | measured |")

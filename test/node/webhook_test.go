@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// onNode starts a lab with one real node for what runs as a pod there, beside other tests,
-// and finds the program.
+// onNode starts a lab with one real node for a program that runs there as a pod, in parallel with other
+// tests, and builds the program.
 func onNode(t *testing.T, program func() (string, error)) (l *lab.Lab, node *lab.RealNode, binary string) {
 	t.Helper()
 	needs(t)
@@ -34,17 +34,15 @@ func onNode(t *testing.T, program func() (string, error)) (l *lab.Lab, node *lab
 	return l, node, binary
 }
 
-// podOnHost is what the lab needs of the Deployment and users do not: one replica
-// on the lab's node and the host's network, at addresses of its own. There is no
-// scheduler, and one replica more would listen on the same.
+// podOnHost adapts the Deployment to the lab: one replica on the lab's node and the host network, with its
+// own addresses. There is no scheduler, and a second replica would listen on the same ones.
 const podOnHost = `{"spec": {"replicas": 1, "template": {"spec": {"nodeName": "real", "hostNetwork": true, "containers": [{"name": "termguard",
   "args": ["webhook", "--config=/etc/termguard/config.yaml", "--listen=%[1]s:9443", "--health-listen=%[1]s:8081"],
   "livenessProbe": {"httpGet": {"host": "%[1]s", "path": "/healthz", "port": "health"}},
   "readinessProbe": {"httpGet": {"host": "%[1]s", "path": "/readyz", "port": "health"}}}]}}}}`
 
-// TestWebhookAsPod runs termguard as users do, from deploy/: as a pod, with the
-// rights of its service account, its security context and its probes. It speaks,
-// and then it goes without holding up its own namespace.
+// TestWebhookAsPod runs termguard from deploy/ as a pod, with the rights of its service account, its security
+// context and its probes. It must warn, and then be deletable without blocking its own namespace.
 func TestWebhookAsPod(t *testing.T) {
 	ctx := t.Context()
 	l, node, binary := onNode(t, scenario.Binary)
@@ -63,7 +61,7 @@ func TestWebhookAsPod(t *testing.T) {
 	if err := node.ImportProgram(ctx, image, binary); err != nil {
 		t.Fatal(err)
 	}
-	// Its namespace refuses the host's network, rightly.
+	// Its namespace rightly refuses the host network.
 	kubectl("label", "namespace", "termguard-system", "--overwrite", "pod-security.kubernetes.io/enforce=privileged")
 	if err := l.Forward(ctx, "termguard-system", "termguard", 443, l.HostAddress()+":9443"); err != nil {
 		t.Fatal(err)
