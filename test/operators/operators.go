@@ -1,7 +1,7 @@
-// Package operators holds termguard to operators that nobody here wrote: each is built
-// from its project's own Go module, installed with its project's own manifests on a real
-// control plane, and run as the process of its Deployment's pod. The same situations are
-// played with all of them, and beside what termguard said stands what happened.
+// Package operators tests termguard with independently written operators: each is built from its project's Go
+// module, installed with its project's manifests on a real control plane, and run as the process of its
+// Deployment's pod. All go through the same situations, and termguard's answers are compared with the
+// outcome.
 package operators
 
 import (
@@ -16,71 +16,71 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Operator is one file of testdata. "$NS" stands for a name that is its row's own, "$KIND"
-// and "$kind" for one that a kind can have.
+// Operator is one file of testdata. "$NS" stands for a name unique to its row, "$KIND" and "$kind" for one
+// that is valid for a kind.
 type Operator struct {
 	// Name is the file's name.
 	Name string `json:"-"`
-	// About says in a line what it is, and where from.
+	// About describes it and its origin in a line.
 	About string `json:"about"`
 	// Programs run; the first is the operator.
 	Programs []scenario.Program `json:"programs"`
-	// Targets are objects that it puts its finalizer on.
+	// Targets are objects on which it sets its finalizer.
 	Targets []Target `json:"targets"`
-	// Rights are what lets it do so, TYPE/NAME each: one after the other is taken.
+	// Rights are the objects that give it its permissions, as TYPE/NAME; they are removed one at a time.
 	Rights []string `json:"rights,omitempty"`
-	// Uninstall are the commands by which its project says that it is uninstalled; the
-	// definitions stay, if the project leaves them.
+	// Uninstall are the commands of its project's uninstall instructions; definitions stay if the project
+	// leaves them.
 	Uninstall []string `json:"uninstall"`
-	// Traps are rows of its own, which its users fell into.
+	// Traps are additional rows for problems that its users had.
 	Traps []Trap `json:"traps,omitempty"`
 	// Tidy are commands that remove what rows leave behind.
 	Tidy []string `json:"tidy,omitempty"`
-	// Wrong are the rows that termguard is known to be wrong in, and why. One that has
-	// become right fails, so that it is taken off.
+	// Wrong are the rows in which termguard is known to be wrong, and why. A listed row that has become right
+	// fails, so that it is removed here.
 	Wrong map[string]string `json:"wrong,omitempty"`
-	// Undecided says why more answers than usual are neither hangs nor completes.
+	// Undecided is the reason that more answers than usual are neither hangs nor completes.
 	Undecided string `json:"undecided,omitempty"`
 }
 
-// Target is an object that the operator looks after.
+// Target is an object that the operator manages.
 type Target struct {
-	// Name is what the row calls it. Defaults to its type.
+	// Name is its name in rows. Defaults to its type.
 	Name string `json:"name,omitempty"`
 	// Object names it as for kubectl, such as "widgets.x.io it -n $NS".
 	Object string `json:"object"`
-	// Finalizer is the one that the operator puts on it.
+	// Finalizer is the operator's finalizer on it.
 	Finalizer string `json:"finalizer"`
-	// Definition is the name of its kind's, where that is deleted, too.
+	// Definition is the name of its definition, if that is to be deleted, too.
 	Definition string `json:"definition,omitempty"`
-	// Needs are what the operator must read to let it go, named as for kubectl: one after
-	// the other is taken.
+	// Needs are objects, named as for kubectl, that the operator must read to release it; they are removed
+	// one at a time.
 	Needs []string `json:"needs,omitempty"`
-	// Manifests are created for each row, in this order; "--- # later" parts as in a
-	// scenario wait for those before them to be served.
+	// Manifests are created for each row, in this order; "--- # later" waits for the earlier ones to be
+	// served, as in a scenario.
 	Manifests string `json:"manifests"`
-	// Ready are commands as Do of a scenario, until it is in use.
+	// Ready are commands, like a scenario's Do, that wait until it is in use.
 	Ready []string `json:"ready,omitempty"`
-	// Then are commands that follow once the operator is as the situation has it: where
-	// what it looks after goes by itself as soon as it could be deleted.
+	// Then are commands to run once the situation is reached, for dependents that disappear by themselves as
+	// soon as the target can be deleted.
 	Then []string `json:"then,omitempty"`
 }
 
-// Trap is a row of its own.
+// Trap is an additional row.
 type Trap struct {
 	Name string `json:"name"`
-	// Source is where a user fell into it.
+	// Source is the user's report.
 	Source string `json:"source"`
 	// Manifests, then Do, set it up.
 	Manifests string   `json:"manifests"`
 	Do        []string `json:"do,omitempty"`
-	// Delete is what is deleted.
+	// Delete is the object to delete.
 	Delete string `json:"delete"`
-	// Leaves is what is deleted once that has gone.
+	// Leaves is deleted after that.
 	Leaves string `json:"leaves,omitempty"`
 }
 
-// called is what rows call what is deleted.
+// called returns the name of a deletion in rows.
 func called(what string) string {
 	return strings.NewReplacer("$NS", "NAME", "$KIND", "KIND", "$kind", "kind").Replace(what)
 }
@@ -133,37 +133,37 @@ func (o *Operator) check() error {
 	return nil
 }
 
-// namespaced tells whether the target lies in the row's namespace.
+// namespaced reports whether the target is in the row's namespace.
 func (t Target) namespaced() bool { return strings.HasSuffix(t.Object, " -n $NS") }
 
-// deployment is that of the operator.
+// deployment returns the operator's Deployment.
 func (o *Operator) deployment() (namespace, name string) {
 	namespace, name, _ = strings.Cut(o.Programs[0].Deployment, "/")
 	return namespace, name
 }
 
-// runs is the situation of an operator that does what it should.
+// runs is the situation of a working operator.
 const runs = "runs"
 
-// A situation is what becomes of the operator before its objects are deleted.
+// situation is a state of the operator before its objects are deleted.
 type situation struct {
 	name string
-	// deletes is what brings it about, where that is a deletion, and a row of its own.
+	// deletes is the deletion that leads to it, if any, which is a row of its own.
 	deletes string
-	// do are commands that bring it about otherwise, and crashes says that its pods crash.
+	// do are other commands that lead to it; crashes means that its pods crash.
 	do      []string
 	crashes bool
-	// stops says that the operator runs no more then.
+	// stops means that the operator no longer runs.
 	stops bool
-	// short is one that is played with every change, too.
+	// short marks situations that are also played with every change.
 	short bool
-	// of is the name of the target that it is about, "" if all.
+	// of is the name of its target, "" for all.
 	of string
-	// deletions of a target then, by what rows call them.
+	// deletions returns the deletions to play for a target, by their names in rows.
 	deletions func(Target) map[string]string
 }
 
-// What is deleted: objects, they and namespaces of others, or the definition.
+// Deletions of objects only, of objects and namespaces, or of the definition.
 func objects(t Target) map[string]string { return map[string]string{t.Name: t.Object} }
 
 func all(t Target) map[string]string {
@@ -181,11 +181,11 @@ func definition(t Target) map[string]string {
 	return map[string]string{"definition of " + t.Name: "crd " + t.Definition}
 }
 
-// situations of an operator, in the order in which they are played.
+// situations returns the operator's situations in order.
 func (o *Operator) situations() []situation {
 	namespace, name := o.deployment()
 	scaled := []string{"scale deployment " + name + " -n " + namespace + " --replicas=0"}
-	// These two namespaces cannot be deleted (k8s.io/apiserver, plugin/namespace/lifecycle).
+	// The API server does not delete these two namespaces (k8s.io/apiserver, plugin/namespace/lifecycle).
 	home := situation{name: "without its namespace", deletes: "namespace " + namespace, stops: true, deletions: objects}
 	if namespace == "default" || namespace == "kube-system" {
 		home.name, home.deletes = "without its Deployment", "deployment "+name+" -n "+namespace
@@ -210,14 +210,13 @@ func (o *Operator) situations() []situation {
 	return found
 }
 
-// named is an object that is named as for kubectl, in rows: by type and name, since two
-// rights may be of one type.
+// named returns an object's name in rows: type and name, since two rights may have one type.
 func named(object string) string {
 	object, _, _ = strings.Cut(object, " -n ")
 	return called(object)
 }
 
-// own gives a row's own name to what holds $NS, and a kind of that name to $KIND.
+// own replaces $NS with the row's name, and $KIND and $kind with a kind of that name.
 func own(text, name string) string {
 	bare := strings.ReplaceAll(name, "-", "")
 	return strings.NewReplacer("$NS", name, "$KIND", strings.ToUpper(bare[:1])+bare[1:], "$kind", bare).Replace(text)

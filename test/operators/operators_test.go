@@ -15,14 +15,14 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// atOnce bounds how many are played at the same time, each in a lab of its own.
+// atOnce bounds the operators that are played concurrently, each in its own lab.
 const atOnce = 3
 
-// mostCautious is the share of answers, in percent, that may be neither hangs nor completes.
+// mostCautious is the percentage of answers that may be neither hangs nor completes.
 const mostCautious = 15
 
-// TestOperators plays operators: those of OPERATORS ("all", or names with commas between),
-// none without it. RESULTS=FOLDER keeps what came of them.
+// TestOperators plays the operators in OPERATORS ("all", or comma-separated names). RESULTS=FOLDER stores the
+// results.
 func TestOperators(t *testing.T) {
 	if os.Getenv("OPERATORS") == "" {
 		t.Skip("make nightly plays them all, and make operators OPERATORS=NAME,NAME some")
@@ -83,17 +83,17 @@ func playAll(t *testing.T, o Operator) {
 
 func decisive(c counts) bool { return c.decisive*100 >= c.answers*(100-mostCautious) }
 
-// version is one as in go.mod.
+// version matches a version as in go.mod.
 var version = regexp.MustCompile(`v[0-9]+\.[0-9]+\.[0-9]+`)
 
-// between is what stands between two texts.
+// between returns the text between two texts.
 func between(text, from, to string) string {
 	_, text, _ = strings.Cut(text, from)
 	text, _, _ = strings.Cut(text, to)
 	return text
 }
 
-// TestLoad: the declarations are whole, and tell of the versions that are built.
+// TestLoad checks that the declarations are complete and name the versions that are built.
 func TestLoad(t *testing.T) {
 	operators, err := Load("testdata")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestRowsDiffer: two rights of one type are two rows, each with results of its own.
+// TestRowsDiffer checks that two rights of one type make two rows with separate results.
 func TestRowsDiffer(t *testing.T) {
 	o := Operator{
 		Programs: []scenario.Program{{Deployment: "home/it"}},
@@ -158,7 +158,7 @@ func TestRowsDiffer(t *testing.T) {
 	}
 }
 
-// TestJudge: every way in which a row can be wrong is one that fails, unless it is listed.
+// TestJudge checks that every way in which a row can be wrong fails unless it is listed.
 func TestJudge(t *testing.T) {
 	row := func(webhook, check, snapshot, really string) Row {
 		return Row{Situation: "runs", Deleted: "it", Webhook: webhook, Check: check, Snapshot: snapshot, Really: really}
@@ -189,7 +189,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMerge: a run of a few rows leaves the others as they are.
+// TestMerge checks that a partial run keeps the other rows.
 func TestMerge(t *testing.T) {
 	row := func(situation, really string) Row { return Row{Situation: situation, Deleted: "it", Really: really} }
 	got := merge([]Row{row("a", "hangs"), row("b", "hangs")}, []Row{row("b", "completes"), row("c", "hangs")})
@@ -198,7 +198,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestPage: the page is what the results say; UPDATE_GOLDEN=1 writes it.
+// TestPage compares the page with the results; UPDATE_GOLDEN=1 rewrites it.
 func TestPage(t *testing.T) {
 	results, err := readResults("results")
 	if err != nil {

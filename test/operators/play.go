@@ -26,14 +26,14 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// How long deletions are watched. One that is to complete may take as long as a busy
-// machine needs; see hangsAfter of scenarios for the other.
+// How long deletions are watched. Expected completions may take as long as a busy machine needs; for hangs
+// see hangsAfter of scenarios.
 const (
 	completesWithin = 90 * time.Second
 	hangsAfter      = 25 * time.Second
 )
 
-// settles is how long a right may hold that was taken: the API server watches roles and bindings.
+// settles is how long a removed right may still work: the API server watches roles and bindings.
 const settles = 3 * time.Second
 
 // play is an operator in a lab.
@@ -43,20 +43,20 @@ type play struct {
 	programs  []*lab.Program
 	stopCrash context.CancelFunc // while its pods crash
 	rows      []Row
-	names     int // that were given to rows
+	names     int // given to rows so far
 	progress  io.Writer
 }
 
-// asked is a deletion that termguard is asked about.
+// asked is a deletion with termguard's answers.
 type asked struct {
 	Row
 	delete string // as for kubectl
-	said   string // in full
-	left   bool   // out of what the API server asks the webhook about
+	said   string // full answers
+	left   bool   // not sent to the webhook for review
 	gone   bool
 }
 
-// hear takes what kubectl printed for the webhook's answer.
+// hear records the webhook's answer from kubectl's output.
 func (a *asked) hear(stderr string) {
 	warnings := scenario.Warnings(stderr)
 	if a.Webhook = scenario.Verdict(warnings); a.left && len(warnings) == 0 {
@@ -71,7 +71,7 @@ func verdict(report check.Report, err error) string {
 	return string(report.Verdict)
 }
 
-// say tells a report with what it rests on.
+// say returns the full text of a report.
 func say(report check.Report, err error) string {
 	if err != nil {
 		return err.Error()
@@ -80,9 +80,8 @@ func say(report check.Report, err error) string {
 	return string(text)
 }
 
-// Play plays all situations of an operator and its traps, in a lab that is its alone.
-// Where that must be short, some are left out. It says on progress what it saw. ONLY of the environment is text that the names of
-// situations and traps must hold.
+// Play plays the situations and traps of an operator in its own lab, fewer if short is set, and reports to
+// progress. ONLY in the environment restricts them to names that contain it.
 func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, progress io.Writer) ([]Row, error) {
 	p := &play{Guarded: g, Operator: o, progress: progress}
 	said := 0
@@ -116,7 +115,7 @@ func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, prog
 	return p.rows, nil
 }
 
-// situation plays one with all targets at once.
+// situation plays one situation with all targets at once.
 func (p *play) situation(ctx context.Context, s situation) error {
 	var rows []*asked
 	var names, then []string
@@ -143,7 +142,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 		return nil
 	}
 	if s.stops {
-		if err := p.ask(ctx, lag, rows...); err != nil { // the webhook has seen it run for a while, as where people live
+		if err := p.ask(ctx, lag, rows...); err != nil { // the webhook has seen it run for a while, as in a real cluster
 			return err
 		}
 	}
@@ -163,7 +162,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 		if err := p.awaitRefused(ctx, token); err != nil {
 			return err
 		}
-		if strings.HasPrefix(cause, "role") { // who may renew its lease no more goes on until that has passed
+		if strings.HasPrefix(cause, "role") { // an operator that can no longer renew its lease continues until that expires
 			if err := p.awaitLeases(ctx, time.Now().Add(settles)); err != nil {
 				return err
 			}
@@ -207,8 +206,8 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	return p.restore(ctx, names)
 }
 
-// stop has the operator run no more until it is installed again. Its process keeps the token
-// that it was started with, which no new service account of the same name makes good.
+// stop stops the operator until it is installed again. Its process has the token from its start, which stays
+// invalid even if the service account is recreated.
 func (p *play) stop(ctx context.Context) error {
 	namespace, name := p.deployment()
 	if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=0"); err != nil {
@@ -224,8 +223,7 @@ func (p *play) stop(ctx context.Context) error {
 	})
 }
 
-// token is that of the service account that is to be deleted, used a moment ago; nil if
-// something else is.
+// token returns a recently used token of the service account that is to be deleted; nil for other deletions.
 func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) {
 	account, is := strings.CutPrefix(deletes, "serviceaccount ")
 	if !is {
@@ -240,9 +238,8 @@ func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) 
 	return config, err
 }
 
-// awaitRefused waits until the API server has forgotten whose a token was: it remembers that
-// for 10 s (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go), in which an
-// operator goes on whose service account is gone.
+// awaitRefused waits until the API server rejects a token of a deleted service account: it caches tokens for
+// 10 s (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go), during which the operator continues.
 func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
 	if token == nil {
 		return nil
@@ -252,7 +249,7 @@ func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
 	})
 }
 
-// refused tells whether the API server knows no user by what a client says.
+// refused reports whether the API server rejects a client's credentials.
 func refused(ctx context.Context, config *rest.Config) (bool, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -265,7 +262,7 @@ func refused(ctx context.Context, config *rest.Config) (bool, error) {
 	return false, err
 }
 
-// trap plays one.
+// trap plays one trap.
 func (p *play) trap(ctx context.Context, t Trap) error {
 	name := p.name()
 	if err := p.create(ctx, t.Manifests, name); err != nil {
@@ -301,7 +298,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 	return p.restore(ctx, []string{name})
 }
 
-// operator are the programs of the operator's own pods; others run beside it.
+// operator returns the programs of the operator's own pods, without those that run beside it.
 func (p *play) operator() []*lab.Program {
 	return slices.DeleteFunc(slices.Clone(p.programs), func(program *lab.Program) bool {
 		first := p.programs[0]
@@ -309,7 +306,7 @@ func (p *play) operator() []*lab.Program {
 	})
 }
 
-// keep keeps rows, and says of those that are wrong, or not decided, what they rest on.
+// keep stores rows, and prints the evidence for rows that are wrong or undecided.
 func (p *play) keep(rows ...*asked) {
 	for _, a := range rows {
 		p.rows = append(p.rows, a.Row)
@@ -325,7 +322,7 @@ func (p *play) name() string {
 	return fmt.Sprintf("%s-%d", p.Name, p.names)
 }
 
-// setUp creates a target, and waits until the operator has put its finalizer on it.
+// setUp creates a target, and waits until the operator has set its finalizer.
 func (p *play) setUp(ctx context.Context, t Target, name string) error {
 	if err := p.create(ctx, t.Manifests, name); err != nil {
 		return err
@@ -348,8 +345,7 @@ func (p *play) create(ctx context.Context, manifests, name string) error {
 	return nil
 }
 
-// bringAbout has a situation come about, and waits until its leases tell nothing else:
-// one outlives its holder for as long as it lasts.
+// bringAbout leads to a situation, and waits until leases reflect it: a lease outlives its holder.
 func (p *play) bringAbout(ctx context.Context, s situation) error {
 	namespace, name := p.deployment()
 	if s.crashes {
@@ -381,8 +377,8 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 	return p.awaitLeases(ctx, time.Now())
 }
 
-// awaitLeases waits until all leases in the operator's namespace have passed, but for those
-// that are renewed after a time.
+// awaitLeases waits until all leases in the operator's namespace have expired, except leases renewed after
+// since.
 func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 	namespace, _ := p.deployment()
 	client, err := p.Client()
@@ -397,21 +393,21 @@ func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 		return !slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool {
 			spec := lease.Spec
 			return spec.RenewTime != nil && spec.LeaseDurationSeconds != nil && spec.HolderIdentity != nil && *spec.HolderIdentity != "" &&
-				spec.RenewTime.Before(&metav1.MicroTime{Time: since}) && // otherwise it is of others in the namespace
+				spec.RenewTime.Before(&metav1.MicroTime{Time: since}) && // otherwise it belongs to another program in the namespace
 				time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 		}), nil
 	})
 }
 
 const (
-	// lag is how far the webhook's facts may be behind: it lists leases every so often.
+	// lag is how far the webhook's facts may lag: it lists leases at intervals.
 	lag = ownership.LeaseInterval + 5*time.Second
-	// outlived is how long the webhook may take for the lease of an operator that stopped.
+	// outlived is how long the webhook may take to notice the lease of a stopped operator.
 	outlived = 90 * time.Second
 )
 
-// leftOut reports whether the API server does not ask the webhook about a deletion: the object is
-// being deleted, or is a custom resource without finalizers (worth-asking in deploy/chart).
+// leftOut reports whether the API server does not send a deletion to the webhook: the object is being
+// deleted, or is a custom resource without finalizers (worth-asking in deploy/chart).
 func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	r, err := p.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.apiVersion} {.metadata.deletionTimestamp} {.metadata.finalizers}"}, object...)...)
 	if err != nil || r.Code != 0 {
@@ -422,9 +418,8 @@ func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	return said[1] != "" || !builtIn && said[2] == "", nil
 }
 
-// ask asks about deletions, each way, until termguard says the same of all of them twice.
-// For so long it may yet be surer: where it is not sure of some, or the webhook says
-// something else than check.
+// ask records termguard's answers about deletions until they are the same twice. It waits up to patience for
+// better answers while some are uncertain, or the webhook and check disagree.
 func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) error {
 	began, before := time.Now(), map[string]string{}
 	return p.Await(ctx, 3*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
@@ -465,8 +460,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 	})
 }
 
-// delete deletes all at once, and watches. What somebody called completing gets more time
-// before that is called wrong.
+// delete deletes all rows at once and watches them. A deletion that was predicted to complete gets more time.
 func (p *play) delete(ctx context.Context, rows ...*asked) error {
 	for _, a := range rows {
 		r, err := p.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(a.delete)...)...)
@@ -492,8 +486,8 @@ func (p *play) delete(ctx context.Context, rows ...*asked) error {
 	return nil
 }
 
-// restore has the operator run as in the beginning, which ends what hung for want of it,
-// and takes by force what then still is there.
+// restore runs the operator as in the beginning, so that hanging deletions finish, and then deletes the rest
+// by force.
 func (p *play) restore(ctx context.Context, names []string) error {
 	if p.stopCrash != nil {
 		p.stopCrash()
@@ -511,7 +505,7 @@ func (p *play) restore(ctx context.Context, names []string) error {
 		}
 	}
 	for _, name := range names {
-		// Best effort: what is gone cannot be patched or deleted.
+		// Best effort: deleted objects cannot be patched or deleted.
 		commands := []string{"delete namespace " + name + " --timeout=20s"}
 		for _, t := range p.Targets {
 			commands = append(commands, "delete "+t.Object+" --ignore-not-found --timeout=10s", "patch "+t.Object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)
@@ -532,7 +526,7 @@ func (p *play) restore(ctx context.Context, names []string) error {
 	return p.define(ctx)
 }
 
-// install installs what the operator consists of, and has it run.
+// install installs the operator's components and runs it.
 func (p *play) install(ctx context.Context) error {
 	for i, program := range p.Programs {
 		namespace, name := p.programs[i].Namespace, p.programs[i].Deployment
@@ -552,7 +546,7 @@ func (p *play) install(ctx context.Context) error {
 	return nil
 }
 
-// define installs what went with a definition whose deletion hung, now that it is gone.
+// define reinstalls what was deleted with a definition whose deletion hung.
 func (p *play) define(ctx context.Context) error {
 	gone := false
 	for _, t := range p.Targets {

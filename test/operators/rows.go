@@ -14,19 +14,18 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Failed stands for a verdict where there was an error in its place.
+// Failed is the verdict recorded for an error.
 const Failed = "error"
 
-// Unasked stands for the webhook's silence where the API server does not ask it.
+// Unasked is the verdict recorded if the API server does not call the webhook.
 const Unasked = "not asked"
 
-// Leaves is the reality of a deletion that completes, after which others hang.
+// Leaves is the outcome of a deletion that completes, but makes others hang.
 const Leaves = "leaves a hang"
 
-// Row is what termguard said of one deletion, each way that it can be asked, and what
-// happened.
+// Row is one deletion: termguard's answers, and the outcome.
 type Row struct {
-	// Situation is what had become of the operator.
+	// Situation is the state of the operator.
 	Situation string `json:"situation"`
 	Deleted   string `json:"deleted"`
 	Webhook   string `json:"webhook"`
@@ -34,14 +33,14 @@ type Row struct {
 	Snapshot  string `json:"snapshot"`
 	// Really is scenario.Completes, scenario.Hangs or Leaves.
 	Really string `json:"really"`
-	// Source is where a user met it.
+	// Source is a user's report of it.
 	Source string `json:"source,omitempty"`
 }
 
-// Name tells the row from the others of its operator.
+// Name identifies the row among its operator's rows.
 func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
 
-// answers are what termguard said, in the order of the columns.
+// answers returns termguard's answers, in the order of the columns.
 func (r Row) answers() []answer {
 	said := []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
 	return slices.DeleteFunc(said, func(a answer) bool { return a.verdict == Unasked })
@@ -49,19 +48,19 @@ func (r Row) answers() []answer {
 
 type answer struct{ who, verdict, really string }
 
-// miss is to say that nothing will hang where something did.
+// miss reports whether the answer was "completes" and something hung.
 func (a answer) miss() bool { return a.verdict == scenario.Completes && a.really != scenario.Completes }
 
-// falseAlarm is to be sure of a hang that did not come.
+// falseAlarm reports whether the answer was a certain hang that did not happen.
 func (a answer) falseAlarm() bool { return a.verdict == scenario.Hangs && a.really != scenario.Hangs }
 
-// decisive is to say as much as can be said: of a deletion that completes and leaves
-// others to hang, at-risk is the most.
+// decisive reports whether the answer was as certain as possible: at-risk is the most for a deletion that
+// completes and makes others hang.
 func (a answer) decisive() bool {
 	return a.verdict == scenario.Hangs || a.verdict == scenario.Completes || a.verdict == scenario.AtRisk && a.really == Leaves
 }
 
-// Wrong is what is wrong about the row, "" if nothing is.
+// Wrong returns the errors of the row, "" if none.
 func (r Row) Wrong() string {
 	var wrong []string
 	for _, a := range r.answers() {
@@ -79,7 +78,7 @@ func (r Row) Wrong() string {
 	return strings.Join(wrong, ", ")
 }
 
-// judge compares rows with those that are known to be wrong. What it returns fails.
+// judge compares the wrong rows with the known ones and returns the differences.
 func judge(rows []Row, known map[string]string) []string {
 	var wrong []string
 	seen := map[string]bool{}
@@ -98,13 +97,13 @@ func judge(rows []Row, known map[string]string) []string {
 	return wrong
 }
 
-// Results is what an operator's rows came to, as kept in a file of results.
+// Results are an operator's rows, as stored in a file.
 type Results struct {
 	Operator string `json:"operator"`
 	Rows     []Row  `json:"rows"`
 }
 
-// write keeps the rows in place of those of the same name; of others it keeps what is there.
+// write stores the rows, replacing rows of the same name and keeping others.
 func (r Results) write(dir string) error {
 	before, err := readResults(dir)
 	if err != nil {
@@ -122,7 +121,7 @@ func (r Results) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.Operator+".json"), append(data, '\n'), 0o644)
 }
 
-// merge puts new rows in the place of old ones, and at the end where there were none.
+// merge replaces old rows by new ones of the same name, and appends the others.
 func merge(old, rows []Row) []Row {
 	merged := slices.Clone(old)
 	for _, r := range rows {
@@ -175,7 +174,7 @@ func page(out io.Writer, operators []Operator, results []Results) {
 	for _, r := range results {
 		i := slices.IndexFunc(operators, func(o Operator) bool { return o.Name == r.Operator })
 		if i < 0 {
-			continue // it was taken out of the suite
+			continue // no longer in the suite
 		}
 		o := operators[i]
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n```\n", o.Name, o.About)
@@ -228,7 +227,7 @@ $ make operators OPERATORS=kro
 §§§
 `
 
-// counts of answers.
+// counts are counts of answers.
 type counts struct{ answers, decisive, misses, falseAlarms, cautious int }
 
 func count(rows []Row) (c counts) {
