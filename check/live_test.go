@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,6 +27,9 @@ func apiServer(t *testing.T, answers map[string]any) *rest.Config {
 		answer, found := answers[r.URL.Path]
 		if !found {
 			answer = refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
+		}
+		if asked, of := answer.(func(*http.Request) any); of {
+			answer = asked(r)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if status, ok := answer.(metav1.Status); ok {
@@ -244,6 +248,51 @@ func TestOperatorElsewhere(t *testing.T) {
 				t.Errorf("got %s, unseen %q, want %s with %q: %+v", report.Verdict, report.Unseen, tt.verdict, tt.unseen, report.Findings)
 			}
 		})
+	}
+}
+
+// TestManyInstances: all instances of a definition are read, however many there are.
+func TestManyInstances(t *testing.T) {
+	const pages, each = 50, 500
+	verbs := metav1.Verbs{"get", "list", "watch", "delete"}
+	is := metav1.GroupVersionForDiscovery{GroupVersion: "x.io/v1", Version: "v1"}
+	crds := metav1.GroupVersionForDiscovery{GroupVersion: "apiextensions.k8s.io/v1", Version: "v1"}
+	definition := map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "gadgets.x.io", "uid": "1"}, "spec": map[string]any{
+		"group": "x.io", "scope": "Namespaced", "names": map[string]any{"kind": "Gadget", "plural": "gadgets"}, "versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
+	}}
+	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	answers := serving(map[string]any{
+		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{
+			{Name: "x.io", Versions: []metav1.GroupVersionForDiscovery{is}, PreferredVersion: is}, {Name: "apiextensions.k8s.io", Versions: []metav1.GroupVersionForDiscovery{crds}, PreferredVersion: crds},
+		}},
+		"/apis/x.io/v1":                 metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "x.io/v1", APIResources: []metav1.APIResource{{Name: "gadgets", Kind: "Gadget", Namespaced: true, Verbs: verbs}}},
+		"/apis/apiextensions.k8s.io/v1": metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "apiextensions.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "customresourcedefinitions", SingularName: "customresourcedefinition", Kind: "CustomResourceDefinition", Verbs: verbs}}},
+		definitions:                     map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinitionList", "metadata": map[string]any{}, "items": []any{definition}},
+		definitions + "/gadgets.x.io":   definition,
+		"/apis/x.io/v1/gadgets": func(r *http.Request) any {
+			page, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+			items := make([]any, each)
+			for i := range items {
+				items[i] = map[string]any{"apiVersion": "x.io/v1", "kind": "Gadget", "metadata": map[string]any{"namespace": "team", "name": strconv.Itoa(page*each + i), "finalizers": []any{"x.io/cleanup"}}}
+			}
+			metadata := map[string]any{}
+			if page+1 < pages {
+				metadata["continue"] = strconv.Itoa(page + 1)
+			}
+			return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items}
+		},
+	})
+	subject, world, err := FromCluster(t.Context(), apiServer(t, answers), cluster.Options{}, Name{"customresourcedefinition", "gadgets.x.io", "", 0, ""}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count any
+	world.View(func(doc map[string]any) {
+		count = facts.Lookup(doc, "finalized", "team", "x.io/cleanup", "gadgets.x.io", "", "count")
+	})
+	report, err := Ask(t.Context(), newEngine(t), world, subject, nil)
+	if err != nil || count != pages*each || report.Verdict != policies.AtRisk || strings.Contains(strings.Join(report.Unseen, "\n"), "gadgets") {
+		t.Errorf("%v instances are known, and it %s, unseen %q, %v; want %d, all seen", count, report.Verdict, report.Unseen, err, pages*each)
 	}
 }
 

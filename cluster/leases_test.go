@@ -49,6 +49,9 @@ func TestLeases(t *testing.T) {
 		"without a holder":                       {"nobody holds it", gadget, lists{{held(group, "", -2*seconds)}}, Absent, "may", "no controller"},
 		"of another group":                       {"it says nothing about this one", gadget, lists{{held("a1b2c3d4.xx.io", "laptop_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"of a pod that is gone":                  {"killed, it did not give it up", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "one-5d8-abcde_1", -2*seconds)}}, Down, "will", "has no pod"},
+		"of a pod that left nothing else":        {"its name is that of a pod, and it has not renewed it in time", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -12*seconds)}}, Absent, "may", "no controller runs"},
+		"of a pod elsewhere":                     {"near miss: it renewed it a moment ago, as one of another cluster does", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of a machine that is late":              {"near miss: its name is that of no pod", gadget, lists{{held(group, "laptop_1", -12*seconds)}}, Unknown, "may", "no pod here"},
 		"of a stranger, beside one that is down": {"the control plane of this cluster may be in another", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "laptop_1", -2*seconds)}}, Down, "may", "no pod here"},
 
 		"of a pod":                         {"a cluster-admin controls all and nothing, but it holds the lease", gadget + admin, lists{{held(group, "one-1_1", -2*seconds)}}, Alive, "will", "is held by pod ops/one-1, which is ready"},

@@ -11,23 +11,21 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-const (
-	// nodeLeases are the leases of kubelets, which are left out; leasePages bounds
-	// how many pages of the others are read.
-	nodeLeases = "metadata.namespace!=kube-node-lease"
-	leasePages = 4
-)
+// nodeLeases are the leases of kubelets, which are left out.
+const nodeLeases = "metadata.namespace!=kube-node-lease"
 
 // readLeases lists leases into the facts.
 func readLeases(ctx context.Context, client typedcoordinationv1.LeasesGetter, world *cluster.World) error {
 	var all []coordinationv1.Lease
 	options := metav1.ListOptions{FieldSelector: nodeLeases, Limit: pageSize}
-	for range leasePages {
+	for range maxPagesElsewhere { // who may write leases in one namespace may write any number
 		list, err := client.Leases(metav1.NamespaceAll).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("list leases: %w", err)
 		}
-		all = append(all, list.Items...)
+		for _, l := range list.Items {
+			all = append(all, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name}, Spec: l.Spec})
+		}
 		if options.Continue = list.Continue; options.Continue == "" {
 			break
 		}

@@ -3,6 +3,7 @@ package ownership
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -153,14 +154,21 @@ func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
 		p.onlyWriters("leases", l.namespace, q.verdictKey)
 }
 
-// stranger tells whether the holder of a lease is no pod, nor was one: it was seen, or of a pod
-// that is gone, the workload may still be there, whose name its own began with. One that goes on
-// renewing its lease is a stranger whatever it was: a pod that was forced off may still run.
+// podOfDeployment are the ends of names of its pods, of the hash of a template and a random part
+// (k8s.io/apimachinery, pkg/util/rand; k8s.io/kubernetes, pkg/controller/deployment/sync.go).
+var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
+// stranger tells whether the holder of a lease is no pod, nor was one: it was seen, or is named
+// like one and let the time go by in which it renews (two thirds of the duration, as client-go
+// has it), or of a pod that is gone, the workload may still be there, whose name its own began
+// with. One that goes on renewing its lease is a stranger whatever it was: a pod that was forced
+// off may still run.
 func (p *Part) stranger(l lease) bool {
-	if l.here && l.alone < 2 {
+	name, _, _ := strings.Cut(l.holder, "_")
+	late := l.observed.Sub(l.renewed) > l.duration*2/3
+	if l.alone < 2 && (l.here || late && podOfDeployment.MatchString(name)) {
 		return false
 	}
-	name, _, _ := strings.Cut(l.holder, "_")
 	for _, wl := range p.workloads {
 		if strings.HasPrefix(name, wl.name+"-") {
 			return false
