@@ -58,7 +58,7 @@ func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error)
 	if err != nil {
 		return Together{}, fmt.Errorf("read manifests: %w", err)
 	}
-	u, err := release.Order(all.String())
+	u, err := release.Order(all.String(), false)
 	if err != nil {
 		return Together{}, fmt.Errorf("%s: %w", path, err)
 	}

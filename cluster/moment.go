@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -154,7 +155,28 @@ func (m Moment) Refusals() []any {
 	if m.below != nil {
 		found = append(found, m.below.Refusals()...)
 	}
-	return found
+	return append(found, m.orphaned()...)
+}
+
+// orphaned are the refusals of webhooks whose Services another command than kubectl delete
+// deletes before the object of the request, and whose configurations it deletes after that, or
+// not at all.
+func (m Moment) orphaned() []any {
+	if m.doc["setOrder"] == nil {
+		return nil
+	}
+	key := m.request.Key()
+	at, in := m.Place(m.request.GroupResource().String(), key.Namespace, key.Name)
+	if !in {
+		return nil
+	}
+	return m.world.refusals.Once(m.request, func(hook, namespace, name string) bool {
+		first, goes := m.Place("services", namespace, name)
+		kind, webhook, _ := strings.Cut(hook, "/")
+		configuration, _, _ := strings.Cut(webhook, "/")
+		last, ends := m.Place(kind+"webhookconfigurations.admissionregistration.k8s.io", "", configuration)
+		return goes && first < at && (!ends || last > at)
+	})
 }
 
 // Guards are the webhooks, TYPE/CONFIGURATION/NAME, of which nobody knows what they answer to

@@ -12,7 +12,8 @@ import (
 )
 
 // order is that of helm uninstall by kind (UninstallOrder in pkg/release/v1/util). Kinds
-// that are not in it come last, by name: all custom resources are among them.
+// that are not in it come last, by name: all custom resources are among them, and, before
+// Helm 4, the configurations of webhooks, the first two (helm/helm#30701).
 var order = []string{
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "Ingress",
 	"IngressClass", "Service", "CronJob", "Job", "StatefulSet", "HorizontalPodAutoscaler",
@@ -43,8 +44,12 @@ type Uninstall struct {
 var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
 // Order tells what is deleted of manifests as Helm rendered them (helm get manifest, or
-// helm template).
-func Order(manifests string) (Uninstall, error) {
+// helm template): by Helm 4, or by one before, whose order holds up more.
+func Order(manifests string, helm4 bool) (Uninstall, error) {
+	order := order
+	if !helm4 {
+		order = order[2:]
+	}
 	var u Uninstall
 	var all []*unstructured.Unstructured
 	for i, text := range separator.Split(manifests, -1) {
@@ -72,7 +77,7 @@ func Order(manifests string) (Uninstall, error) {
 		}
 		all = append(all, object)
 	}
-	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return compare(a.GetKind(), b.GetKind()) })
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return compare(order, a.GetKind(), b.GetKind()) })
 	last := ""
 	add := func(object *unstructured.Unstructured) {
 		if kind := object.GetKind(); len(u.Deletes) == 0 || kind != last {
@@ -99,7 +104,7 @@ func Order(manifests string) (Uninstall, error) {
 }
 
 // compare orders kinds as helm uninstall does (lessByKind).
-func compare(a, b string) int {
+func compare(order []string, a, b string) int {
 	at, bt := slices.Index(order, a), slices.Index(order, b)
 	switch {
 	case at < 0 && bt < 0:

@@ -27,6 +27,8 @@ type Release struct {
 	Info    struct {
 		Status string `json:"status"`
 	} `json:"info"`
+	// ApplyMethod is only told by Helm 4.
+	ApplyMethod string `json:"apply_method"`
 	// Manifest is what was rendered, without hooks.
 	Manifest string `json:"manifest"`
 	Hooks    []Hook `json:"hooks"`
@@ -87,7 +89,7 @@ func unpack(record []byte) ([]byte, error) {
 
 // Uninstall tells what the uninstall of the release does.
 func (r *Release) Uninstall() (Uninstall, error) {
-	u, err := Order(r.Manifest)
+	u, err := Order(r.Manifest, r.ApplyMethod != "")
 	if err != nil {
 		return Uninstall{}, err
 	}

@@ -105,7 +105,7 @@ metadata: {name: a}
 
 // helm template prints hooks with the rest.
 func TestOrderOfTemplate(t *testing.T) {
-	u, err := Order("{apiVersion: v1, kind: Pod, metadata: {name: test, annotations: {helm.sh/hook: 'test, Pre-Delete', helm.sh/hook-delete-policy: hook-succeeded}}}\n---\n# none\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n")
+	u, err := Order("{apiVersion: v1, kind: Pod, metadata: {name: test, annotations: {helm.sh/hook: 'test, Pre-Delete', helm.sh/hook-delete-policy: hook-succeeded}}}\n---\n# none\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,30 @@ func TestOrderOfTemplate(t *testing.T) {
 	if diff := cmp.Diff([]string{"0 pod/p"}, objects(u)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if _, err := Order("a: [\n"); err == nil || !strings.Contains(err.Error(), "document 0 of the manifest") {
+	if _, err := Order("a: [\n", false); err == nil || !strings.Contains(err.Error(), "document 0 of the manifest") {
 		t.Errorf("broken YAML: error %v", err)
+	}
+}
+
+// Only Helm 4 deletes configurations of webhooks before their Services, and tells so by how it
+// applied what it installed.
+func TestOrderByVersion(t *testing.T) {
+	manifest := "{apiVersion: v1, kind: Service, metadata: {name: s}}\n---\n{apiVersion: x.io/v1, kind: Widget, metadata: {name: w}}\n---\n{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v}}\n"
+	for method, want := range map[string][]string{
+		"ssa": {"0 validatingwebhookconfiguration/v", "1 service/s", "2 widget/w"},
+		"":    {"0 service/s", "1 validatingwebhookconfiguration/v", "2 widget/w"},
+	} {
+		r, err := Decode(record(t, map[string]any{"name": "demo", "version": 1, "manifest": manifest, "apply_method": method}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := r.Uninstall()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, objects(u)); diff != "" {
+			t.Errorf("applied by %q: -want, +got:\n%s", method, diff)
+		}
 	}
 }
 

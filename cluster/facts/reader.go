@@ -257,6 +257,12 @@ func (r Reader) Controller(resource, namespace, name string) Object {
 	return by
 }
 
+// Place is where an object stands in the order of a command that deletes several.
+func (r Reader) Place(resource, namespace, name string) (at int, in bool) {
+	of := walk(r.doc, "set", resource, namespace)
+	return number(of, name), under(of, name) != nil
+}
+
 // walk follows a path; nil where it leads nowhere.
 func walk(node any, path ...string) any {
 	for _, key := range path {

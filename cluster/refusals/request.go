@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -37,13 +38,13 @@ func (p *Part) Of(request *question.Request) []any {
 	if rules.IsExemptAdmissionConfigurationResource(attributes) {
 		return found
 	}
-	labels := p.namespaces[namespace].labels
+	of := p.namespaces[namespace].labels
 	for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
 		h := p.hooks[key]
 		if h.reach.sure == no && len(h.names) == 0 || admitted && !strings.HasPrefix(key, validatingKind+"/") {
 			continue
 		}
-		sure, failing := h.seesAs(input{attributes: attributes, callerKnown: callerKnown, manifest: p.options.Manifests}, labels)
+		sure, failing := h.seesAs(input{attributes: attributes, callerKnown: callerKnown, manifest: p.options.Manifests}, of)
 		switch {
 		case failing != "":
 			add("webhook/"+key, sure, "condition", failing)
@@ -56,33 +57,65 @@ func (p *Part) Of(request *question.Request) []any {
 	}
 	deniers := p.deniers()
 	for _, key := range slices.Sorted(maps.Keys(deniers)) {
-		if sure := deniers[key].denies(attributes, labels, callerKnown); sure != no {
+		if sure := deniers[key].denies(attributes, of, callerKnown); sure != no {
 			add("policy/"+key, sure, "denied", "the policy denies it")
 		}
 	}
 	return found
 }
 
+// Once are the refusals of a request once Services are gone that are there now: gone reports
+// whether that of a webhook, TYPE/CONFIGURATION/NAME, is. It only reads.
+func (p *Part) Once(request *question.Request, gone func(key, namespace, name string) bool) (found []any) {
+	for _, key := range p.closed(request, func(key string, _ *admissionregistrationv1.ValidatingWebhook) bool {
+		namespace, _ := facts.Lookup(p.doc, "webhooks", key, "service", "namespace").(string)
+		name, _ := facts.Lookup(p.doc, "webhooks", key, "service", "name").(string)
+		return name != "" && gone(key, namespace, name)
+	}) {
+		found = append(found, map[string]any{"by": "webhook/" + key, "certainty": may.String(), "cause": "goes", "why": "its Service is deleted before"})
+	}
+	return found
+}
+
 // Guards are the webhooks, TYPE/CONFIGURATION/NAME, of which nobody knows what they answer to a
-// request before they are asked: they fail closed and can be called, and one of their rules
-// names just its operation and resource. It only reads.
-func (p *Part) Guards(request *question.Request) (keys []string) {
-	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}
-	resource := in.attributes.GetResource()
-	for _, key := range slices.Sorted(maps.Keys(p.webhooks)) {
-		var of admissionregistrationv1.ValidatingWebhook
-		if known := p.hooks[key]; known != nil && known.reach.sure != no ||
-			runtime.DefaultUnstructuredConverter.FromUnstructured(p.webhooks[key], &of) != nil || facts.Or(of.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail {
-			continue
-		}
+// request before they are asked: one of their rules names just its operation and resource. It
+// only reads.
+func (p *Part) Guards(request *question.Request) []string {
+	resource := request.GroupResource()
+	return p.closed(request, func(_ string, of *admissionregistrationv1.ValidatingWebhook) bool {
 		of.Rules = slices.DeleteFunc(of.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
 			return !slices.Contains(rule.Resources, resource.Resource) || !slices.Contains(rule.APIGroups, resource.Group) ||
 				!slices.Contains(rule.Operations, admissionregistrationv1.OperationType(request.Operation))
 		})
-		if h, err := compileHook(of); err == nil && len(of.Rules) > 0 {
-			if sure, failing := h.seesAs(in, p.namespaces[in.attributes.GetNamespace()].labels); sure != no && failing == "" {
-				keys = append(keys, key)
-			}
+		return true
+	})
+}
+
+// closed are the webhooks that see a request, fail closed and can be called, of those that are
+// asked for. Of namespaces that are not known, all labels are possible.
+func (p *Part) closed(request *question.Request, asked func(key string, of *admissionregistrationv1.ValidatingWebhook) bool) (keys []string) {
+	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}
+	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
+		return nil
+	}
+	of, known := p.namespaces[in.attributes.GetNamespace()]
+	webhooks := p.doc.Child("webhooks")
+	for _, key := range slices.Sorted(maps.Keys(webhooks)) {
+		var hook admissionregistrationv1.ValidatingWebhook
+		webhook, _ := webhooks[key].(map[string]any)
+		if state := facts.Lookup(webhook, "backend", "state"); state == string(down) || runtime.DefaultUnstructuredConverter.FromUnstructured(webhook, &hook) != nil ||
+			facts.Or(hook.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail || !asked(key, &hook) {
+			continue
+		}
+		h, err := compileHook(hook)
+		if err != nil {
+			continue
+		}
+		if !known {
+			h.namespaces = labels.Everything()
+		}
+		if sure, failing := h.seesAs(in, of.labels); sure != no && failing == "" {
+			keys = append(keys, key)
 		}
 	}
 	return keys

@@ -4,7 +4,8 @@
 #   Not every deletion starts. The API server refuses the request itself where a webhook
 #   with failurePolicy Fail sees it and cannot be called, where an admission policy denies
 #   it, and for the namespaces default, kube-public and kube-system. kubectl then fails
-#   with InternalError or Forbidden, and nothing happens to the object.
+#   with InternalError or Forbidden, and nothing happens to the object. Helm before 4 deletes
+#   the Service of a webhook long before its configuration, which refuses what comes between.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
 #     description: The failure policy of a webhook.
@@ -73,6 +74,29 @@ finding(refusal) := {
 	]),
 } if {
 	startswith(refusal.by, "webhook/")
+	refusal.cause != "goes"
+	key := trim_prefix(refusal.by, "webhook/")
+	hook := data.cluster.webhooks[key]
+	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
+}
+
+finding(refusal) := {
+	"kind": "refused",
+	"msg": sprintf(
+		"webhook %s/%s fails closed, and its Service %s goes before: it sees %s",
+		[hook.configuration, hook.name, refusals.service(hook), asked],
+	),
+	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
+	"evidence": [
+		sprintf("%s, failurePolicy Fail", [key]),
+		sprintf("%s deletes Service %s before %s", [data.cluster.setOrder.by, refusals.service(hook), request.word]),
+	],
+	"steps": [steps.remove(
+		sprintf("Delete webhook configuration %s first: without its Service it only refuses", [hook.configuration]),
+		steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
+	)],
+} if {
+	refusal.cause == "goes"
 	key := trim_prefix(refusal.by, "webhook/")
 	hook := data.cluster.webhooks[key]
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])

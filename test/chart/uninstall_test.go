@@ -305,7 +305,7 @@ func TestUninstallOrder(t *testing.T) {
 	for _, kind := range slices.Backward(want) {
 		manifests.WriteString("---\n{apiVersion: v1, kind: " + kind + ", metadata: {name: it}}\n")
 	}
-	u, err := release.Order(manifests.String())
+	u, err := release.Order(manifests.String(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
