@@ -137,7 +137,7 @@ func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(group[0].Do))
 		why := group[0].Why
 		if more := len(group[0].Mends) - 1; more > 0 {
-			why += fmt.Sprintf(", and %d more", more)
+			why += fmt.Sprintf(" (and of %d others)", more)
 		}
 		if because && why != "" && !told[why] {
 			fmt.Fprintf(out, "     because: %s\n", printable.Line(why))

@@ -121,7 +121,7 @@ func TestFirstScreen(t *testing.T) {
 			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: find out"}, 700, 300},
 		"Own": {"each object has a cause of its own: the others are told by their kind, and the plan is cut",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fNUMBER.example.com/x]}}",
-			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: find out", "297 objects more, each for a cause of its own"}, 110, 300},
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: find out", "297 objects more, each for a cause of its own"}, 120, 300},
 		"Terminating": {"what is stuck for the same reason is one line, in its columns",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
 			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing was found that removes it; 299 more", "to see what ends it: termguard check "}, 24, 300},
