@@ -108,6 +108,7 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 	if finishes(report.Verdict) {
 		report.EstimateSeconds = longest(result.Findings)
 	}
+	report.quote(s)
 	report.since(s, m.Now())
 	report.estimate(stopsOf(m.Facts, s))
 	report.plan()

@@ -225,6 +225,9 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 			all.Items = append(all.Items, Ending{Since: e.found[uid].since})
 		}
 	}
+	if err := tell(ctx, config, world, namespace, there); err != nil {
+		return Terminating{}, err
+	}
 	reports, err := each(ctx, there, func(ctx context.Context, s Subject) (Report, error) {
 		return Ask(ctx, engine, world, s, options)
 	})
@@ -242,6 +245,37 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 		all.Verdict = policies.Unknown
 	}
 	return all, nil
+}
+
+// tell adds what check by name reads about objects to the facts: Events, and the status of objects
+// in the namespaces among them.
+func tell(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, subjects []Subject) error {
+	if !slices.ContainsFunc(subjects, Subject.guarded) {
+		return nil
+	}
+	if err := world.ReadWarnings(ctx, config, namespace, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	within := map[string]map[string]*unstructured.Unstructured{}
+	for _, s := range subjects {
+		if s.Type.GroupResource() == namespaces {
+			within[s.Name] = map[string]*unstructured.Unstructured{}
+		}
+	}
+	for _, s := range subjects {
+		if objects := within[s.Namespace]; objects != nil {
+			objects[s.Type.GroupResource().String()+"/"+s.Name] = &unstructured.Unstructured{Object: s.Object}
+		}
+	}
+	for name, objects := range within {
+		world.TakeConditions(name, func(resource, name string) *unstructured.Unstructured { return objects[resource+"/"+name] })
+	}
+	for _, s := range subjects {
+		if s.guarded() && within[s.Namespace] == nil {
+			world.KeepWarnings(s.Type.GroupResource(), s.Namespace, s.Name, s.UID())
+		}
+	}
+	return nil
 }
 
 // notListed are the resources that could not be listed in a namespace, or, where that is
@@ -331,11 +365,15 @@ func (t Terminating) text(w io.Writer, l limits) error {
 // String is the object, on a line.
 func (e Ending) String() string { return printable.Line(shown(e.Target, "")) }
 
-// Why is what was found to hold it, else the first thing that was found, or what the deletion
+// Why returns what holds it, as check by name has it, else the first finding, or what the deletion
 // waits for.
 func (e Ending) Why() string {
-	switch f := e.holds(); {
-	case e.Verdict == policies.Hangs && f.Message != "":
+	f := e.cause(policies.May, false)
+	if e.Verdict == policies.Hangs {
+		f = e.holds()
+	}
+	switch {
+	case f.Message != "":
 		return f.Message
 	case len(e.Findings) > 0:
 		return e.Findings[0].Message

@@ -9,6 +9,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Wait is a group of objects whose deletion rests on the owner of a finalizer:
@@ -88,6 +89,31 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 			cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return waits
+}
+
+// maxWords bounds what is quoted of a status, and maxQuote each of it, in bytes.
+const maxWords, maxQuote = 3, 300
+
+// quote adds to the report what the status of an object says since its deletion began, unless a
+// finding does.
+func (r *Report) quote(s Subject) {
+	var words []string
+	for _, item := range question.Conditions(s.Object) {
+		said, _ := item.(map[string]any)
+		text := func(key string) string {
+			text, _ := said[key].(string)
+			return strings.ToValidUTF8(text[:min(len(text), maxQuote)], "")
+		}
+		deleted, because := text("deleted"), cmp.Or(text("message"), text("reason"))
+		if deleted != "" && text("lastTransitionTime") >= deleted && because != "" && len(words) < maxWords { // both in UTC (metav1.Time)
+			words = append(words, fmt.Sprintf("its status says: %s is %s: %s", text("type"), text("status"), because))
+		}
+	}
+	for i := range r.WaitsFor {
+		if r.Verdict == policies.Completes && s.guarded() {
+			r.WaitsFor[i].Evidence = slices.Concat(words, r.WaitsFor[i].Evidence)
+		}
+	}
 }
 
 // unread is how many objects of a group may say in their status that their owner

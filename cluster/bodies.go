@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/question"
 )
 
 // What policies read of an object itself, the facts need not hold: the API server sends it
@@ -163,7 +164,7 @@ func (m *mentions) take(depth int, at string, named map[string]any) {
 		switch value := named[key].(type) {
 		case nil:
 		case string:
-			m.odd = m.odd || len(value) > maxConditionText
+			m.odd = m.odd || len(value) > question.MaxConditionText
 			kept[key] = value
 		default:
 			return // no object has such a name

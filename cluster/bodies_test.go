@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/question"
 )
 
 // TestBodies: a snapshot holds of an object what policies read of it, and nothing of one
@@ -91,11 +93,13 @@ func TestBodies(t *testing.T) {
 		many[i] = ref("Wheel", "w")
 	}
 	for reason, change := range map[string]func(spec map[string]any){
-		"it names more than is kept":       func(spec map[string]any) { spec["wheelRefs"] = many },
-		"a key has a dot":                  func(spec map[string]any) { spec["a.bRef"] = ref("Part", "p") },
-		"a key above has one":              func(spec map[string]any) { spec["a.b"] = map[string]any{"cRef": ref("Part", "p")} },
-		"a name is longer than any can be": func(spec map[string]any) { spec["partRef"] = ref("Part", strings.Repeat("p", maxConditionText+1)) },
-		"what should be a list is a map":   func(spec map[string]any) { spec["wheelRefs"] = map[string]any{"first": ref("Wheel", "w")} },
+		"it names more than is kept": func(spec map[string]any) { spec["wheelRefs"] = many },
+		"a key has a dot":            func(spec map[string]any) { spec["a.bRef"] = ref("Part", "p") },
+		"a key above has one":        func(spec map[string]any) { spec["a.b"] = map[string]any{"cRef": ref("Part", "p")} },
+		"a name is longer than any can be": func(spec map[string]any) {
+			spec["partRef"] = ref("Part", strings.Repeat("p", question.MaxConditionText+1))
+		},
+		"what should be a list is a map": func(spec map[string]any) { spec["wheelRefs"] = map[string]any{"first": ref("Wheel", "w")} },
 		"a map of them stands further down": func(spec map[string]any) {
 			spec["inner"] = map[string]any{"wheelRefs": map[string]any{"a": ref("Wheel", "w")}}
 		},

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/question"
 )
 
 const (
@@ -27,9 +27,6 @@ const (
 	maxConditioned, conditionsAtOnce = 50, 8
 	// conditionsWithin bounds how long all of that takes.
 	conditionsWithin = 10 * time.Second
-	// maxConditions bounds the conditions that are kept of one object, and
-	// maxConditionText each text in them, in bytes: who writes a status may write any.
-	maxConditions, maxConditionText = 32, 1 << 10
 )
 
 // conditioned is an object whose conditions matter.
@@ -78,7 +75,7 @@ func readAll(objects []conditioned, read func(conditioned) *unstructured.Unstruc
 }
 
 // ReadConditions reads the status conditions of the custom resources in a namespace
-// whose finalizers wait for an owner that is alive, of the first few of those that the
+// whose finalizers wait for an owner that may be alive, of the first few of those that the
 // facts name, and what Events say that fails about them. What cannot be read is left out.
 func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
 	objects := w.conditioned(namespace)
@@ -126,7 +123,7 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 	f := facts.Read(w.doc)
 	names := map[string]map[string]bool{} // by resource
 	for held := range f.Held(namespace, "") {
-		if !f.Defines(held.Resource) || held.Owner().State != Alive {
+		if !f.Defines(held.Resource) || !able(held.Owner()) {
 			continue
 		}
 		for _, name := range held.Names {
@@ -151,33 +148,12 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 	return found
 }
 
+// able reports whether an owner may be alive, and its words about an object news.
+func able(owner Verdict) bool { return owner.State == Alive || owner.State == Unknown }
+
 // conditionsOf are the status conditions of an object, and what Events warn of about it.
 func (w *World) conditionsOf(o conditioned, object *unstructured.Unstructured) []any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return append(conditionsOf(object), w.told(o.resource(), o.namespace, object.GetUID())...)
-}
-
-// conditionsOf are the status conditions of an object, bounded, each with when the object
-// was created.
-func conditionsOf(object *unstructured.Unstructured) []any {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	found := []any{}
-	for _, item := range list[:min(len(list), maxConditions)] {
-		condition, is := item.(map[string]any)
-		if !is {
-			continue
-		}
-		kept := map[string]any{}
-		if created := object.GetCreationTimestamp(); !created.IsZero() {
-			kept["created"] = created.UTC().Format(time.RFC3339)
-		}
-		for _, key := range []string{"type", "status", "reason", "message", "lastTransitionTime", "lastUpdateTime"} {
-			if text, is := condition[key].(string); is {
-				kept[key] = strings.ToValidUTF8(text[:min(len(text), maxConditionText)], "")
-			}
-		}
-		found = append(found, kept)
-	}
-	return found
+	return append(question.Conditions(object.Object), w.told(o.resource(), o.namespace, object.GetUID())...)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/question"
 )
 
 // TestReadConditions reads the conditions of gadgets whose owner is alive.
@@ -80,7 +82,7 @@ func TestReadConditions(t *testing.T) {
 	}
 	list := found["a"].([]any)
 	want := map[string]any{"created": "2026-11-21T09:00:00Z", "type": "Ready", "status": "False", "reason": "NotFound", "message": strings.Repeat("é", 1<<9)}
-	if diff := cmp.Diff(want, list[0]); diff != "" || len(list) != maxConditions-1 {
+	if diff := cmp.Diff(want, list[0]); diff != "" || len(list) != question.MaxConditions-1 {
 		t.Errorf("%d conditions, first: -want +got\n%s", len(list), diff)
 	}
 

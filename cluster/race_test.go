@@ -220,6 +220,7 @@ func TestStress(t *testing.T) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 			must(w.ReadWarnings(briefly(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
 		},
+		"World.KeepWarnings": func(int) { w.KeepWarnings(widgets.GroupResource(), "a", "x", "u") },
 		"World.ReadWarningsOf": func(int) {
 			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
 			must(w.ReadWarningsOf(briefly(), &rest.Config{Dial: nobody}, widgets.GroupResource(), "a", "x", "u", slog.New(slog.DiscardHandler)))

@@ -47,12 +47,17 @@ func (w *World) ReadWarningsOf(ctx context.Context, config *rest.Config, resourc
 	if err := w.readWarnings(ctx, config, eventsOf(namespace), ",involvedObject.uid="+uid, log); err != nil {
 		return err
 	}
+	w.KeepWarnings(resource, namespace, name, uid)
+	return nil
+}
+
+// KeepWarnings adds what the Events that were read say about an object to the facts.
+func (w *World) KeepWarnings(resource schema.GroupResource, namespace, name, uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if told := w.told(resource.String(), namespace, types.UID(uid)); len(told) > 0 {
 		w.doc.Put(told, "conditions", namespace, resource.String(), name)
 	}
-	return nil
 }
 
 // eventsOf is where Events about objects of a namespace are, "" for those in none (client-go,

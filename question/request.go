@@ -5,6 +5,7 @@ package question
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -214,10 +215,16 @@ func (r *Request) Finalizers(object map[string]any) []string {
 	return slices.Concat((&unstructured.Unstructured{Object: object}).GetFinalizers(), r.SpecFinalizers(object))
 }
 
-// Input returns the input of policies: the request, the owners of the object's finalizers, and other
-// refusals. policies/schema/input.schema.json describes it.
+// Input returns the input of policies: the request, the owners of the object's finalizers, what its
+// status says, and other refusals. policies/schema/input.schema.json describes it.
 func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any {
 	input := map[string]any{"request": r.asSent(), "ownership": ownership}
+	// What built-in kinds say in their status is not about their finalizers.
+	if len(ownership) > 0 && strings.Contains(r.Resource.Group, ".") && r.Trigger() == OnDelete {
+		if conditions := Conditions(r.Old()); len(conditions) > 0 {
+			input["conditions"] = conditions
+		}
+	}
 	if len(refusals) > 0 {
 		input["refusals"] = refusals
 	}

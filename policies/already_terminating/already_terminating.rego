@@ -35,6 +35,7 @@
 package termguard.already_terminating
 
 import data.termguard.lib.grace
+import data.termguard.lib.reports
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
@@ -139,17 +140,25 @@ warn contains {
 # What its finalizers wait for. Those that nobody removes are told by
 # orphaned-finalizer.
 warn contains {
-	"msg": sprintf("Terminating for %s: finalizer %s is not removed yet, though its owner runs", [elapsed, finalizer]),
+	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
 	"objects": [request.target],
-	"evidence": object.get(ownership, "evidence", []),
+	"evidence": array.concat([reports.told(said) | some said in quotes], object.get(ownership, "evidence", [])),
 	"field": field,
-	"steps": [steps.mend("Look at the log of what removes the finalizer, and at the events of the object", [])],
+	"steps": array.concat(
+		reports.mending(quotes),
+		[steps.mend("Look at the log of what removes the finalizer, and at the events of the object", [])],
+	),
 } if {
 	overdue
 	some field, finalizer in held
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 }
+
+unremoved(finalizer) := sprintf("finalizer %s is not removed yet, though its owner runs", [finalizer])
+
+# quotes are what its status, and Events about it, say of that.
+quotes := reports.quotes(reports.own)
 
 # waited is how long ago the object should have been gone, in seconds: the API
 # server puts the grace period of a pod into its deletionTimestamp.

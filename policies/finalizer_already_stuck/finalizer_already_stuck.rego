@@ -39,6 +39,7 @@ package termguard.finalizer_already_stuck
 import data.termguard.lib.durations
 import data.termguard.lib.finalizers
 import data.termguard.lib.owners
+import data.termguard.lib.reports
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
@@ -52,14 +53,14 @@ deny contains stuck(group) if {
 
 # The target itself is.
 deny contains {
-	"msg": sprintf("Terminating for %s: %s", [times.duration(times.since(since)), blame(finalizer, ownership)]),
+	"msg": sprintf("Terminating for %s: %s%s", [times.duration(times.since(since)), blame(finalizer, ownership), reports.saying(quotes)]),
 	"objects": [request.target],
 	"evidence": array.flatten([
-		durations.told(finalizer, request.resource, request.namespace),
+		[reports.told(said) | some said in quotes], durations.told(finalizer, request.resource, request.namespace),
 		object.get(ownership, "evidence", []),
 	]),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
-	"steps": [look(ownership)],
+	"steps": array.concat(reports.mending(quotes), [look(ownership)]),
 } if {
 	request.deleting
 	request.resource != "pods" # their kubelets may not have finished with them
@@ -69,6 +70,7 @@ deny contains {
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 	times.since(since) > patience(finalizer, request.resource, request.namespace) * 6
+	quotes := reports.quotes(reports.own)
 }
 
 warn contains stuck(group) if {
@@ -166,13 +168,15 @@ stuck(group) := {
 	]),
 	"objects": [{"resource": group.resource, "namespace": o.namespace, "name": o.name} | some o in late],
 	"evidence": array.flatten([
+		[sprintf("%s: %s", [name, reports.told(said)]) | some name, said in quotes],
 		dated(late), durations.told(group.finalizer, group.resource, late[0].namespace),
 		object.get(group.ownership, "evidence", []),
 	]),
-	"steps": array.concat([look(group.ownership)], by_hand(group, late)),
+	"steps": array.flatten([[step | some said in quotes; some step in reports.mending([said])], look(group.ownership), by_hand(group, late)]),
 } if {
 	n := group.terminating.count
 	late := [o | some o in group.terminating.objects; overdue(group.finalizer, group.resource, o)]
+	quotes := {o.name: reports.quotes(reports.of(o.namespace, group.resource, o.name))[0] | some o in array.slice(late, 0, 3)}
 }
 
 warned(finalizer, resource, ownership, others, objects) := {

@@ -1,0 +1,80 @@
+package check
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// TestQuote checks that a status of a megabyte, with what would write to a terminal, is quoted,
+// and bounded.
+func TestQuote(t *testing.T) {
+	s := Subject{Type: typ("x.io", "v1", "gadgets", "Gadget"), Namespace: "a", Name: "it", Object: map[string]any{
+		"metadata": map[string]any{"name": "it", "finalizers": []any{"x.io/f"}, "deletionTimestamp": "2026-11-21T11:00:00Z"},
+		"status":   map[string]any{"phase": "Deleting", "message": "volumes\x1b[31m are\u202e left" + strings.Repeat("\x1b[2Jé", 1<<18)},
+	}}
+	r := Report{Verdict: policies.Completes, WaitsFor: []Wait{{Finalizer: "x.io/f", Count: 1, Owner: "op"}}}
+	r.quote(s)
+	var text strings.Builder
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if got := text.String(); !strings.Contains(got, "its status says: phase is Deleting: volumes") || len(got) > 1<<11 || strings.ContainsAny(got, "\x1b\u202e") {
+		t.Errorf("%d bytes: %.300q", len(got), got)
+	}
+}
+
+// TestTell checks that what is Terminating is asked about with the words that check by name reads.
+func TestTell(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		event := `{"metadata": {"name": "e", "namespace": "demo"}, "involvedObject": {"uid": "u"}, "type": "Warning", "reason": "CleanupFailed", "message": "no such host", "firstTimestamp": "FIRST", "lastTimestamp": "LAST"}`
+		event = strings.NewReplacer("FIRST", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "LAST", time.Now().UTC().Format(time.RFC3339)).Replace(event)
+		_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "EventList", "metadata": {}, "items": [` + event + `]}`))
+	}))
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL}
+	fixture, err := os.ReadFile("../policies/owner_reports_failure/testdata/hang_never_ready.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gadgets := typ("acme.example", "v1", "gadgets", "Gadget")
+	gadgets.Namespaced = true
+	s := Subject{Type: gadgets, Namespace: "demo", Name: "it", Object: map[string]any{"metadata": map[string]any{
+		"name": "it", "namespace": "demo", "uid": "u", "finalizers": []any{"acme.example/cleanup"}, "deletionTimestamp": "2026-11-21T11:00:00Z",
+	}}}
+	ns := Subject{Type: typ("", "v1", "namespaces", "Namespace"), Name: "demo", Object: map[string]any{"metadata": map[string]any{"name": "demo"}}}
+	for name, tc := range map[string]struct {
+		reason   string
+		subjects []Subject
+	}{
+		"alone":              {"by what Events say of it", []Subject{s}},
+		"with its namespace": {"by what is in that", []Subject{ns, s}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := worldFrom(t, strings.SplitN(string(fixture), "\n---\n", 3)[2]) // without what is asked, and when
+			if err := tell(t.Context(), config, world, "", tc.subjects); err != nil {
+				t.Fatal(err)
+			}
+			world.Read(func(f cluster.Facts) {
+				if !f.Conditioned("demo", "gadgets.acme.example", "it") {
+					t.Errorf("%s: nothing is told of it", tc.reason)
+				}
+			})
+		})
+	}
+}
+
+// typ is a type as discovery tells of it.
+func typ(group, version, plural, kind string) Type {
+	return Type{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural}, Kind: kind}
+}

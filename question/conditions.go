@@ -1,0 +1,94 @@
+package question
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// MaxConditions bounds the conditions that are read of one object, and MaxConditionText each
+// text in them, in bytes: whoever writes a status may write any.
+const MaxConditions, MaxConditionText = 32, 1 << 10
+
+// Conditions returns what the status of an object says, bounded, as policies read it: its
+// conditions, without those about a spec that was changed since, or, if it has none, its phase and
+// message. Each has the time of its last change (lastTransitionTime) if that is known, and the times
+// at which the object was created, its deletion began, and the run that it stands for ended.
+func Conditions(object map[string]any) []any {
+	o := &unstructured.Unstructured{Object: object}
+	status, _ := object["status"].(map[string]any)
+	about := map[string]string{"ended": first(status, "completionTime", "completionTimestamp", "completedAt", "finishedAt", "endTime")}
+	if created := o.GetCreationTimestamp(); !created.IsZero() {
+		about["created"] = created.UTC().Format(time.RFC3339)
+	}
+	generation := o.GetGeneration()
+	if deleted := o.GetDeletionTimestamp(); deleted != nil {
+		about["deleted"] = deleted.UTC().Format(time.RFC3339)
+		generation-- // a deletion counts as a change (k8s.io/apiserver, pkg/registry/rest/delete.go)
+	}
+	written := cmp.Or(statusTime(o), about["deleted"])
+	found := []any{}
+	keep := func(condition map[string]any) {
+		kept := map[string]any{}
+		for _, key := range []string{"type", "status", "reason", "message", "created", "deleted", "ended"} {
+			if text := cmp.Or(about[key], first(condition, key)); text != "" {
+				kept[key] = text
+			}
+		}
+		for _, changed := range []string{first(condition, "lastTransitionTime"), first(condition, "lastUpdateTime"), written} {
+			// Policies count nanoseconds, of which these years have a number.
+			if at, err := time.Parse(time.RFC3339, changed); err == nil && at.Year() > 1900 && at.Year() < 2200 {
+				kept["lastTransitionTime"] = changed
+				break
+			}
+		}
+		found = append(found, kept)
+	}
+	list, _ := status["conditions"].([]any)
+	for _, item := range list[:min(len(list), MaxConditions)] {
+		condition, is := item.(map[string]any)
+		if observed, set := condition["observedGeneration"].(int64); is && !(set && observed < generation) {
+			keep(condition)
+		}
+	}
+	phase, message := first(status, "phase", "state"), first(status, "message")
+	if failure := failureIn(status); failure != "" {
+		phase, message = cmp.Or(phase, "Error"), failure
+	}
+	if len(list) == 0 && phase+message != "" {
+		keep(map[string]any{"type": "phase", "status": phase, "reason": first(status, "reason", "failureReason"), "message": message})
+	}
+	return found
+}
+
+// first returns the first of some members that is a text, bounded.
+func first(status map[string]any, keys ...string) string {
+	for _, key := range keys {
+		if text, _ := status[key].(string); text != "" {
+			return strings.ToValidUTF8(text[:min(len(text), MaxConditionText)], "")
+		}
+	}
+	return ""
+}
+
+// failureIn returns the error that a status without conditions reports.
+func failureIn(status map[string]any) string {
+	failure, _ := status["error"].(map[string]any) // as that of a VolumeSnapshot
+	return cmp.Or(first(failure, "message"), first(status, "error", "lastError", "errorMessage", "failureMessage"))
+}
+
+// statusTime returns the time of the last change of an object's status, "" if that is not on record.
+func statusTime(o *unstructured.Unstructured) (last string) {
+	managers, _, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata", "managedFields")
+	list, _ := managers.([]any)
+	for _, item := range list {
+		entry, _ := item.(map[string]any)
+		fields, _ := entry["fieldsV1"].(map[string]any)
+		if at, _ := entry["time"].(string); at > last && fields["f:status"] != nil { // both in UTC (metav1.Time)
+			last = at
+		}
+	}
+	return last
+}
