@@ -224,6 +224,20 @@ func (m Moment) Knows() bool {
 	})
 }
 
+// beside are the things, of manifests, that the owner of a finalizer needs, and no finalizer keeps.
+func (w *World) beside(finalizer, resource string, obj metav1.Object) (found []any) {
+	u, whole := obj.(*unstructured.Unstructured)
+	if !whole || w.options.Manifests == nil {
+		return nil
+	}
+	for _, thing := range w.references.Waits(finalizer, resource, u) {
+		if !w.ownership.Holds(thing.Resource, thing.NamespacedName) {
+			found = append(found, map[string]any{"resource": thing.Resource, "namespace": thing.Namespace, "name": thing.Name})
+		}
+	}
+	return found
+}
+
 // verdicts are those on the finalizers of one object, by finalizer. For a namespace,
 // specFinalizers are those of spec.finalizers. An object without a UID is only named, as by
 // an eviction: what it tells itself is what the inventory has.
@@ -242,10 +256,14 @@ func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinali
 			missing = w.references.Missing(finalizer, res.String(), obj)
 			unallowed = w.references.Unallowed(finalizer, res.String(), obj)
 		}
-		if len(missing)+len(unallowed) == 0 {
+		beside := w.beside(finalizer, res.String(), obj)
+		if len(missing)+len(unallowed)+len(beside) == 0 {
 			continue
 		}
 		verdict = maps.Clone(verdict) // which others share
+		if len(beside) > 0 {
+			verdict["beside"] = beside
+		}
 		if len(missing) > 0 {
 			verdict["missing"] = missing
 		}

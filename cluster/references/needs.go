@@ -286,6 +286,22 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	return append(found, p.missingKinds(finalizer, resource, u, rules)...)
 }
 
+// Waits are the things that the owner of a finalizer needs to clear it off an object, and waits
+// for for ever where they are not there. It only reads.
+func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
+	for _, n := range p.plan.lookUp(finalizer, resource).needs {
+		for _, one := range appendNeeds(nil, finalizer, n, obj.Object) {
+			p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {
+				if without == hangs && len(found) < maxNamed {
+					found = append(found, Thing{resource, target})
+				}
+				return true
+			})
+		}
+	}
+	return found
+}
+
 // Recorded is Missing of an object that the facts name, as far as they tell it:
 // of several objects that lack several things, they do not tell which lacks what.
 func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {

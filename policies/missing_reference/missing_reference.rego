@@ -7,7 +7,7 @@
 #   up, as it is made. So it does if it must delete other objects first, as itself or as
 #   a service account that the object names, and no role lets it. Whoever deletes such a
 #   thing, or the only role or binding that lets it, while objects need it leads there:
-#   they cannot be deleted afterwards.
+#   they cannot be deleted afterwards. So does one kubectl delete -f of both.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -23,6 +23,7 @@
 #   needs:
 #     - input.ownership.*.missing
 #     - input.ownership.*.unallowed
+#     - data.cluster.set and input.ownership.*.beside
 #     - data.cluster.needed.$NAMESPACE
 #     - data.cluster.needs.$NAMESPACE for namespaces
 #     - data.cluster.needs for customresourcedefinitions.apiextensions.k8s.io
@@ -85,6 +86,25 @@ warn contains {
 }
 
 elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
+
+# What the owner of a finalizer needs goes in the same set.
+warn contains {
+	"msg": sprintf("%s goes together with %s %s, which the owner of finalizer %s needs to clear it", [
+		request.word, thing.resource, full(thing), finalizer,
+	]),
+	"objects": [request.target, thing],
+	"evidence": [sprintf("no finalizer keeps %s %s", [thing.resource, full(thing)])],
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"manifest": {
+		"severity": "medium",
+		"remedy": "Keep the object in a folder, or a release, of its own: it is deleted first, and what it needs when that is gone.",
+	},
+} if {
+	request.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	some thing in input.ownership[finalizer].beside
+	data.cluster.set[thing.resource][thing.namespace][thing.name] <= data.cluster.set[request.resource][request.namespace][request.name]
+}
 
 # lacking are the finalizers of the object whose owner runs and lacks something, by
 # what becomes of them and by their place.
