@@ -85,8 +85,6 @@ warn contains {
 	count(working) > 0
 }
 
-elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
-
 # What the owner of a finalizer needs goes in the same set.
 warn contains {
 	"msg": sprintf("%s goes together with %s %s, which the owner of finalizer %s needs to clear it", [
@@ -97,14 +95,19 @@ warn contains {
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"manifest": {
 		"severity": "medium",
-		"remedy": "Keep the object in a folder, or a release, of its own: it is deleted first, and what it needs when that is gone.",
+		"remedy": "Keep the object in a folder, or a release, of its own, which is deleted before what it needs.",
 	},
 } if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	some thing in input.ownership[finalizer].beside
-	data.cluster.set[thing.resource][thing.namespace][thing.name] <= data.cluster.set[request.resource][request.namespace][request.name]
+	place(thing) <= place(request.target)
 }
+
+# place is when an object of the set is deleted.
+place(of) := data.cluster.set[of.resource][of.namespace][of.name]
+
+elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
 
 # lacking are the finalizers of the object whose owner runs and lacks something, by
 # what becomes of them and by their place.
