@@ -87,9 +87,10 @@ warn contains {
 
 # What the owner of a finalizer needs goes in the same set.
 warn contains {
-	"msg": sprintf("%s goes together with %s %s, which the owner of finalizer %s needs to clear it", [
-		request.word, thing.resource, full(thing), finalizer,
-	]),
+	"msg": sprintf(
+		"%s goes together with %s %s, which the owner of finalizer %s needs to clear it",
+		[request.word, thing.resource, full(thing), finalizer],
+	),
 	"objects": [request.target, thing],
 	"evidence": [sprintf("no finalizer keeps %s %s", [thing.resource, full(thing)])],
 	"field": sprintf("metadata.finalizers[%d]", [i]),
