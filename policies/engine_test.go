@@ -80,7 +80,7 @@ func TestEvaluateNamespaceDelete(t *testing.T) {
 			Evidence: []string{"Available=False, ServiceNotFound: service/prometheus-adapter in \"monitoring\" is not present", "it is served by Service monitoring/prometheus-adapter"},
 		},
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Finding{}, "Remedy", "Steps", "Manifest", "Custom", "Class")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Finding{}, "Remedy", "Steps", "Manifest", "Custom", "Class", "Cause")); diff != "" {
 		t.Errorf("Evaluate(...): -want, +got:\n%s", diff)
 	}
 	if got.Verdict() != Hangs {
@@ -119,6 +119,9 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"NoResource":    {"an object has a resource", `deny contains {"msg": "x", "objects": [{"name": "x"}]}`, "objects: resource is missing"},
 		"UnknownMember": {"an object has no kind", `deny contains {"msg": "x", "objects": [{"resource": "pods", "kind": "Pod"}]}`, "objects: kind: unknown key"},
 		"BadEvidence":   {"evidence is text", `deny contains {"msg": "x", "evidence": [{}]}`, "evidence: want a string"},
+		"BadCause":      {"a cause is an object", `deny contains {"msg": "x", "cause": "y"}`, "cause: want {title, finalizer, owner}, got string"},
+		"CauseMember":   {"a misspelt key of a cause", `deny contains {"msg": "x", "cause": {"finaliser": "y"}}`, "cause: finaliser: unknown key"},
+		"CauseOwner":    {"an owner has a name and a state", `deny contains {"msg": "x", "cause": {"owner": {"alive": "y"}}}`, "cause: owner: alive: unknown key"},
 		"BadEstimate":   {"seconds are a number", `deny contains {"msg": "x", "estimate_seconds": "30"}`, "estimate_seconds: want a number"},
 		"LongEstimate":  {"seconds fit", `deny contains {"msg": "x", "estimate_seconds": 1e300}`, "estimate_seconds: want seconds"},
 		"StepKind":      {"a step has a kind", `deny contains {"msg": "x", "steps": [{"kind": "reboot", "do": "x"}]}`, "steps: kind \"reboot\": want one of [mend remove force]"},
@@ -145,7 +148,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 			if len(result.Errors) != 1 || !strings.Contains(result.Errors[0].Error(), tc.want) || !strings.Contains(result.Errors[0].Error(), "policy bad: ") {
 				t.Errorf("%s\nErrors are %v, want one with %q", tc.reason, result.Errors, tc.want)
 			}
-			want := []Finding{{Policy: "good", Title: "Too many pods", Certainty: Will, Severity: Low, Message: "still here", Objects: []Object{}, Evidence: []string{}, Remedy: "Delete some first.", Custom: true}}
+			want := []Finding{{Policy: "good", Title: "Too many pods", Certainty: Will, Severity: Low, Message: "still here", Objects: []Object{}, Evidence: []string{}, Remedy: "Delete some first.", Class: Broken, Custom: true}}
 			if diff := cmp.Diff(want, result.Findings); diff != "" {
 				t.Errorf("%s\nthe other policy: -want, +got:\n%s", tc.reason, diff)
 			}

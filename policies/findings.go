@@ -87,6 +87,8 @@ func decodeFinding(p Policy, member any, b bounds) (Finding, error) {
 			})
 		case "field":
 			f.Field, err = text(value, maxText)
+		case "cause":
+			err = cause(value, &f.Cause)
 		case "manifest":
 			err = manifest(value, &f.Manifest)
 		case "estimate_seconds":
@@ -201,6 +203,23 @@ func command(words []any) (string, error) {
 		}
 	}
 	return shell.Join(line), nil
+}
+
+// cause reads what holds the deletion up.
+func cause(value any, into *Cause) error {
+	m, _ := value.(map[string]any)
+	if owner, given := m["owner"]; given {
+		into.Owner = new(Owner)
+		if _, err := fields(owner, "{name, state}", map[string]*string{"name": &into.Owner.Name, "state": &into.Owner.State}); err != nil {
+			return fmt.Errorf("owner: %w", err)
+		}
+		m = maps.Clone(m)
+		delete(m, "owner")
+		value = m
+	}
+	_, err := fields(value, "{title, finalizer, owner}", map[string]*string{"title": &into.Title, "finalizer": &into.Finalizer})
+	into.Title, _ = text(into.Title, MaxMessage)
+	return err
 }
 
 // manifest reads what differs where the finding is told of a manifest.

@@ -196,12 +196,30 @@ type Finding struct {
 	// policy can.
 	Remedy string `json:"remedy"`
 	Steps  []Step `json:"steps,omitempty"`
+	// Cause is what is to blame, where the policy tells.
+	Cause Cause `json:"-"`
 	// Manifest is how it is told of a manifest.
 	Manifest Manifest `json:"-"`
 	// Class, Symptom and Custom are those of the policy.
 	Class   Class `json:"-"`
 	Symptom bool  `json:"-"`
 	Custom  bool  `json:"-"`
+}
+
+// Cause is what holds a deletion up, and may hold up others.
+type Cause struct {
+	// Title says what it is, without the objects that it holds.
+	Title string `json:"title,omitempty"`
+	// Finalizer is the one that is not removed, and Owner who should remove it, where that one is
+	// to blame.
+	Finalizer string `json:"finalizer,omitempty"`
+	Owner     *Owner `json:"owner,omitempty"`
+}
+
+// Owner is who removes a finalizer, "" where nobody knows, and what is known of it.
+type Owner struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
 }
 
 // Class is what is to be done about what a policy finds.

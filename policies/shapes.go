@@ -19,6 +19,7 @@ var findingKeys = map[string]types.Type{
 	"objects":  types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.S))),
 	"evidence": types.NewArray(nil, types.S),
 	"steps":    types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.A))),
+	"cause":    types.NewObject(nil, types.NewDynamicProperty(types.S, types.A)),
 	"manifest": types.NewObject(nil, types.NewDynamicProperty(types.S, types.S)),
 }
 

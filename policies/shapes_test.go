@@ -11,7 +11,7 @@ import (
 func TestCheckFindings(t *testing.T) {
 	race.Skip(t)
 	cases := map[string]struct{ reason, body, want string }{
-		"Good":       {"every key that there is", `deny contains {"msg": "x", "kind": "forbidden", "objects": [{"resource": "pods"}], "evidence": ["y"], "field": "z", "estimate_seconds": 1, "remedy": "r", "steps": [{"kind": "mend", "do": "x"}], "manifest": {"severity": "low"}}`, ""},
+		"Good":       {"every key that there is", `deny contains {"msg": "x", "kind": "forbidden", "objects": [{"resource": "pods"}], "evidence": ["y"], "field": "z", "estimate_seconds": 1, "remedy": "r", "steps": [{"kind": "mend", "do": "x"}], "cause": {"title": "t", "finalizer": "f", "owner": {"name": "o", "state": "down"}}, "manifest": {"severity": "low"}}`, ""},
 		"Unknowable": {"what depends on facts of any shape is left to the evaluation", `deny contains input.request.oldObject.metadata.annotations`, ""},
 		"Set":        {"a set is a list", `deny contains {"msg": "x", "evidence": {"a" | true}}`, ""},
 		"Text":       {"a text is no finding", `deny contains "it hangs"`, "bad/bad.rego:15: a member of deny: want an object with msg, got a string"},

@@ -31,6 +31,7 @@ type Cause struct {
 	Object *policies.Object `json:"object,omitempty"`
 	// Finalizers that are not removed.
 	Finalizers []string           `json:"finalizers,omitempty"`
+	owned      bool               // whoever should remove them is to blame
 	Certainty  policies.Certainty `json:"certainty"`
 	// Holds is how many of the objects that were asked about it holds, by kind in ByKind;
 	// Terminating of them are being deleted now.
@@ -66,13 +67,6 @@ const (
 	// maxSteps bounds the steps of a cause: what is to be done for each object, check tells.
 	maxSteps = 8
 )
-
-// owned are policies whose findings say that nobody removes a finalizer: their causes are
-// one for each owner.
-var owned = []string{"orphaned-finalizer", "crd-removed-with-finalizers", "finalizer-already-stuck", "already-terminating"}
-
-// finalizing are those whose findings are about a finalizer besides.
-var finalizing = append([]string{"missing-reference", "owner-reports-failure", "known-obstacle", "needs-go-with-namespace", "controller-removed-before-finalizers"}, owned...)
 
 const (
 	validating  = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -166,13 +160,11 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 		culprit, class = -1, policies.Order // it is the plugin that is deleted
 	}
 	switch {
-	case slices.Contains(finalizing, f.Policy):
-		if finalizer = a.finalizerIn(f.Message); finalizer == "" {
-			break
-		}
+	case f.Cause.Finalizer != "":
+		finalizer = f.Cause.Finalizer
 		by := cmp.Or(a.place.ownerOf(finalizer), finalizer)
-		id, title = "finalizer/"+by, "finalizer "+finalizer+": "+reason(f.Message)
-		if !slices.Contains(owned, f.Policy) {
+		id, title = "finalizer/"+by, cmp.Or(f.Cause.Title, f.Title)
+		if f.Cause.Owner == nil {
 			id = f.Policy + "/" + by
 		}
 	case culprit >= 0:
@@ -218,6 +210,7 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	if !slices.Contains(c.Policies, f.Policy) {
 		c.Policies = append(c.Policies, f.Policy)
 	}
+	c.owned = c.owned || f.Cause.Owner != nil
 	if finalizer != "" && !slices.Contains(c.Finalizers, finalizer) {
 		c.Finalizers = append(c.Finalizers, finalizer)
 	}
@@ -300,37 +293,6 @@ func Shown(o policies.Object) string {
 	return text
 }
 
-// finalizerIn is the longest of the finalizers of the object, of what is in it, or of its
-// instances, that a message names.
-func (a *answer) finalizerIn(message string) (found string) {
-	look := func(finalizer string) {
-		if len(finalizer) > len(found) && strings.Contains(message, finalizer) {
-			found = finalizer
-		}
-	}
-	for _, finalizer := range a.finalizers {
-		look(finalizer)
-	}
-	a.place.World.Read(func(f cluster.Facts) {
-		var near []string
-		switch a.kind {
-		case Namespaces:
-			near = f.Finalizers(a.report.Target.Name)
-		case Definitions:
-			near = f.FinalizersOf(a.report.Target.Name)
-		}
-		for _, finalizer := range near {
-			look(finalizer)
-		}
-		if found == "" { // of something that it needs
-			for _, finalizer := range f.AllFinalizers() {
-				look(finalizer)
-			}
-		}
-	})
-	return found
-}
-
 // ownerOf names who removes a finalizer, "" where nobody knows, or where it is not one and
 // the same for all.
 func (p *Place) ownerOf(finalizer string) (owner string) {
@@ -347,22 +309,11 @@ func (p *Place) ownerOf(finalizer string) (owner string) {
 }
 
 var (
-	// ownerSays is what a message says of the owner of a finalizer.
-	ownerSays = regexp.MustCompile(`(?:: |, and )(its owner,? .*|its controller .*|nothing that could .*|no controller .*|no .*)$`)
 	// onNode is what one says of a node.
 	onNode = regexp.MustCompile(`on (node \S+, wh(?:ich|ose|ere) .*?)(?:, so .*)?$`)
 	// refuses is where the request begins that is refused.
 	refuses = regexp.MustCompile(`: (?:it sees )?(?:DELETE|UPDATE|CREATE|PUT|PATCH) .*$`)
 )
-
-// reason is why a finalizer is not removed.
-func reason(message string) string {
-	if found := ownerSays.FindStringSubmatch(message); found != nil {
-		return found[1]
-	}
-	_, why, _ := strings.Cut(message, ": ")
-	return cmp.Or(why, message)
-}
 
 // titleOf is what a finding says of the object that is to blame.
 func titleOf(f policies.Finding, o policies.Object) string {

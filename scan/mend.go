@@ -137,7 +137,7 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 // removable tells whether a cause can be taken out of the facts.
 func removable(c *Cause) bool {
 	if len(c.Finalizers) > 0 {
-		return slices.ContainsFunc(c.Policies, func(p string) bool { return slices.Contains(owned, p) })
+		return c.owned
 	}
 	if c.Object == nil {
 		return false

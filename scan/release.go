@@ -25,10 +25,6 @@ func (a *answer) whole(set check.Set) check.Report {
 		Target:  policies.Object{Resource: releaseType, Namespace: a.release.Namespace, Name: a.release.Name},
 		Verdict: set.Verdict, Unseen: slices.Clone(set.Unseen),
 	}
-	objects := map[policies.Object]map[string]any{}
-	for _, s := range a.release.Objects() {
-		objects[policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}] = s.Object
-	}
 	a.parts = nil
 	for _, item := range set.Items {
 		if item.Verdict == policies.Completes {
@@ -40,9 +36,7 @@ func (a *answer) whole(set check.Set) check.Report {
 				whole.Unseen = append(whole.Unseen, unseen)
 			}
 		}
-		part := answer{question: question{asked{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true}
-		part.finalizers = finalizersOf(objects[item.Target])
-		a.parts = append(a.parts, part)
+		a.parts = append(a.parts, answer{question: question{asked{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true})
 	}
 	return whole
 }

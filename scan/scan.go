@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
 )
@@ -176,8 +174,6 @@ type answer struct {
 	question
 	report   check.Report
 	answered bool
-	// finalizers are those of the object itself, where something was found.
-	finalizers []string
 	// parts of a release are its objects.
 	parts []answer
 }
@@ -303,20 +299,9 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 			}
 			continue
 		}
-		if a.report = reports[i]; len(a.report.Findings) > 0 {
-			a.finalizers = finalizersOf(s.Object)
-		}
+		a.report = reports[i]
 	}
 	return true
-}
-
-// finalizersOf are those in the metadata and in the spec of an object.
-func finalizersOf(object map[string]any) (found []string) {
-	for _, field := range []string{"metadata", "spec"} {
-		list, _, _ := unstructured.NestedStringSlice(object, field, "finalizers")
-		found = append(found, list...)
-	}
-	return found
 }
 
 // tell makes of answers what the scan says, but for what was asked again.

@@ -62,19 +62,6 @@ func (h Holding) Owner() Verdict { return verdictOf(h.owner) }
 // Holding are the namespaces that hold objects with finalizers; "" is none.
 func (r Reader) Holding() []string { return keys(under(r.doc, "finalized")) }
 
-// Finalizers are those that objects in a namespace carry, in order.
-func (r Reader) Finalizers(namespace string) []string {
-	return keys(walk(r.doc, "finalized", namespace))
-}
-
-// FinalizersOf are those that objects of a resource carry, in order.
-func (r Reader) FinalizersOf(resource string) []string {
-	return keys(walk(r.doc, "spread", resource))
-}
-
-// AllFinalizers are those that objects carry, in order.
-func (r Reader) AllFinalizers() []string { return keys(under(r.doc, "finalizers")) }
-
 // Held are the objects of a namespace that carry finalizers, in the order of these: of one
 // resource, or where that is "", of all.
 func (r Reader) Held(namespace, resource string) iter.Seq[Holding] {

@@ -41,6 +41,9 @@ func (g *Golden) Add(fixture string, result policies.Result) {
 	g.line(0, "%s", fixture)
 	for _, f := range result.Findings {
 		g.line(1, "%s: %s [%s]", f.Says(), f.Message, f.Policy)
+		if f.Cause != (policies.Cause{}) {
+			g.line(2, "cause: %s", compact(f.Cause))
+		}
 		for _, o := range f.Objects {
 			g.line(2, "object: %s %s", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 		}

@@ -35,6 +35,7 @@
 package termguard.already_terminating
 
 import data.termguard.lib.grace
+import data.termguard.lib.owners
 import data.termguard.lib.reports
 import data.termguard.lib.request
 import data.termguard.lib.steps
@@ -141,6 +142,7 @@ warn contains {
 # orphaned-finalizer.
 warn contains {
 	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
+	"cause": owners.cause(finalizer, ownership, "it is not removed yet, though its owner runs"),
 	"objects": [request.target],
 	"evidence": array.concat([reports.told(said) | some said in quotes], object.get(ownership, "evidence", [])),
 	"field": field,

@@ -72,25 +72,28 @@
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers
+import data.termguard.lib.owners
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
 
-deny contains finding(msg, bucket.ownership, plan) if {
+deny contains finding(msg, cause, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller is deleted first, with the pods", [resource, finalizer])
+	cause := owners.needs(finalizer, "its controller is deleted first, with the pods")
 	plan := within_first(finalizer, resource, bucket)
 }
 
-warn contains finding(msg, bucket.ownership, plan) if {
+warn contains finding(msg, cause, bucket.ownership, plan) if {
 	some [finalizer, resource, bucket] in within
 	not certain(resource, bucket)
 	msg := sprintf("%s here have finalizer %s, and its controller may be deleted first", [resource, finalizer])
+	cause := owners.needs(finalizer, "its controller may be deleted first")
 	plan := within_first(finalizer, resource, bucket)
 }
 
-warn contains finding(msg, ownership, plan) if {
+warn contains finding(msg, deletes(finalizer), ownership, plan) if {
 	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
@@ -100,7 +103,7 @@ warn contains finding(msg, ownership, plan) if {
 }
 
 # A controller that does not work now never will again.
-warn contains finding(msg, ownership, [step]) if {
+warn contains finding(msg, deletes(finalizer), ownership, [step]) if {
 	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
 	elsewhere(resource, finalizer, signature) > 0
@@ -116,7 +119,7 @@ warn contains finding(msg, ownership, [step]) if {
 }
 
 # What the target owns goes first in the foreground.
-warn contains finding(msg, ownership, [step]) if {
+warn contains finding(msg, cause, ownership, [step]) if {
 	request.foreground
 	some [finalizer, resource, _] in removed
 	resource == request.resource
@@ -124,11 +127,14 @@ warn contains finding(msg, ownership, [step]) if {
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 	msg := sprintf("in the foreground, the controller that removes its finalizer %s goes first: it owns it", [finalizer])
+	cause := owners.needs(finalizer, "its controller goes first, which it owns")
 	step := steps.mend(
 		sprintf("Delete %s in the background: its controller then goes after it", [request.word]),
 		object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 	)
 }
+
+deletes(finalizer) := owners.needs(finalizer, sprintf("this deletes %s", [needed]))
 
 left(resource, finalizer, signature, what) := sprintf(
 	"%s in %d %s have finalizer %s, and this deletes %s",
@@ -326,8 +332,9 @@ all_go(resource, bucket) if {
 
 places(resource, finalizer, signature) := wording.plural(elsewhere(resource, finalizer, signature), "namespace", "namespaces")
 
-finding(msg, ownership, plan) := {
+finding(msg, cause, ownership, plan) := {
 	"msg": msg,
+	"cause": cause,
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"steps": plan,

@@ -31,6 +31,7 @@
 #     code under an old version.
 package termguard.known_obstacle
 
+import data.termguard.lib.owners
 import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
@@ -38,6 +39,7 @@ import data.termguard.lib.wording
 # The object's own finalizers.
 warn contains {
 	"msg": sprintf("finalizer %s may stay: %s", [finalizer, why(obstacle)]),
+	"cause": owners.needs(finalizer, why(obstacle)),
 	"objects": [request.target],
 	"evidence": evidence(obstacle),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
@@ -58,6 +60,7 @@ warn contains {
 		wording.counted(bucket.count, of), wording.plural(bucket.count, "has", "have"), finalizer,
 		why(obstacle),
 	]),
+	"cause": owners.needs(finalizer, why(obstacle)),
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": evidence(obstacle),
 	"steps": mending(obstacle),

@@ -69,10 +69,11 @@ warn contains right_of(found, "may") if some found in rights.may
 
 # The target itself is what others need.
 warn contains {
-	"msg": sprintf("%s%s %s finalizer %s: %s needs this to clear it, so delete them first", [
-		wording.counted(group.count, of), elsewhere(ns), wording.plural(group.count, "has", "have"), finalizer,
-		owners.its(working[0]),
-	]),
+	"msg": sprintf(
+		"%s%s %s finalizer %s: %s",
+		[wording.counted(group.count, of), elsewhere(ns), wording.plural(group.count, "has", "have"), finalizer, why],
+	),
+	"cause": owners.needs(finalizer, why),
 	"objects": array.concat([request.target], [{"resource": of, "namespace": ns, "name": name} | some name in group.names]),
 	"evidence": object.get(working[0], "evidence", []),
 	"steps": [steps.mend(sprintf("Keep %s until the %s are gone, or name another", [request.word, of]), [])],
@@ -83,6 +84,7 @@ warn contains {
 	some of, group in resources
 	working := owners.at_work(ns, finalizer, of)
 	count(working) > 0
+	why := sprintf("%s needs this to clear it, so delete them first", [owners.its(working[0])])
 }
 
 # What the owner of a finalizer needs goes in the same set.
@@ -127,10 +129,8 @@ outcome(without, ownership) := "may" if {
 } else := without
 
 own(i, finalizer, without) := {
-	"msg": sprintf("finalizer %s in metadata.finalizers is not removed: %s needs %s, which %s", [
-		finalizer, owners.its(ownership), listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
-		wording.plural(count(missing), "does not exist", "do not exist"),
-	]),
+	"msg": sprintf("finalizer %s in metadata.finalizers is not removed: %s", [finalizer, why]),
+	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
 		[sprintf("there is no %s %s", [thing.resource, full(thing)]) | some thing in array.slice(missing, 0, few)],
@@ -144,6 +144,10 @@ own(i, finalizer, without) := {
 } if {
 	ownership := input.ownership[finalizer]
 	missing := [thing | some thing in ownership.missing; outcome(thing.without, ownership) == without]
+	why := sprintf("%s needs %s, which %s", [
+		owners.its(ownership), listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
+		wording.plural(count(missing), "does not exist", "do not exist"),
+	])
 }
 
 # barred are the finalizers of the object whose owner runs and may not do what it must, by
@@ -157,10 +161,8 @@ barred[act.without][i] := finalizer if {
 }
 
 own_right(i, finalizer, without) := {
-	"msg": sprintf(
-		"finalizer %s in metadata.finalizers %s removed: %s must %s, and no role lets it",
-		[finalizer, stays[without], owners.its(ownership), listed(acts)],
-	),
+	"msg": sprintf("finalizer %s in metadata.finalizers %s removed: %s", [finalizer, stays[without], why]),
+	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
 		[sprintf("no role lets it %s", [act]) | some act in array.slice(acts, 0, few)],
@@ -174,7 +176,10 @@ own_right(i, finalizer, without) := {
 } if {
 	ownership := input.ownership[finalizer]
 	acts := [act.what | some act in ownership.unallowed; act.without == without]
+	why := unallowed(ownership, listed(acts))
 }
+
+unallowed(ownership, acts) := sprintf("%s must %s, and no role lets it", [owners.its(ownership), acts])
 
 # rights are the objects that go with the target and whose owners run and may not do what
 # they must, by what becomes of them.
@@ -211,10 +216,8 @@ held_back contains [ns, finalizer, request.name] if {
 }
 
 right_of(found, without) := {
-	"msg": sprintf("%s %s finalizer %s, %s removed: %s must %s, and no role lets it", [
-		wording.counted(found.group.count, found.resource), wording.plural(found.group.count, "has", "have"),
-		found.finalizer, certainty[without], owners.its(found.owner), found.what,
-	]),
+	"msg": held(found, without, unallowed(found.owner, found.what)),
+	"cause": owners.needs(found.finalizer, unallowed(found.owner, found.what)),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
 	"evidence": array.concat([sprintf("no role lets it %s", [found.what])], object.get(found.owner, "evidence", [])),
 	"steps": [steps.mend(give, []), steps.force(by_hand(found.finalizer, found.owner), [])],
@@ -264,11 +267,8 @@ taken contains [ns, finalizer, request.name] if {
 }
 
 content(found, without) := {
-	"msg": sprintf("%s %s finalizer %s, %s removed: %s needs %s, which %s", [
-		wording.counted(found.group.count, found.resource), wording.plural(found.group.count, "has", "have"),
-		found.finalizer, certainty[without],
-		owners.its(found.owner), things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist"),
-	]),
+	"msg": held(found, without, lacks(found)),
+	"cause": owners.needs(found.finalizer, lacks(found)),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
 	"evidence": array.concat(
 		[sprintf("there is no %s %s", [found.thing, name]) | some name in found.group.needed.names],
@@ -281,6 +281,16 @@ content(found, without) := {
 		[steps.force(by_hand(found.finalizer, found.owner), [])],
 	),
 }
+
+held(found, without, why) := sprintf("%s %s finalizer %s, %s removed: %s", [
+	wording.counted(found.group.count, found.resource), wording.plural(found.group.count, "has", "have"),
+	found.finalizer, certainty[without], why,
+])
+
+lacks(found) := sprintf(
+	"%s needs %s, which %s",
+	[owners.its(found.owner), things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist")],
+)
 
 things(found) := sprintf("%s %s", [found.thing, found.group.needed.names[0]]) if found.group.needed.count == 1
 

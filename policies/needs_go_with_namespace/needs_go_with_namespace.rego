@@ -55,12 +55,10 @@ import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
-		"%s %s finalizer %s: %s needs %s to clear it, which %s with the namespace and may go first",
-		[
-			wording.counted(group.count, resource), wording.plural(group.count, "has", "have"), finalizer, owners.its(working[0]),
-			listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go"),
-		],
+		"%s %s finalizer %s: %s",
+		[wording.counted(group.count, resource), wording.plural(group.count, "has", "have"), finalizer, why],
 	),
+	"cause": owners.needs(finalizer, why),
 	"objects": array.concat(
 		[{"resource": resource, "namespace": request.name, "name": name} | some name in group.names],
 		[{"resource": thing, "namespace": request.name, "name": name} | some name in group.needed.names],
@@ -78,15 +76,20 @@ warn contains {
 	count(working) > 0
 	some thing, states in things
 	group := states.goes
+	why := sprintf(
+		"%s needs %s to clear it, which %s with the namespace and may go first",
+		[owners.its(working[0]), listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go")],
+	)
 }
 
 # What an object without a namespace needs: it may be deleted with what is in here, as a
 # VolumeSnapshotContent is with its VolumeSnapshot, or hang whenever it is deleted.
 warn contains {
-	"msg": sprintf("%s %s finalizer %s: %s needs %s %s to clear it, which goes with the namespace", [
-		wording.counted(group.count, resource), wording.plural(group.count, "has", "have"), finalizer, owners.its(working[0]),
-		thing, needed,
-	]),
+	"msg": sprintf(
+		"%s %s finalizer %s: %s",
+		[wording.counted(group.count, resource), wording.plural(group.count, "has", "have"), finalizer, why],
+	),
+	"cause": owners.needs(finalizer, why),
 	"objects": array.concat(
 		[{"resource": resource, "namespace": "", "name": name} | some name in group.names],
 		[{"resource": thing, "namespace": request.name, "name": needed}],
@@ -104,16 +107,15 @@ warn contains {
 	some resource, group in resources
 	working := owners.at_work("", finalizer, resource)
 	count(working) > 0
+	why := sprintf("%s needs %s %s to clear it, which goes with the namespace", [owners.its(working[0]), thing, needed])
 }
 
 warn contains {
 	"msg": sprintf(
-		"%s %s finalizer %s: %s may remove it only by RoleBinding %s, which %s with the namespace and may go first",
-		[
-			wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, owners.its(bucket.ownership),
-			concat(", ", bindings), wording.plural(count(bindings), "goes", "go"),
-		],
+		"%s %s finalizer %s: %s",
+		[wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, why],
 	),
+	"cause": owners.needs(finalizer, why),
 	"objects": array.concat(
 		[{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 		[{"resource": "rolebindings.rbac.authorization.k8s.io", "namespace": request.name, "name": name} |
@@ -132,6 +134,10 @@ warn contains {
 	some signature, _ in signatures
 	bucket := data.cluster.finalized[request.name][finalizer][resource][signature]
 	bindings := bucket.ownership.bindings
+	why := sprintf(
+		"%s may remove it only by RoleBinding %s, which %s with the namespace and may go first",
+		[owners.its(bucket.ownership), concat(", ", bindings), wording.plural(count(bindings), "goes", "go")],
+	)
 }
 
 listed(thing, needed) := sprintf("%s %s", [thing, needed.names[0]]) if needed.count == 1

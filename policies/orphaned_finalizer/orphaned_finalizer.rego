@@ -132,6 +132,7 @@ fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 
 own(field, finalizer, ownership) := {
 	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], owners.reason(ownership)]),
+	"cause": owners.cause(finalizer, ownership, owners.reason(ownership)),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
@@ -146,6 +147,7 @@ content(finalizer, resource, bucket) := {
 			owners.reason(bucket.ownership),
 		],
 	),
+	"cause": owners.cause(finalizer, bucket.ownership, owners.reason(bucket.ownership)),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": array.concat(
@@ -156,15 +158,18 @@ content(finalizer, resource, bucket) := {
 
 thwarted(finalizer, resource, bucket) := {
 	"msg": sprintf(
-		"%s %s finalizer %s: its owner, %s, must create %s here to clear it, %s",
-		[
-			wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer,
-			owners.name(bucket.ownership), bucket.ownership.creates, "which is refused once the namespace is Terminating",
-		],
+		"%s %s finalizer %s: %s",
+		[wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, why],
 	),
+	"cause": owners.cause(finalizer, bucket.ownership, why),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": finalizers.going_first(request.name, finalizer, resource, bucket),
+} if {
+	why := sprintf(
+		"its owner, %s, must create %s here to clear it, which is refused once the namespace is Terminating",
+		[owners.name(bucket.ownership), bucket.ownership.creates],
+	)
 }
 
 by_hand(field, finalizer, ownership) := finalizers.as_told(ownership, [steps.remove(

@@ -67,10 +67,11 @@ warn contains {
 
 # What is in a namespace.
 warn contains {
-	"msg": sprintf("%s %s finalizer %s: its owner, %s, %s", [
-		wording.counted(count(names), of), wording.plural(count(names), "has", "have"), finalizer,
-		named(bucket.ownership), reported(worst),
-	]),
+	"msg": sprintf(
+		"%s %s finalizer %s: %s",
+		[wording.counted(count(names), of), wording.plural(count(names), "has", "have"), finalizer, why],
+	),
+	"cause": owners.needs(finalizer, why),
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
 	"evidence": [sprintf("of %s, %s", [name, reports.told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(advice(objects[names[0]], names_of(worst, of), worst), [])],
@@ -87,6 +88,7 @@ warn contains {
 	}
 	names := sort(object.keys(failing))
 	worst := failing[names[0]][0]
+	why := sprintf("its owner, %s, %s", [named(bucket.ownership), reported(worst)])
 }
 
 # field is where that shows in the object: Events are no part of it.
