@@ -1,5 +1,4 @@
-// Package chart holds the Helm chart in deploy/ to what it promises, by Helm
-// itself.
+// Package chart tests the Helm chart in deploy/ with Helm itself.
 package chart
 
 import (
@@ -25,8 +24,8 @@ var deploy = filepath.Join(lab.Root(), "deploy")
 
 var program = lab.HelmPath
 
-// helm runs Helm with folders of its own and the given environment, and returns
-// what it prints; the error is that it failed.
+// helm runs Helm with its own folders and the given environment, and returns its output and whether it
+// failed.
 func helm(ctx context.Context, t *testing.T, environment []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	path, err := program()
@@ -55,8 +54,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestRenders writes what deploy/ holds besides the chart, where UPDATE_GOLDEN is
-// set, and proves it current otherwise.
+// TestRenders writes the manifests in deploy/ that are rendered from the chart if UPDATE_GOLDEN is set, and
+// otherwise checks that they are current.
 func TestRenders(t *testing.T) {
 	const header = "# Made from deploy/chart by make docs: change it there.\n"
 	for _, tt := range []struct {
@@ -91,8 +90,8 @@ func TestRenders(t *testing.T) {
 	}
 }
 
-// What cannot work is refused before it reaches a cluster, with the value's name
-// and why.
+// TestRefusals checks that impossible values are rejected before they reach a cluster, with the value's name
+// and the reason.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		reason, set string
@@ -141,8 +140,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestImage: a reference without a tag is that of the chart's own version, wherever the
-// registry listens; a digest takes the place of either.
+// TestImage checks that an image without a tag gets the chart's version, also with a port in the registry's
+// name, and that a digest replaces either.
 func TestImage(t *testing.T) {
 	var meta struct{ AppVersion string }
 	read(t, chart("Chart.yaml"), &meta)
@@ -160,8 +159,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestValues takes one value after another out of those that set everything, and expects
-// another result each time. The schema says which there are, so that no value is forgotten.
+// TestValues removes each value from a set of values that sets everything and checks that the output changes.
+// The schema lists the values, so that none is forgotten.
 func TestValues(t *testing.T) {
 	var schema map[string]any
 	read(t, chart("values.schema.json"), &schema)
@@ -178,7 +177,7 @@ func TestValues(t *testing.T) {
 		}
 		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--namespace", "guard", "--values", file)
 		if err != nil {
-			return stderr // that it is refused is a difference, too
+			return stderr // a rejection is a difference, too
 		}
 		return stdout
 	}
@@ -187,10 +186,10 @@ func TestValues(t *testing.T) {
 		t.Fatalf("not rendered: %s", all)
 	}
 	alone := map[string]any{"createConfig": false, "createNamespace": true, "podDisruptionBudget": map[string]any{"enabled": false}, "image": map[string]any{"tag": "v9"},
-		"certificates": map[string]any{"secretName": "serving", "caBundle": "-----BEGIN CERTIFICATE-----"}} // what else is set makes these, or they others, of no effect
+		"certificates": map[string]any{"secretName": "serving", "caBundle": "-----BEGIN CERTIFICATE-----"}} // other values in the full set make these ineffective, or are made ineffective by them
 	for _, path := range leaves(schema) {
 		if path[0] == "global" || path[0] == "otherPolicies" {
-			continue // for charts that this one is a part of; what TestRefusals tries
+			continue // for parent charts; checked by TestRefusals
 		}
 		if value, found, _ := unstructured.NestedFieldNoCopy(alone, path...); found {
 			one := map[string]any{}
@@ -212,7 +211,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// leaves are the paths of the values that a schema knows.
+// leaves returns the paths of the values in a schema.
 func leaves(schema map[string]any) (paths [][]string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {

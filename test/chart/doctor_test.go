@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// examined breaks on purpose what termguard needs, one thing after another, and wants
-// termguard doctor to name each of them, and nothing else.
+// examined breaks one prerequisite of termguard after another and checks that termguard doctor names exactly
+// that one.
 func examined(t *testing.T, g *scenario.Guarded) {
 	t.Helper()
 	binary, err := scenario.Binary()
@@ -27,7 +27,7 @@ func examined(t *testing.T, g *scenario.Guarded) {
 			t.Fatalf("%s: %v %s", commands, err, r.Stderr)
 		}
 	}
-	// wants the failed checks, once they are as they should, and what they say.
+	// wants waits until exactly these checks fail, and compares their messages.
 	wants := func(when, kubeconfig string, code int, failed []string, says ...string) {
 		t.Helper()
 		var got []string

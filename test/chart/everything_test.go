@@ -19,13 +19,13 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// before is a commit whose chart users may have: it stands for the release before, until there
-// is one. What it has in its values, the webhook still takes.
+// before is the commit of an older chart that users may have, until there is a release. The webhook still
+// accepts its values.
 const before = "5033c2f"
 
-// TestEveryValue installs an older chart with every value that it has set, asks it, and
-// upgrades to the chart as it is, with every value set. The test stands in for a node, which
-// mounts files, and for cert-manager, which issues and fills in the authority.
+// TestEveryValue installs an older chart with every value set, queries it, and upgrades to the current chart
+// with every value set. The test plays the node, which mounts files, and cert-manager, which issues
+// certificates and injects the authority.
 func TestEveryValue(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestEveryValue(t *testing.T) {
 	const secret = "correct horse battery staple"
 	dir := t.TempDir()
 	bundle := filepath.Join(dir, "bundle.tar.gz")
-	// What full.values.yaml has for those who only render it, so that it runs.
+	// Values in full.values.yaml that need real files to run.
 	overrides := func() string {
 		file := filepath.Join(t.TempDir(), "values.yaml")
 		text := fmt.Sprintf("policyFiles: [%s]\nverificationKey: %s\nextraArgs: [--signing-alg=HS256, --deadline=900ms]\nextraPolicies:\n  team_finalizer: |\n    %s",
@@ -106,8 +106,7 @@ func TestEveryValue(t *testing.T) {
 	s.nothingLeft()
 }
 
-// definitions brings the kinds that values ask for: those of cert-manager and of the
-// Prometheus operator.
+// definitions creates the kinds of cert-manager and of the Prometheus operator.
 func (s *site) definitions() {
 	s.t.Helper()
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/deploy/crds", "github.com/cert-manager/cert-manager")
@@ -135,7 +134,7 @@ spec:
 	s.kubectl("wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=60s")
 }
 
-// inject fills in the authority, as cert-manager's injector does.
+// inject sets the caBundle, like cert-manager's injector.
 func (s *site) inject(by *lab.Authority) {
 	s.t.Helper()
 	n := len(strings.Fields(s.kubectl("get", "validatingwebhookconfiguration", "termguard", "-o", "jsonpath={.webhooks[*].name}")))
@@ -146,7 +145,7 @@ func (s *site) inject(by *lab.Authority) {
 	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
 }
 
-// awaitReady waits for readyz to say a line, and to answer that it is ready.
+// awaitReady waits until readyz reports ready and contains line.
 func (s *site) awaitReady(line string) {
 	s.t.Helper()
 	address, err := s.ClusterIP(s.t.Context(), home, "termguard")
@@ -168,14 +167,14 @@ func (s *site) awaitReady(line string) {
 	}
 }
 
-// bundleOf is a signed bundle with a policy that forbids to delete namespaces with a label.
+// bundleOf returns a signed bundle with the policy of ruleOf.
 func bundleOf(t *testing.T, secret, id, label, says string) []byte {
 	t.Helper()
 	name := strings.ReplaceAll(id, "-", "_")
 	return bundletest.Archive(t, secret, map[string]string{"/" + name + "/" + name + ".rego": ruleOf(id, label, says)})
 }
 
-// ruleOf is that policy.
+// ruleOf returns a policy that forbids deleting namespaces with a label.
 func ruleOf(id, label, says string) string {
 	return `# METADATA
 # title: Namespace with a label

@@ -17,20 +17,20 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// played is a fixture of an example in a cluster.
+// played is a fixture of an example to play in a cluster.
 type played struct {
 	file    string
 	objects string // to apply
 	args    []string
-	want    *regexp.Regexp // nil where nothing is said
+	want    *regexp.Regexp // nil if no message is expected
 }
 
-// apart are the examples that look at the day, or at the state of pods and nodes, which
-// a fixture cannot bring into a cluster: see playStates.
+// apart are the examples that depend on the date or on the state of pods and nodes, which a fixture cannot
+// create in a cluster: see playStates.
 var apart = []string{"no_fridays", "change_freeze", "last_postgres_replica", "one_node_at_a_time"}
 
-// TestExamples puts the policies of deploy/policies into force and asks about the deletions of
-// their fixtures, among real objects: the webhook says what the fixtures want, and nothing else.
+// TestExamples enables the policies of deploy/policies and checks with real objects that the webhook answers
+// the deletions in their fixtures as the fixtures want.
 func TestExamples(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -48,7 +48,7 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 	if err != nil || r.Code != 0 {
 		t.Fatalf("put the examples into force: %v %s", err, r.Stderr)
 	}
-	configure(t, g, "", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // whatever day it is
+	configure(t, g, "", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // on any date
 	fixtures := playable(t, folder)
 	if len(fixtures) < 15 {
 		t.Fatalf("only %d fixtures can be played", len(fixtures))
@@ -56,13 +56,13 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 	for _, f := range fixtures {
 		err := g.Await(ctx, 60*time.Second, f.file+" to be applied", func(ctx context.Context) (bool, error) {
 			r, err = g.Shell(ctx, "kubectl apply -f - <<'END'\n"+f.objects+"\nEND")
-			return r.Code == 0, err // a definition takes a moment until its objects can be made
+			return r.Code == 0, err // a new definition takes a moment to be served
 		})
 		if err != nil {
 			t.Fatalf("%v: %s", err, r.Stderr)
 		}
 	}
-	// Those that want something first: by then, the webhook has seen the others, too.
+	// Fixtures with an expected message first: after them, the webhook has seen all objects.
 	slices.SortStableFunc(fixtures, func(a, b played) int {
 		if (a.want == nil) == (b.want == nil) {
 			return 0
@@ -99,8 +99,8 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 	playStates(t, g)
 }
 
-// configure gives the examples their parameters: the day of the week, if any, on which no
-// namespace is deleted, and when a change freeze of two days begins.
+// configure sets the parameters of the examples: the weekday on which namespaces may not be deleted, if any,
+// and the start of a change freeze of two days.
 func configure(t *testing.T, g *scenario.Guarded, day string, freeze time.Time) {
 	t.Helper()
 	const form = "2006-01-02T15:04:05Z"
@@ -124,8 +124,8 @@ END`, day, freeze.Format(form), freeze.AddDate(0, 0, 2).Format(form)))
 	}
 }
 
-// playStates plays the examples that look at the day and at the state of pods and nodes: each
-// forbids, and lets through what differs in one fact.
+// playStates plays the examples that depend on the date and on the state of pods and nodes: each denies one
+// deletion and allows one that differs in one fact.
 func playStates(t *testing.T, g *scenario.Guarded) {
 	t.Helper()
 	run := func(line string) {
@@ -137,7 +137,7 @@ func playStates(t *testing.T, g *scenario.Guarded) {
 			t.Fatal(err)
 		}
 	}
-	// says waits until the dry run of a deletion says what the policies forbid, and no more.
+	// says waits until the dry run of a deletion is denied with exactly this message, or allowed.
 	says := func(forbidden string, args ...string) {
 		t.Helper()
 		var last lab.Result
@@ -164,7 +164,7 @@ func playStates(t *testing.T, g *scenario.Guarded) {
 	says("", bob...)
 	says("", "namespace/states", "--as", "bob", "--as-group", "payments")
 
-	// Two replicas of a database, of which one runs; then both.
+	// Two replicas of a database: first one runs, then both.
 	run(`kubectl apply -f - <<'END'
 apiVersion: apps/v1
 kind: StatefulSet
@@ -186,7 +186,7 @@ END`)
 	runs("db-1")
 	says("", "pod/db-0", "-n", "states")
 
-	// A node that nobody reports of is not ready; the other may not go, and it may.
+	// A silent node is not ready: it may be deleted, but no other node.
 	says("", "node/steady")
 	run(`kubectl apply -f - <<'END'
 {apiVersion: v1, kind: Node, metadata: {name: silent}}
@@ -200,7 +200,7 @@ END`)
 
 var wanted = regexp.MustCompile(`# want "(.*)"`)
 
-// playable are the fixtures, each with names of its own, so that they do not meet.
+// playable returns the fixtures with unique object names.
 func playable(t *testing.T, folder string) (all []played) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*", "testdata", "*.yaml"))

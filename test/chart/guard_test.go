@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// TestGuardAnswers holds what termguard check says of the guard in the cluster to what it answers
-// kubectl, with the same rights.
+// TestGuardAnswers checks that termguard check predicts the webhook's answers to kubectl with the same
+// rights.
 func TestGuardAnswers(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestGuardAnswers(t *testing.T) {
 		}
 		return *report.Guard, nil
 	}
-	// said is what the API server says, where nobody asks termguard.
+	// said returns the API server's answer to a dry run with kubectl.
 	said := func(ctx context.Context, args string) (check.Answer, string, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server", "--wait=false"}, strings.Fields(args)...)...)
 		switch {

@@ -10,8 +10,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestGuide runs the commands of docs/install.md, block by block, as somebody
-// does who follows it from its start to its end.
+// TestGuide runs the commands of docs/install.md block by block, in order.
 func TestGuide(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -33,7 +32,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Stop)
-	// cert-manager's kinds are enough: here nobody waits for a certificate.
+	// cert-manager's definitions are enough, because no certificate is needed here.
 	crds := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/deploy/crds", "github.com/cert-manager/cert-manager")
 	crds.Dir = lab.Root()
 	folder, err := crds.Output()

@@ -16,9 +16,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestProbeWritesItsOwn holds each node probe to the report of its own node, by the
-// admission policy of the chart: its rights alone would let it write all of termguard's
-// ConfigMaps.
+// TestProbeWritesItsOwn checks that the chart's admission policy restricts each node probe to the report of
+// its own node: RBAC alone would let it write all of termguard's ConfigMaps.
 func TestProbeWritesItsOwn(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -46,7 +45,7 @@ func TestProbeWritesItsOwn(t *testing.T) {
 		_, err := client.CoreV1().ConfigMaps(home).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	// A policy takes effect a moment after it is made.
+	// A policy takes effect a moment after its creation.
 	if err := l.Await(t.Context(), 30*time.Second, "the admission policy", func(context.Context) (bool, error) {
 		return write(as(probe, on("n1")), "termguard-probe-n2", nil) != nil, nil
 	}); err != nil {
@@ -80,7 +79,7 @@ func TestProbeWritesItsOwn(t *testing.T) {
 		t.Errorf("elsewhere: got %v, want that it is forbidden", err)
 	}
 
-	// And of its node the one condition, and events.
+	// Also only its own condition of its own node, and events.
 	for _, node := range []string{"n1", "n2"} {
 		if err := l.Apply(t.Context(), `{apiVersion: v1, kind: Node, metadata: {name: `+node+`, labels: {disk: ssd}}}`); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// auditPolicy keeps what termguard asks for.
+// auditPolicy logs termguard's requests.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -31,22 +31,21 @@ rules:
 - {level: None}
 `
 
-// TestRights has termguard do all that it writes, with the rights that the chart
-// grants, and reads the API server's audit log: nothing is denied, and nothing is
-// granted that is not used.
+// TestRights makes termguard write everything that it ever writes, with the rights in the chart, and checks
+// with the API server's audit log that no request is denied and no right is unused.
 func TestRights(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		reason string
 		values func(*site) string
-		denied string // what may be
+		denied string // request that may be denied
 	}{
 		"everything": {"as installed", func(*site) string { return "rbac.access=everything" }, ""},
 		"enumerated": {"all but Secrets: only those of others are denied", func(s *site) string {
 			kinds := strings.Fields(s.kubectl("api-resources", "--verbs=list,watch", "-o", "name"))
 			kinds = slices.DeleteFunc(kinds, func(kind string) bool {
-				return kind == "secrets" || kind == "events.events.k8s.io" // the events of "" once more
+				return kind == "secrets" || kind == "events.events.k8s.io" // the same events as in the core group
 			})
 			return "rbac.access=enumerated,rbac.resources={" + strings.Join(kinds, ",") + "}"
 		}, "/api/v1/secrets?"},
@@ -63,7 +62,7 @@ func TestRights(t *testing.T) {
 			}
 			t.Cleanup(l.Stop)
 			s := newSite(t, l)
-			s.args = s.ClientArgs() // without which it learns nothing, and writes nothing of it
+			s.args = s.ClientArgs() // required for learning
 			s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "config.enforcement.default=deny", "--set", tt.values(s))
 			granted := s.granted()
 			s.start()
@@ -100,8 +99,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// usedAnywhere tells whether a right was used, under the role that grants it or under
-// another: of two that grant the same, the API server names the one it finds first.
+// usedAnywhere reports whether a right was used, under any role: if several roles grant it, the API server
+// logs only one.
 func usedAnywhere(used map[string]bool, right string) bool {
 	_, what, _ := strings.Cut(right, ": ")
 	for other := range used {
@@ -112,11 +111,11 @@ func usedAnywhere(used map[string]bool, right string) bool {
 	return false
 }
 
-// haveAllWritten has termguard write all that it ever writes.
+// haveAllWritten makes termguard write everything that it ever writes.
 func (s *site) haveAllWritten() {
 	s.t.Helper()
 	ctx := s.t.Context()
-	// A deletion that is let through leaves an Event; another of the same name counts it.
+	// An allowed deletion creates an Event; a second one with the same name updates it.
 	for range 2 {
 		if err := s.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: stuck, finalizers: [finalizers.kubesphere.io/namespaces], annotations: {termguard.dev/allow-hang: moving}}}`); err != nil {
 			s.t.Fatal(err)
@@ -125,8 +124,7 @@ func (s *site) haveAllWritten() {
 		s.kubectl("patch", "namespace", "stuck", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 		s.kubectl("wait", "--for=delete", "namespace/stuck", "--timeout=60s")
 	}
-	// What termguard keeps is deleted, and made again: what was learned, once
-	// there is something.
+	// Deleted objects of termguard are recreated; learned owners only once there are some.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home)
 	s.stop()
 	s.kubectl("delete", "configmap", "termguard-learned", "-n", home)
@@ -150,8 +148,8 @@ func (s *site) haveAllWritten() {
 	}
 }
 
-// right is what a role grants, and a request uses. To list and to watch is one
-// right: an API server that streams lists is only asked to watch.
+// right returns the name of a right. list and watch are one right, because an API server that streams lists
+// only sees watch.
 func right(role, verb, resource, group string) string {
 	if verb == "list" || verb == "watch" {
 		verb = "list, watch"
@@ -159,7 +157,7 @@ func right(role, verb, resource, group string) string {
 	return fmt.Sprintf("%s: %s %s.%s", role, verb, resource, group)
 }
 
-// granted are the rights of termguard's roles.
+// granted returns the rights in termguard's roles.
 func (s *site) granted() map[string]bool {
 	s.t.Helper()
 	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=termguard"}
@@ -193,8 +191,7 @@ func (s *site) granted() map[string]bool {
 	return all
 }
 
-// readAudit tells what an audit log holds: the rights that were used, as in
-// granted, and the requests that were denied.
+// readAudit returns the rights used in an audit log, as in granted, and the denied requests.
 func readAudit(path string) (used map[string]bool, denied []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -211,7 +208,7 @@ func readAudit(path string) (used map[string]bool, denied []string, err error) {
 			Annotations      map[string]string
 		}
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			return used, denied, nil // a line that is being written
+			return used, denied, nil // an incomplete line
 		}
 		why := event.Annotations["authorization.k8s.io/reason"]
 		if event.Annotations["authorization.k8s.io/decision"] == "forbid" {

@@ -18,12 +18,11 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// said is a block of commands, and what must be in its output, if it says so.
+// said matches a block of commands, and the expected output if there is one.
 var said = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?")
 
-// TestTutorial runs the commands of docs/getting-started.md and docs/policies.md,
-// block by block, against a cluster that termguard guards, and holds their output to
-// the pages.
+// TestTutorial runs the commands of docs/getting-started.md and docs/policies.md block by block in a cluster
+// with termguard, and compares the output with the pages.
 func TestTutorial(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -67,7 +66,7 @@ func TestTutorial(t *testing.T) {
 		if block[2] == "" {
 			ok, err = run(ctx)
 			ok = ok && last.Code == 0
-		} else { // what comes into force takes its two seconds, and more on a busy machine
+		} else { // changes take effect within two seconds, later on a busy machine
 			ok, err = true, g.Await(ctx, 60*time.Second, "what the page says", run)
 		}
 		if err != nil || !ok {
@@ -75,14 +74,13 @@ func TestTutorial(t *testing.T) {
 		}
 	}
 	examined(t, g)
-	if versions := policies(); versions < 3 { // as made, as replaced, and as broken
+	if versions := policies(); versions < 3 { // created, replaced, and broken
 		t.Errorf("only %d versions of the policies were seen", versions)
 	}
 }
 
-// watchPolicies watches the ConfigMap of docs/policies.md until its deletion: a version of it
-// without the label is a moment in which the rule is not in force. What it returns waits for
-// the deletion, and counts the versions.
+// watchPolicies watches the ConfigMap of docs/policies.md: in a version without the label, the rule would not
+// be in force for a moment. The returned function waits for its deletion and returns the number of versions.
 func watchPolicies(t *testing.T, g *scenario.Guarded) func() (versions int) {
 	t.Helper()
 	client, err := g.Client()

@@ -28,13 +28,13 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// elsewhere is an object that is not in the release.
+// elsewhere is an object outside the release.
 const elsewhere = `{apiVersion: inset.test/v1, kind: Gadget, metadata: {name: other, namespace: elsewhere, finalizers: [inset.test/cleanup]}}`
 
 var gadgets = schema.GroupVersionResource{Group: "inset.test", Version: "v1", Resource: "gadgets"}
 
-// operated is a site for a release with an operator, with a namespace elsewhere, and where
-// termguard is.
+// operated returns a site for a release with an operator, with a namespace elsewhere, and the path of
+// termguard.
 func operated(t *testing.T) (s *site, path string) {
 	t.Helper()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
@@ -53,9 +53,9 @@ func operated(t *testing.T) (s *site, path string) {
 	return s, path
 }
 
-// TestUninstall asks about helm uninstall of an operator's release, and then sees what it
-// does: an object that is in the release with its operator, and one elsewhere, hang; in
-// the order that is told, all goes; without objects, nothing stands in the way.
+// TestUninstall checks the predictions for helm uninstall of an operator's release against the outcome: an
+// object in the release hangs, and so does one elsewhere; in the order of the plan, everything is deleted;
+// without objects, nothing hangs.
 func TestUninstall(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestUninstall(t *testing.T) {
 		s.kubectl("patch", "gadgets.inset.test/"+name, "-n", namespace, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	}
 
-	// What is told to do works as it is printed.
+	// The printed commands work as they are.
 	stop = s.operator(operatorChart, "gadget=true", elsewhere)
 	set = s.askRelease(1)
 	ran := 0
@@ -115,11 +115,12 @@ func TestUninstall(t *testing.T) {
 	s.refuses()
 }
 
-// operatorChart has an operator, and an object that it looks after.
+// operatorChart is a chart with an operator and an object that it manages.
 var operatorChart = filepath.Join("testdata", "operator")
 
-// refuses asks about a namespace whose content a live webhook does not let go, with dry
-// runs and without: only they tell. Where the webhook says yes, nothing is told, and it goes.
+// refuses checks a namespace whose content an active webhook refuses to release: the webhook is only known by
+// its answers, in dry runs and without. If it allows the deletion, there is no finding and the namespace is
+// deleted.
 func (s *site) refuses() {
 	s.t.Helper()
 	const template = `
@@ -185,9 +186,8 @@ webhooks:
 	}
 }
 
-// operator installs the release, with objects beside it, and runs its operator as long as
-// its pod does. Cleaning
-// up takes it a second, as it takes others.
+// operator installs the release and further objects, and runs its operator while its pod runs. Its cleanup
+// takes a second.
 func (s *site) operator(chart, values, objects string) (stop func()) {
 	s.t.Helper()
 	s.helm("install", "op", chart, "-n", "op", "--create-namespace", "--set", values)
@@ -208,7 +208,7 @@ func (s *site) operator(chart, values, objects string) (stop func()) {
 	return stop
 }
 
-// askRelease asks about the release and wants an exit code.
+// askRelease runs check on the release and compares the exit code.
 func (s *site) askRelease(code int) (set check.Set) {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), s.binary+" check --release op -n op -o json --kubeconfig "+s.Kubeconfig())
@@ -222,7 +222,7 @@ func (s *site) askRelease(code int) (set check.Set) {
 	return set
 }
 
-// scanSays wants a scan to say the same of the release.
+// scanSays checks that scan has the same verdict on the release.
 func (s *site) scanSays(want policies.Verdict) {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), s.binary+" scan --only releases -n op --fail-on never -o json --kubeconfig "+s.Kubeconfig())
@@ -238,7 +238,7 @@ func (s *site) scanSays(want policies.Verdict) {
 	}
 }
 
-// stay tells that objects, NAMESPACE/NAME, do not go, well after their operator has.
+// stay checks that objects, NAMESPACE/NAME, still exist well after their operator was deleted.
 func (s *site) stay(objects ...string) {
 	s.t.Helper()
 	err := s.Await(s.t.Context(), 6*time.Second, "one to go", func(ctx context.Context) (bool, error) {
@@ -269,7 +269,7 @@ func (s *site) isGone(namespace, name string) func(context.Context) (bool, error
 	}
 }
 
-// TestUninstallOrder holds the order in check/release to that of the Helm that is pinned.
+// TestUninstallOrder compares the order in check/release with the pinned Helm version.
 func TestUninstallOrder(t *testing.T) {
 	lab.Long(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-modfile=tools/helm/go.mod", "-f", "{{.Dir}}", "helm.sh/helm/v4")
@@ -300,7 +300,7 @@ func TestUninstallOrder(t *testing.T) {
 	if len(want) < 30 {
 		t.Fatalf("Helm orders %q: is it told in another way now?", want)
 	}
-	want = append(want, "Aardvark", "Zebra") // kinds that it does not know, by name
+	want = append(want, "Aardvark", "Zebra") // unknown kinds, by name
 	var manifests strings.Builder
 	for _, kind := range slices.Backward(want) {
 		manifests.WriteString("---\n{apiVersion: v1, kind: " + kind + ", metadata: {name: it}}\n")

@@ -21,9 +21,8 @@ import (
 
 const home = "termguard-system"
 
-// TestChart installs, upgrades, rolls back and uninstalls by Helm on a real
-// control plane, as docs/install.md says, while objects are deleted all the time:
-// each delete goes through, and nothing is left behind.
+// TestChart installs, upgrades, rolls back and uninstalls the chart with Helm on a real control plane, as in
+// docs/install.md, during constant deletions: each delete completes, and nothing is left behind.
 func TestChart(t *testing.T) {
 	if !lab.Nightly() {
 		t.Skip("upgrades take minutes: make nightly plays them")
@@ -58,7 +57,7 @@ func TestChart(t *testing.T) {
 	denied := func(r lab.Result) bool { return r.Code != 0 && strings.Contains(r.Stderr, "denied the request") }
 	s.awaitAnswer("refuses it after the upgrade", denied)
 
-	// A newer chart, and the configuration stays.
+	// An upgrade of the chart keeps the configuration.
 	s.helm("upgrade", "termguard", chart(), "--namespace", home, "--reset-then-reuse-values", "--set", "replicas=3")
 	if got := s.kubectl("get", "deployment", "termguard", "-n", home, "-o", "jsonpath={.spec.replicas}"); got != "3" {
 		t.Errorf("%s replicas, want 3", got)
@@ -66,8 +65,8 @@ func TestChart(t *testing.T) {
 	s.restart()
 	s.awaitAnswer("still refuses it", denied)
 
-	// Somebody edits what the chart made: the upgrade is refused and says where, until it
-	// may take the fields back. What the chart does not say stays.
+	// A user edits fields of the chart: the upgrade is rejected with their names, until it may take them
+	// over. Fields that the chart does not set stay.
 	s.kubectl("scale", "deployment", "termguard", "-n", home, "--replicas=5")
 	s.kubectl("label", "validatingwebhookconfiguration", "termguard", "team=platform")
 	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`)
@@ -112,7 +111,7 @@ func TestChart(t *testing.T) {
 	s.nothingLeft()
 	s.kubectl("delete", "namespace", home, "--timeout=60s")
 
-	// The webhook configuration first, and what runs last.
+	// The webhook configuration first, running pods last.
 	s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace")
 	s.start()
 	s.kubectl("delete", "validatingwebhookconfiguration", "termguard")
@@ -121,7 +120,7 @@ func TestChart(t *testing.T) {
 	s.stop()
 	s.nothingLeft()
 
-	// The namespace first, and with it what Helm knows of the release.
+	// The namespace first, including Helm's record of the release.
 	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home)
 	s.start()
 	s.kubectl("delete", "namespace", home, "--timeout=60s")
@@ -129,7 +128,7 @@ func TestChart(t *testing.T) {
 	s.kubectl("delete", everywhere, "-l", "app.kubernetes.io/name=termguard")
 	s.nothingLeft()
 
-	// By kubectl, without a configuration, and then with one, which outlives upgrades.
+	// With kubectl, without a configuration, and then with one, which survives upgrades.
 	install := []string{"apply", "-f", filepath.Join(deploy, "install.yaml")}
 	s.kubectl(install...)
 	s.start()
@@ -145,7 +144,7 @@ func TestChart(t *testing.T) {
 		s.awaitAnswer("refuses it after kubectl "+strings.Join(again, " "), denied)
 	}
 
-	// What kubectl installed, Helm takes over.
+	// Helm takes over an installation by kubectl.
 	before := s.trusted()
 	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home, "--take-ownership", "--server-side=false")
 	if got := s.trusted(); got != before {
@@ -164,9 +163,8 @@ func TestChart(t *testing.T) {
 	s.failClosed()
 }
 
-// failClosed is for those who choose failurePolicy=Fail: with termguard dead,
-// deletes are refused, save where the cluster repairs itself; finalizers can be
-// removed; and Helm can uninstall.
+// failClosed tests failurePolicy=Fail with termguard dead: deletes are rejected except by the cluster's own
+// controllers, finalizers can be removed, and Helm can uninstall.
 func (s *site) failClosed() {
 	s.t.Helper()
 	for _, namespace := range []string{"default", "kube-system"} {
@@ -192,20 +190,20 @@ func (s *site) failClosed() {
 	s.kubectl("delete", "namespace", home, "--timeout=60s")
 }
 
-// everywhere are the kinds of what is installed outside the namespace.
+// everywhere are the kinds of installed cluster-scoped objects.
 const everywhere = "validatingwebhookconfigurations,clusterrolebindings,clusterroles,flowschemas,prioritylevelconfigurations"
 
-// site is a lab that termguard is installed in.
+// site is a lab with termguard.
 type site struct {
 	*scenario.Guarded
 	t           *testing.T
 	client      kubernetes.Interface
 	binary      string
-	args        []string // of the binary, beside those of its Deployment
+	args        []string // extra arguments of the binary
 	environment []string
 }
 
-// newSite is a lab to install termguard in.
+// newSite returns a lab to install termguard in.
 func newSite(t *testing.T, l *lab.Lab) *site {
 	t.Helper()
 	binary, err := scenario.Binary()
@@ -236,7 +234,7 @@ func (s *site) kubectl(args ...string) string {
 	return r.Stdout
 }
 
-// start does what the Deployment asks for: the lab has no scheduler.
+// start runs termguard as the Deployment would: the lab has no scheduler.
 func (s *site) start() {
 	s.t.Helper()
 	if err := s.StartTermguard(s.t.Context(), s.binary, s.args...); err != nil {
@@ -244,7 +242,7 @@ func (s *site) start() {
 	}
 }
 
-// mount brings the pods the configuration, as the kubelet does.
+// mount mounts the configuration into the pods, like the kubelet.
 func (s *site) mount() {
 	s.t.Helper()
 	if _, err := s.MountConfig(s.t.Context()); err != nil {
@@ -261,7 +259,7 @@ func (s *site) stop() {
 
 func (s *site) restart() { s.t.Helper(); s.stop(); s.start() }
 
-// trusted are the caBundles of the webhook configuration.
+// trusted returns the caBundles of the webhook configuration.
 func (s *site) trusted() string {
 	s.t.Helper()
 	return s.kubectl("get", "validatingwebhookconfiguration", "termguard", "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")
@@ -279,8 +277,7 @@ func (s *site) awaitAnswer(what string, right func(lab.Result) bool) {
 	}
 }
 
-// nothingLeft looks for what is termguard's, by name, in all that the API server
-// lists.
+// nothingLeft checks that no object with termguard in its name is left in any kind.
 func (s *site) nothingLeft() {
 	s.t.Helper()
 	kinds := strings.Fields(s.kubectl("api-resources", "--verbs=list,delete", "-o", "name"))
@@ -294,7 +291,7 @@ func (s *site) nothingLeft() {
 	if err := s.Await(s.t.Context(), 60*time.Second, "what is termguard's to be gone", func(ctx context.Context) (bool, error) {
 		r, err := s.Kubectl(ctx, "get", strings.Join(all, ","), "--all-namespaces", "-o", "name")
 		if err != nil {
-			return false, err // what was left last stands
+			return false, err // keep the last list
 		}
 		left = ""
 		for line := range strings.Lines(r.Stdout) {
@@ -308,8 +305,8 @@ func (s *site) nothingLeft() {
 	}
 }
 
-// deletes makes and deletes namespaces, four at a time, until it is stopped; then
-// it tells how many. Each has to go.
+// deletes creates and deletes namespaces, four at a time, until stopped, and returns their number. Each must
+// be deleted.
 func (s *site) deletes() (stop func() int64) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup
@@ -328,7 +325,7 @@ func (s *site) deletes() (stop func() int64) {
 	return sync.OnceValue(func() int64 { cancel(); running.Wait(); return gone.Load() })
 }
 
-// passes makes a namespace with something in it, and deletes both.
+// passes creates a namespace with an object, and deletes both.
 func (s *site) passes(ctx context.Context, name string) error {
 	namespaces, maps := s.client.CoreV1().Namespaces(), s.client.CoreV1().ConfigMaps(name)
 	if _, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
