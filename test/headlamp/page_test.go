@@ -1,5 +1,4 @@
-// Package headlamp looks at the plugin of deploy/headlamp in Headlamp itself, in a browser,
-// with a lab behind it.
+// Package headlamp tests the plugin of deploy/headlamp in Headlamp itself, in a browser with a lab behind it.
 package headlamp
 
 import (
@@ -26,8 +25,8 @@ import (
 //go:embed world.yaml
 var world string
 
-// Headlamp is built from its own repository: there is neither a Go module of its server nor
-// a package of its page.
+// headlamp returns a built checkout of Headlamp, which is not available as a Go module or npm package, and
+// the path of chromium.
 func headlamp(t *testing.T) (folder, chromium string) {
 	t.Helper()
 	folder = os.Getenv("HEADLAMP")
@@ -41,7 +40,7 @@ func headlamp(t *testing.T) (folder, chromium string) {
 	return folder, chromium
 }
 
-// plugin is a folder of plugins, with the built one.
+// plugin returns a folder of plugins that contains the built one.
 func plugin(t *testing.T) string {
 	t.Helper()
 	all := t.TempDir()
@@ -61,7 +60,7 @@ func plugin(t *testing.T) string {
 	return all
 }
 
-// serve runs Headlamp for somebody, and returns where.
+// serve runs Headlamp for a user and returns its address.
 func serve(t *testing.T, l *lab.Lab, folder, plugins, who string, config *rest.Config) string {
 	t.Helper()
 	kubeconfig, err := l.WriteKubeconfig(who, config)
@@ -115,8 +114,8 @@ func serve(t *testing.T, l *lab.Lab, folder, plugins, who string, config *rest.C
 	return at
 }
 
-// open looks at a page for 30 s of the time that the browser takes to pass, while nothing
-// is read.
+// open returns the page's DOM after 30 s of the browser's virtual time, which passes only while no request is
+// pending.
 func open(t *testing.T, chromium, url string, args ...string) string {
 	t.Helper()
 	args = append([]string{"--headless", "--disable-gpu", "--hide-scrollbars", "--no-sandbox", "--no-proxy-server", "--user-data-dir=" + t.TempDir(), "--virtual-time-budget=30000"}, append(args, url)...)
@@ -131,7 +130,7 @@ func open(t *testing.T, chromium, url string, args ...string) string {
 
 var tag = regexp.MustCompile(`<[^>]*>`)
 
-// TestSection opens the details of each kind, as people with different rights.
+// TestSection opens the details of each kind, as users with different rights.
 func TestSection(t *testing.T) {
 	folder, chromium := headlamp(t)
 	plugins := plugin(t)
@@ -192,7 +191,7 @@ func TestSection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text string
-			for range 3 { // on a busy machine Headlamp's own page is not there in time
+			for range 3 { // on a busy machine Headlamp's own page may be late
 				dom := open(t, chromium, as[tc.who]+"/c/lab/"+tc.page, "--dump-dom")
 				if text = html.UnescapeString(tag.ReplaceAllString(dom, "\n")); strings.Contains(text, "If deleted now") {
 					break

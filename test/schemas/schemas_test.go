@@ -1,5 +1,5 @@
-// Package schemas writes what termguard prints for programs down as JSON Schemas,
-// from the types that are printed, and holds real output to them.
+// Package schemas generates JSON Schemas from the types of termguard's machine-readable output, and validates
+// real output.
 package schemas
 
 import (
@@ -25,8 +25,7 @@ import (
 
 const home = "https://github.com/termguard/termguard/docs/schemas/"
 
-// printed are the documents, by the file of their schema, with files of what was
-// really printed.
+// printed are the documents by schema file, with files of real output.
 var printed = map[string]struct {
 	document any
 	examples string
@@ -40,14 +39,14 @@ var printed = map[string]struct {
 	"lint.json":              {report.Document{}, "lint/report/testdata/[ef]*.json"},
 }
 
-// TestSchemas compares the schemas in docs with the types; UPDATE_GOLDEN=1 writes
-// them anew. A change that is no addition needs another apiVersion.
+// TestSchemas compares the schemas in docs with the types; UPDATE_GOLDEN=1 rewrites them. A change that is
+// not an addition needs a new apiVersion.
 func TestSchemas(t *testing.T) {
-	t.Chdir("../..") // the comments of the types are read by the folders of their packages
+	t.Chdir("../..") // comments of types are found by the folders of their packages
 	for name, p := range printed {
 		t.Run(name, func(t *testing.T) {
 			r := jsonschema.Reflector{
-				AllowAdditionalProperties: name != "config.json", // what is printed may have keys added; what is read must be known
+				AllowAdditionalProperties: name != "config.json", // output may gain keys; input must not have unknown ones
 				BaseSchemaID:              jsonschema.ID(home),
 				Mapper:                    words,
 			}
@@ -79,7 +78,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// words are those that a key of the configuration can have, which its type does not tell.
+// words returns the possible values of a configuration key, which its type does not show.
 func words(of reflect.Type) *jsonschema.Schema {
 	switch of {
 	case reflect.TypeFor[config.Mode]():
@@ -90,7 +89,7 @@ func words(of reflect.Type) *jsonschema.Schema {
 
 var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// holds validates examples by a schema: files of JSON, or the first YAML of a page.
+// holds validates examples against a schema: JSON files, or the first YAML block of a page.
 func holds(t *testing.T, name string, text []byte, examples string) {
 	t.Helper()
 	document, err := validator.UnmarshalJSON(bytes.NewReader(text))

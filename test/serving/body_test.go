@@ -19,7 +19,7 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// silent is an Evaluator that finds nothing.
+// silent is an Evaluator without findings.
 type silent struct{}
 
 func (silent) Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool) {
@@ -30,7 +30,7 @@ func (silent) Evaluate(context.Context, policies.Trigger, map[string]any, polici
 	return policies.Result{}, nil
 }
 
-// answered asks about the update of an object of so many bytes, which the review holds twice.
+// answered sends a review of an update of an object of this size, which the review contains twice.
 func answered(handler http.Handler, size int) error {
 	object := fmt.Sprintf(`{"metadata":{"name":"a","annotations":{"a":%q}}}`, strings.Repeat("x", size))
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",
@@ -49,8 +49,8 @@ func answered(handler http.Handler, size int) error {
 	return nil
 }
 
-// TestBodies holds why Handler reads and decodes reviews itself. A request body may have
-// 3 MiB (k8s.io/apiserver/pkg/server/config.go), and its objects may be larger in JSON.
+// TestBodies shows why Handler reads and decodes reviews itself: a request body may have 3 MiB
+// (k8s.io/apiserver/pkg/server/config.go), and its objects may be larger in JSON.
 func TestBodies(t *testing.T) {
 	handler := webhook.NewHandler(webhook.Options{Evaluator: silent{}, Facts: cluster.NewWorld(cluster.Options{}), Deadline: time.Minute, Log: quiet})
 	hook := &admission.Webhook{Handler: handler}

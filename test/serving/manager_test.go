@@ -31,12 +31,12 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// The server of termguard is one that a manager can be given.
+// A manager accepts termguard's server.
 var _ crwebhook.Server = (*webhook.Server)(nil)
 
-// TestManager mounts termguard in a manager of controller-runtime, behind termguard's own
-// server and behind that of controller-runtime, and has a real API server ask it about the
-// deletion of an object whose finalizer nobody removes.
+// TestManager runs termguard in a manager of controller-runtime, with termguard's own server and with
+// controller-runtime's, and has a real API server review the deletion of an object whose finalizer has no
+// owner.
 func TestManager(t *testing.T) {
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
@@ -96,7 +96,7 @@ func TestManager(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hook := m.GetWebhookServer() // which has the manager run it
+			hook := m.GetWebhookServer() // the manager then runs it
 			serving(t, m)
 			await(t, hook)
 			warned(t, l, fmt.Sprintf("https://127.0.0.1:%d%s", port, webhook.Path), authority.PEM())
@@ -118,7 +118,7 @@ func serving(t *testing.T, m manager.Manager) {
 	})
 }
 
-// await waits until a server says that it has started.
+// await waits until a server reports that it has started.
 func await(t *testing.T, s crwebhook.Server) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -141,8 +141,8 @@ func (w *told) HandleWarningHeader(_ int, _, text string) {
 	w.lines = append(w.lines, text)
 }
 
-// warned has the API server ask at a URL about the deletion of a ConfigMap that nobody lets
-// go, and wants a warning.
+// warned checks that the API server, calling a URL for the deletion of a ConfigMap with an orphaned
+// finalizer, returns a warning.
 func warned(t *testing.T, l *lab.Lab, url string, authority []byte) {
 	t.Helper()
 	client, err := l.Client()
@@ -183,7 +183,7 @@ func warned(t *testing.T, l *lab.Lab, url string, authority []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The API server takes a moment to learn of the configuration.
+	// The API server takes a moment to see the configuration.
 	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := asking.CoreV1().ConfigMaps("default").Delete(ctx, "held", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		return slices.ContainsFunc(got.lines, func(line string) bool {

@@ -1,5 +1,5 @@
-// Package serving compares the server of package webhook with that of
-// controller-runtime, on real listeners, and holds why the first is used.
+// Package serving compares the server of package webhook with controller-runtime's on real listeners, to show
+// why termguard has its own.
 package serving
 
 import (
@@ -42,7 +42,7 @@ func ours(ctx context.Context, address string, certificate *tls.Certificate, han
 
 func controllerRuntimes(ctx context.Context, address string, certificate *tls.Certificate, handler http.Handler) error {
 	crlog.SetLogger(logr.FromSlogHandler(quiet.Handler()))
-	log.SetOutput(io.Discard) // where each failed handshake goes, as text
+	log.SetOutput(io.Discard) // gets each failed handshake, as text
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -106,8 +106,7 @@ func ask(client *http.Client, address string) error {
 	return err
 }
 
-// demands are what a server must hold for termguard. Each is an error while it
-// is not met.
+// demands are termguard's requirements of a server; each check returns an error if it is not met.
 var demands = map[string]struct {
 	reason string
 	check  func(t *testing.T, by start) error
@@ -142,7 +141,7 @@ var demands = map[string]struct {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { conn.Close() })
-				conn.Write(header) // a server that hangs up meanwhile does what it should
+				conn.Write(header) // a server may hang up meanwhile
 			}
 			if held := heap() - before; held > strangers*size/2 {
 				return fmt.Errorf("%d connections that sent %d KiB of headers hold %d MiB", strangers, size>>10, held>>20)
@@ -196,8 +195,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// TestControllerRuntimes fails when the server of controller-runtime meets every
-// demand: then it should be used.
+// TestControllerRuntimes fails once controller-runtime's server meets every requirement, because then it
+// should be used.
 func TestControllerRuntimes(t *testing.T) {
 	missed := 0
 	for name, d := range demands {
@@ -213,7 +212,7 @@ func TestControllerRuntimes(t *testing.T) {
 	}
 }
 
-// BenchmarkReview is one request on a connection that is open already.
+// BenchmarkReview is one request on an open connection.
 func BenchmarkReview(b *testing.B) {
 	for _, c := range []struct {
 		name string
