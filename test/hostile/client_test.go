@@ -14,9 +14,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// TestClientCertificate: termguard answers an API server that presents the certificate
-// it asks for. Where that is another one, requests go on unreviewed; and nobody else is
-// told anything.
+// TestClientCertificate checks that termguard answers an API server with the right client certificate, that
+// requests pass unreviewed with a wrong one, and that no other client gets an answer.
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -88,7 +87,7 @@ func TestClientCertificate(t *testing.T) {
 		}
 		for who, certificates := range map[string][]tls.Certificate{"nobody": nil, "a stranger": {pair}} {
 			if who == "a stranger" && tc.authority == "wrong" {
-				continue // who asks with the authority that is asked for
+				continue // this client has the required authority
 			}
 			client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
 			response, err := client.Post("https://"+address+"/validate", "application/json", strings.NewReader(forgedDelete))
@@ -101,7 +100,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// forgedDelete asks what a namespace holds.
+// forgedDelete asks for the content of a namespace.
 const forgedDelete = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE",
 "kind":{"group":"","version":"v1","kind":"Namespace"},"resource":{"group":"","version":"v1","resource":"namespaces"},"name":"doomed","namespace":"doomed","userInfo":{"username":"mallory"},
 "oldObject":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"doomed"}},"options":{}}}`

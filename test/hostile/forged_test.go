@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// TestForgedReviews: whoever reaches the port of a termguard as it is installed, and
-// sends it reviews that it made up, changes nothing of what others are told.
+// TestForgedReviews checks that forged reviews sent to the port of a default installation do not change the
+// answers to others.
 func TestForgedReviews(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -45,9 +45,9 @@ func TestForgedReviews(t *testing.T) {
 		tells(namespace, want)
 	}
 
-	// Who removes finalizers: of one's own object, which then goes.
+	// Who removes finalizers: forged for the sender's own object, which is then deleted.
 	mine := admin.CoreV1().ConfigMaps("tenant")
-	for _, name := range []string{"another", "mine"} { // the first under a uid that nothing has
+	for _, name := range []string{"another", "mine"} { // the first under a uid that no object has
 		if _, err := mine.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"gone.test/cleanup"}}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -73,9 +73,9 @@ func TestForgedReviews(t *testing.T) {
 		if err := g.Termguard.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		tells("tenant", scenario.Completes) // it is seen to have gone
+		tells("tenant", scenario.Completes) // its deletion is seen
 	}
-	// Before it ends, termguard writes down what it learned.
+	// termguard stores what it learned before it stops.
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestForgedReviews(t *testing.T) {
 	}
 }
 
-// forger sends a review to termguard.
+// forger returns a function that sends a review to termguard.
 func forger(t *testing.T, address string) func(review any) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	return func(review any) {
@@ -118,7 +118,7 @@ func forger(t *testing.T, address string) func(review any) {
 	}
 }
 
-// forgedRemoval says that the garbage collector takes the finalizers off an object.
+// forgedRemoval returns a review in which the garbage collector removes the finalizers of an object.
 func forgedRemoval(t *testing.T, going *corev1.ConfigMap) map[string]any {
 	t.Helper()
 	going.APIVersion, going.Kind = "v1", "ConfigMap"

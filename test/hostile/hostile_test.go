@@ -1,5 +1,5 @@
-// Package hostile plays tenants against termguard on a real control plane: with
-// the rights of "edit" in one namespace, and a way to its port.
+// Package hostile tests termguard against hostile tenants on a real control plane: they have the rights of
+// "edit" in one namespace, and network access to its port.
 package hostile
 
 import (
@@ -29,10 +29,11 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// mischiefFor is how long the tenants go on, and with -short; HOSTILE_FOR overrides both.
+// mischiefFor and mischiefForShort are how long the tenants act, in full and with -short; HOSTILE_FOR
+// overrides both.
 const mischiefFor, mischiefForShort = 2 * time.Minute, 20 * time.Second
 
-// world is what others have, and the tenants' one namespace.
+// world is the objects of others, and the tenants' namespace.
 const world = `
 {apiVersion: v1, kind: Namespace, metadata: {name: doomed, labels: {termguard.dev/enforce: deny}, finalizers: [finalizers.kubesphere.io/namespaces]}}
 ---
@@ -55,7 +56,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects: [{kind: ServiceAccount, name: mallory, namespace: tenant}]
 `
 
-// victims are the namespaces of others, and what their deletion is told.
+// victims are the namespaces of others, with the expected answers to their deletion.
 var victims = map[string]string{"doomed": "refused", "ordinary": scenario.Completes, "unsure": scenario.AtRisk}
 
 // said collects the warnings of one request.
@@ -67,7 +68,7 @@ func (s *said) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// answer is what a dry run of deleting a namespace is told.
+// answer returns the answer to a dry-run delete of a namespace.
 func answer(ctx context.Context, config *rest.Config, namespace string) (string, []string, error) {
 	var said said
 	config = rest.CopyConfig(config)
@@ -86,13 +87,13 @@ func answer(ctx context.Context, config *rest.Config, namespace string) (string,
 	return scenario.Verdict(said.lines), said.lines, nil
 }
 
-// failedOpen is how often the API server let a request pass without termguard.
+// failedOpen returns how many requests the API server let pass without termguard.
 func failedOpen(ctx context.Context, client kubernetes.Interface) (int, error) {
 	calls, err := scenario.CallsOf(ctx, client, ".termguard.dev")
 	return calls.FailedOpen, err
 }
 
-// guarded is a control plane with termguard and the world, and a client of it.
+// guarded returns a control plane with termguard and the world, and a client for it.
 func guarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.Interface) {
 	t.Helper()
 	g, err := scenario.Guard(t.Context(), options)
@@ -110,10 +111,9 @@ func guarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.I
 	return g, admin
 }
 
-// TestTenants: whatever a tenant does, the answers to others stay what they were, and
-// no request of others goes unreviewed. Of a hundred answers one may say that it was
-// not checked in full: the mischief, the control plane and termguard share the
-// machine's cores here, and a policy has 200 ms.
+// TestTenants checks that a tenant's actions neither change the answers to others nor let their requests pass
+// unreviewed. One answer in a hundred may say that it was not fully checked: everything shares the machine's
+// cores here, and a policy has 200 ms.
 func TestTenants(t *testing.T) {
 	ctx := t.Context()
 	g, admin := guarded(t, lab.Options{Progress: t.Output()})
@@ -207,7 +207,7 @@ func TestTenants(t *testing.T) {
 	t.Logf("%d questions of others, answered as before but for %d that were not checked in full", asked, late)
 }
 
-// tally counts what a prank did.
+// tally counts the results of a prank.
 type tally struct {
 	mu           sync.Mutex
 	done, failed int
@@ -231,14 +231,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pranks are what a tenant does, each again and again.
+// pranks are the tenant's actions, each repeated.
 func pranks(tenant kubernetes.Interface, port string) map[string]func(context.Context, int) error {
 	core := tenant.CoreV1()
 	configMap := func(name string, finalizers ...string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "tenant", Finalizers: finalizers}}
 	}
 	strip := []byte(`{"metadata":{"finalizers":null}}`)
-	// remove deletes a ConfigMap and takes its finalizers off, as an owner does.
+	// remove deletes a ConfigMap and removes its finalizers, like an owner.
 	remove := func(ctx context.Context, name string) error {
 		if err := core.ConfigMaps("tenant").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			return err
@@ -255,7 +255,7 @@ func pranks(tenant kubernetes.Interface, port string) map[string]func(context.Co
 		request.Header.Set("Content-Type", "application/json")
 		response, err := insecure.Do(request)
 		if err != nil {
-			return nil // it was cut off: that is an answer, too
+			return nil // the connection was cut, which is fine
 		}
 		defer response.Body.Close()
 		_, _ = io.Copy(io.Discard, response.Body)
@@ -330,7 +330,7 @@ func pranks(tenant kubernetes.Interface, port string) map[string]func(context.Co
 			for range 50 {
 				connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", port)
 				if err != nil {
-					return nil // no more are let in
+					return nil // the server accepts no more
 				}
 				context.AfterFunc(ctx, func() { connection.Close() })
 				time.AfterFunc(10*time.Second, func() { connection.Close() })

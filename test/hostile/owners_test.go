@@ -21,11 +21,11 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// owned is a kind of others, whose finalizer the catalog knows.
+// owned is a kind of others with a finalizer in the catalog.
 type owned struct{ finalizer, group, plural, name, image, namespace string }
 
-// ownedKinds are n kinds of the catalog that its own namespaces do not give away, all of
-// different API groups.
+// ownedKinds returns n kinds of the catalog in different API groups, without kinds whose owner is known by
+// its namespace.
 func ownedKinds(t *testing.T, n int) (kinds []owned) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -47,8 +47,8 @@ func ownedKinds(t *testing.T, n int) (kinds []owned) {
 	return kinds
 }
 
-// others is a namespace with an object of a kind, and, of every second one, its owner, which
-// administrators installed under a name of their own.
+// others returns a namespace with an object of the kind and, if real is set, its owner, installed by
+// administrators under another name.
 func (o owned) others(real bool) string {
 	world := `
 {apiVersion: v1, kind: Namespace, metadata: {name: NAMESPACE, labels: {termguard.dev/enforce: deny}}}
@@ -76,7 +76,7 @@ spec:
 	return o.fill(world)
 }
 
-// object is what the namespace holds.
+// object returns the object in that namespace.
 func (o owned) object() string {
 	return o.fill("{apiVersion: GROUP/v1, kind: Thing, metadata: {name: it, namespace: NAMESPACE, finalizers: ['FINALIZER']}}")
 }
@@ -85,8 +85,8 @@ func (o owned) fill(text string) string {
 	return strings.NewReplacer("NAMESPACE", o.namespace, "PLURAL", o.plural, "GROUP", o.group, "FINALIZER", o.finalizer).Replace(text)
 }
 
-// fakes are what a tenant makes of the owner of a kind: workloads of its name and image, a pod,
-// and a Lease that lasts for ever.
+// fakes creates fake owners of the kind in the tenant's namespace: workloads with its name and image, a pod,
+// and a Lease that never expires.
 func (o owned) fakes(ctx context.Context, tenant kubernetes.Interface) error {
 	image := "any"
 	if o.image != "" {
@@ -118,7 +118,7 @@ func (o owned) fakes(ctx context.Context, tenant kubernetes.Interface) error {
 	return err
 }
 
-// run has pods run: there is no kubelet.
+// run sets pods to running, because there is no kubelet.
 func run(ctx context.Context, admin kubernetes.Interface, namespace string) error {
 	pods, err := admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -133,9 +133,9 @@ func run(ctx context.Context, admin kubernetes.Interface, namespace string) erro
 	return nil
 }
 
-// TestTenantsOwnNothing: whatever a tenant runs in his namespace under the names and images of
-// the owners that the catalog knows, with leases and role bindings, others are refused what
-// hangs and told of what may, as before; and nobody is told to give that any right.
+// TestTenantsOwnNothing checks that fake owners in a tenant's namespace, with names, images, leases and role
+// bindings from the catalog, do not change the denials and warnings for others, and that no answer recommends
+// giving them rights.
 func TestTenantsOwnNothing(t *testing.T) {
 	ctx := t.Context()
 	g, admin := guarded(t, lab.Options{Progress: t.Output()})
@@ -188,7 +188,7 @@ func TestTenantsOwnNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What definitions let "edit" do, the tenant's pods may, too, in his namespace.
+	// The tenant's pods have the rights that definitions aggregate to "edit", in the tenant's namespace.
 	var groups []string
 	for _, kind := range kinds {
 		groups = append(groups, kind.group)
@@ -222,7 +222,7 @@ func TestTenantsOwnNothing(t *testing.T) {
 	if err := g.Await(ctx, 2*time.Minute, "the tenant's workloads to be ready", ready); err != nil {
 		t.Fatal(err)
 	}
-	// Leases are read every 15 s: three times, so that one that is renewed is seen to be.
+	// Leases are read every 15 s: renew three times, so that the renewals are seen.
 	for range 3 {
 		pause(ctx, 16*time.Second)
 		for _, kind := range kinds {

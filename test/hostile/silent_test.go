@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// silentAPI is an aggregated API, and what others have.
+// silentAPI is an aggregated API that never answers, and the objects of others.
 const silentAPI = `
 {apiVersion: v1, kind: Namespace, metadata: {name: doomed, labels: {termguard.dev/enforce: deny}, finalizers: [finalizers.kubesphere.io/namespaces]}}
 ---
@@ -62,7 +62,7 @@ func TestSilentAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.StartTermguard(ctx, binary); err != nil { // it waits for readiness
+	if err := g.StartTermguard(ctx, binary); err != nil { // waits for readiness
 		t.Fatal(err)
 	}
 	var lines []string
@@ -74,7 +74,7 @@ func TestSilentAPI(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nlast said: %q", err, lines)
 	}
-	// What is not seen is said: the namespace may hold objects of that API.
+	// Missing facts are reported: the namespace may contain objects of that API.
 	err = g.Await(ctx, 60*time.Second, "the API to be unseen", func(ctx context.Context) (bool, error) {
 		got, said, err := answer(ctx, g.Config(), "plain")
 		lines = said
