@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestCertManager is cert-manager's own controllers with its CA injector, and two
-// replicas that read the files of the Secret which those keep.
+// TestCertManager runs cert-manager's controllers with its CA injector, and two replicas that read the files
+// of its Secret.
 func TestCertManager(t *testing.T) {
 	s := newSite(t)
 	defer s.write("cert-manager")
@@ -50,7 +50,7 @@ func TestCertManager(t *testing.T) {
 	}
 }
 
-// trustOnly takes from the caBundles what the injector left there, but for the authority.
+// trustOnly removes all but the current authority from the caBundles, where the injector keeps old ones.
 func (s *site) trustOnly() {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), forget)
@@ -64,7 +64,7 @@ const forget = `kubectl get validatingwebhookconfiguration termguard -o json |
   jq --arg ca "$(kubectl get secret termguard-tls -n termguard-system -o jsonpath='{.data.ca\.crt}')" '.webhooks[].clientConfig.caBundle = $ca' |
   kubectl replace -f -`
 
-// certManager runs cert-manager, and has termguard use it, as deploy/overlays does.
+// certManager runs cert-manager and configures termguard for it, like deploy/overlays.
 func (s *site) certManager() {
 	s.t.Helper()
 	must := func(err error) {
@@ -88,15 +88,15 @@ func (s *site) certManager() {
 			s.t.Logf("cert-manager said at last:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
-	// The authority that was termguard's own gives way.
+	// termguard's own authority is no longer needed.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home, "--ignore-not-found")
 	s.kubectl("apply", "-k", filepath.Join(lab.Root(), "deploy", "overlays", "cert-manager"))
-	must(s.BeCalledPatiently(ctx)) // which the manifests know nothing of
+	must(s.BeCalledPatiently(ctx)) // the manifests reset it
 	s.kubectl("wait", "--for=condition=Ready", "certificate", "--all", "-n", home, "--timeout=2m")
 }
 
-// mount plays the kubelet: it keeps the files of a Secret in a folder, all of which
-// change at once. Where the Secret is gone, they stay.
+// mount plays the kubelet: it keeps the files of a Secret in a folder and replaces all of them at once. They
+// stay if the Secret is deleted.
 func (s *site) mount(secret string) (dir string) {
 	s.t.Helper()
 	dir = s.t.TempDir()
@@ -153,8 +153,7 @@ func (s *site) mount(secret string) (dir string) {
 	return dir
 }
 
-// write puts the rows of the table into the page that PAGE names, between the lines
-// that bear the name.
+// write writes the rows of the table into the page named by PAGE, between the markers for name.
 func (s *site) write(name string) {
 	file := os.Getenv("PAGE")
 	if file == "" || s.t.Failed() {

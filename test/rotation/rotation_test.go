@@ -1,6 +1,5 @@
-// Package rotation changes termguard's certificates, and termguard itself, on a real
-// control plane, in the ways that they change in the field, while objects are deleted
-// all the time: no delete is lost or refused, and none goes unreviewed.
+// Package rotation changes termguard's certificates and version on a real control plane in the usual ways,
+// during constant deletions: no delete is lost, denied or unreviewed.
 package rotation
 
 import (
@@ -32,7 +31,7 @@ import (
 
 const home = "termguard-system"
 
-// workers is how many deletes are under way at once: 1,000 by make certificates.
+// workers is the number of concurrent deletes: 1,000 in make certificates.
 func workers(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("DELETES")
@@ -46,16 +45,16 @@ func workers(t *testing.T) int {
 	return n
 }
 
-// TestEmbedded is termguard's own authority, with two replicas.
+// TestEmbedded tests termguard's own authority with two replicas.
 func TestEmbedded(t *testing.T) {
 	s := newSite(t)
 	defer s.write("embedded")
-	// Both start at once, without a Secret: they race for the first authority.
+	// Both start at once without a Secret, and race for the first authority.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home)
 	var members []member
 	for n := range 2 {
-		// A renewal begins when a third of it is left, and API servers get 5 s of that
-		// to learn of a new authority.
+		// A renewal begins at a third of the validity, of which API servers get 5 s to learn of a new
+		// authority.
 		members = append(members, s.replica(s.binary, n, "--leaf-duration", "30s", "--ca-duration", "60s"))
 	}
 	for _, m := range members {
@@ -90,11 +89,11 @@ func newLeaves(before, after state) bool {
 	return before.leaves[0] != after.leaves[0] && before.leaves[1] != after.leaves[1] && after.current
 }
 
-// state is who signs, who is trusted, and what each replica serves.
+// state is the authority, the trusted authorities, and the certificate that each replica serves.
 type state struct {
 	authority, trusted string
 	leaves             []string
-	current            bool // all leaves are signed by the authority as it is now
+	current            bool // all leaves are signed by the current authority
 }
 
 // site is a control plane with replicas of termguard behind its Service.
@@ -102,7 +101,7 @@ type site struct {
 	*scenario.Guarded
 	t        *testing.T
 	client   kubernetes.Interface
-	others   kubernetes.Interface // whose requests the API server queues, as it does those of people
+	others   kubernetes.Interface // its requests are queued by the API server like users' requests
 	service  *lab.Replicas
 	address  string
 	binary   string
@@ -141,8 +140,8 @@ func newSite(t *testing.T) *site {
 	s.kubectl("create", "clusterrolebinding", "people", "--clusterrole=cluster-admin", "--serviceaccount=default:people")
 	config, err := g.ServiceAccountConfig(ctx, "default", "people")
 	must(err)
-	// The API server's own queues send clients away for up to 32 s at a time
-	// (k8s.io/apiserver, pkg/util/flowcontrol/dropped_requests_tracker.go).
+	// The API server's queues reject clients for up to 32 s at a time (k8s.io/apiserver,
+	// pkg/util/flowcontrol/dropped_requests_tracker.go).
 	config.Timeout = 5 * time.Minute
 	config.WarningHandler = rest.NoWarnings{}
 	s.others, err = kubernetes.NewForConfig(config)
@@ -150,13 +149,13 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// member is a replica, and its process.
+// member is a replica and its process.
 type member struct {
 	lab.Replica
 	process *lab.Process
 }
 
-// replica starts one, on ports of its own of the Service's address.
+// replica starts a replica on its own ports of the Service's address.
 func (s *site) replica(binary string, n int, extra ...string) member {
 	s.t.Helper()
 	at := func(base int) string { return net.JoinHostPort(s.address, strconv.Itoa(base+n)) }
@@ -168,7 +167,7 @@ func (s *site) replica(binary string, n int, extra ...string) member {
 	return member{lab.Replica{Address: at(10000), Readiness: "http://" + at(11000) + "/readyz"}, process}
 }
 
-// joins takes a replica into the Service once it is ready.
+// joins adds a replica to the Service once it is ready.
 func (s *site) joins(m member) {
 	s.t.Helper()
 	if err := s.Await(s.t.Context(), time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return m.Ready(ctx), nil }); err != nil {
@@ -178,7 +177,7 @@ func (s *site) joins(m member) {
 	s.service.Add(m.Replica)
 }
 
-// goes tells a replica to go, and takes it from the Service once that is seen.
+// goes terminates a replica, and removes it from the Service once it is no longer ready.
 func (s *site) goes(m member) {
 	s.t.Helper()
 	s.replicas = slices.DeleteFunc(s.replicas, func(other lab.Replica) bool { return other == m.Replica })
@@ -200,8 +199,8 @@ func (s *site) kubectl(args ...string) {
 	}
 }
 
-// state is read from the cluster, and from the replicas' sockets. The error says what
-// does not fit: a replica that serves what nobody trusts.
+// state reads the state from the cluster and the replicas' sockets. It returns an error if a replica serves a
+// certificate that is not trusted.
 func (s *site) state(ctx context.Context) (now state, err error) {
 	secret, err := s.client.CoreV1().Secrets(home).Get(ctx, "termguard-ca", metav1.GetOptions{})
 	if err != nil {
@@ -237,7 +236,7 @@ func (s *site) state(ctx context.Context) (now state, err error) {
 	return now, nil
 }
 
-// settled waits until what all replicas serve is trusted, and a condition holds.
+// settled waits until all served certificates are trusted and a condition holds.
 func (s *site) settled(what string, done func(state) bool) (now state) {
 	s.t.Helper()
 	var last error
@@ -250,7 +249,7 @@ func (s *site) settled(what string, done func(state) bool) (now state) {
 	return now
 }
 
-// under does something while objects are deleted, until it is done.
+// under changes something during deletions and waits for the change to be done.
 func (s *site) under(name string, do func(), done func(before, after state) bool) {
 	s.t.Helper()
 	before := s.settled("the replicas to agree", func(state) bool { return true })
@@ -260,7 +259,7 @@ func (s *site) under(name string, do func(), done func(before, after state) bool
 	})
 }
 
-// reviewed deletes while something happens, and wants each delete to be reviewed.
+// reviewed deletes during an event, and checks that each delete is reviewed.
 func (s *site) reviewed(name string, happens func()) {
 	s.t.Helper()
 	s.settled("the replicas to agree", func(state) bool { return true })
@@ -276,7 +275,7 @@ func (s *site) reviewed(name string, happens func()) {
 	}
 }
 
-// failures are the last lines of the API server's log that say why nobody answered.
+// failures returns the last lines of the API server's log about failed webhook calls.
 func (s *site) failures(n int) string {
 	var why []string
 	for line := range strings.Lines(s.APIServer().Log()) {
@@ -296,8 +295,8 @@ func (s *site) calls() scenario.Calls {
 	return c
 }
 
-// deletes makes and deletes Roles, which are reviewed and gone at once, so many at a
-// time, until it is stopped; then it tells how many. Each has done so at least once.
+// deletes concurrently creates and deletes Roles, which are reviewed and deleted at once, until stopped, and
+// returns their number. Each worker does so at least once.
 func (s *site) deletes() (stop func() int) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	roles := s.others.RbacV1().Roles("default")
@@ -322,8 +321,8 @@ func (s *site) deletes() (stop func() int) {
 	return func() int { cancel(); running.Wait(); return int(deleted.Load()) }
 }
 
-// edited takes the authority from the webhook configuration: nobody can be asked until
-// a replica has put it back. Then all is as it was, and nothing was refused.
+// edited removes the authority from the webhook configuration: calls fail until a replica has restored it.
+// Afterwards all works as before, and nothing was denied.
 func (s *site) edited() {
 	s.t.Helper()
 	before := s.calls()

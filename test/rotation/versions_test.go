@@ -18,13 +18,11 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// earlier is the version to upgrade from, and to go back to: a commit, as long as there
-// is no release.
+// earlier is the version to upgrade from and to roll back to: a commit, until there is a release.
 const earlier = "789deea7804303eb6975db07c10f45aeaa2901fd" // 2026-11-22
 
-// TestVersions upgrades from an earlier version replica by replica, and goes back.
-// Meanwhile both versions serve side by side: they share the authority and what they
-// learn, and neither forgets what the other has learned.
+// TestVersions upgrades from an earlier version replica by replica and rolls back. Meanwhile both versions
+// run concurrently: they share the authority and the learned facts, and neither loses the other's.
 func TestVersions(t *testing.T) {
 	s := newSite(t)
 	defer s.write("versions")
@@ -54,7 +52,7 @@ func TestVersions(t *testing.T) {
 	s.reviewed("this version joins it", func() { second = s.replica(s.binary, 1); s.joins(second) })
 	s.reviewed("the earlier version goes", func() { s.goes(first) })
 	s.reviewed("this version has two replicas", func() { third = s.replica(s.binary, 2); s.joins(third) })
-	s.say("one", "") // at least of the newest, which has read what the earlier version left
+	s.say("one", "") // at least from the newest, which has read the earlier version's facts
 	s.say("two", "may hang")
 	s.learn("two")
 
@@ -70,7 +68,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// earlier is the source of the earlier version, and its program.
+// earlier returns the source and the program of the earlier version.
 func (s *site) earlier() (source, binary string) {
 	s.t.Helper()
 	source = s.t.TempDir()
@@ -113,8 +111,8 @@ subjects: [{kind: ServiceAccount, name: op, namespace: owners}]
 {apiVersion: versions.test/v1, kind: Gadget, metadata: {name: it, namespace: two, finalizers: [versions.test/two]}}
 `
 
-// learn has the replica that is asked see who removes a finalizer. Nothing else tells: a
-// cluster-admin's rights say nothing of it.
+// learn lets the current replica observe who removes a finalizer. Nothing else shows it: a cluster-admin's
+// rights prove nothing.
 func (s *site) learn(lesson string) {
 	s.t.Helper()
 	gadgets := schema.GroupVersionResource{Group: "versions.test", Version: "v1", Resource: "gadgets"}
@@ -124,13 +122,13 @@ func (s *site) learn(lesson string) {
 	s.kubectl("delete", "gadgets.versions.test", lesson, "-n", "owners", "--timeout=60s")
 }
 
-// question is what the API server asks when somebody deletes a namespace.
+// question is the API server's review for the deletion of a namespace.
 const question = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "operation": "DELETE", "dryRun": true,
 "kind": {"group": "", "version": "v1", "kind": "Namespace"}, "resource": {"group": "", "version": "v1", "resource": "namespaces"},
 "name": "$NAME", "namespace": "$NAME", "userInfo": {"username": "somebody"}, "options": {},
 "oldObject": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "$NAME"}}}}`
 
-// say waits until the newest replica says so of a namespace; "" is nothing.
+// say waits until the newest replica has this warning for a namespace; "" means none.
 func (s *site) say(namespace, what string) {
 	s.t.Helper()
 	certificate, err := s.ClientCertificate()
