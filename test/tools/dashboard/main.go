@@ -1,7 +1,6 @@
-// Command dashboard takes docs/dashboard.png: it plays some minutes of a cluster's
-// deletions in a lab, has Prometheus scrape what two replicas of termguard and the API
-// server say of them, and has headless Chromium look at the chart's dashboard, drawn by
-// Grafana's own libraries (page.jsx).
+// Command dashboard renders docs/dashboard.png: it plays deletions in a lab for some minutes, has Prometheus
+// scrape two replicas of termguard and the API server, and takes a screenshot of the chart's dashboard with
+// headless Chromium and Grafana's libraries (page.jsx).
 package main
 
 import (
@@ -31,7 +30,7 @@ import (
 
 const (
 	width  = 1600
-	scrape = "5s" // the chart's ServiceMonitor says 30 s: here is more to see in less time
+	scrape = "5s" // the chart's ServiceMonitor has 30 s: this shows more in less time
 	home   = "termguard-system"
 )
 
@@ -100,7 +99,7 @@ func run(ctx context.Context, prometheus, out, data string, length time.Duration
 	return photograph(ctx, db.address, played, out)
 }
 
-// window is when something was played.
+// window is the time of a play.
 type window struct{ From, To time.Time }
 
 // store is a Prometheus.
@@ -109,7 +108,7 @@ type store struct {
 	stop                  func()
 }
 
-// start has it scrape so many targets, and waits until it has read them all.
+// start starts it and waits until it has scraped all targets.
 func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 	config, err := json.Marshal(map[string]any{ // JSON is YAML
 		"global":         map[string]any{"scrape_interval": scrape, "scrape_timeout": scrape},
@@ -132,7 +131,7 @@ func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 	defer log.Close()
 	cmd := exec.Command(s.program, "--config.file", file, "--storage.tsdb.path", filepath.Join(s.dir, "tsdb"), "--web.listen-address", s.address)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it writes its blocks after an interrupt of ours
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // our interrupt must not reach it: stop ends it, so that it writes its blocks
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start Prometheus: %w", err)
 	}
@@ -164,7 +163,7 @@ func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 	return nil
 }
 
-// free is an address of this machine on which nobody listens.
+// free returns an unused address of this machine.
 func free(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -173,7 +172,7 @@ func free(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// photograph serves the page, which asks Prometheus, and has the browser look at it.
+// photograph serves the page, which queries Prometheus, and takes a screenshot.
 func photograph(ctx context.Context, prometheus string, played window, out string) error {
 	rows, err := rows()
 	if err != nil {
@@ -202,11 +201,11 @@ func photograph(ctx context.Context, prometheus string, played window, out strin
 	asked := url.Values{"from": {played.From.UTC().Format(time.RFC3339)}, "to": {played.To.UTC().Format(time.RFC3339)}}
 	args := []string{
 		"--headless", "--disable-gpu", "--hide-scrollbars", "--user-data-dir=" + profile, "--enable-logging=stderr",
-		fmt.Sprintf("--window-size=%d,%d", width, 64+rows*38), // of the grid: a row has 30 pixels, and 8 to the next
+		fmt.Sprintf("--window-size=%d,%d", width, 64+rows*38), // of the grid: a row has 30 pixels and a gap of 8
 		"--virtual-time-budget=20000", "--run-all-compositor-stages-before-draw", "--screenshot=" + out, "http://" + l.Addr().String() + "/?" + asked.Encode(),
 	}
 	if os.Geteuid() == 0 {
-		args = append(args, "--no-sandbox") // which root cannot have
+		args = append(args, "--no-sandbox") // required for root
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -227,7 +226,7 @@ func photograph(ctx context.Context, prometheus string, played window, out strin
 	return nil
 }
 
-// rows of the grid that the dashboard takes.
+// rows returns the number of grid rows of the dashboard.
 func rows() (n int, err error) {
 	text, err := os.ReadFile(filepath.Join(lab.Root(), "deploy", "chart", "dashboard.json"))
 	if err != nil {

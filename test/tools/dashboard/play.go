@@ -34,7 +34,7 @@ type stage struct {
 	replicas [2]*lab.Process
 }
 
-// pods are what the replicas' pods would be called.
+// pods are the names of the replicas' pods.
 var pods = [2]string{"termguard-6d9c7b5f84-2xk7p", "termguard-6d9c7b5f84-w9tqz"}
 
 func open(ctx context.Context) (*stage, error) {
@@ -86,7 +86,7 @@ func (s *stage) prepare(ctx context.Context) (err error) {
 	return node.AwaitReady(ctx, corev1.ConditionUnknown)
 }
 
-// at is where a replica listens: all of the Service's address is loopback.
+// at returns the address of a replica: all of the Service's address is loopback.
 func (s *stage) at(base, n int) string {
 	return net.JoinHostPort(s.address, strconv.Itoa(base+n))
 }
@@ -104,8 +104,8 @@ func (s *stage) replica(ctx context.Context, n int) error {
 	return s.Await(ctx, time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return ready.Ready(ctx), nil })
 }
 
-// targets are what Prometheus scrapes, three of them, with the labels that the chart's
-// ServiceMonitor leads to.
+// targets returns the three targets for Prometheus, with the labels that the chart's ServiceMonitor would
+// set.
 func (s *stage) targets() []any {
 	var static []any
 	for n, pod := range pods {
@@ -124,9 +124,8 @@ func (s *stage) targets() []any {
 	}
 }
 
-// play has people delete for so long, and two accidents happen to termguard: one replica
-// dies, early, since it takes along what it would say of deletions that hang for ten
-// minutes; and both freeze.
+// play runs the deletions, with two accidents: one replica dies, early because it loses its records of
+// deletions that hang for ten minutes, and both freeze.
 func (s *stage) play(ctx context.Context, length time.Duration) error {
 	began := time.Now()
 	accidents := []struct {
@@ -169,8 +168,8 @@ func (s *stage) signal(what os.Signal) error {
 	return errors.Join(s.replicas[0].Signal(what), s.replicas[1].Signal(what))
 }
 
-// habits are what people do every so many turns. What they delete was made a time
-// before, so that termguard has seen it.
+// habits are the users' actions, each every so many turns. An object is created a turn before its deletion,
+// so that termguard has seen it.
 var habits = []struct {
 	every int
 	do    func(ctx context.Context, s *stage, n int) error
@@ -190,7 +189,7 @@ var habits = []struct {
 	{5, func(ctx context.Context, s *stage, n int) error { // previews come and go
 		return s.replace(ctx, "namespace preview-%d", n, "{apiVersion: v1, kind: Namespace, metadata: {name: preview-%d}}")
 	}},
-	{11, func(ctx context.Context, s *stage, n int) error { // a mesh whose operator is gone, which somebody helps now and then
+	{11, func(ctx context.Context, s *stage, n int) error { // a mesh without its operator, cleaned up by hand now and then
 		if n%3 == 0 && n > 12 {
 			if r, err := s.Kubectl(ctx, "patch", "kiali", "kiali", "-n", fmt.Sprintf("mesh-%d", n-12), "--type=merge", `-p={"metadata":{"finalizers":null}}`); err != nil || r.Code != 0 {
 				return errors.Join(err, fmt.Errorf("help: %s", r.Stderr))
@@ -198,26 +197,26 @@ var habits = []struct {
 		}
 		return s.replace(ctx, "namespace mesh-%d", n, "{apiVersion: v1, kind: Namespace, metadata: {name: mesh-%d}}\n---\n{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: kiali, namespace: mesh-%d, finalizers: [kiali.io/finalizer]}}")
 	}},
-	{17, func(ctx context.Context, s *stage, n int) error { // pods of a node that is dead
+	{17, func(ctx context.Context, s *stage, n int) error { // pods of a dead node
 		return s.replace(ctx, "pod cart-%d -n shop", n, "{apiVersion: v1, kind: Pod, metadata: {name: cart-%d, namespace: shop}, spec: {nodeName: worker-7, containers: [{name: c, image: i}]}}")
 	}},
-	{23, func(ctx context.Context, s *stage, n int) error { // only tried, where it is refused
+	{23, func(ctx context.Context, s *stage, n int) error { // a denied attempt
 		_, err := s.Kubectl(ctx, "delete", "namespace", "guarded", "--wait=false")
 		return err
 	}},
-	{29, func(ctx context.Context, s *stage, n int) error { // where it is only recorded
+	{29, func(ctx context.Context, s *stage, n int) error { // only recorded
 		return s.replace(ctx, "namespace recorded-%d", n, "{apiVersion: v1, kind: Namespace, metadata: {name: recorded-%d, labels: {termguard.dev/enforce: dryrun}, finalizers: [finalizers.kubesphere.io/namespaces]}}")
 	}},
 	{31, func(ctx context.Context, s *stage, n int) error { // a drain that a budget refuses
 		_, err := s.Kubectl(ctx, "drain", "steady", "--pod-selector=app=cache", "--force", "--ignore-daemonsets", "--timeout=1s")
 		return err
 	}},
-	{97, func(ctx context.Context, s *stage, n int) error { // breaks the glass
+	{97, func(ctx context.Context, s *stage, n int) error { // an override by annotation
 		return s.replace(ctx, "namespace given-up-%d", n, "{apiVersion: v1, kind: Namespace, metadata: {name: given-up-%d, labels: {termguard.dev/enforce: deny}, annotations: {termguard.dev/allow-hang: the cluster goes on Friday}, finalizers: [finalizers.kubesphere.io/namespaces]}}")
 	}},
 }
 
-// replace makes the nth of some objects, and deletes the one before.
+// replace creates the nth object and deletes the one before.
 func (s *stage) replace(ctx context.Context, target string, n int, manifest string) error {
 	if err := s.Apply(ctx, strings.ReplaceAll(manifest, "%d", strconv.Itoa(n))); err != nil {
 		return err

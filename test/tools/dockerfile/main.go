@@ -1,6 +1,5 @@
-// Command dockerfile lints Dockerfiles with BuildKit's own parser and linter,
-// where there is no engine to build them, and holds the last stage to what a
-// cluster guard must be: nothing but the binary, and not root.
+// Command dockerfile lints Dockerfiles with BuildKit's parser and linter, without an engine, and checks that
+// the last stage contains only the binary and does not run as root.
 package main
 
 import (
@@ -32,7 +31,7 @@ func main() {
 	}
 }
 
-// problems are what is wrong with a Dockerfile.
+// problems returns the problems of a Dockerfile.
 func problems(text []byte) (found []string) {
 	warn := func(rule, _, _, message string, at []parser.Range) {
 		line := 0

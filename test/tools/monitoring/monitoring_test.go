@@ -1,5 +1,4 @@
-// Package monitoring holds the alerts and the dashboard of the chart to what termguard
-// really says of itself.
+// Package monitoring checks the chart's alerts and dashboard against termguard's actual metrics.
 package monitoring
 
 import (
@@ -26,15 +25,15 @@ import (
 
 const chart = "../../../deploy/chart/"
 
-// scraped is what /metrics said after a lab's deletions: in test/scenario,
-// SCRAPED=FILE go test -run TestLessons writes it anew.
+// scraped is the output of /metrics after a lab's deletions: SCRAPED=FILE go test -run TestLessons in
+// test/scenario rewrites it.
 const scraped = "testdata/scraped.txt"
 
-// failOpen is a metric of the API server, there only once a call has failed open
+// failOpen is a metric of the API server that exists only after a call has failed open
 // (k8s.io/apiserver/pkg/admission/metrics/metrics.go).
 const failOpen = "apiserver_admission_webhook_fail_open_count"
 
-// TestAlerts has promtool play when each alert fires.
+// TestAlerts runs promtool's tests of when each alert fires.
 func TestAlerts(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "remove_all_sd",
 		"github.com/prometheus/prometheus/cmd/promtool", "test", "rules", "testdata/alerts.test.yaml").CombinedOutput()
@@ -67,7 +66,7 @@ func alerts(t *testing.T) []rulefmt.Rule {
 	return rules
 }
 
-// TestAlertsNames wants alerts to ask for what there is.
+// TestAlertsNames checks that alerts only query existing metrics.
 func TestAlertsNames(t *testing.T) {
 	known := names(t)
 	for _, rule := range alerts(t) {
@@ -75,8 +74,7 @@ func TestAlertsNames(t *testing.T) {
 	}
 }
 
-// TestDashboard wants each query to ask for what there is, and to show something of
-// what was scraped.
+// TestDashboard checks that each query only uses existing metrics and returns data from the scrape.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(chart + "dashboard.json")
 	if err != nil {
@@ -111,7 +109,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 		for _, target := range panel.Targets {
-			// What shows nothing but what happened has a text for when nothing did.
+			// Panels that only count events need a text for zero.
 			expr := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", ") > 0", ")").Replace(target.Expr)
 			if strings.Contains(target.Expr, "> 0") && panel.FieldConfig.Defaults.NoValue == "" {
 				t.Errorf("%s: want a noValue for when nothing is more than 0", panel.Title)
@@ -141,8 +139,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// happened reports whether each metric of an expression was scraped: a counter of what
-// has not happened is not there.
+// happened reports whether each metric of an expression was scraped: counters of events that did not happen
+// are absent.
 func happened(expr string, known map[string]bool) bool {
 	for name, scraped := range known {
 		if !scraped && strings.Contains(expr, name) {
@@ -152,7 +150,7 @@ func happened(expr string, known map[string]bool) bool {
 	return true
 }
 
-// asks reports whether an expression parses and names nothing but known metrics.
+// asks reports whether an expression parses and only names known metrics.
 func asks(t *testing.T, who, expr string, known map[string]bool) bool {
 	t.Helper()
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
@@ -173,10 +171,10 @@ func asks(t *testing.T, who, expr string, known map[string]bool) bool {
 	return good
 }
 
-// end is when what was scraped is asked about.
+// end is the time of the queries.
 var end = time.Unix(3600, 0)
 
-// samples are those that were scraped, and up, which Prometheus adds.
+// samples returns the scraped samples, and up, which Prometheus adds.
 func samples(t *testing.T) map[string]sample {
 	t.Helper()
 	text, err := os.ReadFile(scraped)
@@ -215,9 +213,8 @@ type sample struct {
 	value  float64
 }
 
-// names are the metrics that there are, and whether they were scraped: those that the
-// page lists, which is held to the code (TestDocsMetrics), and those of Prometheus's
-// library.
+// names returns the existing metrics and whether they were scraped: the metrics in docs/metrics.md, which
+// TestDocsMetrics compares with the code, and those of Prometheus's library.
 func names(t *testing.T) map[string]bool {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/metrics.md")
@@ -238,7 +235,7 @@ func names(t *testing.T) map[string]bool {
 	return known
 }
 
-// stored is a storage in which everything was scraped twice, ten seconds apart, at end.
+// stored returns a storage with everything scraped twice, ten seconds apart, at end.
 func stored(t *testing.T) *teststorage.TestStorage {
 	t.Helper()
 	storage := teststorage.New(t)

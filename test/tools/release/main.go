@@ -1,11 +1,8 @@
-// Command release makes what a release of termguard is, in a folder: archives of
-// the programs for each platform, the image as an OCI archive, the chart, a
-// manifest for krew, a formula for Homebrew, a bill of materials (SPDX) and
-// checksums. The same commit gives the same bytes, wherever it is run: no file
-// bears the time or the place where it was made.
+// Command release builds the files of a release of termguard: archives of the programs for each platform, the
+// image as an OCI archive, the chart, a krew manifest, a Homebrew formula, a bill of materials (SPDX) and
+// checksums. The same commit always gives the same bytes: no file contains the time or place of its build.
 //
-// With -publish, it pushes the image of a release that is there already, and prints it by
-// its digest.
+// With -publish, it pushes the image of an existing release and prints its digest.
 package main
 
 import (
@@ -47,11 +44,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// platforms are those that people install termguard on.
+// platforms are the platforms of the archives.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// programs by the folder of their module; of those, what people run is in archives, and what
-// runs in a cluster in the image.
+// programs maps programs to the folders of their modules. The archives contain the programs for users, the
+// image the programs for clusters.
 var (
 	programs  = map[string]string{"termguard": ".", "termguard-probe": ".", "termguard-render": "cmd/termguard-render"}
 	inArchive = []string{"termguard", "termguard-render"}
@@ -79,7 +76,7 @@ func main() {
 	}
 }
 
-// release is one in the making.
+// release is a release being built.
 type release struct {
 	root, out, version string
 	platforms          []string
@@ -87,7 +84,7 @@ type release struct {
 	commit string
 	at     time.Time         // of the commit
 	built  map[string]string // paths of programs, by "PROGRAM OS/ARCH"
-	man    []file            // pages, one of each command
+	man    []file            // one page per command
 	sums   map[string]string // SHA-256 by file
 }
 
@@ -112,7 +109,7 @@ func (r *release) make(ctx context.Context) error {
 	return r.assemble()
 }
 
-// assemble makes everything else of the programs that were built.
+// assemble builds everything else from the programs.
 func (r *release) assemble() error {
 	r.sums = map[string]string{}
 	for _, step := range []struct {
@@ -128,7 +125,7 @@ func (r *release) assemble() error {
 	return nil
 }
 
-// describe asks git which commit this is.
+// describe reads the commit from git.
 func (r *release) describe(ctx context.Context) error {
 	git := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.root}, args...)...)
@@ -159,7 +156,7 @@ func (r *release) describe(ctx context.Context) error {
 	return nil
 }
 
-// build makes the programs in a folder: static, without paths of this machine.
+// build builds the programs into a folder: static, without local paths.
 func (r *release) build(ctx context.Context, bin string) error {
 	r.built = map[string]string{}
 	for i, platform := range r.platforms {
@@ -190,8 +187,7 @@ func (r *release) build(ctx context.Context, bin string) error {
 	return nil
 }
 
-// manual has the man pages written into a folder: a test makes them of the commands
-// themselves, as --help does.
+// manual writes the man pages into a folder, with a test that generates them from the commands, like --help.
 func (r *release) manual(ctx context.Context, folder string) error {
 	folder, err := filepath.Abs(filepath.Join(folder, "man"))
 	if err != nil {
@@ -228,7 +224,7 @@ func suffix(goos string) string {
 	return ""
 }
 
-// file is one within an archive.
+// file is a file in an archive.
 type file struct {
 	name string
 	mode int64
@@ -289,7 +285,7 @@ func tarGzip(files []file, at time.Time) ([]byte, error) {
 	if _, err := zip.Write(text); err != nil {
 		return nil, err
 	}
-	err = zip.Close() // which still writes: the bytes after it
+	err = zip.Close() // Close writes the end
 	return out.Bytes(), err
 }
 
@@ -304,7 +300,7 @@ func tarred(files []file, at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err := w.Close() // which still writes: the bytes after it
+	err := w.Close() // Close writes the end
 	return out.Bytes(), err
 }
 
@@ -322,12 +318,12 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err := w.Close() // which still writes: the bytes after it
+	err := w.Close() // Close writes the end
 	return out.Bytes(), err
 }
 
-// image writes one for the platforms that run pods. It holds nothing but the
-// programs: those are static, and whom they trust comes with their service account.
+// image writes an image for the Linux platforms. It contains only the programs: they are static, and the
+// service account brings the trusted certificates.
 func (r *release) image() error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range r.platforms {
@@ -391,7 +387,7 @@ func (r *release) image() error {
 
 func imageOf(version string) string { return "termguard_" + version + "_image.tar" }
 
-// rootOf are the layers of an image that has just been made.
+// rootOf returns the layers of a new image.
 func rootOf(image v1.Image) v1.RootFS {
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -400,7 +396,7 @@ func rootOf(image v1.Image) v1.RootFS {
 	return config.RootFS
 }
 
-// filesIn are the files below a folder, in order, named below prefix.
+// filesIn returns the files below a folder, sorted, with names below prefix.
 func filesIn(dir, prefix string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -417,7 +413,7 @@ func filesIn(dir, prefix string) (files []file, err error) {
 	return files, err
 }
 
-// chart packs the chart, which says the version of the release.
+// chart packs the chart with the version of the release.
 func (r *release) chart() error {
 	files, err := filesIn(filepath.Join(r.root, "deploy", "chart"), "termguard")
 	if err != nil {
@@ -433,7 +429,7 @@ func (r *release) chart() error {
 			return err
 		}
 		if _, err := fmt.Sscanf(version, "%d.%d", new(int), new(int)); err != nil {
-			version = fmt.Sprintf("%v-%s", meta["version"], version) // of a commit without a tag
+			version = fmt.Sprintf("%v-%s", meta["version"], version) // a commit without a tag
 		}
 		meta["version"], meta["appVersion"] = version, r.version
 		if files[i].text, err = yaml.Marshal(meta); err != nil {
@@ -447,7 +443,7 @@ func (r *release) chart() error {
 	return r.write("termguard-chart-"+version+".tgz", text)
 }
 
-// materials writes which modules the programs are made of, as they say themselves.
+// materials writes the modules of the programs, from their build information.
 func (r *release) materials() error {
 	made := map[string]string{} // version by module
 	for _, program := range r.built {
@@ -500,7 +496,7 @@ var (
 	homebrewFormula string
 )
 
-// manifests writes those by which package managers find the archives.
+// manifests writes the package managers' manifests.
 func (r *release) manifests() error {
 	type archive struct{ OS, Arch, File, Sum, Suffix string }
 	var archives []archive
@@ -522,7 +518,7 @@ func (r *release) manifests() error {
 	return nil
 }
 
-// checksums are written in the form that sha256sum --check reads.
+// checksums writes the checksums in the format of sha256sum --check.
 func (r *release) checksums() error {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.sums)) {

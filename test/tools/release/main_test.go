@@ -24,8 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// made is a release of a small program. What go build does with the sources is
-// Go's to keep the same.
+// made returns a release of a small program: reproducible compilation is up to Go.
 func made(t *testing.T) *release {
 	t.Helper()
 	small := filepath.Join(t.TempDir(), "main")
@@ -110,7 +109,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// filesOf are the names of what an image holds.
+// filesOf lists the files of an image.
 func filesOf(t *testing.T, image v1.Image) (names []string) {
 	t.Helper()
 	content := mutate.Extract(image)
@@ -169,8 +168,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestArchive unpacks the archive of this machine's platform as docs/install.md says, and
-// runs what is in it; krew and Homebrew find in it the files that they want.
+// TestArchive unpacks the archive for this platform as in docs/install.md and runs its programs; krew and
+// Homebrew must find their files in it.
 func TestArchive(t *testing.T) {
 	r := made(t)
 	dir := t.TempDir()
@@ -198,7 +197,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestManual: a release has a page of each command, of the month of its commit wherever it is made.
+// TestManual checks that a release has a page for each command, dated by its commit in every time zone.
 func TestManual(t *testing.T) {
 	var pages [2][]file
 	for i, zone := range []string{"Pacific/Kiritimati", "Pacific/Pago_Pago"} {
@@ -218,8 +217,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestPinned: what others publish runs in our workflows by the digest that was looked
-// at; a tag can be moved.
+// TestPinned checks that workflows use third-party actions by digest, because a tag can be moved.
 func TestPinned(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
