@@ -1,4 +1,4 @@
-// Package report opens the page of a scan in a browser.
+// Package report tests the HTML page of a scan in a browser.
 package report
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// browser is Debian's chromium; without it, and axe-core, these tests are skipped: make
-// report has both.
+// browser returns the path of chromium. The tests are skipped without it or axe-core; make report installs
+// both.
 func browser(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -33,10 +33,10 @@ func browser(t *testing.T) string {
 	return path
 }
 
-// Each text that somebody else may write is as hostile as it can be.
+// evil is appended to each text that others control.
 const evil = `"><img src=x onerror="document.body.dataset.evil=1"><script>document.body.dataset.evil=1</script>` + "\u202e</script>"
 
-// sample is a scan with what a page can show, of n objects.
+// sample returns a scan of n objects that shows everything that a page can.
 func sample(text string, n int) *scan.Scan {
 	o := policies.Object{Resource: "namespaces", Name: "shop" + text}
 	s := &scan.Scan{
@@ -71,8 +71,7 @@ func sample(text string, n int) *scan.Scan {
 	return s
 }
 
-// written is the page in a file, with scripts of the test, which its policy is told to let
-// run beside its own.
+// writePage writes the page into a file, with additional scripts that its policy allows.
 func written(t *testing.T, s *scan.Scan, scripts ...string) string {
 	t.Helper()
 	var out strings.Builder
@@ -107,7 +106,7 @@ func open(t *testing.T, file string, args ...string) string {
 
 var answer = regexp.MustCompile(`data-answer="([^"]*)"`)
 
-// told is what a script of the test left in the page, as JSON.
+// readAnswer decodes the JSON that a test's script left in the page.
 func told(t *testing.T, dom string, into any) {
 	t.Helper()
 	found := answer.FindStringSubmatch(dom)
@@ -167,7 +166,7 @@ addEventListener("load", async () => {
 	}
 }
 
-// TestPolicy: a script that the page's policy does not name does not run, wherever it is from.
+// TestPolicy checks that a script outside the page's policy does not run.
 func TestPolicy(t *testing.T) {
 	browser(t)
 	file := written(t, sample("", 1))
@@ -184,7 +183,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestAccessible asks axe-core, in light, dark and narrow.
+// TestAccessible runs axe-core with a light, dark and narrow page.
 func TestAccessible(t *testing.T) {
 	browser(t)
 	axe, err := os.ReadFile("node_modules/axe-core/axe.min.js")
@@ -218,7 +217,7 @@ addEventListener("load", async () => {
 	}
 }
 
-// framed is a page of 360 pixels: no window of chromium is so narrow.
+// frame returns a page in a frame of 360 pixels: chromium has no window that narrow.
 func framed(t *testing.T, file string) string {
 	t.Helper()
 	frame := filepath.Join(filepath.Dir(file), "narrow.html")
@@ -230,7 +229,7 @@ f.onload = () => setTimeout(() => { const d = f.contentDocument, w = f.contentWi
 	return frame
 }
 
-// TestNarrow: nothing has to be scrolled sideways at 360 pixels, however long a name is.
+// TestNarrow checks that the page does not scroll sideways at 360 pixels, even with long names.
 func TestNarrow(t *testing.T) {
 	browser(t)
 	var seen struct{ Width, Scroll, Head int }
@@ -243,7 +242,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestLarge prints how long 100,000 objects take to open, and holds that they do.
+// TestLarge checks that a page of 100,000 objects opens, and logs the time.
 func TestLarge(t *testing.T) {
 	browser(t)
 	const script = `addEventListener("load", () => setTimeout(() => {
@@ -257,7 +256,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestScreenshots leaves pictures of the page in the folder SCREENSHOTS.
+// TestScreenshots writes screenshots of the page into the folder SCREENSHOTS.
 func TestScreenshots(t *testing.T) {
 	browser(t)
 	folder := os.Getenv("SCREENSHOTS")
