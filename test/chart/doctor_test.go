@@ -13,9 +13,9 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// examined breaks one prerequisite of termguard after another and checks that termguard doctor names exactly
+// checkDoctor breaks one prerequisite of termguard after another and checks that termguard doctor names exactly
 // that one.
-func examined(t *testing.T, g *scenario.Guarded) {
+func checkDoctor(t *testing.T, g *scenario.Guarded) {
 	t.Helper()
 	binary, err := scenario.Binary()
 	if err != nil {
@@ -97,11 +97,11 @@ func examined(t *testing.T, g *scenario.Guarded) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := g.WriteKubeconfig("stranger", config)
+	outsider, err := g.WriteKubeconfig("stranger", config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants("nothing may be read", stranger, 1, nil, "may not be read by you")
+	wants("nothing may be read", outsider, 1, nil, "may not be read by you")
 
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)

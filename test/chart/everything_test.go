@@ -90,11 +90,11 @@ func TestEveryValue(t *testing.T) {
 	s.args = mounted
 	s.start()
 	s.awaitAnswer("refuses what the bundle and the ConfigMap of the older chart forbid", says("is asked about first [ask-first]", "has a team [team-finalizer]"))
-	trusted := s.trusted()
+	trusted := s.caBundles()
 
 	s.helm("upgrade", "termguard", chart(), "--namespace", home,
 		"--values", filepath.Join(deploy, "testdata", "full.values.yaml"), "--values", overrides())
-	if got := s.trusted(); got != trusted {
+	if got := s.caBundles(); got != trusted {
 		t.Error("the upgrade took the certificate authority from the webhook configuration, or changed it")
 	}
 	s.restart()
@@ -152,7 +152,7 @@ func (s *site) awaitReady(line string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	said := ""
+	last := ""
 	if err := s.Await(s.t.Context(), 60*time.Second, "readyz to say "+line, func(ctx context.Context) (bool, error) {
 		response, err := http.Get("http://" + address + ":8081/readyz?verbose")
 		if err != nil {
@@ -160,10 +160,10 @@ func (s *site) awaitReady(line string) {
 		}
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
-		said = string(body)
-		return response.StatusCode == http.StatusOK && strings.Contains(said, line), err
+		last = string(body)
+		return response.StatusCode == http.StatusOK && strings.Contains(last, line), err
 	}); err != nil {
-		s.t.Fatalf("%v\nlast: %s", err, said)
+		s.t.Fatalf("%v\nlast: %s", err, last)
 	}
 }
 

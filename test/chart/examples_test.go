@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// played is a fixture of an example to play in a cluster.
-type played struct {
+// example is a fixture of an example to play in a cluster.
+type example struct {
 	file    string
 	objects string // to apply
 	args    []string
@@ -63,7 +63,7 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 		}
 	}
 	// Fixtures with an expected message first: after them, the webhook has seen all objects.
-	slices.SortStableFunc(fixtures, func(a, b played) int {
+	slices.SortStableFunc(fixtures, func(a, b example) int {
 		if (a.want == nil) == (b.want == nil) {
 			return 0
 		} else if a.want == nil {
@@ -72,7 +72,7 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 		return -1
 	})
 	for _, f := range fixtures {
-		said := func(ctx context.Context) (forbidden []string, err error) {
+		denials := func(ctx context.Context) (forbidden []string, err error) {
 			r, err = g.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, f.args...)...)
 			for line := range strings.Lines(r.Stderr) {
 				if strings.Contains(line, "forbidden: ") {
@@ -82,14 +82,14 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 			return forbidden, err
 		}
 		if f.want == nil {
-			if got, err := said(ctx); err != nil || r.Code != 0 || len(got) > 0 {
+			if got, err := denials(ctx); err != nil || r.Code != 0 || len(got) > 0 {
 				t.Errorf("%s: it exits with %d and says %q: %v %s", f.file, r.Code, got, err, r.Stderr)
 			}
 			continue
 		}
 		var got []string
 		err := g.Await(ctx, 60*time.Second, f.file+" to be forbidden", func(ctx context.Context) (_ bool, err error) {
-			got, err = said(ctx)
+			got, err = denials(ctx)
 			return len(got) == 1 && f.want.MatchString(got[0]), err
 		})
 		if err != nil {
@@ -198,10 +198,10 @@ END`)
 	says("", "node/steady")
 }
 
-var wanted = regexp.MustCompile(`# want "(.*)"`)
+var wantComment = regexp.MustCompile(`# want "(.*)"`)
 
 // playable returns the fixtures with unique object names.
-func playable(t *testing.T, folder string) (all []played) {
+func playable(t *testing.T, folder string) (all []example) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*", "testdata", "*.yaml"))
 	if err != nil {
@@ -225,7 +225,7 @@ func playable(t *testing.T, folder string) (all []played) {
 		if err := yaml.Unmarshal([]byte(head), &request); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		f := played{file: file, objects: objects, args: []string{request.Resource + "/" + request.Name}}
+		f := example{file: file, objects: objects, args: []string{request.Resource + "/" + request.Name}}
 		if request.Namespace != "" {
 			f.args = append(f.args, "--namespace", request.Namespace)
 			f.objects = "{apiVersion: v1, kind: Namespace, metadata: {name: " + request.Namespace + "}}\n---\n" + objects
@@ -244,7 +244,7 @@ func playable(t *testing.T, folder string) (all []played) {
 		if policy := request.Options["propagationPolicy"]; policy != "" {
 			f.args = append(f.args, "--cascade="+strings.ToLower(policy))
 		}
-		if want := wanted.FindStringSubmatch(text); want != nil {
+		if want := wantComment.FindStringSubmatch(text); want != nil {
 			f.want = regexp.MustCompile(strings.ReplaceAll(want[1], `\\`, `\`))
 		}
 		all = append(all, f)

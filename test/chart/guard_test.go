@@ -33,7 +33,7 @@ func TestGuardAnswers(t *testing.T) {
 			t.Fatalf("%s: %v %s", commands, err, r.Stderr)
 		}
 	}
-	asked := func(ctx context.Context, kubeconfig, args string) (check.Guard, error) {
+	predict := func(ctx context.Context, kubeconfig, args string) (check.Guard, error) {
 		r, err := g.Shell(ctx, binary+" check "+args+" --dry-run-deletes -o json --kubeconfig "+kubeconfig)
 		if err != nil {
 			return check.Guard{}, err
@@ -44,8 +44,8 @@ func TestGuardAnswers(t *testing.T) {
 		}
 		return *report.Guard, nil
 	}
-	// said returns the API server's answer to a dry run with kubectl.
-	said := func(ctx context.Context, args string) (check.Answer, string, error) {
+	// dryRun returns the API server's answer to a dry run with kubectl.
+	dryRun := func(ctx context.Context, args string) (check.Answer, string, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server", "--wait=false"}, strings.Fields(args)...)...)
 		switch {
 		case err != nil:
@@ -65,10 +65,10 @@ func TestGuardAnswers(t *testing.T) {
 		var real check.Answer
 		var text string
 		err := g.Await(ctx, 60*time.Second, reason, func(ctx context.Context) (_ bool, err error) {
-			if got, err = asked(ctx, g.Kubeconfig(), args); err != nil {
+			if got, err = predict(ctx, g.Kubeconfig(), args); err != nil {
 				return false, err
 			}
-			if real, text, err = said(ctx, args); err != nil {
+			if real, text, err = dryRun(ctx, args); err != nil {
 				return false, err
 			}
 			return got == check.Guard{Answer: want} && real == want, nil
@@ -91,7 +91,7 @@ func TestGuardAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := g.WriteKubeconfig("reader", config)
+	outsider, err := g.WriteKubeconfig("reader", config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestGuardAnswers(t *testing.T) {
 	const why = "the dry run of the deletion ended before: forbidden"
 	var got check.Guard
 	if err := g.Await(ctx, 60*time.Second, "no right to delete", func(ctx context.Context) (_ bool, err error) {
-		got, err = asked(ctx, stranger, "namespace/held")
+		got, err = predict(ctx, outsider, "namespace/held")
 		return got == check.Guard{Answer: check.Unknown, Why: why}, err
 	}); err != nil {
 		t.Fatalf("who may not delete is told %+v, want %q: %v", got, why, err)

@@ -19,7 +19,7 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := said.FindAllSubmatch(text, -1)
+	blocks := commandBlock.FindAllSubmatch(text, -1)
 	if len(blocks) < 10 {
 		t.Fatalf("docs/install.md has %d blocks of commands: are they written in another way now?", len(blocks))
 	}

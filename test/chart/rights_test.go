@@ -64,7 +64,7 @@ func TestRights(t *testing.T) {
 			s := newSite(t, l)
 			s.args = s.ClientArgs() // required for learning
 			s.helm("install", "termguard", chart(), "--namespace", home, "--create-namespace", "--set", "config.enforcement.default=deny", "--set", tt.values(s))
-			granted := s.granted()
+			granted := s.rights()
 			s.start()
 			s.haveAllWritten()
 			var used map[string]bool
@@ -157,8 +157,8 @@ func right(role, verb, resource, group string) string {
 	return fmt.Sprintf("%s: %s %s.%s", role, verb, resource, group)
 }
 
-// granted returns the rights in termguard's roles.
-func (s *site) granted() map[string]bool {
+// rights returns the rights in termguard's roles.
+func (s *site) rights() map[string]bool {
 	s.t.Helper()
 	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=termguard"}
 	wide, err := s.client.RbacV1().ClusterRoles().List(s.t.Context(), options)

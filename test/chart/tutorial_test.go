@@ -18,8 +18,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// said matches a block of commands, and the expected output if there is one.
-var said = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?")
+// commandBlock matches a block of commands, and the expected output if there is one.
+var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?")
 
 // TestTutorial runs the commands of docs/getting-started.md and docs/policies.md block by block in a cluster
 // with termguard, and compares the output with the pages.
@@ -33,11 +33,11 @@ func TestTutorial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := said.FindAllStringSubmatch(string(text), -1)
-		if len(found) < 5 {
-			t.Fatalf("docs/%s has %d blocks of commands: are they written in another way now?", page, len(found))
+		matches := commandBlock.FindAllStringSubmatch(string(text), -1)
+		if len(matches) < 5 {
+			t.Fatalf("docs/%s has %d blocks of commands: are they written in another way now?", page, len(matches))
 		}
-		blocks = append(blocks, found...)
+		blocks = append(blocks, matches...)
 	}
 	binary, err := scenario.Binary()
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTutorial(t *testing.T) {
 			t.Fatalf("\n%s\nexits with %d, want %q in its output: %v\n%s%s", commands, last.Code, want, err, last.Stdout, last.Stderr)
 		}
 	}
-	examined(t, g)
+	checkDoctor(t, g)
 	if versions := policies(); versions < 3 { // created, replaced, and broken
 		t.Errorf("only %d versions of the policies were seen", versions)
 	}

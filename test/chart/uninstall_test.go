@@ -33,9 +33,9 @@ const elsewhere = `{apiVersion: inset.test/v1, kind: Gadget, metadata: {name: ot
 
 var gadgets = schema.GroupVersionResource{Group: "inset.test", Version: "v1", Resource: "gadgets"}
 
-// operated returns a site for a release with an operator, with a namespace elsewhere, and the path of
+// newOperatorSite returns a site for a release with an operator, with a namespace elsewhere, and the path of
 // termguard.
-func operated(t *testing.T) (s *site, path string) {
+func newOperatorSite(t *testing.T) (s *site, path string) {
 	t.Helper()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestUninstall(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
 	ctx := t.Context()
-	s, path := operated(t)
+	s, path := newOperatorSite(t)
 	l := s.Lab
 
 	stop := s.operator(operatorChart, "gadget=true", elsewhere)
@@ -102,8 +102,8 @@ func TestUninstall(t *testing.T) {
 		t.Fatalf("%d steps ran, the last %q: want both objects, then the release: %+v", ran, last.Command, set.Plan)
 	}
 	stop()
-	s.gone("op", "it")
-	s.gone("elsewhere", "other")
+	s.awaitGone("op", "it")
+	s.awaitGone("elsewhere", "other")
 
 	stop = s.operator(operatorChart, "gadget=false", "")
 	if set := s.askRelease(1); set.Verdict != policies.Completes {
@@ -163,12 +163,12 @@ webhooks:
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		told := ""
+		message := ""
 		for _, f := range with.Findings {
-			told += f.Message + "\n"
+			message += f.Message + "\n"
 		}
-		if (with.Verdict == policies.AtRisk) != refuses || strings.Contains(told, `"refuse.example.com" denied the request: keep it`) != refuses {
-			s.t.Errorf("%s: %s with dry runs: %s\n%q", name, with.Verdict, told, with.Unseen)
+		if (with.Verdict == policies.AtRisk) != refuses || strings.Contains(message, `"refuse.example.com" denied the request: keep it`) != refuses {
+			s.t.Errorf("%s: %s with dry runs: %s\n%q", name, with.Verdict, message, with.Unseen)
 		}
 		s.kubectl("delete", "namespace", name, "--wait=false")
 		limit := time.Minute
@@ -229,12 +229,12 @@ func (s *site) scanSays(want policies.Verdict) {
 	if err != nil || r.Code != 0 {
 		s.t.Fatalf("scan: %v %d %s", err, r.Code, r.Stderr)
 	}
-	var said scan.Scan
-	if err := json.Unmarshal([]byte(r.Stdout), &said); err != nil {
+	var got scan.Scan
+	if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil {
 		s.t.Fatal(err)
 	}
-	if total := said.Total(); total.Asked != 1 || said.Verdict != want {
-		s.t.Errorf("check says of the release %s, and the scan %s of %d: %s", want, said.Verdict, total.Asked, r.Stdout)
+	if total := got.Total(); total.Asked != 1 || got.Verdict != want {
+		s.t.Errorf("check says of the release %s, and the scan %s of %d: %s", want, got.Verdict, total.Asked, r.Stdout)
 	}
 }
 
@@ -255,7 +255,7 @@ func (s *site) stay(objects ...string) {
 	}
 }
 
-func (s *site) gone(namespace, name string) {
+func (s *site) awaitGone(namespace, name string) {
 	s.t.Helper()
 	if err := s.Await(s.t.Context(), 30*time.Second, name+" to go", s.isGone(namespace, name)); err != nil {
 		s.t.Error(err)

@@ -47,10 +47,10 @@ func TestChart(t *testing.T) {
 		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == scenario.Hangs
 	}
 	s.awaitAnswer("warns of a namespace that hangs", warned)
-	trusted := s.trusted()
+	trusted := s.caBundles()
 
 	s.helm("upgrade", "termguard", chart(), "--namespace", home, "--set", "config.enforcement.default=deny")
-	if got := s.trusted(); got != trusted {
+	if got := s.caBundles(); got != trusted {
 		t.Error("the upgrade took the certificate authority from the webhook configuration, or changed it")
 	}
 	s.restart()
@@ -93,7 +93,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("edited by hand, then upgraded: kubectl get %s says %q, want %q", what, got, want)
 		}
 	}
-	if got := s.trusted(); got != trusted {
+	if got := s.caBundles(); got != trusted {
 		t.Error("the upgrade over what was edited took the certificate authority from the webhook configuration, or changed it")
 	}
 	s.mount()
@@ -102,7 +102,7 @@ func TestChart(t *testing.T) {
 	s.helm("rollback", "termguard", "1", "--namespace", home)
 	s.restart()
 	s.awaitAnswer("warns again after the rollback", warned)
-	if got := s.trusted(); got != trusted {
+	if got := s.caBundles(); got != trusted {
 		t.Error("upgrades and rollback changed the certificate authority in the webhook configuration")
 	}
 
@@ -145,9 +145,9 @@ func TestChart(t *testing.T) {
 	}
 
 	// Helm takes over an installation by kubectl.
-	before := s.trusted()
+	before := s.caBundles()
 	s.helm("upgrade", "--install", "termguard", chart(), "--namespace", home, "--take-ownership", "--server-side=false")
-	if got := s.trusted(); got != before {
+	if got := s.caBundles(); got != before {
 		t.Error("taking over changed the certificate authority in the webhook configuration")
 	}
 	s.helm("uninstall", "termguard", "--namespace", home)
@@ -259,8 +259,8 @@ func (s *site) stop() {
 
 func (s *site) restart() { s.t.Helper(); s.stop(); s.start() }
 
-// trusted returns the caBundles of the webhook configuration.
-func (s *site) trusted() string {
+// caBundles returns the caBundles of the webhook configuration.
+func (s *site) caBundles() string {
 	s.t.Helper()
 	return s.kubectl("get", "validatingwebhookconfiguration", "termguard", "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")
 }

@@ -35,7 +35,7 @@ func TestClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	g, admin := guarded(t, lab.Options{Progress: t.Output(), APIServer: []string{flag}})
+	g, admin := startGuarded(t, lab.Options{Progress: t.Output(), APIServer: []string{flag}})
 	binary, err := scenario.Binary()
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +77,11 @@ func TestClientCertificate(t *testing.T) {
 		if !tc.reviewed && (got != scenario.Completes || len(lines) > 0 || after == before) {
 			t.Errorf("%s: told %q (%q), and what failed open went from %d to %d", asks, got, lines, before, after)
 		}
-		stranger, key, err := authorities["wrong"].Issue("kube-apiserver", nil, nil)
+		outsider, key, err := authorities["wrong"].Issue("kube-apiserver", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pair, err := tls.X509KeyPair(stranger, key)
+		pair, err := tls.X509KeyPair(outsider, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,9 +92,9 @@ func TestClientCertificate(t *testing.T) {
 			client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
 			response, err := client.Post("https://"+address+"/validate", "application/json", strings.NewReader(forgedDelete))
 			if err == nil {
-				told, _ := io.ReadAll(response.Body)
+				body, _ := io.ReadAll(response.Body)
 				response.Body.Close()
-				t.Errorf("%s: %s is told %s: %s", asks, who, response.Status, told)
+				t.Errorf("%s: %s is told %s: %s", asks, who, response.Status, body)
 			}
 		}
 	}

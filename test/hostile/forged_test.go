@@ -24,7 +24,7 @@ import (
 func TestForgedReviews(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	g, admin := guarded(t, lab.Options{Progress: t.Output()})
+	g, admin := startGuarded(t, lab.Options{Progress: t.Output()})
 	address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +34,8 @@ func TestForgedReviews(t *testing.T) {
 		t.Helper()
 		var lines []string
 		if err := g.Await(ctx, time.Minute, fmt.Sprintf("%q on %s", want, namespace), func(ctx context.Context) (bool, error) {
-			got, said, err := answer(ctx, g.Config(), namespace)
-			lines = said
+			got, current, err := answer(ctx, g.Config(), namespace)
+			lines = current
 			return got == want, err
 		}); err != nil {
 			t.Fatalf("%v\nlast said: %q", err, lines)
@@ -79,12 +79,12 @@ func TestForgedReviews(t *testing.T) {
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	written, err := admin.CoreV1().ConfigMaps("termguard-system").Get(ctx, "termguard-learned", metav1.GetOptions{})
+	learned, err := admin.CoreV1().ConfigMaps("termguard-system").Get(ctx, "termguard-learned", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(written.Data["learned.json"], "gone.test/cleanup") {
-		t.Errorf("learned from forged reviews: %s", written.Data["learned.json"])
+	if strings.Contains(learned.Data["learned.json"], "gone.test/cleanup") {
+		t.Errorf("learned from forged reviews: %s", learned.Data["learned.json"])
 	}
 	binary, err := scenario.Binary()
 	if err != nil {

@@ -59,10 +59,10 @@ subjects: [{kind: ServiceAccount, name: mallory, namespace: tenant}]
 // victims are the namespaces of others, with the expected answers to their deletion.
 var victims = map[string]string{"doomed": "refused", "ordinary": scenario.Completes, "unsure": scenario.AtRisk}
 
-// said collects the warnings of one request.
-type said struct{ lines []string }
+// warnings collects the warnings of one request.
+type warnings struct{ lines []string }
 
-func (s *said) HandleWarningHeader(_ int, _, text string) {
+func (s *warnings) HandleWarningHeader(_ int, _, text string) {
 	if line, ours := strings.CutPrefix(text, "termguard: "); ours {
 		s.lines = append(s.lines, line)
 	}
@@ -70,9 +70,9 @@ func (s *said) HandleWarningHeader(_ int, _, text string) {
 
 // answer returns the answer to a dry-run delete of a namespace.
 func answer(ctx context.Context, config *rest.Config, namespace string) (string, []string, error) {
-	var said said
+	var collected warnings
 	config = rest.CopyConfig(config)
-	config.WarningHandler = &said
+	config.WarningHandler = &collected
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", nil, err
@@ -80,11 +80,11 @@ func answer(ctx context.Context, config *rest.Config, namespace string) (string,
 	err = client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "will hang"):
-		return "refused", said.lines, nil
+		return "refused", collected.lines, nil
 	case err != nil:
-		return "", said.lines, err
+		return "", collected.lines, err
 	}
-	return scenario.Verdict(said.lines), said.lines, nil
+	return scenario.Verdict(collected.lines), collected.lines, nil
 }
 
 // failedOpen returns how many requests the API server let pass without termguard.
@@ -93,8 +93,8 @@ func failedOpen(ctx context.Context, client kubernetes.Interface) (int, error) {
 	return calls.FailedOpen, err
 }
 
-// guarded returns a control plane with termguard and the world, and a client for it.
-func guarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.Interface) {
+// startGuarded returns a control plane with termguard and the world, and a client for it.
+func startGuarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.Interface) {
 	t.Helper()
 	g, err := scenario.Guard(t.Context(), options)
 	if err != nil {
@@ -116,7 +116,7 @@ func guarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.I
 // cores here, and a policy has 200 ms.
 func TestTenants(t *testing.T) {
 	ctx := t.Context()
-	g, admin := guarded(t, lab.Options{Progress: t.Output()})
+	g, admin := startGuarded(t, lab.Options{Progress: t.Output()})
 	tenantConfig, err := g.ServiceAccountConfig(ctx, "tenant", "mallory")
 	if err != nil {
 		t.Fatal(err)
@@ -129,8 +129,8 @@ func TestTenants(t *testing.T) {
 	for namespace, want := range victims {
 		var lines []string
 		if err := g.Await(ctx, 60*time.Second, fmt.Sprintf("%q on %s", want, namespace), func(ctx context.Context) (bool, error) {
-			got, said, err := answer(ctx, g.Config(), namespace)
-			lines = said
+			got, current, err := answer(ctx, g.Config(), namespace)
+			lines = current
 			return got == want, err
 		}); err != nil {
 			t.Fatalf("%v\nlast said: %q", err, lines)
@@ -172,7 +172,7 @@ func TestTenants(t *testing.T) {
 			}
 		})
 	}
-	asked, late := 0, 0
+	total, late := 0, 0
 	for mischief.Err() == nil {
 		for namespace, want := range victims {
 			got, lines, err := answer(ctx, g.Config(), namespace)
@@ -180,10 +180,10 @@ func TestTenants(t *testing.T) {
 			case err == nil && slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "not checked in full: a policy failed") }):
 				late++
 			case err != nil || got != want:
-				t.Errorf("question %d, after %v: deleting %s is told %q (%q, %v), want %q", asked, limit, namespace, got, lines, err, want)
+				t.Errorf("question %d, after %v: deleting %s is told %q (%q, %v), want %q", total, limit, namespace, got, lines, err, want)
 				stop()
 			}
-			asked++
+			total++
 		}
 		pause(mischief, 100*time.Millisecond)
 	}
@@ -199,12 +199,12 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after != before {
-		t.Errorf("%d requests went unreviewed, among %d questions", after-before, asked)
+		t.Errorf("%d requests went unreviewed, among %d questions", after-before, total)
 	}
-	if late > max(1, asked/100) {
-		t.Errorf("%d of %d answers were not checked in full: want at most one in a hundred", late, asked)
+	if late > max(1, total/100) {
+		t.Errorf("%d of %d answers were not checked in full: want at most one in a hundred", late, total)
 	}
-	t.Logf("%d questions of others, answered as before but for %d that were not checked in full", asked, late)
+	t.Logf("%d questions of others, answered as before but for %d that were not checked in full", total, late)
 }
 
 // tally counts the results of a prank.

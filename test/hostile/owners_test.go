@@ -21,12 +21,12 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// owned is a kind of others with a finalizer in the catalog.
-type owned struct{ finalizer, group, plural, name, image, namespace string }
+// ownedKind is a kind of others with a finalizer in the catalog.
+type ownedKind struct{ finalizer, group, plural, name, image, namespace string }
 
 // ownedKinds returns n kinds of the catalog in different API groups, without kinds whose owner is known by
 // its namespace.
-func ownedKinds(t *testing.T, n int) (kinds []owned) {
+func ownedKinds(t *testing.T, n int) (kinds []ownedKind) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, e := range catalog.Default().Entries() {
@@ -39,7 +39,7 @@ func ownedKinds(t *testing.T, n int) (kinds []owned) {
 			continue
 		}
 		seen[group] = true
-		kinds = append(kinds, owned{e.Finalizer, group, plural, w.Name, w.Image, fmt.Sprintf("others-%d", len(kinds))})
+		kinds = append(kinds, ownedKind{e.Finalizer, group, plural, w.Name, w.Image, fmt.Sprintf("others-%d", len(kinds))})
 	}
 	if len(kinds) < n {
 		t.Fatalf("the catalog has %d such kinds, want %d", len(kinds), n)
@@ -49,7 +49,7 @@ func ownedKinds(t *testing.T, n int) (kinds []owned) {
 
 // others returns a namespace with an object of the kind and, if real is set, its owner, installed by
 // administrators under another name.
-func (o owned) others(real bool) string {
+func (o ownedKind) others(real bool) string {
 	world := `
 {apiVersion: v1, kind: Namespace, metadata: {name: NAMESPACE, labels: {termguard.dev/enforce: deny}}}
 ---
@@ -77,17 +77,17 @@ spec:
 }
 
 // object returns the object in that namespace.
-func (o owned) object() string {
+func (o ownedKind) object() string {
 	return o.fill("{apiVersion: GROUP/v1, kind: Thing, metadata: {name: it, namespace: NAMESPACE, finalizers: ['FINALIZER']}}")
 }
 
-func (o owned) fill(text string) string {
+func (o ownedKind) fill(text string) string {
 	return strings.NewReplacer("NAMESPACE", o.namespace, "PLURAL", o.plural, "GROUP", o.group, "FINALIZER", o.finalizer).Replace(text)
 }
 
 // fakes creates fake owners of the kind in the tenant's namespace: workloads with its name and image, a pod,
 // and a Lease that never expires.
-func (o owned) fakes(ctx context.Context, tenant kubernetes.Interface) error {
+func (o ownedKind) fakes(ctx context.Context, tenant kubernetes.Interface) error {
 	image := "any"
 	if o.image != "" {
 		image = "corp/" + o.image
@@ -138,7 +138,7 @@ func run(ctx context.Context, admin kubernetes.Interface, namespace string) erro
 // giving them rights.
 func TestTenantsOwnNothing(t *testing.T) {
 	ctx := t.Context()
-	g, admin := guarded(t, lab.Options{Progress: t.Output()})
+	g, admin := startGuarded(t, lab.Options{Progress: t.Output()})
 	kinds := ownedKinds(t, 32)
 	want := map[string]string{}
 	for i, kind := range kinds {
@@ -161,20 +161,20 @@ func TestTenantsOwnNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := func(when string) {
+	checkAnswers := func(when string) {
 		t.Helper()
 		for _, kind := range kinds {
 			var lines []string
 			if err := g.Await(ctx, 2*time.Minute, fmt.Sprintf("%q on %s %s", want[kind.namespace], kind.finalizer, when), func(ctx context.Context) (bool, error) {
-				got, said, err := answer(ctx, g.Config(), kind.namespace)
-				lines = said
+				got, current, err := answer(ctx, g.Config(), kind.namespace)
+				lines = current
 				return got == want[kind.namespace], err
 			}); err != nil {
 				t.Errorf("%v\nlast said: %q", err, lines)
 			}
 		}
 	}
-	told("before")
+	checkAnswers("before")
 	if t.Failed() {
 		return
 	}

@@ -67,8 +67,8 @@ func TestSilentAPI(t *testing.T) {
 	}
 	var lines []string
 	err = g.Await(ctx, 60*time.Second, "the refusal of what hangs", func(ctx context.Context) (bool, error) {
-		got, said, err := answer(ctx, g.Config(), "doomed")
-		lines = said
+		got, current, err := answer(ctx, g.Config(), "doomed")
+		lines = current
 		return got == "refused", err
 	})
 	if err != nil {
@@ -76,9 +76,9 @@ func TestSilentAPI(t *testing.T) {
 	}
 	// Missing facts are reported: the namespace may contain objects of that API.
 	err = g.Await(ctx, 60*time.Second, "the API to be unseen", func(ctx context.Context) (bool, error) {
-		got, said, err := answer(ctx, g.Config(), "plain")
-		lines = said
-		return got == scenario.Unknown && strings.Contains(strings.Join(said, "\n"), "silents.silent.test"), err
+		got, current, err := answer(ctx, g.Config(), "plain")
+		lines = current
+		return got == scenario.Unknown && strings.Contains(strings.Join(current, "\n"), "silents.silent.test"), err
 	})
 	if err != nil {
 		t.Errorf("%v\nlast said: %q", err, lines)

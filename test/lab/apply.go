@@ -32,23 +32,23 @@ func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	if err != nil {
 		return err
 	}
-	var refused []error
+	var errs []error
 	for documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader("---\n"+manifests), 4<<10); ; {
 		var raw runtime.RawExtension
 		if err := documents.Decode(&raw); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return errors.Join(append(refused, fmt.Errorf("read manifests: %w", err))...)
+			return errors.Join(append(errs, fmt.Errorf("read manifests: %w", err))...)
 		}
 		if raw.Raw = bytes.TrimSpace(raw.Raw); len(raw.Raw) == 0 || string(raw.Raw) == "null" {
 			continue
 		}
-		refused = append(refused, a.apply(ctx, raw.Raw))
+		errs = append(errs, a.apply(ctx, raw.Raw))
 	}
 	if len(a.defined) > 0 {
-		refused = append(refused, l.Await(ctx, time.Minute, "the definitions to be served", a.serves))
+		errs = append(errs, l.Await(ctx, time.Minute, "the definitions to be served", a.serves))
 	}
-	return errors.Join(refused...)
+	return errors.Join(errs...)
 }
 
 // applier applies objects and caches the resources that the API server serves.
@@ -78,11 +78,11 @@ func (a *applier) apply(ctx context.Context, manifest []byte) error {
 		return err
 	}
 	if list, ok := decoded.(*unstructured.UnstructuredList); ok {
-		var refused []error
+		var errs []error
 		for _, o := range list.Items {
-			refused = append(refused, a.applyObject(ctx, &o))
+			errs = append(errs, a.applyObject(ctx, &o))
 		}
-		return errors.Join(refused...)
+		return errors.Join(errs...)
 	}
 	return a.applyObject(ctx, decoded.(*unstructured.Unstructured))
 }
@@ -130,12 +130,12 @@ func (a *applier) define(applied *unstructured.Unstructured) error {
 // serves reports whether discovery includes every defined resource. Requests for them succeed earlier than
 // that, but kubectl and the namespace controller rely on discovery.
 func (a *applier) serves(ctx context.Context) (bool, error) {
-	_, found, _, err := a.discovery.GroupsAndMaybeResourcesWithContext(ctx)
+	_, lists, _, err := a.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if err != nil {
 		return false, err
 	}
 	return !slices.ContainsFunc(a.defined, func(r schema.GroupVersionResource) bool {
-		list := found[r.GroupVersion()]
+		list := lists[r.GroupVersion()]
 		return list == nil || !slices.ContainsFunc(list.APIResources, func(s metav1.APIResource) bool { return s.Name == r.Resource })
 	}), nil
 }

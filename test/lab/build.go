@@ -388,7 +388,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 	}
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
-	for said := false; ; {
+	for announced := false; ; {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -397,9 +397,9 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		if !said {
+		if !announced {
 			fmt.Fprintln(progress, "lab: another process is building the components: waiting for it")
-			said = true
+			announced = true
 		}
 		select {
 		case <-ctx.Done():

@@ -39,11 +39,11 @@ func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 		return err
 	}
 	go every(ctx, 300*time.Millisecond, func() {
-		found, err := typed[corev1.Pod](pods)
+		running, err := typed[corev1.Pod](pods)
 		if err != nil {
 			return // the next round retries
 		}
-		for _, pod := range found {
+		for _, pod := range running {
 			containers, err := runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
 				State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 				LabelSelector: map[string]string{"io.kubernetes.pod.uid": string(pod.UID)},
@@ -57,11 +57,11 @@ func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 		}
 	})
 	return n.lab.Await(ctx, 3*time.Minute, fmt.Sprintf("Deployment %s/%s to crash again and again", namespace, deployment), func(context.Context) (bool, error) {
-		found, err := typed[corev1.Pod](pods)
+		running, err := typed[corev1.Pod](pods)
 		if err != nil {
 			return false, err
 		}
-		for _, pod := range found {
+		for _, pod := range running {
 			for _, status := range pod.Status.ContainerStatuses {
 				if status.RestartCount >= crashes && status.State.Waiting != nil && status.State.Waiting.Reason == "CrashLoopBackOff" {
 					return true, nil

@@ -367,14 +367,14 @@ func TestNothingIsLeft(t *testing.T) {
 	var pids []int
 	var dir string
 	for _, line := range strings.Split(string(out), "\n") {
-		if pid, found := strings.CutPrefix(line, "pid "); found {
+		if pid, ok := strings.CutPrefix(line, "pid "); ok {
 			n, err := strconv.Atoi(pid)
 			if err != nil {
 				t.Fatal(err)
 			}
 			pids = append(pids, n)
 		}
-		if path, found := strings.CutPrefix(line, "dir "); found {
+		if path, ok := strings.CutPrefix(line, "dir "); ok {
 			dir = path
 		}
 	}

@@ -54,13 +54,13 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	objects := client.Resource(gvr)
 	// The list shows whether the service account has the rights at all, once the authorizer has seen a new
 	// binding.
-	var refused error
+	var denied error
 	err = l.Await(ctx, time.Minute, "the rights of "+namespace+"/"+account, func(context.Context) (bool, error) {
-		_, refused = objects.List(ctx, metav1.ListOptions{Limit: 1})
-		return !apierrors.IsForbidden(refused), nil
+		_, denied = objects.List(ctx, metav1.ListOptions{Limit: 1})
+		return !apierrors.IsForbidden(denied), nil
 	})
-	if refused != nil {
-		return fmt.Errorf("controller for %s: %w", finalizer, refused)
+	if denied != nil {
+		return fmt.Errorf("controller for %s: %w", finalizer, denied)
 	}
 	if err != nil {
 		return err
@@ -505,11 +505,11 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 		return err
 	}
 	listening := func() bool {
-		known, err := typed[discoveryv1.EndpointSlice](watched)
+		endpointSlices, err := typed[discoveryv1.EndpointSlice](watched)
 		if err != nil {
 			return true // this does not concern the backend
 		}
-		for _, slice := range known {
+		for _, slice := range endpointSlices {
 			for _, e := range slice.Endpoints {
 				if c := e.Conditions; c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving {
 					return true

@@ -22,8 +22,8 @@ func TestObjects(t *testing.T) {
 		}
 		for _, resource := range []string{"things.v1.NAME.test", "things.NAME.test", "thing.NAME.test", "NAME"} {
 			resource = strings.ReplaceAll(resource, "NAME", name)
-			if found, err := l.Objects(ctx, resource); err != nil || len(found) != 0 {
-				t.Errorf("%s: %d objects, %v", resource, len(found), err)
+			if objects, err := l.Objects(ctx, resource); err != nil || len(objects) != 0 {
+				t.Errorf("%s: %d objects, %v", resource, len(objects), err)
 			}
 		}
 	}
@@ -35,8 +35,8 @@ func TestObjects(t *testing.T) {
 	if err := l.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: nowhere}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: beside, namespace: default, labels: {app: x}}, dat: {}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: after, labels: {app: x}}}"); err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), ".dat") {
 		t.Errorf("what is refused: %v", err)
 	}
-	if found, err := l.Objects(ctx, "cm", "-n", "default", "-l", "app=x"); err != nil || len(found) != 1 || found[0].GetName() != "after" {
-		t.Errorf("of those with the label: %v, %v", found, err)
+	if objects, err := l.Objects(ctx, "cm", "-n", "default", "-l", "app=x"); err != nil || len(objects) != 1 || objects[0].GetName() != "after" {
+		t.Errorf("of those with the label: %v, %v", objects, err)
 	}
 
 	it := []string{"thing.a.test", "it"}

@@ -255,16 +255,16 @@ type Program struct {
 	contained             bool
 	port                  int // in the arguments, 0 if none
 
-	mu      sync.Mutex
-	broken  bool
-	process *Process
-	inside  thread             // that started it, if contained
-	mounted contents           // the files mounted there
-	unlink  context.CancelFunc // stops forwarding its Service, nil if not forwarded
-	wanted  bool               // it should run, because a pod is ready
-	changed signal             // input of sync has changed, or the process has ended
-	cancel  context.CancelFunc
-	done    chan struct{} // closed once it is stopped for good
+	mu        sync.Mutex
+	broken    bool
+	process   *Process
+	inside    thread             // that started it, if contained
+	mounted   contents           // the files mounted there
+	unlink    context.CancelFunc // stops forwarding its Service, nil if not forwarded
+	shouldRun bool               // it should run, because a pod is ready
+	changed   signal             // input of sync has changed, or the process has ended
+	cancel    context.CancelFunc
+	done      chan struct{} // closed once it is stopped for good
 }
 
 // Running describes how to run a program.
@@ -407,7 +407,7 @@ func (p *Program) follow(ctx context.Context) error {
 func (p *Program) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.wanted && p.process == nil
+	return p.shouldRun && p.process == nil
 }
 
 func (p *Program) stop() {
@@ -458,11 +458,11 @@ func (p *Program) sync(ctx context.Context) error {
 		default:
 		}
 	}
-	p.wanted = pod != nil && !p.broken
+	p.shouldRun = pod != nil && !p.broken
 	switch {
 	case pod == nil && p.process != nil:
 		p.end()
-	case p.wanted && p.process == nil:
+	case p.shouldRun && p.process == nil:
 		if err := p.start(ctx, pod); !apierrors.IsNotFound(err) {
 			return err
 		}

@@ -250,21 +250,21 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err := p.do(ctx, p.Before); err != nil {
 		return fmt.Errorf("break it: %w", err)
 	}
-	if err := p.reported(ctx, wrong); err != nil {
+	if err := p.checkReport(ctx, wrong); err != nil {
 		return err
 	}
-	asked, err := p.ask(ctx, 20*time.Second, func(r answer) bool {
+	before, err := p.ask(ctx, 20*time.Second, func(r answer) bool {
 		return p.fair(r) && (p.Says == "" || r.says(p.Says))
 	})
 	if err != nil {
 		return err
 	}
-	o.Predicted, o.Estimate = asked.Verdict, asked.EstimateSeconds
-	if !p.fair(asked) {
-		wrong("the verdict %s is not fair: want %v: %s", asked.Verdict, p.Expect, strings.Join(asked.lines(), "; "))
+	o.Predicted, o.Estimate = before.Verdict, before.EstimateSeconds
+	if !p.fair(before) {
+		wrong("the verdict %s is not fair: want %v: %s", before.Verdict, p.Expect, strings.Join(before.lines(), "; "))
 	}
-	if p.Says != "" && !asked.says(p.Says) {
-		wrong("nothing says %q before the delete: %s", p.Says, strings.Join(asked.lines(), "; "))
+	if p.Says != "" && !before.says(p.Says) {
+		wrong("nothing says %q before the delete: %s", p.Says, strings.Join(before.lines(), "; "))
 	}
 
 	worked, err := p.work(ctx)
@@ -276,8 +276,8 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
 	}
 	began := time.Now() // the time that kubectl took before is not the node's
-	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != asked.Verdict && (p.Own || p.Reality == scenario.Completes) {
-		wrong("check says %s, the webhook says %s: %s", asked.Verdict, verdict, r.Stderr)
+	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != before.Verdict && (p.Own || p.Reality == scenario.Completes) {
+		wrong("check says %s, the webhook says %s: %s", before.Verdict, verdict, r.Stderr)
 	}
 	limit := p.Within.Duration
 	if p.Reality == scenario.Hangs {
@@ -313,13 +313,13 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 		}
 	}
 	if len(p.Facts) > 0 {
-		kept, err := p.symptoms(ctx)
+		facts, err := p.symptoms(ctx)
 		if err != nil {
 			return err
 		}
 		for _, pattern := range p.Facts {
-			if !slices.ContainsFunc(kept, regexp.MustCompile(pattern).MatchString) {
-				wrong("no symptom among the facts matches %q: %s", pattern, strings.Join(kept, "; "))
+			if !slices.ContainsFunc(facts, regexp.MustCompile(pattern).MatchString) {
+				wrong("no symptom among the facts matches %q: %s", pattern, strings.Join(facts, "; "))
 			}
 		}
 	}
@@ -525,8 +525,8 @@ func (p *player) probe(ctx context.Context) error {
 	return nil
 }
 
-// reported compares the probe's last report with the scenario.
-func (p *player) reported(ctx context.Context, wrong func(format string, args ...any)) error {
+// checkReport compares the probe's last report with the scenario.
+func (p *player) checkReport(ctx context.Context, wrong func(format string, args ...any)) error {
 	if len(p.Reports)+len(p.ReportsNo) == 0 {
 		return nil
 	}

@@ -80,8 +80,8 @@ type Trap struct {
 	Leaves string `json:"leaves,omitempty"`
 }
 
-// called returns the name of a deletion in rows.
-func called(what string) string {
+// rowName returns the name of a deletion in rows.
+func rowName(what string) string {
 	return strings.NewReplacer("$NS", "NAME", "$KIND", "KIND", "$kind", "kind").Replace(what)
 }
 
@@ -167,11 +167,11 @@ type situation struct {
 func objects(t Target) map[string]string { return map[string]string{t.Name: t.Object} }
 
 func all(t Target) map[string]string {
-	found := objects(t)
+	deletions := objects(t)
 	if t.namespaced() {
-		found["namespace of "+t.Name] = "namespace $NS"
+		deletions["namespace of "+t.Name] = "namespace $NS"
 	}
-	return found
+	return deletions
 }
 
 func definition(t Target) map[string]string {
@@ -190,7 +190,7 @@ func (o *Operator) situations() []situation {
 	if namespace == "default" || namespace == "kube-system" {
 		home.name, home.deletes = "without its Deployment", "deployment "+name+" -n "+namespace
 	}
-	found := []situation{
+	list := []situation{
 		{name: runs, short: true, deletions: all},
 		{name: runs, deletions: definition},
 		{name: "scaled to zero", short: true, do: scaled, stops: true, deletions: all},
@@ -200,20 +200,20 @@ func (o *Operator) situations() []situation {
 		{name: "uninstalled", short: true, do: o.Uninstall, stops: true, deletions: all},
 	}
 	for _, right := range o.Rights {
-		found = append(found, situation{name: "without its " + named(right), deletes: right, deletions: objects})
+		list = append(list, situation{name: "without its " + objectName(right), deletes: right, deletions: objects})
 	}
 	for _, t := range o.Targets {
 		for _, need := range t.Needs {
-			found = append(found, situation{name: "without " + named(need) + " that it needs", deletes: need, of: t.Name, deletions: objects})
+			list = append(list, situation{name: "without " + objectName(need) + " that it needs", deletes: need, of: t.Name, deletions: objects})
 		}
 	}
-	return found
+	return list
 }
 
-// named returns an object's name in rows: type and name, since two rights may have one type.
-func named(object string) string {
+// objectName returns an object's name in rows: type and name, since two rights may have one type.
+func objectName(object string) string {
 	object, _, _ = strings.Cut(object, " -n ")
-	return called(object)
+	return rowName(object)
 }
 
 // own replaces $NS with the row's name, and $KIND and $kind with a kind of that name.

@@ -111,11 +111,11 @@ func TestLoad(t *testing.T) {
 					seen[name] = true
 				}
 			}
-			seen[(Row{Situation: runs, Deleted: called(s.deletes)}).Name()] = true
+			seen[(Row{Situation: runs, Deleted: rowName(s.deletes)}).Name()] = true
 		}
 		for _, trap := range o.Traps {
-			seen[(Row{Situation: trap.Name, Deleted: called(trap.Delete)}).Name()] = true
-			seen[(Row{Situation: trap.Name + ", after it", Deleted: called(trap.Leaves)}).Name()] = true
+			seen[(Row{Situation: trap.Name, Deleted: rowName(trap.Delete)}).Name()] = true
+			seen[(Row{Situation: trap.Name + ", after it", Deleted: rowName(trap.Leaves)}).Name()] = true
 		}
 		for row := range o.Wrong {
 			if !seen[row] {

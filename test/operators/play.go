@@ -47,19 +47,19 @@ type play struct {
 	progress  io.Writer
 }
 
-// asked is a deletion with termguard's answers.
-type asked struct {
+// deletion is a deletion with termguard's answers.
+type deletion struct {
 	Row
-	delete string // as for kubectl
-	said   string // full answers
-	left   bool   // not sent to the webhook for review
-	gone   bool
+	delete   string // as for kubectl
+	details  string // full answers
+	excluded bool   // not sent to the webhook for review
+	gone     bool
 }
 
 // hear records the webhook's answer from kubectl's output.
-func (a *asked) hear(stderr string) {
+func (a *deletion) hear(stderr string) {
 	warnings := scenario.Warnings(stderr)
-	if a.Webhook = scenario.Verdict(warnings); a.left && len(warnings) == 0 {
+	if a.Webhook = scenario.Verdict(warnings); a.excluded && len(warnings) == 0 {
 		a.Webhook = Unasked
 	}
 }
@@ -84,10 +84,10 @@ func say(report check.Report, err error) string {
 // progress. ONLY in the environment restricts them to names that contain it.
 func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, progress io.Writer) ([]Row, error) {
 	p := &play{Guarded: g, Operator: o, progress: progress}
-	said := 0
+	printed := 0
 	tell := func() {
-		table(progress, p.rows[said:])
-		said = len(p.rows)
+		table(progress, p.rows[printed:])
+		printed = len(p.rows)
 	}
 	var err error
 	if p.programs, err = g.RunPrograms(ctx, scenario.Live{Programs: o.Programs}); err != nil {
@@ -117,7 +117,7 @@ func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, prog
 
 // situation plays one situation with all targets at once.
 func (p *play) situation(ctx context.Context, s situation) error {
-	var rows []*asked
+	var rows []*deletion
 	var names, then []string
 	cause := s.deletes
 	for _, t := range p.Targets {
@@ -134,7 +134,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 			for _, command := range t.Then {
 				then = append(then, own(command, name))
 			}
-			rows = append(rows, &asked{Row: Row{Situation: s.name, Deleted: what}, delete: own(deletions[what], name)})
+			rows = append(rows, &deletion{Row: Row{Situation: s.name, Deleted: what}, delete: own(deletions[what], name)})
 			cause = own(cause, name)
 		}
 	}
@@ -146,9 +146,9 @@ func (p *play) situation(ctx context.Context, s situation) error {
 			return err
 		}
 	}
-	var first *asked
+	var first *deletion
 	if cause != "" {
-		first = &asked{Row: Row{Situation: runs, Deleted: called(s.deletes)}, delete: cause}
+		first = &deletion{Row: Row{Situation: runs, Deleted: rowName(s.deletes)}, delete: cause}
 		if err := p.ask(ctx, lag, first); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 		return err
 	}
 	if first != nil {
-		held := slices.ContainsFunc(rows, func(a *asked) bool { return !a.gone })
+		held := slices.ContainsFunc(rows, func(a *deletion) bool { return !a.gone })
 		switch {
 		case !first.gone:
 			first.Really = scenario.Hangs
@@ -273,7 +273,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 			return err
 		}
 	}
-	first := &asked{Row: Row{Situation: t.Name, Deleted: called(t.Delete), Source: t.Source}, delete: own(t.Delete, name)}
+	first := &deletion{Row: Row{Situation: t.Name, Deleted: rowName(t.Delete), Source: t.Source}, delete: own(t.Delete, name)}
 	if err := p.ask(ctx, lag, first); err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 		return err
 	}
 	if t.Leaves != "" && first.gone {
-		next := &asked{Row: Row{Situation: t.Name + ", after it", Deleted: called(t.Leaves), Source: t.Source}, delete: own(t.Leaves, name)}
+		next := &deletion{Row: Row{Situation: t.Name + ", after it", Deleted: rowName(t.Leaves), Source: t.Source}, delete: own(t.Leaves, name)}
 		if err := p.ask(ctx, lag, next); err != nil {
 			return err
 		}
@@ -307,12 +307,12 @@ func (p *play) operator() []*lab.Program {
 }
 
 // keep stores rows, and prints the evidence for rows that are wrong or undecided.
-func (p *play) keep(rows ...*asked) {
+func (p *play) keep(rows ...*deletion) {
 	for _, a := range rows {
 		p.rows = append(p.rows, a.Row)
 		undecided := slices.ContainsFunc(a.answers(), func(of answer) bool { return !of.decisive() })
 		if wrong := a.Wrong(); wrong != "" || undecided {
-			fmt.Fprintf(p.progress, "%s: %s: %s\n", a.Name(), cmp.Or(wrong, "not decided"), a.said)
+			fmt.Fprintf(p.progress, "%s: %s: %s\n", a.Name(), cmp.Or(wrong, "not decided"), a.details)
 		}
 	}
 }
@@ -413,14 +413,14 @@ func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	if err != nil || r.Code != 0 {
 		return false, fmt.Errorf("get %s: %w: %s", object, err, r.Stderr)
 	}
-	said := strings.SplitN(r.Stdout, " ", 3)
-	builtIn := !strings.Contains(said[0], ".") || strings.Contains(said[0], ".k8s.io/")
-	return said[1] != "" || !builtIn && said[2] == "", nil
+	fields := strings.SplitN(r.Stdout, " ", 3)
+	builtIn := !strings.Contains(fields[0], ".") || strings.Contains(fields[0], ".k8s.io/")
+	return fields[1] != "" || !builtIn && fields[2] == "", nil
 }
 
 // ask records termguard's answers about deletions until they are the same twice. It waits up to patience for
 // better answers while some are uncertain, or the webhook and check disagree.
-func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) error {
+func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletion) error {
 	began, before := time.Now(), map[string]string{}
 	return p.Await(ctx, 3*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
 		snapshot, err := p.Snapshot(ctx, scenario.Scenario{})
@@ -439,21 +439,21 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 				return false, fmt.Errorf("delete %s: %w: %s", a.delete, err, r.Stderr)
 			}
 			live, liveErr := p.Check(ctx, object...)
-			if a.left, err = p.leftOut(ctx, object); err != nil {
+			if a.excluded, err = p.leftOut(ctx, object); err != nil {
 				return false, err
 			}
 			a.hear(r.Stderr)
-			kept, keptErr := p.CheckSnapshot(ctx, file, object...)
+			fromSnapshot, snapshotErr := p.CheckSnapshot(ctx, file, object...)
 			if ctx.Err() != nil {
 				return false, ctx.Err()
 			}
-			a.Check, a.Snapshot = verdict(live, liveErr), verdict(kept, keptErr)
-			a.said = fmt.Sprintf("webhook: %q; check: %s; snapshot: %s", scenario.Warnings(r.Stderr), say(live, liveErr), say(kept, keptErr))
+			a.Check, a.Snapshot = verdict(live, liveErr), verdict(fromSnapshot, snapshotErr)
+			a.details = fmt.Sprintf("webhook: %q; check: %s; snapshot: %s", scenario.Warnings(r.Stderr), say(live, liveErr), say(fromSnapshot, snapshotErr))
 			now[a.delete] = strings.Join([]string{a.Webhook, a.Check, a.Snapshot}, " ")
 		}
 		same := maps.Equal(before, now)
 		before = now
-		unsure := slices.ContainsFunc(rows, func(a *asked) bool {
+		unsure := slices.ContainsFunc(rows, func(a *deletion) bool {
 			return a.Webhook != Unasked && (a.Webhook != scenario.Hangs && a.Webhook != scenario.Completes || a.Webhook != a.Check)
 		})
 		return same && (!unsure || time.Since(began) > patience), nil
@@ -461,7 +461,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*asked) 
 }
 
 // delete deletes all rows at once and watches them. A deletion that was predicted to complete gets more time.
-func (p *play) delete(ctx context.Context, rows ...*asked) error {
+func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	for _, a := range rows {
 		r, err := p.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(a.delete)...)...)
 		if err != nil || r.Code != 0 {

@@ -42,8 +42,8 @@ func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
 
 // answers returns termguard's answers, in the order of the columns.
 func (r Row) answers() []answer {
-	said := []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
-	return slices.DeleteFunc(said, func(a answer) bool { return a.verdict == Unasked })
+	all := []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
+	return slices.DeleteFunc(all, func(a answer) bool { return a.verdict == Unasked })
 }
 
 type answer struct{ who, verdict, really string }

@@ -72,7 +72,7 @@ func sample(text string, n int) *scan.Scan {
 }
 
 // writePage writes the page into a file, with additional scripts that its policy allows.
-func written(t *testing.T, s *scan.Scan, scripts ...string) string {
+func writePage(t *testing.T, s *scan.Scan, scripts ...string) string {
 	t.Helper()
 	var out strings.Builder
 	if err := s.HTML(&out); err != nil {
@@ -107,13 +107,13 @@ func open(t *testing.T, file string, args ...string) string {
 var answer = regexp.MustCompile(`data-answer="([^"]*)"`)
 
 // readAnswer decodes the JSON that a test's script left in the page.
-func told(t *testing.T, dom string, into any) {
+func readAnswer(t *testing.T, dom string, into any) {
 	t.Helper()
-	found := answer.FindStringSubmatch(dom)
-	if found == nil {
+	match := answer.FindStringSubmatch(dom)
+	if match == nil {
 		t.Fatal("the script of the test did not run")
 	}
-	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), into); err != nil {
+	if err := json.Unmarshal([]byte(html.UnescapeString(match[1])), into); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,7 +151,7 @@ addEventListener("load", async () => {
 		Said, Copied, Evil                string
 		Unfolded, Offered, Overflows      bool
 	}
-	told(t, open(t, written(t, sample(evil, 20), script), "--virtual-time-budget=20000", "--dump-dom"), &seen)
+	readAnswer(t, open(t, writePage(t, sample(evil, 20), script), "--virtual-time-budget=20000", "--dump-dom"), &seen)
 	if seen.All != 20 || seen.Found != 1 || seen.AtRisk != 3 || seen.Nodes != 0 || seen.Said != "3 of 20 objects are shown" {
 		t.Errorf("filter: %+v", seen)
 	}
@@ -169,7 +169,7 @@ addEventListener("load", async () => {
 // TestPolicy checks that a script outside the page's policy does not run.
 func TestPolicy(t *testing.T) {
 	browser(t)
-	file := written(t, sample("", 1))
+	file := writePage(t, sample("", 1))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -200,14 +200,14 @@ addEventListener("load", async () => {
     overflows: document.documentElement.scrollWidth > innerWidth,
   });
 });`
-	file := written(t, sample("", 5), script, string(axe))
+	file := writePage(t, sample("", 5), script, string(axe))
 	for name, args := range map[string][]string{"light": nil, "dark": {"--force-dark-mode"}} {
 		var seen struct {
 			Violations []string
 			Passes     int
 			Dark       bool
 		}
-		told(t, open(t, file, append(args, "--virtual-time-budget=20000", "--dump-dom")...), &seen)
+		readAnswer(t, open(t, file, append(args, "--virtual-time-budget=20000", "--dump-dom")...), &seen)
 		for _, v := range seen.Violations {
 			t.Errorf("%s: %s", name, v)
 		}
@@ -218,7 +218,7 @@ addEventListener("load", async () => {
 }
 
 // frame returns a page in a frame of 360 pixels: chromium has no window that narrow.
-func framed(t *testing.T, file string) string {
+func frame(t *testing.T, file string) string {
 	t.Helper()
 	frame := filepath.Join(filepath.Dir(file), "narrow.html")
 	text := `<!doctype html><style>body { margin: 0 }</style><body><iframe id="f" src="scan.html" width="360" height="1200" style="border: 0"></iframe><script>
@@ -233,7 +233,7 @@ f.onload = () => setTimeout(() => { const d = f.contentDocument, w = f.contentWi
 func TestNarrow(t *testing.T) {
 	browser(t)
 	var seen struct{ Width, Scroll, Head int }
-	told(t, open(t, framed(t, written(t, sample(strings.Repeat("x", 253), 5))), "--virtual-time-budget=5000", "--dump-dom"), &seen)
+	readAnswer(t, open(t, frame(t, writePage(t, sample(strings.Repeat("x", 253), 5))), "--virtual-time-budget=5000", "--dump-dom"), &seen)
 	if seen.Width != 360 || seen.Scroll > 360 {
 		t.Errorf("%d pixels are %d wide", seen.Width, seen.Scroll)
 	}
@@ -249,7 +249,7 @@ func TestLarge(t *testing.T) {
   document.body.dataset.answer = JSON.stringify({ms: performance.timing.loadEventEnd - performance.timing.navigationStart, rows: document.querySelectorAll("#objects [data-verdict]").length});
 }, 0));`
 	var seen struct{ Ms, Rows int }
-	told(t, open(t, written(t, sample("", 100_000), script), "--dump-dom"), &seen)
+	readAnswer(t, open(t, writePage(t, sample("", 100_000), script), "--dump-dom"), &seen)
 	t.Logf("%d objects are open after %d ms", seen.Rows, seen.Ms)
 	if seen.Rows != 100_000 {
 		t.Errorf("%d objects are there", seen.Rows)
@@ -263,11 +263,11 @@ func TestScreenshots(t *testing.T) {
 	if folder == "" {
 		t.Skip("no folder for pictures: make report has one")
 	}
-	file := written(t, sample("", 12))
+	file := writePage(t, sample("", 12))
 	for name, shot := range map[string][]string{
 		"light":  {file, "--window-size=1100,1000"},
 		"dark":   {file, "--window-size=1100,1000", "--force-dark-mode"},
-		"narrow": {framed(t, file), "--window-size=500,1200"},
+		"narrow": {frame(t, file), "--window-size=500,1200"},
 	} {
 		open(t, shot[0], append(shot[1:], "--virtual-time-budget=3000", "--screenshot="+filepath.Join(folder, name+".png"))...)
 	}

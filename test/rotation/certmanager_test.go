@@ -23,7 +23,7 @@ func TestCertManager(t *testing.T) {
 	s.certManager()
 	files := s.mount("termguard-tls")
 	for n := range 2 {
-		s.joins(s.replica(s.binary, n, "--tls-cert-file", filepath.Join(files, "tls.crt"), "--tls-key-file", filepath.Join(files, "tls.key")))
+		s.join(s.replica(s.binary, n, "--tls-cert-file", filepath.Join(files, "tls.crt"), "--tls-key-file", filepath.Join(files, "tls.key")))
 	}
 	renew := func(certificate string) func() {
 		return func() {
@@ -31,7 +31,7 @@ func TestCertManager(t *testing.T) {
 				`{"status": {"conditions": [{"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "as cmctl renew does"}]}}`)
 		}
 	}
-	s.reviewed("both replicas start", func() {})
+	s.checkReviewed("both replicas start", func() {})
 	for _, step := range []struct {
 		name string
 		do   func()

@@ -58,12 +58,12 @@ func TestEmbedded(t *testing.T) {
 		members = append(members, s.replica(s.binary, n, "--leaf-duration", "30s", "--ca-duration", "60s"))
 	}
 	for _, m := range members {
-		s.joins(m)
+		s.join(m)
 	}
 	secret := func(change string) func() {
 		return func() { s.kubectl("patch", "secret", "termguard-ca", "-n", home, "--type=merge", "-p", change) }
 	}
-	s.reviewed("both replicas start", func() {})
+	s.checkReviewed("both replicas start", func() {})
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -77,8 +77,8 @@ func TestEmbedded(t *testing.T) {
 	} {
 		s.under(step.name, step.do, step.done)
 	}
-	s.edited()
-	s.reviewed("after the edit", func() {})
+	s.editBundle()
+	s.checkReviewed("after the edit", func() {})
 }
 
 func newAuthority(before, after state) bool {
@@ -167,8 +167,8 @@ func (s *site) replica(binary string, n int, extra ...string) member {
 	return member{lab.Replica{Address: at(10000), Readiness: "http://" + at(11000) + "/readyz"}, process}
 }
 
-// joins adds a replica to the Service once it is ready.
-func (s *site) joins(m member) {
+// join adds a replica to the Service once it is ready.
+func (s *site) join(m member) {
 	s.t.Helper()
 	if err := s.Await(s.t.Context(), time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return m.Ready(ctx), nil }); err != nil {
 		s.t.Fatal(err)
@@ -177,8 +177,8 @@ func (s *site) joins(m member) {
 	s.service.Add(m.Replica)
 }
 
-// goes terminates a replica, and removes it from the Service once it is no longer ready.
-func (s *site) goes(m member) {
+// leave terminates a replica, and removes it from the Service once it is no longer ready.
+func (s *site) leave(m member) {
 	s.t.Helper()
 	s.replicas = slices.DeleteFunc(s.replicas, func(other lab.Replica) bool { return other == m.Replica })
 	s.Forget(m.process)
@@ -236,8 +236,8 @@ func (s *site) state(ctx context.Context) (now state, err error) {
 	return now, nil
 }
 
-// settled waits until all served certificates are trusted and a condition holds.
-func (s *site) settled(what string, done func(state) bool) (now state) {
+// awaitState waits until all served certificates are trusted and a condition holds.
+func (s *site) awaitState(what string, done func(state) bool) (now state) {
 	s.t.Helper()
 	var last error
 	if err := s.Await(s.t.Context(), 2*time.Minute, what, func(ctx context.Context) (bool, error) {
@@ -252,17 +252,17 @@ func (s *site) settled(what string, done func(state) bool) (now state) {
 // under changes something during deletions and waits for the change to be done.
 func (s *site) under(name string, do func(), done func(before, after state) bool) {
 	s.t.Helper()
-	before := s.settled("the replicas to agree", func(state) bool { return true })
-	s.reviewed(name, func() {
+	before := s.awaitState("the replicas to agree", func(state) bool { return true })
+	s.checkReviewed(name, func() {
 		do()
-		s.settled(name, func(after state) bool { return done(before, after) })
+		s.awaitState(name, func(after state) bool { return done(before, after) })
 	})
 }
 
-// reviewed deletes during an event, and checks that each delete is reviewed.
-func (s *site) reviewed(name string, happens func()) {
+// checkReviewed deletes during an event, and checks that each delete is reviewed.
+func (s *site) checkReviewed(name string, happens func()) {
 	s.t.Helper()
-	s.settled("the replicas to agree", func(state) bool { return true })
+	s.awaitState("the replicas to agree", func(state) bool { return true })
 	before := s.calls()
 	stop := s.deletes()
 	happens()
@@ -321,9 +321,9 @@ func (s *site) deletes() (stop func() int) {
 	return func() int { cancel(); running.Wait(); return int(deleted.Load()) }
 }
 
-// edited removes the authority from the webhook configuration: calls fail until a replica has restored it.
+// editBundle removes the authority from the webhook configuration: calls fail until a replica has restored it.
 // Afterwards all works as before, and nothing was denied.
-func (s *site) edited() {
+func (s *site) editBundle() {
 	s.t.Helper()
 	before := s.calls()
 	stop := s.deletes()
@@ -344,7 +344,7 @@ func (s *site) edited() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.settled("the caBundle to be repaired", func(state) bool { return true })
+	s.awaitState("the caBundle to be repaired", func(state) bool { return true })
 	deleted := stop()
 	s.rows = append(s.rows, fmt.Sprintf("| somebody edits the caBundle: nobody can be asked until it is repaired | %d | 0 | 0 | %d |", deleted, s.calls().Since(before).FailedOpen))
 	s.t.Log(s.rows[len(s.rows)-1])

@@ -37,9 +37,9 @@ func TestVersions(t *testing.T) {
 
 	manifests(source)
 	first := s.replica(binary, 0)
-	s.joins(first)
-	s.reviewed("the earlier version serves", func() {})
-	before := s.settled("the authority to be trusted", func(state) bool { return true })
+	s.join(first)
+	s.checkReviewed("the earlier version serves", func() {})
+	before := s.awaitState("the authority to be trusted", func(state) bool { return true })
 	if err := s.AwaitApplied(t.Context(), time.Minute, world); err != nil {
 		t.Fatal(err)
 	}
@@ -49,21 +49,21 @@ func TestVersions(t *testing.T) {
 
 	var second, third member
 	manifests(lab.Root())
-	s.reviewed("this version joins it", func() { second = s.replica(s.binary, 1); s.joins(second) })
-	s.reviewed("the earlier version goes", func() { s.goes(first) })
-	s.reviewed("this version has two replicas", func() { third = s.replica(s.binary, 2); s.joins(third) })
+	s.checkReviewed("this version joins it", func() { second = s.replica(s.binary, 1); s.join(second) })
+	s.checkReviewed("the earlier version goes", func() { s.leave(first) })
+	s.checkReviewed("this version has two replicas", func() { third = s.replica(s.binary, 2); s.join(third) })
 	s.say("one", "") // at least from the newest, which has read the earlier version's facts
 	s.say("two", "may hang")
 	s.learn("two")
 
 	manifests(source)
-	s.reviewed("the earlier version joins them: the way back", func() { s.joins(s.replica(binary, 0)) })
+	s.checkReviewed("the earlier version joins them: the way back", func() { s.join(s.replica(binary, 0)) })
 	s.say("one", "")
-	s.reviewed("this version goes", func() { s.goes(second); s.goes(third) })
-	s.reviewed("the earlier version has two replicas", func() { s.joins(s.replica(binary, 3)) })
+	s.checkReviewed("this version goes", func() { s.leave(second); s.leave(third) })
+	s.checkReviewed("the earlier version has two replicas", func() { s.join(s.replica(binary, 3)) })
 	s.say("one", "")
 	s.say("two", "")
-	if after := s.settled("the replicas to agree", func(state) bool { return true }); after.authority != before.authority {
+	if after := s.awaitState("the replicas to agree", func(state) bool { return true }); after.authority != before.authority {
 		t.Error("upgrade and rollback changed the authority, which both versions share")
 	}
 }
@@ -138,7 +138,7 @@ func (s *site) say(namespace, what string) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}}}
 	defer client.CloseIdleConnections()
 	newest := s.replicas[len(s.replicas)-1].Address
-	var said string
+	var last string
 	if err := s.Await(s.t.Context(), 30*time.Second, fmt.Sprintf("%q of namespace %s", what, namespace), func(ctx context.Context) (bool, error) {
 		response, err := client.Post("https://"+newest+"/validate", "application/json", strings.NewReader(strings.ReplaceAll(question, "$NAME", namespace)))
 		if err != nil {
@@ -149,9 +149,9 @@ func (s *site) say(namespace, what string) {
 		if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
 			return false, err
 		}
-		said = strings.Join(review.Response.Warnings, "\n")
-		return strings.Contains(said, what) && (what != "" || said == ""), nil
+		last = strings.Join(review.Response.Warnings, "\n")
+		return strings.Contains(last, what) && (what != "" || last == ""), nil
 	}); err != nil {
-		s.t.Fatalf("%v\nlast said: %q", err, said)
+		s.t.Fatalf("%v\nlast said: %q", err, last)
 	}
 }

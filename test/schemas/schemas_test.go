@@ -25,8 +25,8 @@ import (
 
 const home = "https://github.com/termguard/termguard/docs/schemas/"
 
-// printed are the documents by schema file, with files of real output.
-var printed = map[string]struct {
+// documents are the documents by schema file, with files of real output.
+var documents = map[string]struct {
 	document any
 	examples string
 }{
@@ -43,7 +43,7 @@ var printed = map[string]struct {
 // not an addition needs a new apiVersion.
 func TestSchemas(t *testing.T) {
 	t.Chdir("../..") // comments of types are found by the folders of their packages
-	for name, p := range printed {
+	for name, p := range documents {
 		t.Run(name, func(t *testing.T) {
 			r := jsonschema.Reflector{
 				AllowAdditionalProperties: name != "config.json", // output may gain keys; input must not have unknown ones
@@ -66,11 +66,11 @@ func TestSchemas(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			kept, err := os.ReadFile(file)
+			stored, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(kept), string(text)); diff != "" {
+			if diff := cmp.Diff(string(stored), string(text)); diff != "" {
 				t.Errorf("run UPDATE_GOLDEN=1 go test ./schemas: -kept, +printed:\n%s", diff)
 			}
 			holds(t, name, text, p.examples)

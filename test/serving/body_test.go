@@ -30,8 +30,8 @@ func (silent) Evaluate(context.Context, policies.Trigger, map[string]any, polici
 	return policies.Result{}, nil
 }
 
-// answered sends a review of an update of an object of this size, which the review contains twice.
-func answered(handler http.Handler, size int) error {
+// sendReview sends a review of an update of an object of this size, which the review contains twice.
+func sendReview(handler http.Handler, size int) error {
 	object := fmt.Sprintf(`{"metadata":{"name":"a","annotations":{"a":%q}}}`, strings.Repeat("x", size))
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",
 		"resource":{"group":"x.io","version":"v1","resource":"gadgets"},"name":"a","object":%s,"oldObject":%s}}`, object, object)
@@ -55,15 +55,15 @@ func TestBodies(t *testing.T) {
 	handler := webhook.NewHandler(webhook.Options{Evaluator: silent{}, Facts: cluster.NewWorld(cluster.Options{}), Deadline: time.Minute, Log: quiet})
 	hook := &admission.Webhook{Handler: handler}
 	for name, h := range map[string]http.Handler{"ours": handler, "controller-runtime's": hook} {
-		if err := answered(h, 1<<20); err != nil {
+		if err := sendReview(h, 1<<20); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	const size = 4 << 20
-	if err := answered(handler, size); err != nil {
+	if err := sendReview(handler, size); err != nil {
 		t.Error(err)
 	}
-	if err := answered(hook, size); err == nil {
+	if err := sendReview(hook, size); err == nil {
 		t.Error("admission.Webhook answers large reviews now: if it weighs them, too, read them with it, and delete webhook/arrival.go")
 	} else {
 		t.Log(err)

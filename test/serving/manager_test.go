@@ -99,7 +99,7 @@ func TestManager(t *testing.T) {
 			hook := m.GetWebhookServer() // the manager then runs it
 			serving(t, m)
 			await(t, hook)
-			warned(t, l, fmt.Sprintf("https://127.0.0.1:%d%s", port, webhook.Path), authority.PEM())
+			checkWarning(t, l, fmt.Sprintf("https://127.0.0.1:%d%s", port, webhook.Path), authority.PEM())
 		})
 	}
 }
@@ -129,21 +129,21 @@ func await(t *testing.T, s crwebhook.Server) {
 	}
 }
 
-// told collects warnings.
-type told struct {
+// warnings collects warnings.
+type warnings struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (w *told) HandleWarningHeader(_ int, _, text string) {
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, text)
 }
 
-// warned checks that the API server, calling a URL for the deletion of a ConfigMap with an orphaned
+// checkWarning checks that the API server, calling a URL for the deletion of a ConfigMap with an orphaned
 // finalizer, returns a warning.
-func warned(t *testing.T, l *lab.Lab, url string, authority []byte) {
+func checkWarning(t *testing.T, l *lab.Lab, url string, authority []byte) {
 	t.Helper()
 	client, err := l.Client()
 	if err != nil {
@@ -176,7 +176,7 @@ func warned(t *testing.T, l *lab.Lab, url string, authority []byte) {
 			t.Error(err)
 		}
 	})
-	var got told
+	var got warnings
 	config := l.Config()
 	config.WarningHandler = &got
 	asking, err := kubernetes.NewForConfig(config)

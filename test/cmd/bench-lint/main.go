@@ -336,7 +336,7 @@ func (b *bench) collect(ctx context.Context, into string) error {
 // readable reports whether all documents of a file are Kubernetes objects in YAML.
 func readable(text string) bool {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
-	found := false
+	nonEmpty := false
 	for {
 		var object struct {
 			APIVersion, Kind string
@@ -345,7 +345,7 @@ func readable(text string) bool {
 		var any map[string]any
 		var node yaml.Node
 		if err := decoder.Decode(&node); err != nil {
-			return found && err.Error() == "EOF"
+			return nonEmpty && err.Error() == "EOF"
 		}
 		if node.Decode(&any) != nil || node.Decode(&object) != nil {
 			return false
@@ -353,7 +353,7 @@ func readable(text string) bool {
 		if version, _ := any["apiVersion"].(string); version == "" || object.Kind == "" || object.Metadata.Name == "" {
 			return false
 		}
-		found = true
+		nonEmpty = true
 	}
 }
 

@@ -113,7 +113,7 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 				return err
 			}
 		}
-		if err := b.settled(ctx); err != nil {
+		if err := b.awaitIdle(ctx); err != nil {
 			return err
 		}
 		var before, after [2]usage
@@ -206,7 +206,7 @@ func (b *bench) deletes(ctx context.Context, rounds int) error {
 				return err
 			}
 		}
-		if err := b.settled(ctx); err != nil {
+		if err := b.awaitIdle(ctx); err != nil {
 			return err
 		}
 		after, err := processorTime(b.Termguard.PID())

@@ -146,7 +146,7 @@ func (b *bench) prepare(ctx context.Context) error {
 			return errors.Join(err, fmt.Errorf("kubectl %v: %s", wait, r.Stderr))
 		}
 	}
-	if err := b.settled(ctx); err != nil {
+	if err := b.awaitIdle(ctx); err != nil {
 		return err
 	}
 	rss, err := memoryMiB(b.Termguard.PID(), "VmRSS")
@@ -195,8 +195,8 @@ func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
 	}, hooks.Delete(ctx, "termguard", metav1.DeleteOptions{})
 }
 
-// settled waits until termguard is idle.
-func (b *bench) settled(ctx context.Context) error {
+// awaitIdle waits until termguard is idle.
+func (b *bench) awaitIdle(ctx context.Context) error {
 	const tick = 10 * time.Millisecond // the resolution of processorTime
 	last := time.Duration(-time.Hour)
 	return b.Await(ctx, time.Minute, "termguard to have nothing to do", func(context.Context) (bool, error) {
@@ -427,7 +427,7 @@ func memoryMiB(pid int, field string) (float64, error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if rest, found := strings.CutPrefix(line, field+":"); found {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
 			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 			return kib / 1024, err
 		}

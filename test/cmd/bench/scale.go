@@ -87,7 +87,7 @@ func (s size) measure(ctx context.Context, rest, changing *tabwriter.Writer) err
 	if err != nil {
 		return err
 	}
-	if err := b.settled(ctx); err != nil {
+	if err := b.awaitIdle(ctx); err != nil {
 		return err
 	}
 	busy, err := b.watched(ctx)
@@ -135,7 +135,7 @@ func (s size) measure(ctx context.Context, rest, changing *tabwriter.Writer) err
 		if err := back(); err != nil {
 			return err
 		}
-		if err := b.settled(ctx); err != nil {
+		if err := b.awaitIdle(ctx); err != nil {
 			return err
 		}
 	}
@@ -382,7 +382,7 @@ func bytesRead(pid int) (int64, error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if rest, found := strings.CutPrefix(line, "rchar:"); found {
+		if rest, ok := strings.CutPrefix(line, "rchar:"); ok {
 			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
 		}
 	}
@@ -406,7 +406,7 @@ func connectionsTo(pid int, host string) (n int, err error) {
 	own := map[string]bool{} // inodes of its sockets
 	for _, file := range files {
 		target, _ := os.Readlink(filepath.Join(folder, file.Name())) // it may be closed by now
-		if inode, found := strings.CutPrefix(target, "socket:["); found {
+		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			own[strings.TrimSuffix(inode, "]")] = true
 		}
 	}

@@ -102,8 +102,8 @@ func (r *repository) git(args ...string) (string, error) {
 // file returns the content of a file at a revision, "" if it does not exist.
 func (r *repository) file(revision, name string) []byte {
 	id := revision + ":" + name
-	text, known := r.files[id]
-	if !known {
+	text, ok := r.files[id]
+	if !ok {
 		out, err := r.git("show", id)
 		if err == nil {
 			text = []byte(out)
@@ -120,15 +120,15 @@ type place struct {
 	text string
 }
 
-// unread matches files that do not show a finalizer's owner: third-party code, tests, and texts that only
+// irrelevant matches files that do not show a finalizer's owner: third-party code, tests, and texts that only
 // mention it.
-var unread = regexp.MustCompile(`(^|/)(vendor|node_modules|docs?|test|tests|e2e|testdata|website|examples?)/|_test\.go$|\.(md|mdx|ya?ml|json|txt|sum|svg|html)$|^CHANGELOG`)
+var irrelevant = regexp.MustCompile(`(^|/)(vendor|node_modules|docs?|test|tests|e2e|testdata|website|examples?)/|_test\.go$|\.(md|mdx|ya?ml|json|txt|sum|svg|html)$|^CHANGELOG`)
 
 // grep returns the lines of a revision that contain a string.
 func (r *repository) grep(revision, text string) ([]place, error) {
 	id := revision + " " + text
-	if found, known := r.grepped[id]; known {
-		return found, nil
+	if places, ok := r.grepped[id]; ok {
+		return places, nil
 	}
 	out, err := r.git("grep", "-nIF", "-e", text, revision, "--")
 	var exit *exec.ExitError
@@ -138,20 +138,20 @@ func (r *repository) grep(revision, text string) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []place
+	var places []place
 	for line := range strings.Lines(out) {
 		parts := strings.SplitN(strings.TrimPrefix(line, revision+":"), ":", 3)
-		if len(parts) < 3 || unread.MatchString(parts[0]) {
+		if len(parts) < 3 || irrelevant.MatchString(parts[0]) {
 			continue
 		}
 		n, err := strconv.Atoi(parts[1])
 		if err != nil {
 			continue
 		}
-		found = append(found, place{parts[0], n, strings.TrimSpace(parts[2])})
+		places = append(places, place{parts[0], n, strings.TrimSpace(parts[2])})
 	}
-	r.grepped[id] = found
-	return found, nil
+	r.grepped[id] = places
+	return places, nil
 }
 
 // look finds the current place of an entry's source.
@@ -167,12 +167,12 @@ func (r *repository) look(e entry, at source) (source, state, error) {
 		} else if n > 0 {
 			return source{at.repository, revision, at.path, strconv.Itoa(n)}, held, nil
 		}
-		found, err := r.elsewhere(e, revision, at.path, quoted)
+		p, err := r.elsewhere(e, revision, at.path, quoted)
 		if err != nil {
 			return at, lost, err
 		}
-		if found.line > 0 {
-			return source{at.repository, revision, found.path, strconv.Itoa(found.line)}, moved, nil
+		if p.line > 0 {
+			return source{at.repository, revision, p.path, strconv.Itoa(p.line)}, moved, nil
 		}
 	}
 	for _, revision := range r.releases {
@@ -309,11 +309,11 @@ func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	if rest = strings.Trim(rest, "./-"); !ok || rest == "" {
 		return false, nil
 	}
-	found, err := r.grep(revision, rest)
+	places, err := r.grep(revision, rest)
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(found, func(p place) bool {
+	return slices.ContainsFunc(places, func(p place) bool {
 		return slices.ContainsFunc(literal.FindAllStringSubmatch(p.text, -1), func(m []string) bool {
 			return strings.Trim(m[1]+m[2]+m[3], "./-") == rest
 		}) || strings.HasPrefix(p.text, "// +groupName="+rest)
@@ -330,17 +330,17 @@ func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, er
 	if search == "" {
 		return place{}, nil
 	}
-	found, err := r.grep(revision, search)
+	places, err := r.grep(revision, search)
 	if err != nil {
 		return place{}, err
 	}
-	found = slices.DeleteFunc(slices.Clone(found), func(p place) bool {
+	places = slices.DeleteFunc(slices.Clone(places), func(p place) bool {
 		return comment(p.text) || p.text != quoted && !holds(e, p.text)
 	})
-	if len(found) == 0 {
+	if len(places) == 0 {
 		return place{}, nil
 	}
-	return slices.MinFunc(found, func(a, b place) int {
+	return slices.MinFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(unlike(a, old), unlike(b, old)), cmp.Compare(a.path, b.path), cmp.Compare(a.line, b.line))
 	}), nil
 }

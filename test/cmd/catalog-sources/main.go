@@ -103,24 +103,24 @@ func run(clones, file string, write bool, out io.Writer) error {
 		if !ok {
 			return fmt.Errorf("%s: source %q is not github.com/OWNER/NAME@VERSION:PATH#LLINE", e.key(), e.Source)
 		}
-		r, known := repositories[at.repository]
-		if !known {
+		r, ok := repositories[at.repository]
+		if !ok {
 			if r, err = open(clones, at.repository); err != nil {
 				return err
 			}
 			repositories[at.repository] = r
 		}
-		now, found := at, state(absent)
+		now, result := at, state(absent)
 		if r != nil {
-			if now, found, err = r.look(e, at); err != nil {
+			if now, result, err = r.look(e, at); err != nil {
 				return fmt.Errorf("%s: %w", e.key(), err)
 			}
 		}
-		counts[found]++
-		if found != absent && now != at || found == lost {
+		counts[result]++
+		if result != absent && now != at || result == lost {
 			differs = true
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\n", found, e.key(), now)
+		fmt.Fprintf(out, "%s\t%s\t%s\n", result, e.key(), now)
 		changed.Write(text[last:lines[i][0]])
 		fmt.Fprintf(&changed, "  source: %q", now)
 		last = lines[i][1]

@@ -58,11 +58,11 @@ func run(ctx context.Context, out, focus string) error {
 	if err != nil {
 		return err
 	}
-	said, err := exec.CommandContext(ctx, binary, "version").Output()
+	output, err := exec.CommandContext(ctx, binary, "version").Output()
 	if err != nil {
 		return fmt.Errorf("ask termguard for its version: %w", err)
 	}
-	version, _, _ := strings.Cut(strings.TrimPrefix(string(said), "termguard version "), " ")
+	version, _, _ := strings.Cut(strings.TrimPrefix(string(output), "termguard version "), " ")
 	began := time.Now()
 	var without, with session
 	both, ctx := errgroup.WithContext(ctx)

@@ -111,7 +111,7 @@ func (d *demo) silence(ctx context.Context) error {
 
 func (d *demo) hangs(ctx context.Context) error {
 	say("KIALI, LEFT BEHIND BY ITS OPERATOR: first only asked")
-	if err := d.foreseen(ctx, "namespace istio-system", scenario.Hangs); err != nil {
+	if err := d.awaitVerdict(ctx, "namespace istio-system", scenario.Hangs); err != nil {
 		return err
 	}
 	d.kubectl(ctx, "delete namespace istio-system --dry-run=server")
@@ -155,7 +155,7 @@ func (d *demo) run(ctx context.Context, args ...string) (string, error) {
 func (d *demo) refusals(ctx context.Context) error {
 	say("DENY MODE, for one namespace by label: the delete is refused")
 	d.kubectl(ctx, "label namespace guarded termguard.dev/enforce=deny")
-	if err := d.settled(ctx, "namespace guarded", "Forbidden"); err != nil {
+	if err := d.awaitAnswer(ctx, "namespace guarded", "Forbidden"); err != nil {
 		return err
 	}
 	d.kubectl(ctx, "delete namespace guarded --wait=false")
@@ -196,7 +196,7 @@ func (d *demo) apiservice(ctx context.Context) error {
 	}
 	d.kubectl(ctx, "get apiservice v1beta1.metrics.k8s.io")
 	// While the API server still has its last discovery, a small namespace completes.
-	if err := d.settled(ctx, "namespace team-a", "no namespace can finish deleting"); err != nil {
+	if err := d.awaitAnswer(ctx, "namespace team-a", "no namespace can finish deleting"); err != nil {
 		return err
 	}
 	return d.delete(ctx, "APIService of an uninstalled prometheus-adapter", "namespace team-a", scenario.Hangs)
@@ -244,8 +244,8 @@ func (d *demo) curtain(ctx context.Context) error {
 func (d *demo) glance(ctx context.Context) error {
 	say("All that is stuck now, in the whole cluster")
 	out, err := d.run(ctx, "check", "--terminating", "-A")
-	var found *exec.ExitError
-	if !errors.As(err, &found) || found.ExitCode() != 1 {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		return fmt.Errorf("termguard check --terminating: want exit code 1, got %w", err)
 	}
 	for _, a := range d.acts {
@@ -262,7 +262,7 @@ func (d *demo) glance(ctx context.Context) error {
 func (d *demo) delete(ctx context.Context, title, target, expected string) error {
 	absent := strings.HasPrefix(title, "termguard") // killed or frozen
 	if !absent {
-		if err := d.foreseen(ctx, target, expected); err != nil {
+		if err := d.awaitVerdict(ctx, target, expected); err != nil {
 			return err
 		}
 	}
@@ -304,9 +304,9 @@ func (d *demo) exists(ctx context.Context, target string, deleting bool) bool {
 	return err == nil && r.Code == 0 && (r.Stdout != "x") == deleting
 }
 
-// foreseen waits until termguard has seen the objects: until its answer to a dry run is the expected one.
+// awaitVerdict waits until termguard has seen the objects: until its answer to a dry run is the expected one.
 // After a timeout the act is played anyway, and fails.
-func (d *demo) foreseen(ctx context.Context, target, expected string) error {
+func (d *demo) awaitVerdict(ctx context.Context, target, expected string) error {
 	err := d.Await(ctx, 40*time.Second, "the verdict "+expected, func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
 		return r.Code == 0 && scenario.Verdict(scenario.Warnings(r.Stderr)) == expected, err
@@ -317,8 +317,8 @@ func (d *demo) foreseen(ctx context.Context, target, expected string) error {
 	return err
 }
 
-// settled waits until termguard has seen the newest change: until its answer to a dry run contains text.
-func (d *demo) settled(ctx context.Context, target, text string) error {
+// awaitAnswer waits until termguard has seen the newest change: until its answer to a dry run contains text.
+func (d *demo) awaitAnswer(ctx context.Context, target, text string) error {
 	return d.Await(ctx, 90*time.Second, "termguard to see the change", func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
 		return strings.Contains(r.Stderr, text), err

@@ -107,7 +107,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	}
 	differs, failed := false, 0
 	for _, r := range chosen {
-		found, err := o.lint(ctx, &r)
+		findings, err := o.lint(ctx, &r)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -116,9 +116,9 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 			fmt.Fprintf(out, "# %s: not linted: %v\n", r.name, err)
 			continue
 		}
-		fmt.Fprintf(out, "# %s %s: %d files, %d objects, %d findings\n", r.name, r.commit, r.files, r.objects, len(found))
+		fmt.Fprintf(out, "# %s %s: %d files, %d objects, %d findings\n", r.name, r.commit, r.files, r.objects, len(findings))
 		of := slices.DeleteFunc(slices.Clone(judged), func(f finding) bool { return f.repository != r.name || f.commit != r.commit })
-		lines, worse := compare(of, found)
+		lines, worse := compare(of, findings)
 		for _, line := range lines {
 			fmt.Fprintln(out, line)
 		}
@@ -134,13 +134,13 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 }
 
 // compare lists the missing, returned and new findings; worse is set unless there are only new ones.
-func compare(judged, found []finding) (lines []string, worse bool) {
+func compare(judged, findings []finding) (lines []string, worse bool) {
 	for _, f := range judged {
-		if f.verdict == "right" && !slices.ContainsFunc(found, f.is) {
+		if f.verdict == "right" && !slices.ContainsFunc(findings, f.is) {
 			lines, worse = append(lines, "gone, and was right:\t"+f.row()), true
 		}
 	}
-	for _, f := range found {
+	for _, f := range findings {
 		i := slices.IndexFunc(judged, f.is)
 		switch {
 		case i < 0:
@@ -153,8 +153,8 @@ func compare(judged, found []finding) (lines []string, worse bool) {
 }
 
 // choose picks a sample by the seed, from the clones or the known repositories.
-func (o options) choose(known []repository) ([]repository, error) {
-	chosen := known
+func (o options) choose(candidates []repository) ([]repository, error) {
+	chosen := candidates
 	if o.clones != "" {
 		entries, err := os.ReadDir(o.clones)
 		if err != nil {
@@ -167,8 +167,8 @@ func (o options) choose(known []repository) ([]repository, error) {
 				continue // it may be a link to a clone
 			}
 			r := repository{name: name}
-			if i := slices.IndexFunc(known, func(k repository) bool { return k.name == name }); i >= 0 {
-				r.commit, r.round = known[i].commit, known[i].round
+			if i := slices.IndexFunc(candidates, func(k repository) bool { return k.name == name }); i >= 0 {
+				r.commit, r.round = candidates[i].commit, candidates[i].round
 			}
 			chosen = append(chosen, r)
 		}
@@ -341,7 +341,7 @@ func results(text []byte, r *repository) ([]finding, error) {
 		return nil, fmt.Errorf("read what lint printed: %w", err)
 	}
 	r.files, r.objects = report.Summary.Files, report.Summary.Objects
-	var found []finding
+	var findings []finding
 	for _, f := range report.Findings {
 		one := finding{policy: f.Policy, repository: r.name, commit: r.commit, file: f.Place.File, line: f.Place.Line, severity: f.Severity}
 		for _, evidence := range f.Evidence {
@@ -349,15 +349,15 @@ func results(text []byte, r *repository) ([]finding, error) {
 				one.also += " " + others
 			}
 		}
-		found = append(found, one)
+		findings = append(findings, one)
 	}
 	for _, p := range report.Problems {
-		found = append(found, finding{policy: invalid, repository: r.name, commit: r.commit, file: p.File, line: p.Line})
+		findings = append(findings, finding{policy: invalid, repository: r.name, commit: r.commit, file: p.File, line: p.Line})
 	}
-	slices.SortFunc(found, func(a, b finding) int {
+	slices.SortFunc(findings, func(a, b finding) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.policy, b.policy))
 	})
-	return found, nil
+	return findings, nil
 }
 
 // invalid is the policy recorded for an input that could not be read.

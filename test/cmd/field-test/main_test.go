@@ -71,8 +71,8 @@ func TestCompare(t *testing.T) {
 			lines, worse := compare(judged, tc.found)
 			var got []string
 			for _, line := range lines {
-				said, _, _ := strings.Cut(line, "\t")
-				got = append(got, said)
+				label, _, _ := strings.Cut(line, "\t")
+				got = append(got, label)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" || worse != tc.worse {
 				t.Errorf("%s\nworse: want %t, got %t; -want, +got:\n%s", tc.reason, tc.worse, worse, diff)

@@ -29,9 +29,9 @@ func writePage(file string, repositories []repository, judged []finding) error {
 
 // page returns the text with current tables.
 func page(text string, repositories []repository, judged []finding) (string, error) {
-	before, rest, found := strings.Cut(text, begin)
+	before, rest, ok := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
+	if !ok || !ended {
 		return "", fmt.Errorf("no lines %q and %q", begin, end)
 	}
 	return before + begin + tables(repositories, judged) + end + after, nil

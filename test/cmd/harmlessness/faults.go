@@ -280,9 +280,9 @@ func outOfMemory(ctx context.Context, w *world) (func() error, error) {
 	if err := w.Termguard.Stop(); err != nil {
 		return nil, err
 	}
-	group, limit, said := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"
+	group, limit, counters := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"
 	if _, err := os.Stat(group); err != nil { // version 2
-		group, limit, said = "/sys/fs/cgroup", "memory.max", "memory.events"
+		group, limit, counters = "/sys/fs/cgroup", "memory.max", "memory.events"
 	}
 	group = filepath.Join(group, filepath.Base(w.Dir())+"-harm")
 	if err := errors.Join(os.Mkdir(group, 0o755), os.WriteFile(filepath.Join(group, limit), []byte("24000000"), 0)); err != nil {
@@ -302,7 +302,7 @@ func outOfMemory(ctx context.Context, w *world) (func() error, error) {
 		<-p.Exited()
 		return pause(ctx, 300*time.Millisecond)
 	}, func() error {
-		events, err := os.ReadFile(filepath.Join(group, said))
+		events, err := os.ReadFile(filepath.Join(group, counters))
 		if err == nil && !regexp.MustCompile(`oom_kill [1-9]`).Match(events) {
 			err = fmt.Errorf("the kernel killed nothing: %s", events)
 		}

@@ -200,7 +200,7 @@ func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *
 		if err != nil {
 			return err
 		}
-		failures := w.unchecked()
+		failures := w.countUnchecked()
 		began = time.Now()
 		err = w.do(ctx, o, name)
 		if f.wants == refused { // helm does not say who refused
@@ -214,7 +214,7 @@ func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *
 			return err
 		}
 		c.calls = after.Since(before)
-		c.unchecked = max(c.calls.FailedOpen, w.unchecked()-failures)
+		c.unchecked = max(c.calls.FailedOpen, w.countUnchecked()-failures)
 		c.wrong = c.judge(f, o)
 		return nil
 	})
@@ -343,8 +343,8 @@ func (w *world) answers(ctx context.Context) error {
 	})
 }
 
-// unchecked returns termguard's own count of unchecked reviews.
-func (w *world) unchecked() (n int) {
+// countUnchecked returns termguard's own count of unchecked reviews.
+func (w *world) countUnchecked() (n int) {
 	client := http.Client{Timeout: time.Second}
 	response, err := client.Get("http://" + w.address + ":8081/metrics")
 	if err != nil {

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	mode := strings.Join(args, " ")
 	if mode == "termguard" {
-		return guarded(ctx)
+		return runGuarded(ctx)
 	}
 	if mode != "" && mode != "node" {
 		return fmt.Errorf("unknown arguments %q: it takes none, \"termguard\", \"node\", \"build\", \"build software\" or \"build NAME\"", mode)
@@ -87,8 +87,8 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// guarded runs a lab with termguard for interactive use.
-func guarded(ctx context.Context) error {
+// runGuarded runs a lab with termguard for interactive use.
+func runGuarded(ctx context.Context) error {
 	binary, err := scenario.Binary()
 	if err != nil {
 		return err

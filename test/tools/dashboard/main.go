@@ -61,10 +61,10 @@ func run(ctx context.Context, prometheus, out, data string, length time.Duration
 		return err
 	}
 	db := &store{program: prometheus, dir: data}
-	var played window
+	var period window
 	switch text, err := os.ReadFile(filepath.Join(data, "played.json")); {
 	case err == nil:
-		if err := json.Unmarshal(text, &played); err != nil {
+		if err := json.Unmarshal(text, &period); err != nil {
 			return fmt.Errorf("read what was played: %w", err)
 		}
 		if err := db.start(ctx, nil, 0); err != nil {
@@ -81,12 +81,12 @@ func run(ctx context.Context, prometheus, out, data string, length time.Duration
 			return err
 		}
 		defer db.stop()
-		played.From = time.Now()
+		period.From = time.Now()
 		if err := stage.play(ctx, length); err != nil {
 			return err
 		}
-		played.To = time.Now()
-		text, err := json.Marshal(played)
+		period.To = time.Now()
+		text, err := json.Marshal(period)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func run(ctx context.Context, prometheus, out, data string, length time.Duration
 	default:
 		return err
 	}
-	return photograph(ctx, db.address, played, out)
+	return photograph(ctx, db.address, period, out)
 }
 
 // window is the time of a play.
@@ -139,12 +139,12 @@ func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}
-	asked := "http://" + s.address + "/api/v1/query?" + url.Values{"query": {fmt.Sprintf("count(up == 1) == %d", targets)}}.Encode()
+	query := "http://" + s.address + "/api/v1/query?" + url.Values{"query": {fmt.Sprintf("count(up == 1) == %d", targets)}}.Encode()
 	if targets == 0 {
-		asked = "http://" + s.address + "/-/ready"
+		query = "http://" + s.address + "/-/ready"
 	}
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, query, nil)
 		if err != nil {
 			return false, err
 		}
@@ -153,8 +153,8 @@ func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 			return false, nil
 		}
 		defer response.Body.Close()
-		said, err := io.ReadAll(response.Body)
-		return err == nil && response.StatusCode == http.StatusOK && (targets == 0 || strings.Contains(string(said), `"value"`)), nil
+		body, err := io.ReadAll(response.Body)
+		return err == nil && response.StatusCode == http.StatusOK && (targets == 0 || strings.Contains(string(body), `"value"`)), nil
 	})
 	if err != nil {
 		s.stop()
@@ -173,7 +173,7 @@ func free(ctx context.Context) (string, error) {
 }
 
 // photograph serves the page, which queries Prometheus, and takes a screenshot.
-func photograph(ctx context.Context, prometheus string, played window, out string) error {
+func photograph(ctx context.Context, prometheus string, period window, out string) error {
 	rows, err := rows()
 	if err != nil {
 		return err
@@ -198,29 +198,29 @@ func photograph(ctx context.Context, prometheus string, played window, out strin
 	if out, err = filepath.Abs(out); err != nil {
 		return err
 	}
-	asked := url.Values{"from": {played.From.UTC().Format(time.RFC3339)}, "to": {played.To.UTC().Format(time.RFC3339)}}
+	query := url.Values{"from": {period.From.UTC().Format(time.RFC3339)}, "to": {period.To.UTC().Format(time.RFC3339)}}
 	args := []string{
 		"--headless", "--disable-gpu", "--hide-scrollbars", "--user-data-dir=" + profile, "--enable-logging=stderr",
 		fmt.Sprintf("--window-size=%d,%d", width, 64+rows*38), // of the grid: a row has 30 pixels and a gap of 8
-		"--virtual-time-budget=20000", "--run-all-compositor-stages-before-draw", "--screenshot=" + out, "http://" + l.Addr().String() + "/?" + asked.Encode(),
+		"--virtual-time-budget=20000", "--run-all-compositor-stages-before-draw", "--screenshot=" + out, "http://" + l.Addr().String() + "/?" + query.Encode(),
 	}
 	if os.Geteuid() == 0 {
 		args = append(args, "--no-sandbox") // required for root
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, "chromium", args...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "chromium", args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("chromium: %w\n%s", err, said)
+		return fmt.Errorf("chromium: %w\n%s", err, output)
 	}
-	for line := range strings.Lines(string(said)) {
+	for line := range strings.Lines(string(output)) {
 		if strings.Contains(line, "CONSOLE") && strings.Contains(line, "Uncaught") {
 			return fmt.Errorf("the page failed: %s", line)
 		}
 	}
 	info, err := os.Stat(out)
 	if err != nil {
-		return fmt.Errorf("chromium took no picture: %w\n%s", err, said)
+		return fmt.Errorf("chromium took no picture: %w\n%s", err, output)
 	}
 	fmt.Println("wrote", out, strconv.FormatInt(info.Size()/1000, 10), "kB")
 	return nil

@@ -32,32 +32,32 @@ func main() {
 }
 
 // problems returns the problems of a Dockerfile.
-func problems(text []byte) (found []string) {
+func problems(text []byte) (list []string) {
 	warn := func(rule, _, _, message string, at []parser.Range) {
 		line := 0
 		if len(at) > 0 {
 			line = at[0].Start.Line
 		}
-		found = append(found, fmt.Sprintf("line %d: %s (%s)", line, message, rule))
+		list = append(list, fmt.Sprintf("line %d: %s (%s)", line, message, rule))
 	}
 	parsed, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
 		return []string{err.Error()}
 	}
 	for _, w := range parsed.Warnings {
-		found = append(found, w.Short)
+		list = append(list, w.Short)
 	}
 	stages, _, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{Warn: warn}))
 	if err != nil {
-		return append(found, err.Error())
+		return append(list, err.Error())
 	}
 	if len(stages) == 0 {
-		return append(found, "no stage")
+		return append(list, "no stage")
 	}
 	last, user := stages[len(stages)-1], ""
 	for _, stage := range stages {
 		if name, tag, pinned := strings.Cut(stage.BaseName, ":"); !pinned || tag == "latest" {
-			found = append(found, fmt.Sprintf("%s has no version of its own: pin one", name))
+			list = append(list, fmt.Sprintf("%s has no version of its own: pin one", name))
 		}
 	}
 	for _, command := range last.Commands {
@@ -66,17 +66,17 @@ func problems(text []byte) (found []string) {
 			user = c.User
 		case *instructions.EntrypointCommand:
 			if c.PrependShell {
-				found = append(found, "ENTRYPOINT is run by a shell, which does not pass TERM on: write it as a JSON list")
+				list = append(list, "ENTRYPOINT is run by a shell, which does not pass TERM on: write it as a JSON list")
 			}
 		case *instructions.RunCommand:
-			found = append(found, "the last stage runs something: it has no shell, and should need none")
+			list = append(list, "the last stage runs something: it has no shell, and should need none")
 		}
 	}
 	if !strings.Contains(last.BaseName, "distroless") {
-		found = append(found, fmt.Sprintf("the last stage is %s: use a distroless image, which holds nothing but the binary", last.BaseName))
+		list = append(list, fmt.Sprintf("the last stage is %s: use a distroless image, which holds nothing but the binary", last.BaseName))
 	}
 	if id, _, _ := strings.Cut(user, ":"); id == "" || id == "0" || id == "root" {
-		found = append(found, fmt.Sprintf("the last stage runs as %q: set USER to a number other than 0, so that runAsNonRoot can be checked", user))
+		list = append(list, fmt.Sprintf("the last stage runs as %q: set USER to a number other than 0, so that runAsNonRoot can be checked", user))
 	}
-	return found
+	return list
 }

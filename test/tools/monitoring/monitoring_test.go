@@ -68,9 +68,9 @@ func alerts(t *testing.T) []rulefmt.Rule {
 
 // TestAlertsNames checks that alerts only query existing metrics.
 func TestAlertsNames(t *testing.T) {
-	known := names(t)
+	metrics := names(t)
 	for _, rule := range alerts(t) {
-		asks(t, rule.Alert, rule.Expr, known)
+		asks(t, rule.Alert, rule.Expr, metrics)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	known, storage := names(t), stored(t)
+	metrics, storage := names(t), newStorage(t)
 	shown := 0
 	engine := promqltest.NewTestEngine(t, false, 0, 1_000_000)
 	at := map[[2]int]string{}
@@ -114,7 +114,7 @@ func TestDashboard(t *testing.T) {
 			if strings.Contains(target.Expr, "> 0") && panel.FieldConfig.Defaults.NoValue == "" {
 				t.Errorf("%s: want a noValue for when nothing is more than 0", panel.Title)
 			}
-			if !asks(t, panel.Title, expr, known) {
+			if !asks(t, panel.Title, expr, metrics) {
 				continue
 			}
 			query, err := engine.NewInstantQuery(t.Context(), storage, nil, expr, end)
@@ -128,7 +128,7 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%s: %s: %v", panel.Title, expr, err)
 			case len(vector) > 0:
 				shown++
-			case happened(expr, known):
+			case happened(expr, metrics):
 				t.Errorf("%s: %s shows nothing", panel.Title, expr)
 			}
 			query.Close()
@@ -141,8 +141,8 @@ func TestDashboard(t *testing.T) {
 
 // happened reports whether each metric of an expression was scraped: counters of events that did not happen
 // are absent.
-func happened(expr string, known map[string]bool) bool {
-	for name, scraped := range known {
+func happened(expr string, metrics map[string]bool) bool {
+	for name, scraped := range metrics {
 		if !scraped && strings.Contains(expr, name) {
 			return false
 		}
@@ -151,7 +151,7 @@ func happened(expr string, known map[string]bool) bool {
 }
 
 // asks reports whether an expression parses and only names known metrics.
-func asks(t *testing.T, who, expr string, known map[string]bool) bool {
+func asks(t *testing.T, who, expr string, metrics map[string]bool) bool {
 	t.Helper()
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -161,7 +161,7 @@ func asks(t *testing.T, who, expr string, known map[string]bool) bool {
 	good := true
 	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
 		if s, ok := node.(*parser.VectorSelector); ok {
-			if _, is := known[s.Name]; !is {
+			if _, is := metrics[s.Name]; !is {
 				good = false
 				t.Errorf("%s asks for %s, which is no metric", who, s.Name)
 			}
@@ -221,22 +221,22 @@ func names(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{failOpen: false}
+	metrics := map[string]bool{failOpen: false}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(termguard_\\w+)` \\|").FindAllStringSubmatch(string(page), -1) {
-		known[m[1]] = false
+		metrics[m[1]] = false
 	}
 	for _, s := range samples(t) {
 		name := s.series.Get(labels.MetricName)
-		_, listed := known[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")]
-		if known[name] = true; strings.HasPrefix(name, "termguard_") && !listed {
+		_, listed := metrics[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")]
+		if metrics[name] = true; strings.HasPrefix(name, "termguard_") && !listed {
 			t.Errorf("%s has %s, which is no metric any more", scraped, name)
 		}
 	}
-	return known
+	return metrics
 }
 
-// stored returns a storage with everything scraped twice, ten seconds apart, at end.
-func stored(t *testing.T) *teststorage.TestStorage {
+// newStorage returns a storage with everything scraped twice, ten seconds apart, at end.
+func newStorage(t *testing.T) *teststorage.TestStorage {
 	t.Helper()
 	storage := teststorage.New(t)
 	appender := storage.Appender(t.Context())

@@ -252,7 +252,7 @@ func (r *release) pack() error {
 		}
 		name, archive := archiveOf(r.version, goos, goarch), tarGzip
 		if goos == "windows" {
-			archive = zipped
+			archive = zipFiles
 		} else {
 			files = append(files, r.man...)
 		}
@@ -276,7 +276,7 @@ func archiveOf(version, goos, goarch string) string {
 }
 
 func tarGzip(files []file, at time.Time) ([]byte, error) {
-	text, err := tarred(files, at)
+	text, err := tarFiles(files, at)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func tarGzip(files []file, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func tarred(files []file, at time.Time) ([]byte, error) {
+func tarFiles(files []file, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, f := range files {
@@ -304,7 +304,7 @@ func tarred(files []file, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func zipped(files []file, at time.Time) ([]byte, error) {
+func zipFiles(files []file, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, f := range files {
@@ -339,7 +339,7 @@ func (r *release) image() error {
 			}
 			files = append(files, file{program, 0o755, text})
 		}
-		text, err := tarred(files, r.at)
+		text, err := tarFiles(files, r.at)
 		if err != nil {
 			return err
 		}
@@ -378,7 +378,7 @@ func (r *release) image() error {
 	if err != nil {
 		return err
 	}
-	text, err := tarred(files, r.at)
+	text, err := tarFiles(files, r.at)
 	if err != nil {
 		return err
 	}
@@ -445,16 +445,16 @@ func (r *release) chart() error {
 
 // materials writes the modules of the programs, from their build information.
 func (r *release) materials() error {
-	made := map[string]string{} // version by module
+	modules := map[string]string{} // version by module
 	for _, program := range r.built {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			return err
 		}
 		for _, module := range info.Deps {
-			made[module.Path] = module.Version
+			modules[module.Path] = module.Version
 		}
-		made["stdlib"] = info.GoVersion
+		modules["stdlib"] = info.GoVersion
 	}
 	document := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: "termguard " + r.version,
@@ -479,8 +479,8 @@ func (r *release) materials() error {
 		})
 	}
 	add("termguard", "termguard", r.version, "Apache-2.0", "pkg:golang/github.com/termguard/termguard@"+r.version, "DESCRIBES")
-	for i, module := range slices.Sorted(maps.Keys(made)) {
-		add(fmt.Sprintf("module-%d", i), module, made[module], "NOASSERTION", "pkg:golang/"+module+"@"+made[module], "DEPENDS_ON")
+	for i, module := range slices.Sorted(maps.Keys(modules)) {
+		add(fmt.Sprintf("module-%d", i), module, modules[module], "NOASSERTION", "pkg:golang/"+module+"@"+modules[module], "DEPENDS_ON")
 	}
 	var text bytes.Buffer
 	if err := json.Write(document, &text); err != nil {

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// made returns a release of a small program: reproducible compilation is up to Go.
-func made(t *testing.T) *release {
+// newTestRelease returns a release of a small program: reproducible compilation is up to Go.
+func newTestRelease(t *testing.T) *release {
 	t.Helper()
 	small := filepath.Join(t.TempDir(), "main")
 	if err := os.WriteFile(small+".go", []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
@@ -50,7 +50,7 @@ func made(t *testing.T) *release {
 }
 
 func TestSameBytes(t *testing.T) {
-	a, b := made(t), made(t)
+	a, b := newTestRelease(t), newTestRelease(t)
 	if len(a.sums) != len(platforms)+5 {
 		t.Errorf("want %d files, got %v", len(platforms)+5, a.sums)
 	}
@@ -62,7 +62,7 @@ func TestSameBytes(t *testing.T) {
 }
 
 func TestImage(t *testing.T) {
-	r := made(t)
+	r := newTestRelease(t)
 	dir := t.TempDir()
 	if err := unpack(filepath.Join(r.out, imageOf("v1.2.3")), dir); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func filesOf(t *testing.T, image v1.Image) (names []string) {
 }
 
 func TestManifests(t *testing.T) {
-	r := made(t)
+	r := newTestRelease(t)
 	text, err := os.ReadFile(filepath.Join(r.out, "termguard.krew.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestManifests(t *testing.T) {
 // TestArchive unpacks the archive for this platform as in docs/install.md and runs its programs; krew and
 // Homebrew must find their files in it.
 func TestArchive(t *testing.T) {
-	r := made(t)
+	r := newTestRelease(t)
 	dir := t.TempDir()
 	for _, command := range [][]string{
 		{"sha256sum", "--check", "--ignore-missing", "checksums.txt"},

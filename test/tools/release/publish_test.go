@@ -20,13 +20,13 @@ import (
 func TestPush(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
-	r := made(t)
+	r := newTestRelease(t)
 	repository := strings.TrimPrefix(server.URL, "http://") + "/termguard/termguard"
-	pushed, err := push(t.Context(), filepath.Join(r.out, imageOf(r.version)), repository, r.version)
+	ref, err := push(t.Context(), filepath.Join(r.out, imageOf(r.version)), repository, r.version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	byDigest, err := name.NewDigest(pushed)
+	byDigest, err := name.NewDigest(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestPush(t *testing.T) {
 func TestPushChart(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
-	r := made(t)
+	r := newTestRelease(t)
 	helm := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=../helm/go.mod", "helm"}, args...)...)
@@ -72,7 +72,7 @@ func TestPushSaysWhy(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	host := strings.TrimPrefix(server.URL, "http://")
 	server.Close()
-	r := made(t)
+	r := newTestRelease(t)
 	image := filepath.Join(r.out, imageOf(r.version))
 	for _, tt := range []struct{ archive, repository, version, want string }{
 		{image, host + "/termguard", r.version, "docker login " + host},
