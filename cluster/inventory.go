@@ -172,6 +172,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		keeps = w.dependents.Keep(r.String(), key, m) || keeps
 		keeps = w.ownership.KeepLink(r.String(), key, m) || keeps
 		keeps = w.ownership.KeepMaker(r.String(), key) || keeps
+		keeps = w.ownership.KeepTask(r.String(), key, m) || keeps
 		keeps = w.references.Keep(r.String(), key, obj) || keeps
 	}
 	if k := kinds[r.String()]; k != nil {
@@ -238,6 +239,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	w.dependents.Forget(r.String(), key)
 	w.ownership.ForgetLink(r.String(), key)
 	w.ownership.ForgetMaker(r.String(), key)
+	w.ownership.ForgetTask(r.String(), key)
 	w.references.Forget(r.String(), key)
 	if k := kinds[r.String()]; k != nil {
 		k.forget(w, key)

@@ -151,7 +151,7 @@ func (t *Without) withoutFinalizers(doc map[string]any) {
 	for _, name := range []string{"finalizers", "terminating"} {
 		maps.DeleteFunc(t.section(doc, name), one)
 	}
-	for _, name := range []string{"finalized", "spread", "needs", "unallowed"} {
+	for _, name := range []string{"finalized", "spread", "needs", "unallowed", "tasks"} {
 		t.below(doc, name, func(byFinalizer map[string]any) { maps.DeleteFunc(byFinalizer, one) })
 	}
 	owners := t.section(doc, "owners")

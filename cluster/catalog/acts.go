@@ -35,7 +35,7 @@ type Act struct {
 }
 
 // ActVerbs are those of which the facts know who may, beside those that change an object.
-var ActVerbs = []string{"delete", "get", "impersonate"}
+var ActVerbs = []string{"create", "delete", "get", "impersonate"}
 
 // Deed is an act on all objects of a kind in a namespace, "" for those without one.
 type Deed struct {

@@ -94,11 +94,12 @@ type Part struct {
 	defining    map[string]int             // definitions by API group
 	makers      map[string]map[string]bool // names of custom objects without a namespace, by "plural.group"
 	learned     learned.Memory
-	local       map[learned.Lesson]bool // that count in one namespace only
-	leases      map[string]lease        // that are held, by "namespace/name"
-	affected    map[string]bool         // images of which releases have known faults
-	version     string                  // of the API server
-	freshLeases []string                // those of them whose holder is up
+	local       map[learned.Lesson]bool        // that count in one namespace only
+	leases      map[string]lease               // that are held, by "namespace/name"
+	tasks       map[string]map[task]controller // what Jobs and RoleBindings were made for, by namespace
+	affected    map[string]bool                // images of which releases have known faults
+	version     string                         // of the API server
+	freshLeases []string                       // those of them whose holder is up
 
 	dirty, grantsDirty bool
 	acts               int // as Acts has it
@@ -117,10 +118,10 @@ func New(doc facts.Document, options Options) *Part {
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, powers: map[string][]grant{}, tells: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
-		leases: map[string]lease{}, affected: options.Catalog.Affected(),
+		leases: map[string]lease{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
-	doc["controllers"] = p.controllers()
+	doc["controllers"], doc["tasks"] = p.controllers(), p.tasked()
 	return p
 }
 

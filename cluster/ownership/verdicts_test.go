@@ -371,8 +371,10 @@ func TestKeep(t *testing.T) {
 	}
 	p.Forget("gadgets.x.io", key("two"))
 	p.Settle(func() {})
-	delete(doc, "controllers") // which is made as it is read, and tested by TestControllers
-	delete(empty, "controllers")
+	for _, made := range []string{"controllers", "tasks"} { // as they are read: TestControllers, TestTasks
+		delete(doc, made)
+		delete(empty, made)
+	}
 	if diff := cmp.Diff(map[string]any(empty), map[string]any(doc)); diff != "" {
 		t.Errorf("what is left of them: -want, +got:\n%s", diff)
 	}
@@ -404,5 +406,38 @@ func TestControllers(t *testing.T) {
 	section, _ := doc["controllers"].(facts.Section)
 	if diff := cmp.Diff(want, section.All()); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestTasks tells for which objects their owner made Jobs, and may make more, until both are gone.
+func TestTasks(t *testing.T) {
+	creates := "{kind: ClusterRole, metadata: {name: x}, rules: [{apiGroups: [x.io], resources: [gadgets, gadgets/status], verbs: [update]}, {apiGroups: [batch], resources: [jobs], verbs: [create]}]}"
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "demo", Name: name} }
+	yes := true
+	job := func(kind string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{Namespace: "demo", Name: "upload", OwnerReferences: []metav1.OwnerReference{{APIVersion: "x.io/v1", Kind: kind, Name: "one", Controller: &yes}}}
+	}
+	for reason, tc := range map[string]struct {
+		role, finalizer, kind string
+		told                  bool
+	}{
+		"it may create more":   {creates, "x.io/own", "Gadget", true},
+		"it may create none":   {controls, "x.io/own", "Gadget", false},
+		"the catalog knows it": {creates, "x.io/known", "Gadget", false},
+		"of another kind":      {creates, "x.io/own", "Widget", false},
+	} {
+		p, doc := partWith(t, Options{}, gadgets, itsAccount, tc.role, boundAll, up, pod)
+		p.Keep("gadgets.x.io", key("one"), &metav1.ObjectMeta{Namespace: "demo", Name: "one", UID: "u", Finalizers: []string{tc.finalizer}}, nil)
+		p.KeepTask("jobs.batch", key("upload"), job(tc.kind))
+		p.Settle(func() {})
+		section, _ := doc["tasks"].(facts.Section)
+		got := facts.Lookup(section.All(), "demo", tc.finalizer, "gadgets.x.io", "creates")
+		if told := got == "jobs.batch"; told != tc.told {
+			t.Errorf("%s: it creates %v", reason, got)
+		}
+		p.ForgetTask("jobs.batch", key("upload"))
+		if left := section.All(); len(left) > 0 {
+			t.Errorf("%s: once the Job is gone, %v is left", reason, left)
+		}
 	}
 }

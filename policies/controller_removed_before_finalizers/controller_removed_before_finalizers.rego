@@ -296,13 +296,13 @@ elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - cou
 # going are the namespaces whose objects go: the one that is deleted, that of the target
 # where it alone is meant, those of which all are deleted together with it, and those whose
 # custom resources are: what the controller makes for these is their matter.
-going(resource, finalizer, signature) := {place |
+going(resource, finalizer, signature) := ({place |
 	bucket := data.cluster.finalized[place][finalizer][resource][signature]
 	all_go(resource, bucket)
 } | {ns |
 	some ns, _ in data.cluster.set[resource]
 	all_together(ns, resource, data.cluster.finalized[ns][finalizer][resource][signature])
-} | {ns |
+}) | {ns |
 	made(resource)
 	some ns in data.cluster.spread[resource][finalizer][signature].names
 	held := {[of, bucket] | some [f, of, s] in customs; bucket := data.cluster.finalized[ns][f][of][s]}

@@ -206,7 +206,10 @@ dated(list) := [sprintf("%s is Terminating since %s", [concat("/", [part | some 
 ]
 
 look(ownership) := steps.mend(
-	sprintf("See why the finalizer stays: the log of %s, and the events and conditions of what is Terminating", [finalizers.owner_or(ownership)]),
+	sprintf(
+		"See why the finalizer stays: the log of %s, and the events and conditions of what is Terminating",
+		[finalizers.owner_or(ownership)],
+	),
 	[],
 )
 

@@ -206,7 +206,7 @@ deletions(ns, users) := array.flatten([
 		group.owned
 	],
 	[steps.mend(
-		sprintf("Have the %s that the finding names refer to another, or keep the object: deleted, their data would go with them", [group.resource]),
+		sprintf("Have the %s that the finding names refer to another, or keep the object: their data would go along", [group.resource]),
 		[],
 	) |
 		some group in users

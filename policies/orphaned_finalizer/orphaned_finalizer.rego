@@ -25,6 +25,7 @@
 #     - input.ownership.*.state unless alive or unasked
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive or unasked for namespaces
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.creates for namespaces
+#     - data.cluster.tasks.$NAMESPACE
 #   relies_on:
 #     - kinds: [$CONTENT]
 #       except: [events] # evidence only: no deletion waits for an event
@@ -53,7 +54,8 @@
 #       the object, out of the manifests.
 #   limits: >-
 #     Software that runs and still fails to remove its finalizer. What it must create
-#     first is known for a few entries of the catalog only. Software that runs outside of
+#     first is known for a few entries of the catalog only, and of owners that the catalog does
+#     not know from the Jobs and RoleBindings that they made for their objects, for whatever. Software that runs outside of
 #     the cluster and is not declared as owner: the finding then says "may".
 package termguard.orphaned_finalizer
 
@@ -117,6 +119,13 @@ warn contains thwarted(finalizer, resource, bucket) if {
 	bucket.ownership.creates
 }
 
+# One that the catalog does not know, and that did make such things for its objects.
+warn contains thwarted(finalizer, resource, tasked) if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.tasks[request.name]
+	some resource, tasked in resources
+}
+
 # fields are the finalizers of the object, by where each stands.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	request.deleting
@@ -166,10 +175,15 @@ thwarted(finalizer, resource, bucket) := {
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": finalizers.going_first(request.name, finalizer, resource, bucket),
 } if {
-	why := sprintf(
-		"its owner, %s, must create %s here to clear it, which is refused once the namespace is Terminating",
-		[owners.name(bucket.ownership), bucket.ownership.creates],
-	)
+	why := sprintf("%s, which is refused once the namespace is Terminating", [creating(bucket)])
+}
+
+creating(bucket) := sprintf("%s must create %s here to clear it", [owners.its(bucket.ownership), bucket.ownership.creates]) if {
+	bucket.ownership.creates
+}
+
+creating(bucket) := sprintf("%s creates %s for them here, maybe also to clear it", [owners.its(bucket.ownership), bucket.creates]) if {
+	bucket.creates
 }
 
 by_hand(field, finalizer, ownership) := finalizers.as_told(ownership, [steps.remove(

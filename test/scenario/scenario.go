@@ -188,6 +188,8 @@ type Webhook struct {
 type Owning struct {
 	Owner string `json:"owner"`
 	Owned string `json:"owned"`
+	// Controls says that it is the controller, as well.
+	Controls bool `json:"controls,omitempty"`
 }
 
 // Leaves is a second deletion after one that completes.
@@ -754,7 +756,7 @@ func (g *Guarded) own(ctx context.Context, o Owning) error {
 		return err
 	}
 	yes := true
-	reference := metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: &yes}
+	reference := metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: &yes, Controller: &o.Controls}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{reference}}})
 	if err != nil {
 		return err

@@ -135,13 +135,11 @@ deletions("", _, _, true) := [[]]
 
 deletions(_, _, _, false) := [[]]
 
-ahead(resource, resource) := first(resource)
-
-ahead(resource, "") := sprintf("Delete what the %s were made for first, as their owner references say: they go along", [resource])
-
-ahead(resource, of) := sprintf("Delete the %s first: the %s go along; go on when both are gone", [of, resource]) if {
-	not of in {resource, ""}
-}
+ahead(resource, of) := first(resource) if {
+	of == resource
+} else := sprintf("Delete the %s first: the %s go along; go on when both are gone", [of, resource]) if {
+	of != ""
+} else := sprintf("Delete what the %s were made for first, as their owner references say: they go along", [resource])
 
 first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
 
@@ -155,7 +153,7 @@ made_for(ns, finalizer, resource, group) := {
 }
 
 made_for(ns, finalizer, resource, _) := {
-	"objects": {{"resource": of, "namespace": ns, "name": name} | some [of, bucket] in customs; some name in bucket.names} | others,
+	"objects": ({{"resource": of, "namespace": ns, "name": name} | some [of, bucket] in customs; some name in bucket.names} | others),
 	"all": count([1 | some [_, bucket] in customs; count(bucket.names) < bucket.count]) == 0,
 } if {
 	made(finalizer, resource)

@@ -34,7 +34,10 @@ test_going_first if {
 test_from_the_root if {
 	controllers := {
 		"machines.x.io": {"demo/m": {"resource": "clusters.x.io", "namespace": "demo", "name": "c"}},
-		"pods": {"demo/p": {"resource": "machines.x.io", "namespace": "demo", "name": "m"}, "demo/q": {"resource": "", "namespace": "demo", "name": "q"}},
+		"pods": {
+			"demo/p": {"resource": "machines.x.io", "namespace": "demo", "name": "m"},
+			"demo/q": {"resource": "", "namespace": "demo", "name": "q"},
+		},
 		"claims.x.io": {"demo/m": {"resource": "clusters.x.io", "namespace": "demo", "name": "c"}},
 	}
 	first := finalizers.going_first("demo", "x.io/f", "pods", {"names": ["p"], "count": 1}) with data.cluster.controllers as controllers
