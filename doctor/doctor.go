@@ -1,5 +1,5 @@
-// Package doctor checks an installation of termguard: what is installed, whether the API server reaches it,
-// and whether the users' configuration is in effect.
+// Package doctor checks an installation of termguard: the installed objects, whether the API server reaches
+// the webhook, and whether the users' configuration is in effect.
 package doctor
 
 import (

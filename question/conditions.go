@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// MaxConditions bounds the conditions that are read of one object, and MaxConditionText each
-// text in them, in bytes: whoever writes a status may write any.
+// MaxConditions bounds the conditions read from one object, and MaxConditionText each text in them, in bytes:
+// a status may contain anything.
 const MaxConditions, MaxConditionText = 32, 1 << 10
 
-// Conditions returns what the status of an object says, bounded, as policies read it: its
-// conditions, without those about a spec that was changed since, or, if it has none, its phase and
-// message. Each has the time of its last change (lastTransitionTime) if that is known, and the times
-// at which the object was created, its deletion began, and the run that it stands for ended.
+// Conditions returns the status of an object for policies, bounded: its conditions, except conditions about
+// an older spec, or, if it has none, its phase and message. Each has the time of its last change
+// (lastTransitionTime) if known, and the times at which the object was created, its deletion began, and its
+// run ended.
 func Conditions(object map[string]any) []any {
 	o := &unstructured.Unstructured{Object: object}
 	status, _ := object["status"].(map[string]any)
@@ -38,7 +38,7 @@ func Conditions(object map[string]any) []any {
 			}
 		}
 		for _, changed := range []string{first(condition, "lastTransitionTime"), first(condition, "lastUpdateTime"), written} {
-			// Policies count nanoseconds, of which these years have a number.
+			// Policies count nanoseconds, which can represent these years.
 			if at, err := time.Parse(time.RFC3339, changed); err == nil && at.Year() > 1900 && at.Year() < 2200 {
 				kept["lastTransitionTime"] = changed
 				break

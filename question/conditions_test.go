@@ -45,8 +45,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// FuzzConditions checks that whatever is in a status, what is read of it is bounded, and fit to
-// be shown and counted with.
+// FuzzConditions checks that the conditions read from any status are bounded, printable and have valid times.
 func FuzzConditions(f *testing.F) {
 	long, _ := json.Marshal(strings.Repeat("\x1b[31m\u202eé", 1<<17)) // more than 1 MB
 	f.Add(`{"status": {"conditions": [{"type": "Ready", "status": "False", "message": ` + string(long) + `}]}}`)

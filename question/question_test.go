@@ -76,7 +76,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// asSent checks that policies read what an API server sends.
+// asSent checks that policies read the request as an API server sends it.
 func asSent(t *testing.T, r *Request) {
 	t.Helper()
 	text, err := json.Marshal(r.AdmissionRequest)

@@ -1,8 +1,8 @@
 // Package dependents finds the dependents that block the foreground deletion of their owner. The owner stays
 // until each dependent whose owner reference has blockOwnerDeletion is deleted, which the garbage collector
 // also does in the foreground (pkg/controller/garbagecollector). The section "owners" of the facts lists, by
-// UID of the owner, only dependents that may stay: those with finalizers, pods on nodes that are not ready,
-// and those with such dependents of their own. The other parts report them with Block.
+// UID of the owner, only dependents that may stay: they have finalizers, are pods on nodes that are not
+// ready, or have such dependents of their own. The other parts report them with Block.
 package dependents
 
 import (

@@ -9,16 +9,16 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// maxStops bounds the pods that are gone and not asked about yet.
+// maxStops bounds the stops that are kept until Stops is called.
 const maxStops = 1000
 
-// Stop is a pod that its kubelet finished with.
+// Stop is a pod whose kubelet finished with it.
 type Stop struct {
-	Namespace, Workload string // as workloadOf has it
+	Namespace, Workload string // see workloadOf
 	Asked, Gone         time.Time
 }
 
-// workloadOf is what a pod is one of, as "Kind/name"; "" if it stands alone.
+// workloadOf returns the workload of a pod as "Kind/name", "" if it has no controller.
 func workloadOf(o *corev1.Pod) string {
 	kind, name := facts.Controller(o)
 	if name == "" {
@@ -27,8 +27,8 @@ func workloadOf(o *corev1.Pod) string {
 	return kind.Kind + "/" + name
 }
 
-// Gone takes in that a pod is gone, at a time: how long it took, if its containers had
-// ended before. Of others, somebody removed no more than the object.
+// Gone records how long a deleted pod took, if its containers had ended before it was removed at the given
+// time. A pod removed earlier was removed by force.
 func (p *Part) Gone(key types.NamespacedName, at time.Time) {
 	gone := p.pod(key)
 	if gone == nil || len(p.stops) == maxStops {
@@ -41,13 +41,12 @@ func (p *Part) Gone(key types.NamespacedName, at time.Time) {
 	p.stops = append(p.stops, Stop{key.Namespace, workload, leaves.asked, at})
 }
 
-// Stops are those that were taken in since the last time.
+// Stops returns the stops since the last call.
 func (p *Part) Stops() []Stop {
 	stops := p.stops
 	p.stops = nil
 	return stops
 }
 
-// SetStops replaces what is known of how long pods take to stop, by namespace and
-// workload, as the document has it.
+// SetStops replaces the known stop times by namespace and workload, in the form of the facts.
 func (p *Part) SetStops(known map[string]any) { p.doc["stops"] = known }

@@ -14,8 +14,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// TestStops has a pod go as its kubelet has it go, and in ways that tell nothing of how
-// long its program takes.
+// TestStops removes pods like a kubelet, and in ways that do not show how long their program takes to stop.
 func TestStops(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	leaving := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -36,7 +35,7 @@ func TestStops(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason   string
 		change   func(*corev1.Pod)
-		workload string // "" where nothing is told
+		workload string // "" if nothing is recorded
 	}{
 		"of a Deployment": {"its ReplicaSets come and go", nil, "Deployment/web"},
 		"of a StatefulSet": {"it is the controller", func(o *corev1.Pod) {

@@ -1,4 +1,4 @@
-// Package background runs background tasks: a panic in one neither ends the process nor goes unreported.
+// Package background runs background tasks: a panic in one is reported and does not end the process.
 package background
 
 import (

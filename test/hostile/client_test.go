@@ -100,7 +100,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// forgedDelete asks for the content of a namespace.
+// forgedDelete is a review that would reveal the content of a namespace.
 const forgedDelete = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE",
 "kind":{"group":"","version":"v1","kind":"Namespace"},"resource":{"group":"","version":"v1","resource":"namespaces"},"name":"doomed","namespace":"doomed","userInfo":{"username":"mallory"},
 "oldObject":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"doomed"}},"options":{}}}`

@@ -75,7 +75,7 @@ func TestForgedReviews(t *testing.T) {
 		}
 		tells("tenant", scenario.Completes) // its deletion is seen
 	}
-	// termguard stores what it learned before it stops.
+	// termguard stores its learned facts before it stops.
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type Operator struct {
 	About string `json:"about"`
 	// Programs run; the first is the operator.
 	Programs []scenario.Program `json:"programs"`
-	// Targets are objects on which it sets its finalizer.
+	// Targets are objects that get its finalizer.
 	Targets []Target `json:"targets"`
 	// Rights are the objects that give it its permissions, as TYPE/NAME; they are removed one at a time.
 	Rights []string `json:"rights,omitempty"`

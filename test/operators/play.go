@@ -298,7 +298,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 	return p.restore(ctx, []string{name})
 }
 
-// operator returns the programs of the operator's own pods, without those that run beside it.
+// operator returns the programs of the operator's own pods, without others that run beside it.
 func (p *play) operator() []*lab.Program {
 	return slices.DeleteFunc(slices.Clone(p.programs), func(program *lab.Program) bool {
 		first := p.programs[0]
