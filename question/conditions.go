@@ -29,22 +29,22 @@ func Conditions(object map[string]any) []any {
 		generation-- // a deletion counts as a change (k8s.io/apiserver, pkg/registry/rest/delete.go)
 	}
 	written := cmp.Or(statusTime(o), about["deleted"])
-	found := []any{}
+	conditions := []any{}
 	keep := func(condition map[string]any) {
-		kept := map[string]any{}
+		entry := map[string]any{}
 		for _, key := range []string{"type", "status", "reason", "message", "created", "deleted", "ended"} {
 			if text := cmp.Or(about[key], first(condition, key)); text != "" {
-				kept[key] = text
+				entry[key] = text
 			}
 		}
 		for _, changed := range []string{first(condition, "lastTransitionTime"), first(condition, "lastUpdateTime"), written} {
 			// Policies count nanoseconds, which can represent these years.
 			if at, err := time.Parse(time.RFC3339, changed); err == nil && at.Year() > 1900 && at.Year() < 2200 {
-				kept["lastTransitionTime"] = changed
+				entry["lastTransitionTime"] = changed
 				break
 			}
 		}
-		found = append(found, kept)
+		conditions = append(conditions, entry)
 	}
 	list, _ := status["conditions"].([]any)
 	for _, item := range list[:min(len(list), MaxConditions)] {
@@ -60,7 +60,7 @@ func Conditions(object map[string]any) []any {
 	if len(list) == 0 && phase+message != "" {
 		keep(map[string]any{"type": "phase", "status": phase, "reason": first(status, "reason", "failureReason"), "message": message})
 	}
-	return found
+	return conditions
 }
 
 // first returns the first of some members that is a text, bounded.

@@ -13,11 +13,11 @@ import (
 
 // leaving is a deleted pod that waits for its kubelet.
 type leaving struct {
-	key      types.NamespacedName
-	node     string
-	asked    time.Time // when it was deleted
-	deadline time.Time // end of its grace period
-	ended    bool      // its containers have ended; the node only has to clean up
+	key       types.NamespacedName
+	node      string
+	deletedAt time.Time
+	deadline  time.Time // end of its grace period
+	ended     bool      // its containers have ended; the node only has to clean up
 }
 
 // leavingOf reports whether a pod waits only for its kubelet. With grace period 0 the kubelet has finished
@@ -28,11 +28,11 @@ func leavingOf(pod *corev1.Pod) (leaving, bool) {
 		return leaving{}, false
 	}
 	return leaving{
-		key:      types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
-		node:     pod.Spec.NodeName,
-		asked:    pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second),
-		deadline: pod.DeletionTimestamp.Time,
-		ended:    ended(pod),
+		key:       types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+		node:      pod.Spec.NodeName,
+		deletedAt: pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second),
+		deadline:  pod.DeletionTimestamp.Time,
+		ended:     ended(pod),
 	}, true
 }
 

@@ -30,15 +30,15 @@ func workloadOf(o *corev1.Pod) string {
 // Gone records how long a deleted pod took, if its containers had ended before it was removed at the given
 // time. A pod removed earlier was removed by force.
 func (p *Part) Gone(key types.NamespacedName, at time.Time) {
-	gone := p.pod(key)
-	if gone == nil || len(p.stops) == maxStops {
+	entry := p.pod(key)
+	if entry == nil || len(p.stops) == maxStops {
 		return
 	}
-	workload, leaves := gone.alike.Value.workload, gone.leaves()
+	workload, leaves := entry.alike.Value.workload, entry.leaves()
 	if leaves == nil || !leaves.ended || workload == "" {
 		return
 	}
-	p.stops = append(p.stops, Stop{key.Namespace, workload, leaves.asked, at})
+	p.stops = append(p.stops, Stop{key.Namespace, workload, leaves.deletedAt, at})
 }
 
 // Stops returns the stops since the last call.
@@ -49,4 +49,4 @@ func (p *Part) Stops() []Stop {
 }
 
 // SetStops replaces the known stop times by namespace and workload, in the form of the facts.
-func (p *Part) SetStops(known map[string]any) { p.doc["stops"] = known }
+func (p *Part) SetStops(stops map[string]any) { p.doc["stops"] = stops }
