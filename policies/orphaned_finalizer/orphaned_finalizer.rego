@@ -7,7 +7,8 @@
 #   finalizers of the object itself, at both kinds of finalizers of a namespace, and at
 #   everything in the namespace. Some software must first create something beside the
 #   object, a Job or a pod. That is refused in a namespace that is being deleted, so the
-#   finalizer stays there although the software runs.
+#   finalizer stays there although the software runs. Some runs on each node, for the pods
+#   there: those on a node without it stay, and those on a node that is deleted.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -26,6 +27,9 @@
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.state unless alive or unasked for namespaces
 #     - data.cluster.finalized.$NAMESPACE.*.*.*.ownership.creates for namespaces
 #     - data.cluster.tasks.$NAMESPACE
+#     - input.ownership.*.workloads for pods
+#     - data.cluster.finalized.$NAMESPACE.*.pods for namespaces
+#     - data.cluster.finalizers.*.pods for nodes
 #   relies_on:
 #     - kinds: [$CONTENT]
 #       except: [events] # evidence only: no deletion waits for an event
@@ -125,6 +129,85 @@ warn contains thwarted(finalizer, resource, tasked) if {
 	some finalizer, resources in data.cluster.tasks[request.name]
 	some resource, tasked in resources
 }
+
+# The owner runs on each node, for what is on that: on one that is gone, or does not answer, nobody
+# does it.
+warn contains {
+	"msg": sprintf(
+		"finalizer %s in metadata.finalizers is not removed: only the pod of %s on node %s does, and none runs there",
+		[finalizer, agents.name, node],
+	),
+	"cause": owners.cause(finalizer, ownership, on_its_node(agents)),
+	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": node}],
+	"evidence": ownership.evidence,
+	"field": field,
+	"steps": without_agent(node, finalizer, ownership),
+} if {
+	request.resource == "pods"
+	some field, finalizer in fields
+	ownership := input.ownership[finalizer]
+	agents := owners.agents(ownership)
+	node := input.request.oldObject.spec.nodeName
+	not node in agents.on
+}
+
+warn contains {
+	"msg": sprintf(
+		"%s on node %s %s finalizer %s: only the pod of %s there removes it, and none runs",
+		[wording.counted(count(names), "pods"), node, wording.plural(count(names), "has", "have"), finalizer, agents.name],
+	),
+	"cause": owners.cause(finalizer, bucket.ownership, on_its_node(agents)),
+	"objects": array.concat(
+		[{"resource": "pods", "namespace": request.name, "name": name} | some name in names],
+		[{"resource": "nodes", "namespace": "", "name": node}],
+	),
+	"evidence": bucket.ownership.evidence,
+	"steps": without_agent(node, finalizer, bucket.ownership),
+} if {
+	request.deletes_namespace
+	some finalizer, resources in data.cluster.finalized[request.name]
+	some bucket in resources.pods
+	agents := owners.agents(bucket.ownership)
+	some node in ({on | some name in bucket.names; on := data.cluster.pods[request.name][name].node} - (agents.on | {""}))
+	names := [name | some name in bucket.names; data.cluster.pods[request.name][name].node == node]
+}
+
+# Without the node, there is no agent for what is on it.
+warn contains {
+	"msg": sprintf(
+		"%s on this node %s finalizer %s, which only the pod of %s here removes",
+		[wording.counted(count(names), "pods"), wording.plural(count(names), "has", "have"), finalizer, agents.name],
+	),
+	"cause": owners.cause(finalizer, bucket.ownership, on_its_node(agents)),
+	"objects": [{"resource": "pods", "namespace": ns, "name": name} | some name in names],
+	"evidence": bucket.ownership.evidence,
+	"steps": [steps.mend(
+		sprintf("Drain node %s first, and go on when its pods with finalizer %s are gone, while its agents still run", [request.name, finalizer]),
+		[],
+	)],
+} if {
+	request.deleting
+	request.resource == "nodes"
+	some ns, finalizers in data.cluster.finalized
+	some finalizer, resources in finalizers
+	some bucket in resources.pods
+	agents := owners.agents(bucket.ownership)
+	names := [name | some name in bucket.names; data.cluster.pods[ns][name].node == request.name]
+	count(names) > 0
+}
+
+on_its_node(agents) := sprintf("only the pod of %s on its node removes it", [agents.name])
+
+without_agent(node, finalizer, ownership) := [
+	steps.mend(sprintf("Bring back node %s and its pod of %s, and the deletion finishes by itself", [node, owners.name(ownership)]), []),
+	steps.remove(
+		sprintf(
+			"If node %s is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
+			[node, owners.cleared(ownership), finalizer, finalizers.left_behind],
+		),
+		[],
+	),
+]
 
 # fields are the finalizers of the object, by where each stands.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {

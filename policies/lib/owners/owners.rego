@@ -154,3 +154,20 @@ at_work(ns, finalizer, of) := [bucket.ownership |
 	some bucket in data.cluster.finalized[ns][finalizer][of]
 	bucket.ownership.state == "alive"
 ]
+
+# agents is the DaemonSet whose pod on each node removes a finalizer from what is on that node,
+# and the nodes with such a pod that runs: of one that runs on a few nodes, any pod may serve all.
+agents(ownership) := {"name": sprintf("%s/%s", [workload.namespace, workload.name]), "on": on} if {
+	ownership.state == "alive"
+	[workload] = ownership.workloads
+	workload.resource == "daemonsets.apps"
+	on := {pod.node |
+		some pod in data.cluster.pods[workload.namespace]
+		pod.owner == {"kind": "DaemonSet", "name": workload.name}
+		pod.phase == "Running"
+		data.cluster.nodes[pod.node]
+		not data.cluster.notReady[pod.node]
+	}
+	count(on) > 0
+	2 * count(on) >= count(data.cluster.nodes)
+}
