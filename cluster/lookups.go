@@ -1,15 +1,18 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/ownership"
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
@@ -30,17 +33,34 @@ func (w *World) AskForObjects(namespace string) {
 	w.refusals.AskForObjects(namespace)
 }
 
-// Lookups are what admission policies ask for.
+// Lookups are what admission policies ask for, and the settings of operators.
 func (w *World) Lookups() []refusals.Lookup {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.refusals.Lookups()
+	lookups := w.refusals.Lookups()
+	for _, at := range w.ownership.Settings() {
+		lookups = append(lookups, holding(at))
+	}
+	return lookups
+}
+
+// holding is the ConfigMap with a setting.
+func holding(at ownership.Setting) refusals.Lookup {
+	return refusals.Lookup{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: at.Namespace, Name: at.Name}
 }
 
 // TakeIn takes in what was found for Lookups. One that is not among it is left open.
 func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	settings := map[ownership.Setting]string{}
+	for _, at := range w.ownership.Settings() {
+		if of, known := found[holding(at)]; known && len(of.Objects) == 1 {
+			settings[at], _, _ = unstructured.NestedString(of.Objects[0].Object, "data", at.Key)
+		}
+	}
+	w.ownership.TakeSettings(settings)
+	maps.DeleteFunc(found, func(l refusals.Lookup, _ refusals.Found) bool { return l.Kind.Empty() && l.Name != "" }) // those
 	w.refusals.TakeIn(found)
 }
 

@@ -2,8 +2,13 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/refusals"
 	"github.com/termguard/termguard/internal/race"
 )
 
@@ -27,6 +32,31 @@ func TestLookupsAreBounded(t *testing.T) {
 		requests, _ := at(w, "denied", namespace, "validating/p/b").([]any)
 		if len(requests) == 0 || requests[0].(map[string]any)["certainty"] != "may" {
 			t.Errorf("what was not read is not said to be uncertain: %v", requests)
+		}
+	}
+}
+
+// TestSettings: an operator that a ConfigMap tells to watch one namespace is not the owner in
+// others, once that was read.
+func TestSettings(t *testing.T) {
+	const variable = "image: i, env: [{name: OP_WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: op, key: watch}}}]"
+	text := gadget + as("one", anAccount, controls, strings.ReplaceAll(running, "image: i", variable))
+	w := world(t, text)
+	state := func() any {
+		w.Settle()
+		verdict, _ := w.Ownership(objects(t, text)[1], schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
+		return verdict["state"]
+	}
+	lookups := w.Lookups()
+	if len(lookups) != 1 || state() != Alive {
+		t.Fatalf("it asks for %v, and is %v", lookups, state())
+	}
+	told := func(value string) map[refusals.Lookup]refusals.Found {
+		return map[refusals.Lookup]refusals.Found{lookups[0]: {Objects: []*unstructured.Unstructured{{Object: map[string]any{"data": map[string]any{"watch": value}}}}}}
+	}
+	for value, want := range map[string]string{"prod": Unknown, "": Alive} {
+		if w.TakeIn(told(value)); state() != want {
+			t.Errorf("told to watch %q: %v, want %s", value, state(), want)
 		}
 	}
 }

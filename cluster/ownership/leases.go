@@ -165,8 +165,7 @@ var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[
 // off may still run.
 func (p *Part) stranger(l lease) bool {
 	name, _, _ := strings.Cut(l.holder, "_")
-	late := l.observed.Sub(l.renewed) > l.duration*2/3
-	if l.alone < 2 && (l.here || late && podOfDeployment.MatchString(name)) {
+	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
 		return false
 	}
 	for _, wl := range p.workloads {

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,7 +10,8 @@ import (
 
 // watchSuffix ends environment variables by which operators are told the namespaces that they
 // watch (WATCH_NAMESPACE of github.com/operator-framework/operator-sdk,
-// KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of github.com/kedacore/http-add-on), and watchVariables are others, with commas between; empty or "*" is all. Who sets one need not read it
+// KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of github.com/kedacore/http-add-on), and watchVariables are
+// others, with commas between; empty or "*" is all. Who sets one need not read it
 // (github.com/kubevirt/kubevirt, pkg/virt-operator/resource/generate/components/deployments.go
 // says "not used yet"), so they tell what may be, never what is sure.
 const watchSuffix = "WATCH_NAMESPACE"
@@ -44,9 +46,40 @@ const targetNamespaces = "olm.targetNamespaces"
 // watch all.
 const maxOutlook = 64
 
+// maxSettings bounds the settings that are read: those of more workloads count as all namespaces.
+const maxSettings = 100
+
+// Setting is a key of a ConfigMap by which a workload is told what to watch.
+type Setting struct{ Namespace, Name, Key string }
+
+// Settings are those that workloads ask for. It only reads.
+func (p *Part) Settings() (found []Setting) {
+	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
+		if wl := p.workloads[key]; wl.template != nil && len(found) < maxSettings {
+			_, asks := outlookOf(wl.namespace, *wl.template, nil)
+			found = append(found, asks...)
+		}
+	}
+	return found
+}
+
+// TakeSettings takes in their values, in place of all that were known.
+func (p *Part) TakeSettings(values map[Setting]string) {
+	if maps.Equal(values, p.settings) {
+		return
+	}
+	p.settings, p.dirty, p.grantsDirty = values, true, true
+	for key, wl := range p.workloads {
+		if wl.template != nil {
+			wl.outlook, _ = outlookOf(wl.namespace, *wl.template, values)
+			p.workloads[key] = wl
+		}
+	}
+}
+
 // outlookOf are the namespaces that a workload's pods are told to watch, sorted, with commas
-// between; "" is all of them, or what is not known.
-func outlookOf(namespace string, template corev1.PodTemplateSpec) string {
+// between; "" is all of them, or what is not known; and the settings that tell it.
+func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[Setting]string) (outlook string, asks []Setting) {
 	var told []string
 	for _, c := range template.Spec.Containers {
 		var watches, own []string
@@ -54,18 +87,23 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec) string {
 			if !strings.HasSuffix(e.Name, watchSuffix) && !slices.Contains(watchVariables, e.Name) {
 				continue
 			}
-			switch field := e.ValueFrom; {
-			case field == nil:
-				watches = append(watches, e.Value)
-			case field.FieldRef == nil:
-				return "" // of a ConfigMap or Secret, which nobody reads
-			case field.FieldRef.FieldPath == "metadata.namespace":
-				watches = append(watches, namespace)
-			case field.FieldRef.FieldPath == "metadata.annotations['"+targetNamespaces+"']":
-				watches = append(watches, template.Annotations[targetNamespaces])
-			default:
-				return ""
+			value := "*" // of a Secret, which nobody reads
+			switch from := e.ValueFrom; {
+			case from == nil:
+				value = e.Value
+			case from.ConfigMapKeyRef != nil:
+				at := Setting{namespace, from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key}
+				if told, known := settings[at]; known {
+					value = told
+				}
+				asks = append(asks, at)
+			case from.FieldRef == nil:
+			case from.FieldRef.FieldPath == "metadata.namespace":
+				value = namespace
+			case from.FieldRef.FieldPath == "metadata.annotations['"+targetNamespaces+"']":
+				value = template.Annotations[targetNamespaces]
 			}
+			watches = append(watches, value)
 		}
 		args := slices.Concat(c.Command, c.Args)
 		for i, arg := range args {
@@ -92,16 +130,16 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec) string {
 	for _, name := range told {
 		switch name = strings.TrimSpace(name); {
 		case strings.ContainsAny(name, "$*"):
-			return "" // all, or what only the container knows
+			return "", asks // all, or what only the container knows
 		case name != "":
 			found = append(found, name)
 		}
 	}
 	slices.Sort(found)
 	if found = slices.Compact(found); len(found) > maxOutlook {
-		return ""
+		found = nil
 	}
-	return strings.Join(found, ",")
+	return strings.Join(found, ","), asks
 }
 
 // watches tells whether a workload may watch a namespace; "" is what has none.

@@ -25,6 +25,7 @@ func TestOutlook(t *testing.T) {
 		{"what the Operator Lifecycle Manager wrote", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['olm.targetNamespaces']\"}}}]}]}}", "x,y"},
 		{"near miss: nobody reads what it wrote", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c}]}}", ""},
 		{"near miss: a ConfigMap has it, which is not read", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}]}}", ""},
+		{"a ConfigMap that is read", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: watched, key: k}}}]}]}}", "a,b"},
 		{"two variables count together", "{spec: {containers: [{name: c, env: [{name: PGO_TARGET_NAMESPACE, value: b}, {name: PGO_TARGET_NAMESPACES, value: 'a,b'}]}]}}", "a,b"},
 		{"an argument", "{spec: {containers: [{name: c, args: [--watch-namespace=a]}]}}", "a"},
 		{"an argument and its value", "{spec: {containers: [{name: c, command: [run, -watch-namespace, a]}]}}", "a"},
@@ -41,7 +42,7 @@ func TestOutlook(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(tc.template), &template); err != nil {
 			t.Fatal(err)
 		}
-		if got := outlookOf("ops", template); got != tc.want {
+		if got, _ := outlookOf("ops", template, map[Setting]string{{"ops", "watched", "k"}: "b,a"}); got != tc.want {
 			t.Errorf("%s: it watches %q, want %q", tc.reason, got, tc.want)
 		}
 	}

@@ -65,6 +65,7 @@ type Part struct {
 	endings     []Ending // that nobody asked about yet
 
 	workloads   map[string]workload // by "Kind/namespace/name"
+	settings    map[Setting]string  // values of those that workloads ask for
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // the same
 	matches     matches

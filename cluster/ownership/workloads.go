@@ -24,9 +24,10 @@ type workload struct {
 	images                []string
 	releases              []string // references to images of which releases have known faults
 	wanted, ready         int32
-	refused               string // why no pod of it can be created, "" where it can
-	outlook               string // the namespaces that it is told to watch, as outlookOf has it
-	goes                  bool   // it is being deleted
+	refused               string                  // why no pod of it can be created, "" where it can
+	outlook               string                  // the namespaces that it is told to watch, as outlookOf has it
+	template              *corev1.PodTemplateSpec // what tells that, where settings do
+	goes                  bool                    // it is being deleted
 	owner                 owner
 }
 
@@ -81,7 +82,11 @@ func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.P
 	key := kind + "/" + m.Namespace + "/" + m.Name
 	now := workload{
 		kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template.Spec), images: imagesOf(template.Spec), releases: p.releasesOf(template.Spec),
-		wanted: wanted, ready: ready, refused: refused, outlook: outlookOf(m.Namespace, template), goes: m.DeletionTimestamp != nil, owner: onlyOwner(m),
+		wanted: wanted, ready: ready, refused: refused, goes: m.DeletionTimestamp != nil, owner: onlyOwner(m),
+	}
+	var asks []Setting
+	if now.outlook, asks = outlookOf(m.Namespace, template, p.settings); len(asks) > 0 {
+		now.template = &template
 	}
 	before, known := p.workloads[key]
 	p.workloads[key] = now
