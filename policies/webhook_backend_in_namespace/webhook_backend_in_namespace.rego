@@ -1,10 +1,12 @@
 # METADATA
-# title: Webhook whose backend goes with the namespace
+# title: Webhook whose backend is deleted
 # description: >-
 #   A webhook with failurePolicy Fail is served from the namespace that is deleted. Its
 #   pods are deleted before anything else. From then on it refuses whatever it matches,
 #   including what the namespace controller, the kubelet and the owners of finalizers
-#   still have to do there. The configuration is cluster-scoped and stays.
+#   still have to do there. The configuration is cluster-scoped and stays. The same holds of
+#   its Service: once that is gone, the webhook refuses the updates by which finalizers are
+#   removed, wherever it sees them.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practice for admission webhooks.
@@ -17,8 +19,15 @@
 #   severity: high
 #   class: order
 #   triggers: [delete]
-#   resources: [namespaces]
-#   needs: [data.cluster.selfBlocked.$NAMESPACE]
+#   resources: [namespaces, services]
+#   needs:
+#     - data.cluster.selfBlocked.$NAMESPACE
+#     - data.cluster.webhooks.*.service.name is $NAME
+#   relies_on:
+#     - kinds:
+#         - validatingwebhookconfigurations.admissionregistration.k8s.io
+#         - mutatingwebhookconfigurations.admissionregistration.k8s.io
+#       for: [services]
 #   remedy: >-
 #     Delete the webhook's configuration first: without its backend it checks nothing
 #     anyway. If it is too late, delete the configuration then, and the namespace finishes
@@ -29,7 +38,8 @@
 #       kubernetes.io/metadata.name (NotIn), take DELETE out of its rules if it need not
 #       see deletes, or set failurePolicy: Ignore.
 #   limits: >-
-#     Backends that are reached by URL. If an objectSelector or a matchCondition goes by
+#     Backends that are reached by URL. Of a Service, which namespaces and objects the webhook
+#     selects by label or condition, and pods: the finding says "may". If an objectSelector or a matchCondition goes by
 #     the object, check and lint read up to 500 of them, check no Secrets; of others, and
 #     where a condition reads who removes a finalizer, the finding says "may". So it does where no pod that takes time to
 #     stop separates the end of the backend from that of the rest, and before Kubernetes
@@ -53,6 +63,44 @@ warn contains object.union(finding(key, calls, "may be refused"), manifest(key, 
 		not sure(key, call)
 	}
 }
+
+# A Service that is deleted takes nothing else along, and holds nothing itself.
+warn contains lost(key, sort(resources)) if {
+	request.deleting
+	request.resource == "services"
+	some key, hook in data.cluster.webhooks
+	hook.service == {"namespace": request.namespace, "name": request.name}
+	hook.failurePolicy == "Fail"
+	hook.backend.state != "down"
+	resources := {resource |
+		some resource, finalizers in data.cluster.spread
+		resource != "pods" # of Jobs, which finish
+		sees_updates(hook, resource)
+		some finalizer, signatures in finalizers
+		some signature, _ in signatures
+		data.cluster.finalizers[finalizer][resource][signature].state == "alive"
+	}
+	count(resources) > 0
+}
+
+sees_updates(hook, resource) if {
+	some rule in hook.rules
+	some operation in rule.operations
+	operation in {"UPDATE", "*"}
+	[plural, group] := named(resource)
+	some in_group in rule.apiGroups
+	in_group in {"*", group}
+	some of in rule.resources
+	of in {"*", "*/*", plural}
+}
+
+# named is a resource by its plural and its API group.
+named(resource) := [substring(resource, 0, dot), substring(resource, dot + 1, -1)] if {
+	dot := indexof(resource, ".")
+	dot > 0
+}
+
+named(resource) := [resource, ""] if not contains(resource, ".")
 
 # manifest is what a maintainer should make of it: where labels or conditions choose the
 # objects, or labels of a namespace that is not there, the manifests do not tell whether
@@ -116,6 +164,30 @@ chance(key, calls) := ["the namespace controller deletes in no fixed order: what
 	call.certainty == "will"
 } else := []
 
+lost(key, resources) := {
+	"msg": sprintf(
+		"webhook %s fails closed and is served by %s: once that is gone, no finalizer can be removed from %s",
+		[hook.name, request.word, some_of(resources)],
+	),
+	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
+	"evidence": [sprintf("%s, failurePolicy Fail, sees UPDATE of %s", [key, concat(", ", array.slice(resources, 0, 10))])],
+	"steps": [unserved(resource, hook)],
+} if {
+	hook := data.cluster.webhooks[key]
+	resource := configurations(hook)
+}
+
+some_of(resources) := resources[0] if count(resources) == 1
+
+some_of(resources) := sprintf("%s (and %d more)", [resources[0], count(resources) - 1]) if count(resources) > 1
+
+unserved(resource, hook) := steps.remove(
+	"Delete the webhook configuration before its backend: without that it checks nothing",
+	steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
+)
+
+configurations(hook) := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
+
 finding(key, calls, outcome) := {
 	"msg": sprintf(
 		"webhook %s fails closed and is served from namespace %s: once that is gone, %s",
@@ -128,11 +200,8 @@ finding(key, calls, outcome) := {
 		left_out(key),
 		chance(key, calls),
 	]),
-	"steps": [steps.remove(
-		"Delete the webhook configuration before its backend: without that it checks nothing",
-		steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
-	)],
+	"steps": [unserved(resource, hook)],
 } if {
 	hook := data.cluster.webhooks[key]
-	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
+	resource := configurations(hook)
 }
