@@ -33,16 +33,14 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// evaluation bounds asking the policies: a person waits longer than an API
-// server.
+// evaluation bounds the policies: a person waits longer than an API server.
 const evaluation = 10 * time.Second
 
-// maxNames bounds the objects of a group that are named: a person may want to
-// see them all.
+// maxNames bounds the objects of a group that the facts name: a person may want to see them all.
 const maxNames = 500
 
-// checking are the flags of the check command.
-type checking struct {
+// checkFlags holds the flags of the check command.
+type checkFlags struct {
 	target       clusterFlags
 	settings     settingsFlags
 	namespace    string
@@ -68,13 +66,12 @@ type checking struct {
 	allowUnknown bool
 	patience     time.Duration // of watching
 
-	// told is what the cluster itself said about how to judge it, and nobody on the command
-	// line did; "" where it said nothing.
+	// told names the configuration in the cluster that applies without a flag; "" for none.
 	told string
 }
 
 func newCheck() *cobra.Command {
-	var f checking
+	var f checkFlags
 	c := &cobra.Command{
 		Use:   "check TYPE/NAME... | TYPE -l LABELS | TYPE -n NAMESPACE | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
 		Short: "Tell whether deleting an object would finish, and the way out",
@@ -127,9 +124,8 @@ is unknown, 2 error.`,
 	return c
 }
 
-// addShared adds the flags that say where to ask, by which rules, which objects are
-// meant, and how they are deleted.
-func (f *checking) addShared(flags *pflag.FlagSet) {
+// addShared adds the flags for the cluster, the policies, the objects and the DeleteOptions.
+func (f *checkFlags) addShared(flags *pflag.FlagSet) {
 	f.target.add(flags)
 	f.target.addDial(flags, false)
 	f.settings.addConfig(flags)
@@ -146,16 +142,16 @@ func (f *checking) addShared(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "objects of TYPE, or with --terminating all, in all namespaces")
 }
 
-// fromFiles tells whether the objects are named by files.
-func (f *checking) fromFiles() bool { return len(f.filenames)+len(f.kustomize) > 0 }
+// fromFiles reports whether files name the objects.
+func (f *checkFlags) fromFiles() bool { return len(f.filenames)+len(f.kustomize) > 0 }
 
-// selects tells whether objects are selected by their type.
-func (f *checking) selects() bool {
+// selects reports whether objects are selected by their type.
+func (f *checkFlags) selects() bool {
 	return f.all || f.labels != "" || f.fields != "" || f.everywhere && !f.terminating
 }
 
-// valid tells what is wrong with the values of flags.
-func (f *checking) valid(c *cobra.Command) error {
+// valid returns an error for flags that contradict each other.
+func (f *checkFlags) valid(c *cobra.Command) error {
 	if c.Flags().Changed("grace-period") && f.grace < 0 {
 		return fmt.Errorf("--grace-period is %d: want seconds, 0 or more", f.grace)
 	}
@@ -171,9 +167,8 @@ func (f *checking) valid(c *cobra.Command) error {
 	return nil
 }
 
-// selective is an error for a selector that selects everything, as where a script's variable is
-// empty.
-func (f *checking) selective(c *cobra.Command) error {
+// selective returns an error for a selector that selects everything: a script's variable may be empty.
+func (f *checkFlags) selective(c *cobra.Command) error {
 	byLabels, err := labels.Parse(f.labels)
 	if err != nil {
 		return fmt.Errorf("--selector %q: %w", f.labels, err)
@@ -190,7 +185,7 @@ func (f *checking) selective(c *cobra.Command) error {
 	return nil
 }
 
-func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	switch named := strings.Join(args, " "); {
 	case f.fromFiles() && named != "":
 		return fmt.Errorf("%q and --filename: name the object, or the file", named)
@@ -225,8 +220,8 @@ func (f *checking) run(ctx context.Context, args []string, stdin io.Reader, stdo
 	return errFound
 }
 
-// prepare has the policies ready, with the options of facts and of the deletion.
-func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Engine, cluster.Options, map[string]any, error) {
+// prepare loads the policies, the options of the facts and the DeleteOptions.
+func (f *checkFlags) prepare(ctx context.Context, stderr io.Writer) (*policies.Engine, cluster.Options, map[string]any, error) {
 	fail := func(err error) (*policies.Engine, cluster.Options, map[string]any, error) {
 		return nil, cluster.Options{}, nil, err
 	}
@@ -249,7 +244,7 @@ func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Eng
 	}
 	params := map[string]any{}
 	if !f.drain && !f.brief { // of a drain its nodes tell it, and not each of its pods
-		// Who asks wants to know how long it takes, however short.
+		// A person wants to know the duration, however short.
 		params["slow-termination"] = map[string]any{"seconds": 0}
 	}
 	maps.Copy(params, config.Params)
@@ -263,7 +258,7 @@ func (f *checking) prepare(ctx context.Context, stderr io.Writer) (*policies.Eng
 	return engine, facts, options, nil
 }
 
-// answer is what is written: a check.Report, or a check.Set.
+// answer is a check.Report, a check.Set or a check.Terminating.
 type answer interface {
 	Text(io.Writer) error
 	Full(io.Writer) error
@@ -272,8 +267,8 @@ type answer interface {
 	DOT(io.Writer) error
 }
 
-// ask finds what is meant and asks about it.
-func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer, policies.Verdict, error) {
+// ask finds the objects and evaluates the policies about them.
+func (f *checkFlags) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer, policies.Verdict, error) {
 	if f.terminating {
 		all, err := f.askTerminating(ctx, engine, facts, options, stderr)
 		return all, all.Verdict, err
@@ -326,8 +321,8 @@ func (f *checking) ask(ctx context.Context, args []string, engine *policies.Engi
 	return set, set.Verdict, err
 }
 
-// sendDryRuns asks the API server about what no policy can tell.
-func (f *checking) sendDryRuns(ctx context.Context, s check.Subject, options map[string]any, report *check.Report) error {
+// sendDryRuns adds the API server's own answer to a dry run.
+func (f *checkFlags) sendDryRuns(ctx context.Context, s check.Subject, options map[string]any, report *check.Report) error {
 	config, err := f.config()
 	if err != nil {
 		return err
@@ -335,8 +330,8 @@ func (f *checking) sendDryRuns(ctx context.Context, s check.Subject, options map
 	return check.DryRun(ctx, config, s, options, report)
 }
 
-// askTerminating asks about what is being deleted now.
-func (f *checking) askTerminating(ctx context.Context, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (check.Terminating, error) {
+// askTerminating evaluates the policies about all Terminating objects.
+func (f *checkFlags) askTerminating(ctx context.Context, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (check.Terminating, error) {
 	namespace := "" // all
 	if !f.everywhere {
 		var err error
@@ -352,8 +347,8 @@ func (f *checking) askTerminating(ctx context.Context, engine *policies.Engine, 
 	return check.AllTerminating(ctx, config, engine, f.target.look(facts), namespace, check.MaxTerminating, options, log)
 }
 
-// config is that of the cluster, with the limit of one request.
-func (f *checking) config() (*rest.Config, error) {
+// config returns the connection to the cluster, with the limit of one request.
+func (f *checkFlags) config() (*rest.Config, error) {
 	config, err := f.target.config()
 	if err == nil {
 		config.Timeout = f.timeout
@@ -361,8 +356,8 @@ func (f *checking) config() (*rest.Config, error) {
 	return config, err
 }
 
-// connect prepares to read the cluster, with the progress shown until clear.
-func (f *checking) connect(facts *cluster.Options, stderr io.Writer) (config *rest.Config, log *slog.Logger, clear func(), err error) {
+// connect prepares to read the cluster; progress is shown until clear.
+func (f *checkFlags) connect(facts *cluster.Options, stderr io.Writer) (config *rest.Config, log *slog.Logger, clear func(), err error) {
 	if config, err = f.config(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -371,8 +366,8 @@ func (f *checking) connect(facts *cluster.Options, stderr io.Writer) (config *re
 	return config, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})), p.clear, nil
 }
 
-// meant are the objects that the question is about.
-func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (together check.Together, err error) {
+// meant returns the objects that arguments and flags name.
+func (f *checkFlags) meant(ctx context.Context, args []string, stdin io.Reader) (together check.Together, err error) {
 	if !f.fromFiles() && !f.selects() && f.release == "" {
 		if together.Names, err = f.named(args); err != nil {
 			return check.Together{}, err
@@ -419,8 +414,8 @@ func (f *checking) meant(ctx context.Context, args []string, stdin io.Reader) (t
 	return together, nil
 }
 
-// inFiles are the objects that files name.
-func (f *checking) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
+// inFiles returns the objects that files name.
+func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
 	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string]io.Reader{}}
 	words := []string{"kubectl", "delete"}
 	for _, folder := range f.kustomize {
@@ -440,8 +435,7 @@ func (f *checking) inFiles(ctx context.Context, namespace string, stdin io.Reade
 	return together, err
 }
 
-// rendered is what termguard-render makes of a kustomization. It reads files only: what is
-// elsewhere is an error.
+// rendered renders a kustomization by termguard-render, which reads local files only.
 func rendered(ctx context.Context, folder string) (io.Reader, error) {
 	renderer, err := lint.FindRenderer()
 	if err != nil {
@@ -457,8 +451,8 @@ func rendered(ctx context.Context, folder string) (io.Reader, error) {
 	return &stdout, nil
 }
 
-// selected are the objects of the types that are named.
-func (f *checking) selected(ctx context.Context, args []string, namespace string) (together check.Together, err error) {
+// selected returns the objects of the types that the argument names.
+func (f *checkFlags) selected(ctx context.Context, args []string, namespace string) (together check.Together, err error) {
 	if len(args) != 1 || strings.Contains(args[0], "/") {
 		return together, errors.New("--selector, --field-selector and --all-namespaces go with a TYPE: termguard check pods -l app=web")
 	}
@@ -476,13 +470,13 @@ func (f *checking) selected(ctx context.Context, args []string, namespace string
 	return together, err
 }
 
-// named are the objects that the arguments name.
-func (f *checking) named(args []string) ([]check.Name, error) {
+// named returns the objects that the arguments name.
+func (f *checkFlags) named(args []string) ([]check.Name, error) {
 	return check.ParseNames(args)
 }
 
-// within is the namespace of what has none of its own.
-func (f *checking) within() (string, error) {
+// within returns the namespace of objects that are named without one.
+func (f *checkFlags) within() (string, error) {
 	switch {
 	case f.namespace != "":
 		return f.namespace, nil
@@ -495,8 +489,8 @@ func (f *checking) within() (string, error) {
 	return f.target.namespace()
 }
 
-// find finds the objects, and the facts that their deletion depends on.
-func (f *checking) find(ctx context.Context, together check.Together, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
+// find reads the objects, and the facts that their deletion depends on.
+func (f *checkFlags) find(ctx context.Context, together check.Together, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
 	if f.snapshot != "" {
 		world, err := readSnapshot(f.snapshot)
 		if err != nil {
@@ -513,7 +507,7 @@ func (f *checking) find(ctx context.Context, together check.Together, options cl
 	return check.AllFromCluster(ctx, config, f.target.look(options), together, log)
 }
 
-// reporter is what writes an answer in a form.
+// reporter returns the writer of an output format.
 func reporter(output string) (func(answer, io.Writer) error, error) {
 	template, path := strings.CutPrefix(output, "jsonpath=")
 	if !path {
@@ -545,7 +539,7 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 	}, nil
 }
 
-// reporters write an answer, by the name of the output.
+// reporters write an answer, by output format.
 var reporters = map[string]func(answer, io.Writer) error{
 	"text": func(r answer, out io.Writer) error { return styled(r.Text, out) },
 	"full": func(r answer, out io.Writer) error { return styled(r.Full, out) },
@@ -556,7 +550,7 @@ var reporters = map[string]func(answer, io.Writer) error{
 	"yaml": func(r answer, out io.Writer) error { return writeData("yaml", r, out) },
 }
 
-// styled writes text for people as it looks on a stream.
+// styled writes text in the style of a stream.
 func styled(write func(io.Writer) error, out io.Writer) error {
 	var text strings.Builder
 	if err := write(&text); err != nil {
@@ -574,8 +568,7 @@ func styled(write func(io.Writer) error, out io.Writer) error {
 // screenful is how many lines a terminal has at least (that of a VT100).
 const screenful = 24
 
-// lastly is the answer once more, for whoever sees only the end of a long text; "" of a table,
-// which has none.
+// lastly repeats the first line for the end of a long text; "" for a table.
 func lastly(text string) string {
 	if first, _, _ := strings.Cut(text, "\n"); strings.Contains(first, ": ") {
 		return "\n" + first + "\n"
@@ -583,11 +576,11 @@ func lastly(text string) string {
 	return ""
 }
 
-// asciiOnly is a stream that takes no more than ASCII, as --ascii says.
+// asciiOnly marks a stream that takes only ASCII (--ascii).
 type asciiOnly struct{ io.Writer }
 
-// drawsBoxes tells whether a terminal has more than ASCII: by its locale (POSIX, 8.2: the first
-// of these that is not empty), where the system has one, and by what it is.
+// drawsBoxes reports whether a terminal shows more than ASCII, by TERM and by its locale (POSIX, 8.2: the
+// first variable that is not empty).
 func drawsBoxes(system string, getenv func(string) string) bool {
 	if term := getenv("TERM"); term == "dumb" || strings.HasPrefix(term, "vt") {
 		return false
@@ -596,7 +589,7 @@ func drawsBoxes(system string, getenv func(string) string) bool {
 	return system == "windows" || strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
 }
 
-// styleOf is how text looks on a stream.
+// styleOf returns the style of a stream.
 func styleOf(out io.Writer) (style check.Style) {
 	if only, asked := out.(asciiOnly); asked {
 		style = styleOf(only.Writer)

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// clusterFlags say which cluster is meant, as for kubectl, and how far to look.
+// clusterFlags name the cluster as kubectl's flags do, and bound what is read of it.
 type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
@@ -32,8 +32,8 @@ func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
 }
 
-// addDial lets the certificates behind webhooks be tried. Outside of a cluster the
-// addresses of Services may be those of something else.
+// addDial adds the flag that tries the certificates of webhooks. Outside of the cluster the address of a
+// Service may belong to something else.
 func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
 	flags.BoolVar(&f.dial, "dial-webhooks", inside, "shake hands with the Services of webhooks that fail closed, to see whether their certificates fit; only where ClusterIPs can be reached, as in a pod")
 }
@@ -52,7 +52,7 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
 }
 
-// namespace is that of the context; "default" where it has none.
+// namespace returns the namespace of the context, "default" without one.
 func (f *clusterFlags) namespace() (string, error) {
 	namespace, _, err := f.loader().Namespace()
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// context is the name of the context that is meant, "" where there is none.
+// context returns the name of the context, "" without one.
 func (f *clusterFlags) context() (string, error) {
 	if f.overrides.CurrentContext != "" {
 		return f.overrides.CurrentContext, nil

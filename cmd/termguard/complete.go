@@ -12,14 +12,13 @@ import (
 	"github.com/termguard/termguard/check"
 )
 
-// completing bounds what a shell waits for.
+// completing bounds the wait of a shell.
 const completing = 3 * time.Second
 
-// noFiles: what completes is no file.
+// noFiles has the shell complete no file names.
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// completions registers what the flags of a command take that several commands have: target
-// is the cluster that they are about, and outputs are the words for --output.
+// completions registers the values of flags that several commands have; outputs are those of --output.
 func completions(c *cobra.Command, target *clusterFlags, outputs ...string) {
 	for name, complete := range map[string]cobra.CompletionFunc{
 		"cascade":   completeWords("background", "foreground", "orphan"),
@@ -74,7 +73,7 @@ func completeWords(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// beginning are the words that begin so.
+// beginning returns the words with a prefix.
 func beginning(words []string, begun string) (found []string) {
 	for _, word := range words {
 		if strings.HasPrefix(word, begun) {
@@ -85,7 +84,7 @@ func beginning(words []string, begun string) (found []string) {
 }
 
 // complete completes the types that the cluster serves, and the names of its objects.
-func (f *checking) complete(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (f *checkFlags) complete(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completing)
 	defer cancel()
 	f.timeout = completing

@@ -23,9 +23,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// deleting are the flags of the delete command.
-type deleting struct {
-	checking
+// deleteFlags holds the flags of the delete command.
+type deleteFlags struct {
+	checkFlags
 	yes, dryRun bool
 	allow       []string
 	// glance is the time between two looks at what holds the targets.
@@ -33,11 +33,11 @@ type deleting struct {
 }
 
 func newDelete() *cobra.Command {
-	f := deleting{glance: 10 * time.Second}
+	f := deleteFlags{glance: 10 * time.Second}
 	return f.command()
 }
 
-func (f *deleting) command() *cobra.Command {
+func (f *deleteFlags) command() *cobra.Command {
 	var classes strings.Builder
 	for _, m := range check.Classes {
 		fmt.Fprintf(&classes, "  %-8s %s\n", m.Class, m.Does)
@@ -85,14 +85,14 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 }
 
 // bounded returns an error if every object of a type would be deleted without --all.
-func (d *deleting) bounded() error {
+func (d *deleteFlags) bounded() error {
 	if d.everywhere && !d.all && d.labels == "" && d.fields == "" {
 		return errors.New("--all-namespaces selects every object of the type in the cluster: name some, select them (-l), or say --all")
 	}
 	return nil
 }
 
-func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	out := stdout
 	switch {
 	case d.output == "json":
@@ -124,7 +124,7 @@ func (d *deleting) run(ctx context.Context, args []string, stdin io.Reader, stdo
 }
 
 // prepareRun reads what the arguments and flags name.
-func (d *deleting) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, stderr io.Writer) (err error) {
+func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, stderr io.Writer) (err error) {
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
@@ -178,7 +178,7 @@ func (d *deleting) prepareRun(ctx context.Context, run *deletion.Run, args []str
 }
 
 // targets returns the objects to delete, and those together with which the policies judge them.
-func (d *deleting) targets(ctx context.Context, args []string, stdin io.Reader) ([]check.Name, check.Together, error) {
+func (d *deleteFlags) targets(ctx context.Context, args []string, stdin io.Reader) ([]check.Name, check.Together, error) {
 	together, err := d.meant(ctx, args, stdin)
 	if err != nil || together.Of == "" {
 		return together.Names, together, err
@@ -193,7 +193,7 @@ func (d *deleting) targets(ctx context.Context, args []string, stdin io.Reader) 
 }
 
 // look evaluates the policies about the targets.
-func (d *deleting) look(ctx context.Context, names []check.Name, together check.Together, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (v deletion.View, err error) {
+func (d *deleteFlags) look(ctx context.Context, names []check.Name, together check.Together, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (v deletion.View, err error) {
 	config, err := d.config()
 	if err != nil {
 		return v, err

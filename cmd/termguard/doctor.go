@@ -59,7 +59,7 @@ Exit codes: 0 it works, 1 something failed, or whether it works could not be see
 	return c
 }
 
-// writeReport writes a line for each check, and below it what to do.
+// writeReport writes a line for each check, and the remedy below it.
 func writeReport(out io.Writer, report doctor.Report) error {
 	write := func(mark, name, text string) {
 		fmt.Fprintf(out, "%-8s %-14s %s\n", mark, name, printable.Line(text))

@@ -18,21 +18,21 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Where deploy/ puts the configuration of the webhook.
+// deploy/ installs the configuration of the webhook here.
 const installedConfig, installedKey = "termguard-config", "config.yaml"
 
-// installedTime bounds reading it; a cluster that does not answer says so elsewhere.
+// installedTime bounds the read; later requests report a cluster that does not answer.
 const installedTime = 5 * time.Second
 
-// installed is what the webhook of a cluster goes by, so that check agrees with it.
+// installed is the configuration of the webhook in a cluster, so that check agrees with it.
 type installed struct {
 	config   string // its text, "" for none
 	policies []fs.FS
-	// notes tell where that came from, or why it is not known.
+	// notes say where it was read, or why it could not be.
 	notes []string
 }
 
-// readInstalled reads the ConfigMaps of the webhook, where that is allowed.
+// readInstalled reads the ConfigMaps of the webhook, if RBAC allows it.
 func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 	ctx, cancel := context.WithTimeout(ctx, installedTime)
 	defer cancel()
@@ -77,8 +77,8 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 	return found
 }
 
-// read is the configuration, checked against the ids of policies. One that the webhook
-// would not take is left out, with a note.
+// read returns the configuration, checked against the ids of policies. One that the webhook would reject is
+// left out, with a note.
 func (i *installed) read(ids []string) config.Config {
 	if i.config == "" {
 		return config.Config{}
@@ -91,9 +91,9 @@ func (i *installed) read(ids []string) config.Config {
 	return read
 }
 
-// rules are the policies and the configuration that a question is asked with: those of the
-// flags, and without --config those of the webhook in the cluster.
-func (f *checking) rules(ctx context.Context) (*policies.Set, config.Config, []string, error) {
+// rules returns the policies and the configuration of the flags; without --config, those of the webhook in
+// the cluster.
+func (f *checkFlags) rules(ctx context.Context) (*policies.Set, config.Config, []string, error) {
 	var here installed
 	if f.snapshot == "" && f.settings.config == "" {
 		if rest, err := f.config(); err == nil { // else it is told when the cluster is asked
@@ -111,7 +111,7 @@ func (f *checking) rules(ctx context.Context) (*policies.Set, config.Config, []s
 	read, err := f.settings.read(set.IDs())
 	if here.config != "" {
 		read = here.read(set.IDs())
-		// Where termguard is not installed, anybody may have made its namespace.
+		// Without termguard installed, any user may have created its namespace.
 		if len(read.FinalizerOwners)+len(read.Catalog)+len(read.Params)+len(read.Enforcement.Off(set.IDs())) > 0 {
 			f.told = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
 		}

@@ -19,15 +19,15 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// linting are the flags of the lint command.
-type linting struct {
+// lintFlags holds the flags of the lint command.
+type lintFlags struct {
 	policies settingsFlags
 	runner.Options
 	explain string
 }
 
 func newLint() *cobra.Command {
-	var f linting
+	var f lintFlags
 	c := &cobra.Command{
 		Use:   "lint PATH...",
 		Short: "Find what in manifests would make a later deletion hang",
@@ -81,8 +81,8 @@ that could not be read, wrong usage, or an internal error.`,
 	return c
 }
 
-// run lints. A bound of memory holds for the whole process: it is taken back.
-func (f *linting) run(c *cobra.Command, paths []string) error {
+// run lints. The bound of memory is that of the process, and is lifted afterwards.
+func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	unbind := func() {}
 	defer func() { unbind() }()
 	f.Bound = func(limit uint64) { unbind = boundMemory(limit) }
@@ -98,18 +98,18 @@ func (f *linting) run(c *cobra.Command, paths []string) error {
 	return err
 }
 
-// terminal tells whether people look at a stream.
+// terminal reports whether a stream is a terminal.
 func terminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// colored tells whether a stream is to be coloured (https://no-color.org).
+// colored reports whether text on a stream is coloured (https://no-color.org).
 func colored(out io.Writer) bool {
 	return terminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-func (f *linting) explainPolicy(ctx context.Context, out io.Writer) error {
+func (f *lintFlags) explainPolicy(ctx context.Context, out io.Writer) error {
 	set, err := f.policies.load()
 	if err != nil {
 		return err

@@ -1,9 +1,7 @@
-// Command termguard tells whether a deletion in Kubernetes will finish: before
-// it starts, and with the reason if it will not.
+// Command termguard says before a deletion in Kubernetes starts whether it will finish, and if not, why.
 //
-// It exits with 0 if all is well, and with 2 if it could not do what it was
-// asked to: broken input, wrong usage, no cluster. 1 is for commands that found
-// something, and 3 for a deletion with a question that nobody was there to answer.
+// It exits with 0 if all is well, 1 if it found something, 2 for broken input, wrong usage or no cluster, and
+// 3 for a deletion with a question that no flag and no person answered.
 package main
 
 import (

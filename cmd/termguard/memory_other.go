@@ -2,5 +2,5 @@
 
 package main
 
-// boundMemory bounds nothing: the kernel does not count what a process allocates.
+// boundMemory bounds nothing: this kernel does not count what a process allocates.
 func boundMemory(uint64) (undo func()) { return func() {} }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// shared are the flags of commands that ask a cluster: those of kubectl.
+// shared are kubectl's flags, of all commands that read a cluster.
 func shared() *pflag.FlagSet {
 	var target clusterFlags
 	flags := pflag.NewFlagSet("shared", pflag.ContinueOnError)
@@ -17,7 +17,7 @@ func shared() *pflag.FlagSet {
 	return flags
 }
 
-// newOptions tells once the flags that help of each command leaves out, as kubectl does.
+// newOptions lists the flags that the help of each command leaves out, as kubectl options does.
 func newOptions() *cobra.Command {
 	return &cobra.Command{
 		Use: "options", Short: "Show the flags that commands share", Args: cobra.NoArgs, Hidden: true,
@@ -30,7 +30,7 @@ func newOptions() *cobra.Command {
 	}
 }
 
-// shareOptions has help of commands leave out what termguard options tells.
+// shareOptions leaves the shared flags out of the help of commands.
 func shareOptions(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {

@@ -94,7 +94,7 @@ func newPolicyExplain() *cobra.Command {
 	return c
 }
 
-// policyOf is a policy of a set, by its id.
+// policyOf returns a policy of a set by its id.
 func policyOf(set *policies.Set, id string) (policies.Policy, error) {
 	all := set.Policies()
 	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })
@@ -167,7 +167,7 @@ func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 	return fmt.Errorf("unknown output %q: use text or json", output)
 }
 
-// cut is a text of at most so many characters.
+// cut shortens a text to a number of characters.
 func cut(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -199,7 +199,7 @@ func explain(out io.Writer, p policies.Policy) {
 	}
 }
 
-// wrap fills lines of at most 80 characters, two of them in front.
+// wrap fills lines of 80 characters, indented by two.
 func wrap(text string) string {
 	var lines []string
 	line := " "

@@ -41,7 +41,7 @@ func newPolicyNew() *cobra.Command {
 	return c
 }
 
-// own loads the policies of folders, and of no other place.
+// own loads the policies of folders only.
 func own(folders []string) (*policies.Set, error) {
 	var from []fs.FS
 	for _, folder := range folders {
@@ -57,8 +57,8 @@ func own(folders []string) (*policies.Set, error) {
 	return set, cmp.Or(holdSome(set, folders), set.CheckFindings(), checkIDs(set))
 }
 
-// checkIDs is an error where a policy has the id of one in the binary, beside which it
-// would be refused. The folder that the binary was built from has them all.
+// checkIDs returns an error if a policy has the id of one in the binary, beside which it would be rejected.
+// The folder that the binary was built from has all of these.
 func checkIDs(set *policies.Set) error {
 	ours, ids := policies.EmbeddedIDs(), set.IDs()
 	if !slices.ContainsFunc(ours, func(id string) bool { return !slices.Contains(ids, id) }) {
@@ -72,15 +72,14 @@ func checkIDs(set *policies.Set) error {
 	return nil
 }
 
-// examples are the fixtures of a policy of one kind, hang or ok, in the folder
-// that holds the policy's.
+// examples returns the fixtures of a policy of one kind, hang or ok.
 func examples(fsys fs.FS, p policies.Policy, kind string) []string {
 	files, _ := fs.Glob(fsys, p.Folder+"/testdata/"+kind+"_*.yaml") // the pattern is good
 	return files
 }
 
-// trying are the flags of policy test.
-type trying struct {
+// testFlags holds the flags of policy test.
+type testFlags struct {
 	run       string
 	threshold float64
 	verbose   bool
@@ -88,7 +87,7 @@ type trying struct {
 }
 
 func newPolicyTest() *cobra.Command {
-	var f trying
+	var f testFlags
 	c := &cobra.Command{
 		Use:   "test FOLDER...",
 		Short: "Try policies of your own on their fixtures",
@@ -118,7 +117,7 @@ Exit codes: 0 all pass, 1 some fail, 2 error.`,
 }
 
 // try runs all tests.
-func (f *trying) try(ctx context.Context, folders []string, out io.Writer) error {
+func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) error {
 	wanted, err := regexp.Compile(f.run)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)
@@ -185,9 +184,9 @@ func (f *trying) try(ctx context.Context, folders []string, out io.Writer) error
 	return nil
 }
 
-// compare holds findings to a golden file, or writes it, and tells what is wrong. Who has
-// none yet has comments # want.
-func (f *trying) compare(golden *policytest.Golden, file string) string {
+// compare compares findings with a golden file, or writes it, and returns the difference. Policies without a
+// golden file have comments # want.
+func (f *testFlags) compare(golden *policytest.Golden, file string) string {
 	if f.update {
 		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
 			return err.Error()
@@ -207,8 +206,7 @@ func (f *trying) compare(golden *policytest.Golden, file string) string {
 	return ""
 }
 
-// tryFixtures tries a policy's fixtures, and tells how many there are, and what is
-// wrong.
+// tryFixtures evaluates a policy's fixtures, and returns their number and the failures.
 func tryFixtures(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, dir string, p policies.Policy, wanted *regexp.Regexp) (n int, problems []string) {
 	fsys := os.DirFS(dir)
 	files, _ := fs.Glob(fsys, p.Folder+"/testdata/*.yaml") // the pattern is good

@@ -58,7 +58,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 	return c
 }
 
-// writeProbe prints a report. What it quotes anybody may have named.
+// writeProbe prints a report. Any user may have chosen the names in it.
 func writeProbe(out io.Writer, r report.Report, output string) error {
 	if output == "json" {
 		return writeData(output, r, out)

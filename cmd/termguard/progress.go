@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress tells a person who waits for longer than a second what is done, and how far it is.
+// progress shows a person who waits for longer than a second what the program does.
 type progress struct {
 	mu       sync.Mutex
 	out      io.Writer // nil where nobody looks
@@ -20,8 +20,7 @@ type progress struct {
 	timer    *time.Timer
 }
 
-// began is when the person began to wait: one thing after another is done for them, and all
-// of them may take less than a second each.
+// began is the start of the first task: each of several may take less than a second.
 var began = time.Now()
 
 const (
@@ -29,8 +28,7 @@ const (
 	moment = 100 * time.Millisecond // what ends within it is not worth a line
 )
 
-// newProgress begins to tell of what, "reading the cluster", until clear: to a person at a
-// terminal, that is, and to nothing else.
+// newProgress shows a task, such as "reading the cluster", on a terminal until clear.
 func newProgress(stderr io.Writer, what string) *progress {
 	if !colored(stderr) { // who asks for no colours, or has a terminal without, wants no lines that change
 		stderr = nil
@@ -44,7 +42,7 @@ func newProgress(stderr io.Writer, what string) *progress {
 	return p
 }
 
-// startProgress tells somebody who waits since then.
+// startProgress shows a task to a person who waits since began.
 func startProgress(out io.Writer, what string, since time.Time) *progress {
 	p := &progress{out: out, what: what, going: " …"}
 	if out != nil {
@@ -71,7 +69,7 @@ func (p *progress) write() {
 	fmt.Fprint(p.out, p.going)
 }
 
-// show takes in how far it is.
+// show updates the progress.
 func (p *progress) show(done, of int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +78,7 @@ func (p *progress) show(done, of int) {
 	}
 }
 
-// clear ends it, and erases the line.
+// clear ends the progress, and erases its line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

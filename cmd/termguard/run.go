@@ -22,11 +22,10 @@ const (
 	exitAsked  = 3 // a question is open
 )
 
-// errFound ends a command that did its work and found something.
+// errFound ends a command that found something.
 var errFound = errors.New("something was found")
 
-// run is the command, from its name and arguments to its exit code: what was
-// asked for goes to stdout, and what went wrong to stderr.
+// run is the command from its arguments to its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(args[0])
 	if strings.HasPrefix(filepath.Base(args[0]), "kubectl_complete-") { // as kubectl calls it for what to complete
@@ -44,7 +43,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-// exitCode of a command that ended so.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -109,7 +108,7 @@ func knownCommand(c *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), nearest.Hint(args[0], names))
 }
 
-// needsCommand is for commands that only hold others.
+// needsCommand is run for commands that only have subcommands.
 func needsCommand(c *cobra.Command, _ []string) error {
 	return fmt.Errorf("say what to do: see %s --help", c.CommandPath())
 }

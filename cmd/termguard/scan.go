@@ -22,9 +22,9 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// scanning are the flags of the scan command.
-type scanning struct {
-	checking
+// scanFlags holds the flags of the scan command.
+type scanFlags struct {
+	checkFlags
 	namespaces []string
 	selector   string
 	only       []string
@@ -33,9 +33,9 @@ type scanning struct {
 }
 
 func newScan() *cobra.Command {
-	// What a deletion that completes takes is not told of thousands of them: to tell costs as much
+	// The duration of deletions that complete is left out of thousands of them: it costs as much
 	// as the rest.
-	f := scanning{checking: checking{cascade: "background", grace: -1, brief: true}}
+	f := scanFlags{checkFlags: checkFlags{cascade: "background", grace: -1, brief: true}}
 	c := &cobra.Command{
 		Use:   "scan",
 		Short: "Tell what in a cluster could not be deleted now, by cause",
@@ -92,7 +92,7 @@ func words[T ~string](list []T) (words []string) {
 
 func join[T ~string](list []T) string { return strings.Join(words(list), ", ") }
 
-// known is an error for a word that is none of some.
+// known returns an error for a value that is none of a list.
 func known(flag, word string, of []string) error {
 	if slices.Contains(of, word) {
 		return nil
@@ -102,7 +102,7 @@ func known(flag, word string, of []string) error {
 
 func outputs() []string { return []string{"text", "name", "json", "yaml", "html"} }
 
-func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := scan.Options{}
 	if err := errors.Join(known("output", f.output, outputs()), known("fail-on", f.failOn, scan.FailOn())); err != nil {
 		return err
@@ -160,8 +160,8 @@ func (f *scanning) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// blind tells whether nothing was asked about where something may have been: what would have
-// been, of the kinds only (nil for all) and in namespaces that were selected, could not be listed.
+// blind reports whether nothing was evaluated because the objects, of the kinds only (nil for all) and in the
+// selected namespaces, could not be listed.
 func blind(found *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
 	if found.Total().Asked > 0 || found.Interrupted != "" {
 		return false
@@ -175,11 +175,11 @@ func blind(found *scan.Scan, places []*scan.Place, only []scan.Kind, selected bo
 	return slices.ContainsFunc(places, func(p *scan.Place) bool { return slices.ContainsFunc(only, p.Unlisted) })
 }
 
-// errNothing tells who may read nothing that a clean answer is none.
+// errNothing is returned to a user who may read nothing: a clean answer would be wrong.
 var errNothing = errors.New("nothing could be asked about: ask with rights to list namespaces, or name one in which you have some, with -n")
 
-// read reads what is asked about, and names it.
-func (f *scanning) read(ctx context.Context, facts cluster.Options, selector labels.Selector, only []scan.Kind, stderr io.Writer) (places []*scan.Place, of string, err error) {
+// read reads the facts, and returns where they come from.
+func (f *scanFlags) read(ctx context.Context, facts cluster.Options, selector labels.Selector, only []scan.Kind, stderr io.Writer) (places []*scan.Place, of string, err error) {
 	if f.snapshot != "" {
 		world, err := readSnapshot(f.snapshot)
 		if err != nil {
@@ -217,15 +217,13 @@ func (f *scanning) read(ctx context.Context, facts cluster.Options, selector lab
 	return places, of, nil
 }
 
-// lastWords bounds asking the policies about what was read until it was interrupted. A second
-// interrupt ends the process at once.
+// lastWords bounds the evaluation of what was read before an interrupt. A second interrupt ends the process.
 const lastWords = 10 * time.Second
 
-// maxScanned bounds the names that the facts hold of a group of objects in a scan, as
-// those of a check do.
+// maxScanned bounds the objects of a group that the facts name in a scan, as maxNames does in a check.
 const maxScanned = maxNames
 
-func (f *scanning) write(s *scan.Scan, out io.Writer) error {
+func (f *scanFlags) write(s *scan.Scan, out io.Writer) error {
 	switch f.output {
 	case "html":
 		return s.HTML(out)
@@ -242,7 +240,7 @@ func (f *scanning) write(s *scan.Scan, out io.Writer) error {
 	return err
 }
 
-// writeData writes what scripts read, as json or yaml.
+// writeData writes json or yaml.
 func writeData(form string, value any, out io.Writer) error {
 	if form == "yaml" {
 		text, err := json.Marshal(value)

@@ -16,12 +16,12 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// settingsFlags are the policies and the configuration that a command goes by.
+// settingsFlags name the policies and the configuration of a command.
 type settingsFlags struct {
 	config         string
 	policies       []string
 	key, algorithm string // of bundles, of which there are none where algorithm is ""
-	// optional has the defaults hold as long as config is missing.
+	// optional uses the defaults while the file of config is missing.
 	optional bool
 }
 
@@ -33,19 +33,19 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders (may be repeated)")
 }
 
-// addBundles is addPolicies, with OPA bundles.
+// addBundles adds the flags for policies and OPA bundles.
 func (f *settingsFlags) addBundles(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or the file of an OPA bundle (may be repeated)")
 	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, that bundles must be signed with (default: they must not be signed)")
 	flags.StringVar(&f.algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
 }
 
-// load returns the policies, in the binary and where the flags say.
+// load returns the policies in the binary and those that the flags name.
 func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
 	return f.loadFrom(f.policies, others...)
 }
 
-// loadFrom loads folders and bundles, and others.
+// loadFrom loads folders, bundles, and others.
 func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set, error) {
 	key, err := f.readKey()
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set
 	return set, err
 }
 
-// open has the policies in a folder, or in a bundle where those are taken.
+// open returns the policies of a folder, or of a bundle if the command takes bundles.
 func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -84,8 +84,7 @@ func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
 	return policies.Named(files, name), nil
 }
 
-// holdSome is an error where a place that was named holds no policy: it may be a folder too
-// deep, or too high, and silence would be taken for a rule that is in force.
+// holdSome returns an error for a named place without a policy: silence would be taken for a rule in force.
 func holdSome(set *policies.Set, names []string) error {
 	for _, name := range names {
 		if slices.ContainsFunc(set.Policies(), func(p policies.Policy) bool { return comesFrom(p, name) }) {
@@ -96,12 +95,12 @@ func holdSome(set *policies.Set, names []string) error {
 	return nil
 }
 
-// comesFrom tells whether a policy comes from a folder or bundle.
+// comesFrom reports whether a policy comes from a folder or bundle.
 func comesFrom(p policies.Policy, name string) bool {
 	return filepath.Dir(filepath.Dir(p.File)) == filepath.Clean(name)
 }
 
-// readKey is that of bundles, nil where none is named.
+// readKey reads the key of bundles, nil without one.
 func (f *settingsFlags) readKey() (*policies.Key, error) {
 	if f.key == "" {
 		return nil, nil
@@ -131,7 +130,7 @@ func (f *settingsFlags) read(ids []string) (config.Config, error) {
 	return config, nil
 }
 
-// facts are the options of facts that the configuration gives.
+// facts returns the options of facts of the configuration.
 func (f *settingsFlags) facts() (cluster.Options, error) {
 	set, err := f.load()
 	if err != nil {

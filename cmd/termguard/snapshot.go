@@ -84,8 +84,7 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 	return c
 }
 
-// sayForbidden names the kinds that may not be listed, out of so many. If that is
-// all of them, it is errFound.
+// sayForbidden names the kinds that may not be listed. It returns errFound if these are all.
 func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	var names []string
 	world.Read(func(f cluster.Facts) {

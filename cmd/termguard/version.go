@@ -42,12 +42,12 @@ func newVersion() *cobra.Command {
 	return c
 }
 
-// build is the version, and what it was built by and for.
+// build is the version, the toolchain and the platform.
 func build() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionOf is what the linker was told, or what go install knows.
+// versionOf returns the version that the linker set, or that go install recorded.
 func versionOf() string {
 	if version != "" {
 		return version
@@ -58,7 +58,7 @@ func versionOf() string {
 	return "(devel)"
 }
 
-// commitOf is what the linker was told, or what go build saw.
+// commitOf returns the commit that the linker set, or that go build recorded.
 func commitOf() string {
 	if commit != "" {
 		return commit

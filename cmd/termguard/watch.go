@@ -14,12 +14,11 @@ import (
 	"github.com/termguard/termguard/watch"
 )
 
-// maxWatched bounds the objects that each look of a watch asks about: a terminal shows
-// fewer.
+// maxWatched bounds the objects that each look evaluates: a terminal shows fewer.
 const maxWatched = 100
 
 func newWatch() *cobra.Command {
-	f := checking{cascade: "background", grace: -1}
+	f := checkFlags{cascade: "background", grace: -1}
 	c := &cobra.Command{
 		Use:   "watch [TYPE/NAME]",
 		Short: "Show what is being deleted and what it waits for",
@@ -52,8 +51,8 @@ Exit codes: 0 all is gone, 1 something is left, 2 error.`,
 	return c
 }
 
-// watched shows what is being deleted until it is gone.
-func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// watched shows Terminating objects until they are deleted.
+func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	engine, facts, options, err := f.prepare(ctx, stderr)
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (f *checking) watched(ctx context.Context, args []string, stdout, stderr io
 	return nil
 }
 
-// printerOn writes on a stream what is being deleted.
+// printerOn returns a printer of Terminating objects.
 func printerOn(out io.Writer) *watch.Printer {
 	return &watch.Printer{Out: out, Style: styleOf(out)}
 }

@@ -157,7 +157,7 @@ func TestDeleteShows(t *testing.T) {
 		}
 	}}
 	var errs bytes.Buffer
-	d := deleting{glance: 0} // it looks again at once
+	d := deleteFlags{glance: 0} // it looks again at once
 	command := d.command()
 	command.SetArgs([]string{"ns/demo", "--yes", "--timeout", "1m", "--kubeconfig", c.kubeconfig})
 	command.SetOut(out)
