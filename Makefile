@@ -29,7 +29,7 @@ REGAL := go tool -modfile=test/tools/regal/go.mod regal
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs render components software demo lab test test-go test-scenarios rest unit races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
+.PHONY: help build programs render control-plane components software demo lab test test-go test-scenarios rest unit races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,8 +45,11 @@ programs: # what is not rendered needs no more
 render: ## Build bin/termguard-render, which lint and check -k run (minutes at first)
 	cd cmd/termguard-render && go build -ldflags "-s -w" -o ../../bin/termguard-render .
 
-components: ## Build the Kubernetes components that tests run (5 to 10 minutes once, then cached)
+control-plane: # all that the demo and make test run of Kubernetes
 	cd test && go run ./cmd/lab build
+
+components: ## Build the Kubernetes components that tests run (5 to 10 minutes once, then cached)
+	cd test && go run ./cmd/lab build all
 
 software: ## Build the software of other projects that scenarios run (5 to 15 minutes once, then cached)
 	cd test && go run ./cmd/lab build software
@@ -57,7 +60,7 @@ demo: ## Play the main cases on a real control plane on this machine
 	@echo "demo: part 1 of 3: building termguard"
 	@$(MAKE) --no-print-directory programs
 	@echo "demo: part 2 of 3: building the control plane"
-	@$(MAKE) --no-print-directory components
+	@$(MAKE) --no-print-directory control-plane
 	@echo "demo: part 3 of 3: playing"
 	cd test && go run ./cmd/demo -termguard ../bin/termguard
 
@@ -66,7 +69,7 @@ lab: programs ## Bring up a cluster to play on, with termguard in it, until Ctrl
 
 # Compilers and tests make garbage fast, and hold little.
 test test-go unit races: export GOGC ?= 400
-test: programs components ## Five minutes: Go tests, fixtures with their findings and coverage, parity, races of the stress tests, a dozen scenarios on one control plane
+test: programs control-plane ## Five minutes: Go tests, fixtures with their findings and coverage, parity, races of the stress tests, a dozen scenarios on one control plane
 	@$(MAKE) --no-print-directory --jobs 2 test-go test-scenarios
 
 test-go:

@@ -20,7 +20,8 @@ const usage = `lab brings a real control plane up on this machine, until it is i
   lab                 the control plane, and the KUBECONFIG of it on standard output
   lab termguard       with termguard in it, which answers each deletion
   lab node            with a real node, as root
-  lab build           only build the components that it runs
+  lab build           only build the control plane
+  lab build all       and what real nodes and extension API servers run
   lab build software  only build those of other projects that scenarios run
   lab build NAME...   only build some of those
 `
@@ -40,8 +41,8 @@ func run(ctx context.Context, args []string) error {
 		fmt.Print(usage)
 		return nil
 	}
-	if len(args) == 1 && args[0] == "build" {
-		if _, err := lab.Build(ctx, os.Stderr); err != nil {
+	if mode := strings.Join(args, " "); mode == "build" || mode == "build all" {
+		if _, err := lab.Build(ctx, os.Stderr); err != nil || mode == "build" {
 			return err
 		}
 		if _, err := lab.BuildExtension(ctx, os.Stderr); err != nil {
@@ -67,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 		return runGuarded(ctx)
 	}
 	if mode != "" && mode != "node" {
-		return fmt.Errorf("unknown arguments %q: it takes none, \"termguard\", \"node\", \"build\", \"build software\" or \"build NAME\"", mode)
+		return fmt.Errorf("unknown arguments %q: it takes none, \"termguard\", \"node\", \"build\", \"build all\", \"build software\" or \"build NAME\"", mode)
 	}
 	l, err := lab.Start(ctx, lab.Options{})
 	if err != nil {
