@@ -3,7 +3,6 @@ package scan
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -308,28 +307,18 @@ func (p *Place) ownerOf(finalizer string) (owner string) {
 	return owner
 }
 
-var (
-	// onNode is what one says of a node.
-	onNode = regexp.MustCompile(`on (node \S+, wh(?:ich|ose|ere) .*?)(?:, so .*)?$`)
-	// refuses is where the request begins that is refused.
-	refuses = regexp.MustCompile(`: (?:it sees )?(?:DELETE|UPDATE|CREATE|PUT|PATCH) .*$`)
-)
-
 // titleOf is what a finding says of the object that is to blame.
 func titleOf(f policies.Finding, o policies.Object) string {
+	if f.Cause.Title != "" {
+		return f.Cause.Title
+	}
 	switch o.Resource {
 	case nodes, csinodes:
-		if found := onNode.FindStringSubmatch(f.Message); found != nil {
-			return found[1]
-		}
 		return "node " + o.Name + ": " + f.Title
 	case budgets:
 		return fmt.Sprintf("PodDisruptionBudget %s/%s holds up evictions", o.Namespace, o.Name)
-	case apiservices:
-		before, _, _ := strings.Cut(f.Message, ", so ")
-		return before
-	case validating, mutating:
-		return refuses.ReplaceAllString(f.Message, "")
+	case apiservices, validating, mutating:
+		return f.Message
 	}
 	return fmt.Sprintf("%s: %s", Shown(o), f.Title)
 }

@@ -44,7 +44,7 @@ deny contains teardown.finding("busy", "will", node, held, plan(held)) if {
 }
 
 # What is seen on the node, before the delete.
-deny contains probes.finding(teardown.message("busy", "will", node, held), node, held, plan(held)) if {
+deny contains teardown.probed("busy", "will", node, held, plan(held)) if {
 	some node, held in probes.will("busy")
 }
 
@@ -52,7 +52,7 @@ warn contains teardown.finding("busy", "may", node, held, plan(held)) if {
 	some node, held in teardown.may("busy")
 }
 
-warn contains probes.finding(teardown.message("busy", "may", node, held), node, held, plan(held)) if {
+warn contains teardown.probed("busy", "may", node, held, plan(held)) if {
 	some node, held in probes.may("busy")
 }
 

@@ -84,6 +84,7 @@ finding(node, driver, held, certainty) := {
 		"%s on node %s, where DRA driver %s has no devices any more, so %s %s stay Terminating",
 		[pods.who(held), node, driver, pods.they(held), certainty],
 	),
+	"cause": pods.because(node, sprintf("where DRA driver %s has no devices any more", [driver])),
 	"objects": pods.on(node, held),
 	"evidence": [
 		sprintf("a ResourceClaim has a device of DRA driver %s, which its plugin on node %s has to give back", [driver, node]),

@@ -71,7 +71,8 @@ refused[[key, cause]] := calls if {
 }
 
 finding(key, cause, calls, outcome) := {
-	"msg": sprintf("webhook %s fails closed and %s: %s", [id, refusals.problem(hook, cause), refusals.first(calls, outcome)]),
+	"msg": sprintf("%s: %s", [why, refusals.first(calls, outcome)]),
+	"cause": {"title": why},
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],
@@ -93,7 +94,7 @@ finding(key, cause, calls, outcome) := {
 	]),
 } if {
 	hook := data.cluster.webhooks[key]
-	id := sprintf("%s/%s", [hook.configuration, hook.name])
+	why := sprintf("webhook %s/%s fails closed and %s", [hook.configuration, hook.name, refusals.problem(hook, cause)])
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 

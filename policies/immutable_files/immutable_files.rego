@@ -44,7 +44,7 @@ deny contains teardown.finding("immutable", "will", node, held, plan(held)) if {
 }
 
 # What is seen on the node, before the delete.
-deny contains probes.finding(teardown.message("immutable", "will", node, held), node, held, plan(held)) if {
+deny contains teardown.probed("immutable", "will", node, held, plan(held)) if {
 	some node, held in probes.will("immutable")
 }
 
@@ -52,7 +52,7 @@ warn contains teardown.finding("immutable", "may", node, held, plan(held)) if {
 	some node, held in teardown.may("immutable")
 }
 
-warn contains probes.finding(teardown.message("immutable", "may", node, held), node, held, plan(held)) if {
+warn contains teardown.probed("immutable", "may", node, held, plan(held)) if {
 	some node, held in probes.may("immutable")
 }
 

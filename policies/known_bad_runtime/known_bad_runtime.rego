@@ -40,6 +40,7 @@ warn contains {
 		"%s on node %s, whose %s %s has a known bug that shows here, so %s may stay Terminating",
 		[pods.who(held), node, bug.component, bug.version, pods.they(held)],
 	),
+	"cause": pods.because(node, sprintf("whose %s %s has a known bug that shows here", [bug.component, bug.version])),
 	"objects": pods.on(node, held),
 	"evidence": array.concat([sprintf("%s (affected: %s; fixed in: %s; %s)", [bug.symptom, bug.affected, bug.fixedIn, bug.source])], signs),
 	"steps": [

@@ -123,6 +123,7 @@ failing(node, held, stays) := {
 		"%s on node %s, which fails to tear the network of a pod down, so %s %s Terminating",
 		[pods.who(held), node, pods.they(held), stays],
 	),
+	"cause": pods.because(node, "which fails to tear the network of a pod down"),
 	"objects": pods.on(node, held),
 	"evidence": events.evidence(told(node)),
 	"steps": array.concat(

@@ -80,6 +80,10 @@ warn contains {
 		"%s on node %s, where other pods should have been gone for %s, so %s may stay Terminating",
 		[pods.who(held), node, times.duration(times.since(others[0].deadline)), pods.they(held)],
 	),
+	"cause": pods.because(
+		node,
+		sprintf("where other pods should have been gone for %s", [times.duration(times.since(others[0].deadline))]),
+	),
 	"objects": pods.on(node, held),
 	"evidence": array.concat(
 		[sprintf("pods that are being deleted on node %s: %d", [node, leaving.count])],
@@ -101,7 +105,7 @@ warn contains probed(node, held, "may") if {
 	some node, held in probes.may("stuck")
 }
 
-warn contains probes.finding(msg, node, held, plan(node, held)) if {
+warn contains probes.finding(msg, "whose container runtime does not answer", node, held, plan(node, held)) if {
 	some node, held in probes.everywhere({"runtime"})
 	msg := sprintf(
 		"%s on node %s, whose container runtime does not answer, so %s may stay Terminating",
@@ -109,8 +113,9 @@ warn contains probes.finding(msg, node, held, plan(node, held)) if {
 	)
 }
 
-warn contains probes.finding(msg, node, held, plan(node, held)) if {
+warn contains probes.finding(msg, why, node, held, plan(node, held)) if {
 	some node, held in probes.everywhere({"readOnly"})
+	why := "where a file system of kubelet or runtime is read-only"
 	msg := sprintf(
 		"%s on node %s, where a file system of kubelet or runtime is read-only, so %s may stay Terminating",
 		[pods.who(held), node, pods.they(held)],
@@ -123,6 +128,7 @@ warn contains {
 		"%s on node %s, whose condition %s is True, so %s may stay Terminating",
 		[pods.who(held), node, problems[0].type, pods.they(held)],
 	),
+	"cause": pods.because(node, sprintf("whose condition %s is True", [problems[0].type])),
 	"objects": pods.on(node, held),
 	"evidence": [sprintf("condition %s of the node since %s: %s: %s", [p.type, p.since, p.reason, p.message]) |
 		some p in problems
@@ -185,6 +191,7 @@ finding(node, held, certainty) := {
 		"%s on node %s, whose kubelet fails to stop containers (%s), so %s %s stay Terminating",
 		[pods.who(held), node, told(node)[0].reason, pods.they(held), certainty],
 	),
+	"cause": pods.because(node, sprintf("whose kubelet fails to stop containers (%s)", [told(node)[0].reason])),
 	"objects": pods.on(node, held),
 	"evidence": events.evidence(told(node)),
 	"steps": plan(node, held),
@@ -195,7 +202,7 @@ probed(node, held, certainty) := probes.finding(
 		"%s on node %s, where processes cannot be killed, so %s %s stay Terminating",
 		[pods.who(held), node, pods.they(held), certainty],
 	),
-	node, held, plan(node, held),
+	"where processes cannot be killed", node, held, plan(node, held),
 )
 
 plan(node, held) := array.concat(

@@ -68,6 +68,7 @@ late(node) := sprintf("pods on it that should have been gone by %s: %d", [overdu
 
 finding(node, held, evidence) := {
 	"msg": sprintf("%s on node %s, whose disk is full, so %s may stay Terminating", [pods.who(held), node, pods.they(held)]),
+	"cause": pods.because(node, "whose disk is full"),
 	"objects": pods.on(node, held),
 	"evidence": evidence,
 	"steps": array.concat(

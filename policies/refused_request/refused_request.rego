@@ -59,10 +59,8 @@ asked := sprintf("%s %s", [input.request.operation, request.word])
 
 finding(refusal) := {
 	"kind": "refused",
-	"msg": sprintf(
-		"webhook %s/%s fails closed and %s: it sees %s",
-		[hook.configuration, hook.name, refusals.problem(hook, refusal.cause), asked],
-	),
+	"msg": sprintf("%s: it sees %s", [why, asked]),
+	"cause": {"title": why},
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
 	"steps": refusals.by_cause(refusal.cause, [
@@ -77,15 +75,17 @@ finding(refusal) := {
 	refusal.cause != "goes"
 	key := trim_prefix(refusal.by, "webhook/")
 	hook := data.cluster.webhooks[key]
+	why := sprintf(
+		"webhook %s/%s fails closed and %s",
+		[hook.configuration, hook.name, refusals.problem(hook, refusal.cause)],
+	)
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 
 finding(refusal) := {
 	"kind": "refused",
-	"msg": sprintf(
-		"webhook %s/%s fails closed, and its Service %s goes before: it sees %s",
-		[hook.configuration, hook.name, refusals.service(hook), asked],
-	),
+	"msg": sprintf("%s: it sees %s", [why, asked]),
+	"cause": {"title": why},
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [
 		sprintf("%s, failurePolicy Fail", [key]),
@@ -99,6 +99,10 @@ finding(refusal) := {
 	refusal.cause == "goes"
 	key := trim_prefix(refusal.by, "webhook/")
 	hook := data.cluster.webhooks[key]
+	why := sprintf(
+		"webhook %s/%s fails closed, and its Service %s goes before",
+		[hook.configuration, hook.name, refusals.service(hook)],
+	)
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 

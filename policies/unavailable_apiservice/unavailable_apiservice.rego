@@ -38,33 +38,37 @@ package termguard.unavailable_apiservice
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-deny contains finding(name, service, msg) if {
+deny contains finding(name, service, why, outcome) if {
 	some name, service in suspects
 	service.available == "False"
 	service.stale
-	msg := sprintf("APIService %s is unavailable (%s), so no namespace can finish deleting", [name, service.reason])
+	why := sprintf("is unavailable (%s)", [service.reason])
+	outcome := "no namespace can finish deleting"
 }
 
-deny contains finding(name, service, msg) if {
+deny contains finding(name, service, why, outcome) if {
 	some name, service in suspects
 	service.available == "True"
 	some failure in failures(service)
-	msg := sprintf("APIService %s counts as available, but %s, so no namespace can finish deleting", [name, failure])
+	why := sprintf("counts as available, but %s", [failure])
+	outcome := "no namespace can finish deleting"
 }
 
 # The API server keeps the last discovery of a group for up to a minute
 # (kube-aggregator, discoveryRefreshInterval): what is quick still finishes.
-warn contains finding(name, service, msg) if {
+warn contains finding(name, service, why, outcome) if {
 	some name, service in suspects
 	service.available == "False"
 	not service.stale
-	msg := sprintf("APIService %s is unavailable (%s), so namespaces may not finish deleting", [name, service.reason])
+	why := sprintf("is unavailable (%s)", [service.reason])
+	outcome := "namespaces may not finish deleting"
 }
 
-warn contains finding(name, service, msg) if {
+warn contains finding(name, service, why, outcome) if {
 	some name, service in suspects
 	service.available == "Unknown"
-	msg := sprintf("APIService %s may be unavailable (%s), so namespaces may not finish deleting", [name, service.reason])
+	why := sprintf("may be unavailable (%s)", [service.reason])
+	outcome := "namespaces may not finish deleting"
 }
 
 # suspects are the APIServices that are not healthy in every respect.
@@ -82,8 +86,9 @@ failures(service) := ["its objects cannot be listed"] if {
 	service.listError != ""
 }
 
-finding(name, service, msg) := {
-	"msg": msg,
+finding(name, service, why, outcome) := {
+	"msg": sprintf("APIService %s %s, so %s", [name, why, outcome]),
+	"cause": {"title": sprintf("APIService %s %s", [name, why])},
 	"objects": [{"resource": "apiservices.apiregistration.k8s.io", "namespace": "", "name": name}],
 	"evidence": array.concat(
 		[

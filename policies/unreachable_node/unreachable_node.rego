@@ -58,6 +58,7 @@ finding(name, node, held, certainty) := {
 		"%s on node %s, which %s, so %s %s stay Terminating",
 		[pods.who(held), name, state(node), pods.they(held), certainty],
 	),
+	"cause": pods.because(name, sprintf("which %s", [state(node)])),
 	"objects": pods.on(name, held),
 	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, nodes.explained(node)])],
 	"steps": steps.pods_off(name, held.namespace, held.names),

@@ -81,6 +81,7 @@ finding(node, driver, held, certainty) := {
 		"%s on node %s, where CSI driver %s is not registered, so %s %s stay Terminating",
 		[pods.who(held), node, driver, pods.they(held), certainty],
 	),
+	"cause": pods.because(node, sprintf("where CSI driver %s is not registered", [driver])),
 	"objects": array.concat(
 		[{"resource": "csinodes.storage.k8s.io", "namespace": "", "name": node}],
 		pods.named(held),

@@ -92,10 +92,11 @@ earlier(f) if {
 	f.uid != reviewed
 }
 
-# finding is about what was found: evidence by name, and what to run on the node before
+# finding is about what was found, which is so of the node: evidence by name, and what to run on the node before
 # everything else.
-finding(msg, node, held, plan) := {
+finding(msg, why, node, held, plan) := {
 	"msg": msg,
+	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
 	"evidence": evidence(node, held.found),
 	"steps": array.concat(

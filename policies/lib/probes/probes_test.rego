@@ -83,9 +83,10 @@ test_finding if {
 	]
 	plan := [{"kind": "force", "do": "F"}]
 	ahead := facts("2026-11-21T08:00:30Z", [], {})
-	got := probes.finding("M", "n1", held(["web-0"], which).n1, plan) with data.cluster as ahead
+	got := probes.finding("M", "W", "n1", held(["web-0"], which).n1, plan) with data.cluster as ahead
 	got == {
 		"msg": "M",
+		"cause": {"title": "node n1, W"},
 		"objects": [
 			{"resource": "nodes", "namespace": "", "name": "n1"},
 			{"resource": "pods", "namespace": "demo", "name": "web-0"},

@@ -6,6 +6,7 @@ package termguard.lib.teardown
 
 import data.termguard.lib.events
 import data.termguard.lib.pods
+import data.termguard.lib.probes
 
 # will are the pods that stay, by node: events about them name the cause again and again.
 will(cause) := {node: held |
@@ -29,14 +30,23 @@ told(node, cause) := [event |
 # finding is about pods of a node, by the error that the kubelet meets.
 finding(cause, certainty, node, held, plan) := {
 	"msg": message(cause, certainty, node, held),
+	"cause": pods.because(node, why(cause, certainty, held)),
 	"objects": pods.on(node, held),
 	"evidence": events.evidence(told(node, cause)),
 	"steps": plan,
 }
 
-message(cause, certainty, node, held) := sprintf(
-	"%s on node %s, which %s not be able to clean up after %s: %s",
-	[pods.who(held), node, certainty, pods.them(held), errors[cause]],
+# probed is about the same, where a probe saw it on the node.
+probed(cause, certainty, node, held, plan) := probes.finding(
+	message(cause, certainty, node, held), why(cause, certainty, held),
+	node, held, plan,
+)
+
+message(cause, certainty, node, held) := sprintf("%s on node %s, %s", [pods.who(held), node, why(cause, certainty, held)])
+
+why(cause, certainty, held) := sprintf(
+	"which %s not be able to clean up after %s: %s",
+	[certainty, pods.them(held), errors[cause]],
 )
 
 errors := {
