@@ -101,6 +101,7 @@ const foreignMemory = 2 << 30
 // found, and another error if the work could not be done; what was found until
 // then is reported all the same.
 func Run(ctx context.Context, options Options) error {
+	growHeap()
 	r := &runner{Options: options}
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
