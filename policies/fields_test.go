@@ -17,6 +17,8 @@ func TestTypos(t *testing.T) {
 		"OfANodeInAVariable": {`node := data.cluster.nodes[input.request.name]; node.redy`, "redy"},
 		"OfEachNode":         {`some node in data.cluster.nodes; node.redy`, "redy"},
 		"OfEachNodeWithName": {`some n, node in data.cluster.nodes; n != "a"; not node.redy`, "redy"},
+		"OfMetadata":         {`input.request.oldObject.metadata.finalizer`, "finalizer"},
+		"OfNewMetadata":      {`some f in input.request.object.metadata.finalizer; f == "a"`, "finalizer"},
 		"OfAPod":             {`pod := data.cluster.pods[input.request.namespace][input.request.name]; pod.phse == "Running"`, "phse"},
 		"OfEachPod":          {`some pod in data.cluster.pods[input.request.namespace]; pod.phse == "Running"`, "phse"},
 		"OfEachPodOfAll":     {`some n, p; data.cluster.pods[n][p].phse == "Running"`, "phse"},

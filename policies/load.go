@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/termguard/termguard/internal/nearest"
 )
 
 // Folders that hold no policy.
@@ -411,6 +413,9 @@ func (l *loader) references(compiler *ast.Compiler) {
 	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
 		ast.WalkTerms(compiler.Modules[file], func(term *ast.Term) bool {
 			ref, ok := term.Value.(ast.Ref)
+			if field := metadataField(ref); field != "" && !slices.Contains(metadataFields, field) {
+				l.fail(file, term.Location.Row, "undefined ref: %s: metadata has no such field%s", ref, nearest.Hint(field, metadataFields))
+			}
 			if !ok || len(ref) < 2 || !ref[0].Equal(ast.DefaultRootDocument) || !ref[1].IsGround() {
 				return false
 			}
@@ -426,6 +431,23 @@ func (l *loader) references(compiler *ast.Compiler) {
 			return false
 		})
 	}
+}
+
+// metadataFields are those of an object of any kind (k8s.io/apimachinery, ObjectMeta).
+var metadataFields = []string{
+	"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
+	"labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
+}
+
+// metadataField is what a reference reads of the metadata of the object under review, "" where
+// it reads something else, or a variable tells. Which fields the rest has, its kind decides.
+func metadataField(ref ast.Ref) string {
+	if len(ref) < 5 || !ref[0].Equal(ast.InputRootDocument) || !ref[1].Equal(ast.InternedTerm("request")) || !ref[3].Equal(ast.InternedTerm("metadata")) ||
+		!ref[2].Equal(ast.InternedTerm("object")) && !ref[2].Equal(ast.InternedTerm("oldObject")) {
+		return ""
+	}
+	field, _ := ref[4].Value.(ast.String)
+	return string(field)
 }
 
 func nameOf(fsys fs.FS) string {
