@@ -150,7 +150,6 @@ func (b *bundle) configuration() *admissionv1.ValidatingWebhookConfiguration {
 	return configuration
 }
 
-// ours returns the webhooks that call our Service.
 func (b *bundle) ours(configuration *admissionv1.ValidatingWebhookConfiguration) []admissionv1.ValidatingWebhook {
 	if configuration == nil {
 		return nil

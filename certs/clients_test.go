@@ -42,7 +42,6 @@ func (r root) write(t *testing.T, file string, at time.Time) {
 	}
 }
 
-// TestClients connects with valid and invalid certificates.
 func TestClients(t *testing.T) {
 	now := time.Now()
 	ours, theirs := newRoot(t, "clients", now.Add(-time.Hour)), newRoot(t, "clients", now.Add(-time.Hour))

@@ -42,7 +42,6 @@ type keeper struct {
 	watches []chan<- struct{}
 }
 
-// checkInterval is how often the authority's age is checked.
 const checkInterval = 10 * time.Second
 
 func newKeeper(client kubernetes.Interface, options Options, secrets cache.SharedIndexInformer) *keeper {

@@ -133,7 +133,6 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestChartKnowsThePolicies checks the chart's list of built-in policies.
 func TestChartKnowsThePolicies(t *testing.T) {
 	const path = "chart/policies.txt"
 	want := strings.Join(policies.EmbeddedIDs(), "\n") + "\n"
@@ -451,7 +450,6 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 	}
 }
 
-// noOptions stands for a request without options.
 var noOptions runtime.Object = &metav1.Status{}
 
 // orNil returns nil for a nil pointer, which would otherwise become a non-nil interface.

@@ -69,7 +69,6 @@ type Report struct {
 	Checks     []Check `json:"checks"`
 }
 
-// page is the URL of docs/doctor.md.
 const page = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
 
 const (
@@ -81,7 +80,6 @@ const (
 	questions = 3 // attempts while no replica answers within the second that the API server waits
 )
 
-// examination is the state of one Examine.
 type examination struct {
 	Options
 	client   kubernetes.Interface
@@ -95,7 +93,6 @@ type examination struct {
 	own      []string // ids of the policies that are not built in
 }
 
-// warnings collects the warnings of the API server.
 type warnings struct {
 	mu    sync.Mutex
 	lines []string
@@ -148,7 +145,6 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 	return e.report, nil
 }
 
-// say adds a check to the report.
 func (e *examination) say(c Check) {
 	if c.Result != OK {
 		c.More = page + c.Name

@@ -9,7 +9,6 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxCgroups bounds the cgroups that an inspection visits.
 const maxCgroups = 20_000
 
 // inspectCgroups finds frozen cgroups of pods. In version 1 (freezer.state) a frozen process cannot be killed;

@@ -29,7 +29,6 @@ var fileVolumes = []string{"kubernetes.io~empty-dir", "kubernetes.io~configmap",
 // errSkip reports a directory that the walk does not enter.
 var errSkip = errors.New("a mount, a link, or gone")
 
-// attributes are the attributes of a file.
 type attributes struct {
 	immutable, appendOnly bool
 	supported             bool // whether the file system reports the flags
@@ -47,7 +46,6 @@ type walk struct {
 	unsupported bool // a file system does not report the flags
 }
 
-// errStop ends a walk.
 var errStop = errors.New("enough")
 
 // inspectFiles finds immutable and append-only files in the volumes whose files the kubelet removes.

@@ -20,7 +20,6 @@ type mount struct {
 	readOnly            bool // the mount or its file system
 }
 
-// parseMount parses one line of mountinfo.
 func parseMount(line string) (mount, error) {
 	fields := strings.Fields(line)
 	end := slices.Index(fields, "-")
@@ -137,7 +136,6 @@ func command(verb, name string) string {
 	return verb + " " + word
 }
 
-// mountOf returns the mount that a path is on.
 func (l *inspection) mountOf(name string) (top mount, ok bool) {
 	for _, m := range l.mounts { // of two mounts at one point, the later covers the earlier
 		if (m.point == "/" || within(name, m.point)) && len(m.point) >= len(top.point) {

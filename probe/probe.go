@@ -172,5 +172,4 @@ func (l *inspection) add(id string, f report.Finding) {
 	l.report.Add(f)
 }
 
-// uids returns the UIDs of the pods, sorted.
 func (l *inspection) uids() []string { return slices.Sorted(maps.Keys(l.pods)) }

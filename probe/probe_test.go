@@ -511,7 +511,6 @@ func TestKubeletOnServer(t *testing.T) {
 	}
 }
 
-// TestNoNode checks that Look fails without a kubelet directory.
 func TestNoNode(t *testing.T) {
 	if _, err := Look(t.Context(), Options{Root: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)

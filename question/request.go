@@ -290,7 +290,6 @@ func userOf(user authenticationv1.UserInfo) map[string]any {
 	return info
 }
 
-// setNonEmpty sets a member unless value is empty.
 func setNonEmpty(in map[string]any, key, value string) {
 	if value != "" {
 		in[key] = value

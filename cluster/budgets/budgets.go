@@ -136,7 +136,6 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	return true
 }
 
-// leave removes a pod from a set.
 func (n *namespace) leave(alike *set) {
 	if alike.pods--; alike.pods == 0 {
 		delete(n.sets, alike.text)
@@ -217,7 +216,6 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	return true
 }
 
-// put writes the budget's status into the facts.
 func (p *Part) put(o *policyv1.PodDisruptionBudget) {
 	status := map[string]any{
 		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),

@@ -151,7 +151,6 @@ func TestNotDrained(t *testing.T) {
 	}
 }
 
-// TestForget checks that nothing is left in the facts.
 func TestForget(t *testing.T) {
 	p, doc := newPart()
 	for i := range 3 {

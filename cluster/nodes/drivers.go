@@ -145,7 +145,6 @@ func usesOf(o *corev1.Pod) *use {
 	return &u
 }
 
-// mount records the volumes and devices of a pod.
 func (p *Part) mount(key types.NamespacedName, o *pod) {
 	u := o.uses()
 	if u == nil {
@@ -246,7 +245,6 @@ func (p *Part) relist(key types.NamespacedName, o *pod) {
 	p.list(key, o)
 }
 
-// volumesOf iterates over the pod's PersistentVolumes.
 func (p *Part) volumesOf(key types.NamespacedName, u *use) iter.Seq[volume] {
 	return func(yield func(volume) bool) {
 		for _, claim := range u.claims {

@@ -38,7 +38,6 @@ type kubeletEvent struct {
 	last time.Time
 }
 
-// kubeletEvents are the events that are kept.
 type kubeletEvents struct {
 	byKey  map[types.NamespacedName]kubeletEvent
 	byNode map[string]map[types.NamespacedName]kubeletEvent

@@ -80,7 +80,6 @@ func (p *Part) stay(l *leaving) {
 	}
 }
 
-// leavingGroup is a node or a namespace.
 type leavingGroup struct{ section, name string }
 
 func (l leaving) groups() []leavingGroup {

@@ -204,7 +204,6 @@ func (p *Part) displace(o *pod) {
 	}
 }
 
-// pods iterates over the pods on a node.
 func (h *host) pods() iter.Seq[*pod] {
 	return func(yield func(*pod) bool) {
 		if h == nil {
@@ -391,7 +390,6 @@ func (s *space) waitingFor() iter.Seq[string] {
 	return maps.Keys(nodes)
 }
 
-// names iterates over the names of the namespace's pods.
 func (s *space) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for o := range s.pods.All() {

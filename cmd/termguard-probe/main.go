@@ -78,7 +78,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// again inspects the node and publishes the report, repeatedly.
 func again(ctx context.Context, options probe.Options, p publisher, kubeconfig string, every time.Duration, complain func(error)) error {
 	if options.Node == "" {
 		return errors.New("the report needs the name of the node in the cluster: --node")

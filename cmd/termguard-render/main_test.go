@@ -232,7 +232,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// serveOne returns the answer of serve to one request.
 func serveOne(t *testing.T, r request) (string, error) {
 	t.Helper()
 	line, err := json.Marshal(r)
@@ -250,7 +249,6 @@ func serveOne(t *testing.T, r request) (string, error) {
 	return reply.Text, nil
 }
 
-// TestUsage checks the usage message.
 func TestUsage(t *testing.T) {
 	if err := run(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "usage") {
 		t.Errorf("got %v", err)

@@ -50,7 +50,6 @@ type document struct {
 	object *unstructured.Unstructured
 }
 
-// request is a document of kind Request.
 type request struct {
 	APIVersion  string         `json:"apiVersion"`
 	Kind        string         `json:"kind"`
@@ -155,7 +154,6 @@ func (f *Fixture) parse(text []byte) error {
 	return nil
 }
 
-// find returns the document of an object.
 func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	plurals := map[schema.GroupKind]string{}
 	for _, d := range f.documents {

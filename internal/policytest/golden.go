@@ -11,7 +11,6 @@ import (
 // GoldenFile is the file beside a policy's fixtures that records the findings in each.
 const GoldenFile = "findings.golden"
 
-// goldenHead is the first line of a GoldenFile.
 const goldenHead = "# The findings in each fixture, whole. Written by the tests: read the diff.\n"
 
 // Golden builds a GoldenFile, one line for each part of each finding. Parts that METADATA sets for all

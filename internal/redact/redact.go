@@ -175,7 +175,6 @@ func (r *redactor) string(text string, what any) string {
 	return strings.Join(parts, "/")
 }
 
-// name replaces a name.
 func (r *redactor) name(name string) string {
 	if slices.Contains(public, name) {
 		return name

@@ -157,7 +157,6 @@ func right(role, verb, resource, group string) string {
 	return fmt.Sprintf("%s: %s %s.%s", role, verb, resource, group)
 }
 
-// rights returns the rights in termguard's roles.
 func (s *site) rights() map[string]bool {
 	s.t.Helper()
 	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=termguard"}

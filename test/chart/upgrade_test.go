@@ -203,7 +203,6 @@ type site struct {
 	environment []string
 }
 
-// newSite returns a lab to install termguard in.
 func newSite(t *testing.T, l *lab.Lab) *site {
 	t.Helper()
 	binary, err := scenario.Binary()
@@ -259,7 +258,6 @@ func (s *site) stop() {
 
 func (s *site) restart() { s.t.Helper(); s.stop(); s.start() }
 
-// caBundles returns the caBundles of the webhook configuration.
 func (s *site) caBundles() string {
 	s.t.Helper()
 	return s.kubectl("get", "validatingwebhookconfiguration", "termguard", "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")

@@ -59,7 +59,6 @@ subjects: [{kind: ServiceAccount, name: mallory, namespace: tenant}]
 // victims are the namespaces of others, with the expected answers to their deletion.
 var victims = map[string]string{"doomed": "refused", "ordinary": scenario.Completes, "unsure": scenario.AtRisk}
 
-// warnings collects the warnings of one request.
 type warnings struct{ lines []string }
 
 func (s *warnings) HandleWarningHeader(_ int, _, text string) {
@@ -207,7 +206,6 @@ func TestTenants(t *testing.T) {
 	t.Logf("%d questions of others, answered as before but for %d that were not checked in full", total, late)
 }
 
-// tally counts the results of a prank.
 type tally struct {
 	mu           sync.Mutex
 	done, failed int

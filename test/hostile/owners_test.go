@@ -76,7 +76,6 @@ spec:
 	return o.fill(world)
 }
 
-// object returns the object in that namespace.
 func (o ownedKind) object() string {
 	return o.fill("{apiVersion: GROUP/v1, kind: Thing, metadata: {name: it, namespace: NAMESPACE, finalizers: ['FINALIZER']}}")
 }

@@ -113,7 +113,6 @@ func (a *applier) applyObject(ctx context.Context, o *unstructured.Unstructured)
 	return err
 }
 
-// define records the resources of a definition.
 func (a *applier) define(applied *unstructured.Unstructured) error {
 	var d apiextensionsv1.CustomResourceDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, &d); err != nil {

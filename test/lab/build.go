@@ -255,7 +255,6 @@ func (m module) key(source string) (string, error) {
 	return fmt.Sprintf("%.6x", sum.Sum(nil)), nil
 }
 
-// copy copies the files out of the module cache.
 func (f published) copy(ctx context.Context, source, target string) error {
 	cmd := exec.CommandContext(ctx, "go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", f.module)
 	cmd.Dir = source
@@ -290,7 +289,6 @@ func (f published) copy(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// names lists the names of the programs.
 func (m module) names() string {
 	var names []string
 	for _, p := range m.programs {

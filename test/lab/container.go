@@ -128,7 +128,6 @@ func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1
 	return mounted.write(p.root(), before)
 }
 
-// contents are files by folder and name.
 type contents map[string]map[string][]byte
 
 // write writes only changed files, because programs watch them.
@@ -207,7 +206,6 @@ func (p *Program) pair() (map[string][]byte, error) {
 	return files, nil
 }
 
-// environment returns the environment of the container.
 func (p *Program) environment(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container corev1.Container) ([]string, error) {
 	environment := []string{"KUBERNETES_SERVICE_HOST=" + p.lab.apiserver(), "KUBERNETES_SERVICE_PORT=443", "HOSTNAME=" + pod.Name, "HOME=/tmp", "PATH=/"}
 	for _, e := range container.Env {

@@ -160,7 +160,6 @@ func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
 	return job, os.Rename(job+".new", job+".sh")
 }
 
-// runJob runs a command and returns its output.
 func (n *RealNode) runJob(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	job, err := n.job(cmd)
 	if err != nil {

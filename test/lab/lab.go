@@ -277,7 +277,6 @@ func (l *Lab) startControlPlane(ctx context.Context) (err error) {
 	})
 }
 
-// startControl starts a program of the control plane.
 func (l *Lab) startControl(name string, args ...string) (*Process, error) {
 	cmd := exec.Command(filepath.Join(l.bin, name), args...)
 	if l.options.Thrifty {
@@ -415,7 +414,6 @@ func (l *Lab) StartProcess(name, program string, args ...string) (*Process, erro
 	return l.keep(p), nil
 }
 
-// keep adds a process to the lab.
 func (l *Lab) keep(p *Process) *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -316,7 +316,6 @@ func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning 
 	}
 }
 
-// every calls f at an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -451,7 +450,6 @@ func (i *informer) objects() (all []unstructured.Unstructured) {
 	return all
 }
 
-// typed returns the current objects as T.
 func typed[T any](i *informer) ([]T, error) {
 	objects := i.objects()
 	all := make([]T, len(objects))

@@ -68,7 +68,6 @@ func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (b
 	return err == nil, err
 }
 
-// goes waits until an object is deleted.
 func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured.Unstructured) error {
 	for object := first; ; {
 		events, err := of.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", first.GetName()).String(), ResourceVersion: object.GetResourceVersion()})

@@ -40,7 +40,6 @@ func newThread() thread {
 	return work
 }
 
-// do runs a function on the thread.
 func (t thread) do(f func() error) error {
 	done := make(chan error)
 	t <- func() { done <- f() }

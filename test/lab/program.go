@@ -148,7 +148,6 @@ var software = map[string]module{
 	},
 }
 
-// publishedFlags are the build flags of published programs.
 var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
 
 // Software returns the names of the published components, except those that only the long suite of operators

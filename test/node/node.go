@@ -220,7 +220,6 @@ func (r answer) says(pattern string) bool {
 	return slices.ContainsFunc(r.lines(), regexp.MustCompile(pattern).MatchString)
 }
 
-// player plays one scenario on a node.
 type player struct {
 	*scenario.Guarded
 	Scenario
@@ -453,7 +452,6 @@ func (p *player) work(ctx context.Context) (time.Duration, error) {
 	return time.Duration(ticks * float64(time.Second) / 100), err
 }
 
-// run runs a shell script in the node's namespaces.
 func (p *player) run(ctx context.Context, script string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -525,7 +523,6 @@ func (p *player) probe(ctx context.Context) error {
 	return nil
 }
 
-// checkReport compares the probe's last report with the scenario.
 func (p *player) checkReport(ctx context.Context, wrong func(format string, args ...any)) error {
 	if len(p.Reports)+len(p.ReportsNo) == 0 {
 		return nil
@@ -592,7 +589,6 @@ func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answ
 	return r, err
 }
 
-// check queries termguard check once.
 func (p *player) check(ctx context.Context) (r answer, err error) {
 	binary, err := scenario.Binary()
 	if err != nil {

@@ -80,7 +80,6 @@ type Trap struct {
 	Leaves string `json:"leaves,omitempty"`
 }
 
-// rowName returns the name of a deletion in rows.
 func rowName(what string) string {
 	return strings.NewReplacer("$NS", "NAME", "$KIND", "KIND", "$kind", "kind").Replace(what)
 }
@@ -136,13 +135,11 @@ func (o *Operator) check() error {
 // namespaced reports whether the target is in the row's namespace.
 func (t Target) namespaced() bool { return strings.HasSuffix(t.Object, " -n $NS") }
 
-// deployment returns the operator's Deployment.
 func (o *Operator) deployment() (namespace, name string) {
 	namespace, name, _ = strings.Cut(o.Programs[0].Deployment, "/")
 	return namespace, name
 }
 
-// runs is the situation of a working operator.
 const runs = "runs"
 
 // situation is a state of the operator before its objects are deleted.

@@ -83,10 +83,8 @@ func playAll(t *testing.T, o Operator) {
 
 func decisive(c counts) bool { return c.decisive*100 >= c.answers*(100-mostCautious) }
 
-// version matches a version as in go.mod.
 var version = regexp.MustCompile(`v[0-9]+\.[0-9]+\.[0-9]+`)
 
-// between returns the text between two texts.
 func between(text, from, to string) string {
 	_, text, _ = strings.Cut(text, from)
 	text, _, _ = strings.Cut(text, to)

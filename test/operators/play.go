@@ -36,7 +36,6 @@ const (
 // settles is how long a removed right may still work: the API server watches roles and bindings.
 const settles = 3 * time.Second
 
-// play is an operator in a lab.
 type play struct {
 	*scenario.Guarded
 	Operator
@@ -47,7 +46,6 @@ type play struct {
 	progress  io.Writer
 }
 
-// deletion is a deletion with termguard's answers.
 type deletion struct {
 	Row
 	delete   string // as for kubectl
@@ -115,7 +113,6 @@ func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, prog
 	return p.rows, nil
 }
 
-// situation plays one situation with all targets at once.
 func (p *play) situation(ctx context.Context, s situation) error {
 	var rows []*deletion
 	var names, then []string
@@ -262,7 +259,6 @@ func refused(ctx context.Context, config *rest.Config) (bool, error) {
 	return false, err
 }
 
-// trap plays one trap.
 func (p *play) trap(ctx context.Context, t Trap) error {
 	name := p.name()
 	if err := p.create(ctx, t.Manifests, name); err != nil {
@@ -335,7 +331,6 @@ func (p *play) setUp(ctx context.Context, t Target, name string) error {
 	return nil
 }
 
-// create applies manifests and a namespace for them.
 func (p *play) create(ctx context.Context, manifests, name string) error {
 	for _, objects := range strings.Split("{apiVersion: v1, kind: Namespace, metadata: {name: $NS}}\n---\n"+manifests, "\n--- # later\n") {
 		if err := p.Create(ctx, own(objects, name)); err != nil {
@@ -526,7 +521,6 @@ func (p *play) restore(ctx context.Context, names []string) error {
 	return p.define(ctx)
 }
 
-// install installs the operator's components and runs it.
 func (p *play) install(ctx context.Context) error {
 	for i, program := range p.Programs {
 		namespace, name := p.programs[i].Namespace, p.programs[i].Deployment

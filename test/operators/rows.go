@@ -150,7 +150,6 @@ func readResults(dir string) (all []Results, err error) {
 	return all, err
 }
 
-// table prints rows.
 func table(out io.Writer, rows []Row) {
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -164,7 +163,6 @@ func table(out io.Writer, rows []Row) {
 	}
 }
 
-// page writes test/results/operators.md.
 func page(out io.Writer, operators []Operator, results []Results) {
 	var rows []Row
 	for _, r := range results {
@@ -227,7 +225,6 @@ $ make operators OPERATORS=kro
 §§§
 `
 
-// counts are counts of answers.
 type counts struct{ answers, decisive, misses, falseAlarms, cautious int }
 
 func count(rows []Row) (c counts) {

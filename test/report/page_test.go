@@ -91,7 +91,6 @@ func writePage(t *testing.T, s *scan.Scan, scripts ...string) string {
 	return file
 }
 
-// open runs the browser on a file.
 func open(t *testing.T, file string, args ...string) string {
 	t.Helper()
 	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files", "--user-data-dir=" + t.TempDir()}, append(args, "file://"+file)...)

@@ -149,7 +149,6 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// member is a replica and its process.
 type member struct {
 	lab.Replica
 	process *lab.Process

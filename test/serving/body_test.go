@@ -19,7 +19,6 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// silent is an Evaluator without findings.
 type silent struct{}
 
 func (silent) Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool) {

@@ -104,7 +104,6 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// serving runs a manager until the test ends.
 func serving(t *testing.T, m manager.Manager) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -129,7 +128,6 @@ func await(t *testing.T, s crwebhook.Server) {
 	}
 }
 
-// warnings collects warnings.
 type warnings struct {
 	mu    sync.Mutex
 	lines []string

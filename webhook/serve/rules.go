@@ -186,7 +186,6 @@ func (s *policySource) compile() {
 // noPolicies is the reason for a folder without policies. It may still be filled later by a mount.
 const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
 
-// empty reports whether a folder contains no policies.
 func (s policySource) empty() bool { return s.err == nil && s.about == nil && len(s.ids) == 0 }
 
 func (s policySource) fsys() fs.FS { return policies.Named(s.files, s.name) }
@@ -482,7 +481,6 @@ func (r *rules) take(sources []policySource) (*policies.Set, error) {
 	return set, nil
 }
 
-// engine returns an engine for a set of policies.
 func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine, error) {
 	return policies.NewEngine(ctx, set, policies.EngineOptions{
 		Brief:    true,
@@ -492,7 +490,6 @@ func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine
 	})
 }
 
-// with returns the rules for reviews with an engine.
 func (r *rules) with(engine *policies.Engine) webhook.Rules {
 	return webhook.Rules{Evaluator: engine, Enforcement: r.read.Enforcement, IDs: r.set.IDs()}
 }

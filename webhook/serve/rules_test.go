@@ -107,7 +107,6 @@ func (s *site) write(file, text string) {
 	}
 }
 
-// put creates or updates a ConfigMap.
 func (s *site) put(cm *corev1.ConfigMap) {
 	s.Helper()
 	maps := s.client.CoreV1().ConfigMaps(cm.Namespace)

@@ -116,7 +116,6 @@ func Run(ctx context.Context, options Options) error {
 	return server.Start(ctx)
 }
 
-// parts are the running parts of the webhook.
 type parts struct {
 	registry    *prometheus.Registry
 	world       *cluster.World

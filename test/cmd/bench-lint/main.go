@@ -240,7 +240,6 @@ func run(ctx context.Context, c command) (usage, error) {
 	return usage{wall: wall, cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), memory: rusage.Maxrss * 1024}, nil
 }
 
-// counter counts the bytes written to it.
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) {

@@ -166,7 +166,6 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// warmUp is the number of unmeasured rounds.
 const warmUp = 20
 
 // deletes compares whole deletes from the client's view, and measures termguard's processor time for creating

@@ -62,7 +62,6 @@ type bench struct {
 	table    *tabwriter.Writer
 }
 
-// start starts a lab with termguard.
 func start(ctx context.Context, options lab.Options) (*bench, error) {
 	g, err := scenario.Guard(ctx, options)
 	if err != nil {
@@ -195,7 +194,6 @@ func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
 	}, hooks.Delete(ctx, "termguard", metav1.DeleteOptions{})
 }
 
-// awaitIdle waits until termguard is idle.
 func (b *bench) awaitIdle(ctx context.Context) error {
 	const tick = 10 * time.Millisecond // the resolution of processorTime
 	last := time.Duration(-time.Hour)
@@ -224,7 +222,6 @@ func (t timings) perSecond() float64 {
 	return float64(len(t)) / total.Seconds()
 }
 
-// pair prints two kinds of requests and their ratio.
 func (b *bench) pair(nameA string, a timings, nameB string, z timings) {
 	fmt.Fprintln(b.table, "\tp50 ms\tp99 ms\trequests/s\t")
 	for _, row := range []struct {

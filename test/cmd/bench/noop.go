@@ -13,7 +13,6 @@ import (
 	ours "github.com/termguard/termguard/webhook"
 )
 
-// serveNothing runs the no-op webhook as a separate process.
 func (b *bench) serveNothing(ctx context.Context) error {
 	address, certificate, err := b.Certify(ctx, "default", "noop")
 	if err != nil {

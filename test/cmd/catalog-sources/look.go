@@ -113,7 +113,6 @@ func (r *repository) file(revision, name string) []byte {
 	return text
 }
 
-// place is a line of a file.
 type place struct {
 	path string
 	line int

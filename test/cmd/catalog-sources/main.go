@@ -36,7 +36,6 @@ func main() {
 	}
 }
 
-// errDiffers is returned if a source is not correct.
 var errDiffers = errors.New("sources differ")
 
 // entry is the part of a catalog entry that is needed here.

@@ -39,7 +39,6 @@ func commit(t *testing.T, dir, tag string, files map[string]string) {
 	}
 }
 
-// catalogOf writes a catalog with one entry.
 func catalogOf(t *testing.T, finalizer, source string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "catalog.yaml")

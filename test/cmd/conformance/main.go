@@ -101,7 +101,6 @@ func run(ctx context.Context, out, focus string) error {
 	return errors.Join(err, os.WriteFile(out, []byte(text), 0o644))
 }
 
-// session is one run of the tests.
 type session struct {
 	tests map[string]test // by name
 	calls scenario.Calls  // to termguard

@@ -78,7 +78,6 @@ func run(ctx context.Context) error {
 	return d.curtain(ctx)
 }
 
-// prepare creates the objects that the acts need.
 func (d *demo) prepare(ctx context.Context) error {
 	var err error
 	if d.dead, err = d.StartNode(ctx, "worker-7"); err != nil {
@@ -325,7 +324,6 @@ func (d *demo) awaitAnswer(ctx context.Context, target, text string) error {
 	})
 }
 
-// kubectl shows a command and its output.
 func (d *demo) kubectl(ctx context.Context, command string) lab.Result {
 	fmt.Printf("\n$ kubectl %s\n", command)
 	r, err := d.Kubectl(ctx, scenario.Words(command)...)

@@ -57,7 +57,6 @@ type options struct {
 // errDiffers is returned if a right finding is missing or a wrong one is back.
 var errDiffers = errors.New("what was judged is no longer so")
 
-// repository is a repository that was linted.
 type repository struct {
 	name, commit   string
 	files, objects int
@@ -259,7 +258,6 @@ func gitDir(clone string) string {
 	return clone
 }
 
-// fetch fetches one commit of a repository.
 func (o options) fetch(ctx context.Context, into string, r repository) error {
 	if out, err := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", into).CombinedOutput(); err != nil {
 		return fmt.Errorf("git init: %w: %s", err, out)
@@ -322,7 +320,6 @@ func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	return nil
 }
 
-// results parses the output of lint -o json.
 func results(text []byte, r *repository) ([]finding, error) {
 	type place struct {
 		File string

@@ -14,7 +14,6 @@ const (
 	end   = "<!-- end -->\n"
 )
 
-// writePage rewrites the tables of a page.
 func writePage(file string, repositories []repository, judged []finding) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -27,7 +26,6 @@ func writePage(file string, repositories []repository, judged []finding) error {
 	return os.WriteFile(file, []byte(made), 0o644)
 }
 
-// page returns the text with current tables.
 func page(text string, repositories []repository, judged []finding) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
@@ -52,7 +50,6 @@ func (c counts) cells() string {
 
 var severities = []string{"high", "medium", "low", "info"}
 
-// rounds returns a table of the rounds, in order.
 func rounds(repositories []repository, judged []finding) string {
 	type round struct {
 		repositories, files, objects int

@@ -194,7 +194,6 @@ var faults = []fault{
 	},
 }
 
-// pause waits between two changes.
 func pause(ctx context.Context, long time.Duration) error {
 	select {
 	case <-time.After(long):
@@ -203,7 +202,6 @@ func pause(ctx context.Context, long time.Duration) error {
 	return nil
 }
 
-// meanwhile repeats do until heal is called.
 func (w *world) meanwhile(ctx context.Context, do func(n int) error, end func() error) (heal func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)

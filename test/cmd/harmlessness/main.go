@@ -52,7 +52,6 @@ func main() {
 	}
 }
 
-// world is a control plane with termguard.
 type world struct {
 	*scenario.Guarded
 	client             kubernetes.Interface
@@ -306,13 +305,11 @@ func (w *world) install(ctx context.Context, values string) error {
 	return w.startTermguard(ctx)
 }
 
-// startTermguard starts termguard as installed.
 func (w *world) startTermguard(ctx context.Context) error {
 	w.plain = true
 	return w.StartTermguard(ctx, w.binary)
 }
 
-// restart restarts termguard with extra arguments.
 func (w *world) restart(ctx context.Context, extra ...string) error {
 	if err := w.Termguard.Stop(); err != nil {
 		return err
@@ -321,7 +318,6 @@ func (w *world) restart(ctx context.Context, extra ...string) error {
 	return w.StartTermguard(ctx, w.binary, extra...)
 }
 
-// trust puts an authority into the webhook configuration.
 func (w *world) trust(ctx context.Context, authority []byte) error {
 	configurations := w.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	hooks, err := configurations.Get(ctx, "termguard", metav1.GetOptions{})
@@ -366,7 +362,6 @@ func (w *world) countUnchecked() (n int) {
 	return n
 }
 
-// page returns the result page.
 func page(rows [][]cell, took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, header, lab.Version, runtime.NumCPU(), int(took.Minutes()+0.5))

@@ -113,7 +113,6 @@ kubectl delete node $R --wait=false`,
 	},
 }
 
-// definitions are objects that all cells share.
 const definitions = `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.harm.test}, spec: {group: harm.test, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}
 ---
@@ -139,7 +138,6 @@ func (w *world) set(ctx context.Context, o operation, name string) error {
 	return nil
 }
 
-// do runs the operation's commands.
 func (w *world) do(ctx context.Context, o operation, name string) error {
 	for line := range strings.Lines(strings.ReplaceAll(o.act, "$R", name)) {
 		line = strings.TrimSpace(line)
@@ -154,7 +152,6 @@ func (w *world) do(ctx context.Context, o operation, name string) error {
 	return nil
 }
 
-// over waits until all its objects are deleted.
 func (w *world) over(ctx context.Context, o operation, name string) error {
 	args := append([]string{"get", "--ignore-not-found", "-o", "name"}, strings.Fields(strings.ReplaceAll(o.gone, "$R", name))...)
 	return w.Await(ctx, limit, "what "+o.name+" deletes to be gone", func(ctx context.Context) (bool, error) {

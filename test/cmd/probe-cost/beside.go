@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// count is the amount of work done.
 type count struct{ atomic.Int64 }
 
 // hash keeps all processors busy until stopped, and counts blocks of 64 KiB.
@@ -88,7 +87,6 @@ func (c *cost) others(work string) error {
 	return nil
 }
 
-// rate returns the work done per second.
 func (c *cost) rate(start func(*count) func(), probed bool) (float64, error) {
 	if probed {
 		p, err := c.start(8_000, time.Millisecond)

@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// cost is one measurement.
 type cost struct {
 	pods, files int
 	beside      bool

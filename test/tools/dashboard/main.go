@@ -99,10 +99,8 @@ func run(ctx context.Context, prometheus, out, data string, length time.Duration
 	return photograph(ctx, db.address, period, out)
 }
 
-// window is the time of a play.
 type window struct{ From, To time.Time }
 
-// store is a Prometheus.
 type store struct {
 	program, dir, address string
 	stop                  func()

@@ -163,7 +163,6 @@ func (s *stage) play(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// signal sends a signal to both replicas.
 func (s *stage) signal(what os.Signal) error {
 	return errors.Join(s.replicas[0].Signal(what), s.replicas[1].Signal(what))
 }

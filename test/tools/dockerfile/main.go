@@ -31,7 +31,6 @@ func main() {
 	}
 }
 
-// problems returns the problems of a Dockerfile.
 func problems(text []byte) (list []string) {
 	warn := func(rule, _, _, message string, at []parser.Range) {
 		line := 0

@@ -171,7 +171,6 @@ func asks(t *testing.T, who, expr string, metrics map[string]bool) bool {
 	return good
 }
 
-// end is the time of the queries.
 var end = time.Unix(3600, 0)
 
 // samples returns the scraped samples, and up, which Prometheus adds.

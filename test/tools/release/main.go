@@ -44,7 +44,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// platforms are the platforms of the archives.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 // programs maps programs to the folders of their modules. The archives contain the programs for users, the
@@ -76,7 +75,6 @@ func main() {
 	}
 }
 
-// release is a release being built.
 type release struct {
 	root, out, version string
 	platforms          []string
@@ -125,7 +123,6 @@ func (r *release) assemble() error {
 	return nil
 }
 
-// describe reads the commit from git.
 func (r *release) describe(ctx context.Context) error {
 	git := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.root}, args...)...)
@@ -224,7 +221,6 @@ func suffix(goos string) string {
 	return ""
 }
 
-// file is a file in an archive.
 type file struct {
 	name string
 	mode int64
@@ -387,7 +383,6 @@ func (r *release) image() error {
 
 func imageOf(version string) string { return "termguard_" + version + "_image.tar" }
 
-// rootOf returns the layers of a new image.
 func rootOf(image v1.Image) v1.RootFS {
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -496,7 +491,6 @@ var (
 	homebrewFormula string
 )
 
-// manifests writes the package managers' manifests.
 func (r *release) manifests() error {
 	type archive struct{ OS, Arch, File, Sum, Suffix string }
 	var archives []archive

@@ -109,7 +109,6 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// filesOf lists the files of an image.
 func filesOf(t *testing.T, image v1.Image) (names []string) {
 	t.Helper()
 	content := mutate.Extract(image)
