@@ -22,36 +22,36 @@ var pageStyle string
 //go:embed page.js
 var pageScript string
 
-// chunkSize is how many objects stand in one part of the list, which a browser lays out when
-// it is scrolled to.
+// chunkSize is the number of objects in one part of the list; a browser lays a part out when it is scrolled
+// to.
 const chunkSize = 100
 
-// page writes HTML. Templates would keep the linker from leaving out any method, which was a
-// third of the binary (TestLean). Whatever the scan holds goes through text, and stands only
-// between tags and in attributes in double quotes: FuzzPage holds that none of it is markup.
+// page writes HTML. html/template would keep the linker from dropping unused methods, a third of the binary
+// (TestLean). Everything that the scan holds is written by text, between tags or in attributes in double
+// quotes: FuzzPage checks that none of it is markup.
 type page struct{ *bufio.Writer }
 
-// raw is markup of this file's own.
+// raw writes markup of this file.
 func (p page) raw(markup string) { _, _ = p.WriteString(markup) } // the error is sticky, and Flush returns it
 
-// text is text of anybody, between tags or in double quotes.
+// text escapes and writes text from the cluster.
 func (p page) text(text string) { p.raw(html.EscapeString(printable.Line(text))) }
 
-// tag is text in an element; the markup of its begin is of this file's own.
+// tag writes escaped text in an element; begin and end are markup of this file.
 func (p page) tag(begin, text, end string) {
 	p.raw(begin)
 	p.text(text)
 	p.raw(end)
 }
 
-// hash is a source of a content security policy.
+// hash returns a source of a content security policy.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// HTML writes the scan as a page that needs nothing else: no network, and no script to be
-// read. Its policy lets a browser run the one script that is in it, by its hash.
+// HTML writes the scan as one page without network access. Its content security policy allows its one script,
+// by hash.
 func (s *Scan) HTML(w io.Writer) error {
 	p := page{bufio.NewWriterSize(w, 64<<10)}
 	p.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
@@ -86,7 +86,7 @@ func (s *Scan) HTML(w io.Writer) error {
 	return p.Flush()
 }
 
-// counts are the numbers, by kind and verdict.
+// counts writes the number of objects, by kind and verdict.
 func (p page) counts(s *Scan) {
 	p.raw("<section aria-labelledby=\"h-counts\"><h2 id=\"h-counts\">If it were deleted now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-counts\"><table>\n<thead><tr><th scope=\"col\">kind</th>")
 	for _, head := range []string{"asked", "refused", "hangs", "at risk", "unknown", "completes"} {
@@ -110,7 +110,7 @@ func (p page) counts(s *Scan) {
 	p.raw("</tbody></table></div></section>\n")
 }
 
-// causes are told by what they hold. They are returned with their places in the page.
+// causes writes the causes and returns the position of each, by id.
 func (p page) causes(s *Scan) map[string]int {
 	places := map[string]int{}
 	most := 1
@@ -168,7 +168,7 @@ func (p page) causes(s *Scan) map[string]int {
 	return places
 }
 
-// steps are what to do, with commands to copy.
+// steps writes the next steps, with commands to copy.
 func (p page) steps(steps []policies.Step) {
 	if len(steps) == 0 {
 		return
@@ -184,13 +184,13 @@ func (p page) steps(steps []policies.Step) {
 	p.raw("</ol>\n")
 }
 
-// bar is a share of the most there is. What it says stands beside it.
+// bar draws part of most; the text beside it says the number.
 func (p page) bar(class string, part, most int) {
 	p.raw(fmt.Sprintf("<svg class=\"bar %s\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"all\" width=\"100\" height=\"4\"/><rect class=\"part\" width=\"%.1f\" height=\"4\"/></svg>",
 		class, 100*float64(part)/float64(max(most, 1))))
 }
 
-// terminating is a time line, the oldest first.
+// terminating writes the Terminating objects, the oldest first.
 func (p page) terminating(s *Scan) {
 	if len(s.Terminating) == 0 {
 		return
@@ -214,7 +214,7 @@ func (p page) terminating(s *Scan) {
 // maxTimeline bounds the rows of the time line.
 const maxTimeline = 200
 
-// items are the objects, each with the tree of what holds it.
+// items writes the objects, each with the tree of its blockers.
 func (p page) items(s *Scan, places map[string]int) {
 	p.raw("<section id=\"objects\" aria-labelledby=\"h-objects\"><h2 id=\"h-objects\">Objects</h2>\n")
 	p.raw("<form id=\"filter\" class=\"filter\" hidden><label>Search<input id=\"search\" type=\"search\" autocomplete=\"off\"></label>")
@@ -248,11 +248,11 @@ func (p page) items(s *Scan, places map[string]int) {
 	p.raw("</section>\n")
 }
 
-// maxTrees bounds the objects with a tree of their own: of those beyond, a line names the
-// causes. A page of 100,000 trees would be 70 MiB.
+// maxTrees bounds the objects with a tree of their own; the others get a line that links to the causes. A
+// page of 100,000 trees would be 70 MiB.
 const maxTrees = 2000
 
-// row is an object in a line, with links to its causes.
+// row writes an object in one line, with links to its causes.
 func (p page) row(item Item, places map[string]int) {
 	p.begin("p", item)
 	p.text(Shown(item.Target))
@@ -264,7 +264,7 @@ func (p page) row(item Item, places map[string]int) {
 	p.raw("</p>\n")
 }
 
-// begin begins an object, which the filter finds by its verdict and its kind.
+// begin opens the element of an object; the filter finds it by verdict and kind.
 func (p page) begin(element string, item Item) {
 	verdict := classOf(string(item.Verdict), words(verdicts))
 	p.raw("<" + element + " data-verdict=\"" + verdict + "\" data-kind=\"" + classOf(string(item.Kind), words(Kinds())) + "\">")
@@ -311,10 +311,10 @@ func (p page) item(item Item, places map[string]int) {
 	p.raw("</li></ul></details>\n")
 }
 
-// verdicts are all of them, the worst first.
+// verdicts are all verdicts, the worst first.
 var verdicts = []policies.Verdict{policies.Refused, policies.Hangs, policies.AtRisk, policies.Unknown, policies.Completes}
 
-// classOf is a word that may stand in markup: one of some, "" for others.
+// classOf returns word if it is one of a fixed set, and "" otherwise.
 func classOf(word string, of []string) string {
 	if slices.Contains(of, word) {
 		return word

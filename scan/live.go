@@ -25,19 +25,17 @@ import (
 )
 
 const (
-	// maxWhole bounds the custom resources that are read whole, for what their status and
-	// their references say. They are some KiB each.
+	// maxWhole bounds the custom resources, of some KiB each, that are read whole for their status and
+	// references.
 	maxWhole = 10_000
-	// pageSize bounds the objects of one page of a list.
 	pageSize = 500
-	// maxLost bounds the releases of which it is told why they could not be read.
+	// maxLost bounds the unreadable releases that are named with the reason.
 	maxLost = 5
 )
 
-// FromCluster reads a cluster once, with the rights of config: all of it, or what may be
-// read of one namespace. With a selector, it asks only about namespaces with such labels,
-// and what is in them. Helm releases are read where they are among only, or that is nil. Where ctx ends after it knows what the cluster serves, it returns what
-// was read by then.
+// FromCluster reads a cluster once, with the rights of config: all of it, or one namespace. A selector limits
+// it to namespaces with matching labels and their content. Helm releases are read if only is nil or contains
+// them. If ctx ends after discovery, it returns the objects read so far.
 func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, only []Kind, log *slog.Logger) (*Place, error) {
 	served, err := check.Served(ctx, config)
 	if err != nil {
@@ -86,7 +84,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	return p, nil
 }
 
-// lose says which releases could not be read.
+// lose records the releases that could not be read.
 func (p *Place) lose(world *cluster.World, lost []error) {
 	world.Read(func(f cluster.Facts) {
 		for _, u := range f.Unseen() {
@@ -105,7 +103,7 @@ func (p *Place) lose(world *cluster.World, lost []error) {
 	}
 }
 
-// arrivals are the objects to ask about, as the cluster has them.
+// arrivals are the objects to evaluate, as the cluster has them.
 type arrivals struct {
 	mu      sync.Mutex
 	objects map[cluster.Resource][]metav1.Object
@@ -120,8 +118,8 @@ func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
 	a.objects[res] = append(a.objects[res], m)
 }
 
-// home reads the namespace itself, "" for all: rights in it allow that, and no list of namespaces.
-// One that is not there, or may not be read, does not arrive.
+// home reads the namespace itself, "" for all: rights in one namespace allow that, but no list of namespaces.
+// A namespace that is missing or forbidden is left out.
 func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) error {
 	res := cluster.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces")}
 	if name == "" || slices.ContainsFunc(a.objects[res], func(m metav1.Object) bool { return m.GetName() == name }) {
@@ -137,15 +135,13 @@ func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) e
 	return nil
 }
 
-// read is a custom resource that was read whole.
 type read struct {
 	resource string
 	*unstructured.Unstructured
 }
 
-// readWhole reads the custom resources whole of which only the metadata arrived, a page at
-// a time, by UID. What is beyond the bound, or cannot be read before ctx ends, is not among
-// them.
+// readWhole reads the custom resources of which only the metadata arrived, a page at a time, by UID. It
+// leaves out those beyond the bound, and those that fail or are not read before ctx ends.
 func (a *arrivals) readWhole(ctx context.Context, config *rest.Config, namespace string) (map[types.UID]read, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -179,7 +175,7 @@ func (a *arrivals) readWhole(ctx context.Context, config *rest.Config, namespace
 				}
 			}
 			if options.Continue = list.GetContinue(); options.Continue == "" {
-				break // those that are left have gone
+				break // the others were deleted since
 			}
 		}
 	}
@@ -190,8 +186,7 @@ func (a *arrivals) resources() []cluster.Resource {
 	return slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// conditions gives the facts the conditions of the objects that were read, as check reads
-// them of a namespace.
+// conditions gives the facts the conditions of the objects that were read, as check does for a namespace.
 func (p *Place) conditions(whole map[types.UID]read) {
 	byNamespace := map[string]map[string]*unstructured.Unstructured{}
 	for _, object := range whole {
@@ -209,7 +204,7 @@ func (p *Place) conditions(whole map[types.UID]read) {
 	}
 }
 
-// within are the namespaces that are asked about, nil for everything.
+// within returns the namespaces to evaluate, nil for all.
 func (a *arrivals) within(namespace string, selector labels.Selector) map[string]bool {
 	if namespace != "" {
 		return map[string]bool{namespace: true}
@@ -228,7 +223,7 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 	return chosen
 }
 
-// ask makes the questions of a place of what arrived.
+// ask adds the arrived objects to the subjects of a place.
 func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool, whole map[types.UID]read) {
 	type ending struct {
 		at metav1.Time
@@ -237,7 +232,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 	var terminating []ending
 	for _, res := range a.resources() {
 		typ, err := served.Find(res.String())
-		if err != nil { // a name that is that of several types: the resource is known all the same
+		if err != nil { // an ambiguous name: the resource is known all the same
 			typ = check.Type{Namespaced: res.Namespaced}
 		}
 		typ.GroupVersionResource = res.GroupVersionResource
@@ -275,12 +270,11 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 	}
 }
 
-// moreTerminating says that there are more than are asked about.
 func moreTerminating(more int) string {
 	return fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating)
 }
 
-// subjectOf is an object as check asks about it.
+// subjectOf returns an object as a subject of check.
 func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, whole map[types.UID]read, kind Kind) check.Subject {
 	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
 	if object, found := whole[m.GetUID()]; found {
@@ -293,11 +287,11 @@ func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, 
 		}
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
-	if err != nil { // of types of the API server's own, which convert
+	if err != nil { // built-in types of the API server always convert
 		object = map[string]any{"metadata": map[string]any{"name": m.GetName(), "namespace": m.GetNamespace()}}
 		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: %v", s, err))
 	}
-	object = maps.Clone(object) // one that arrived whole is read by others at the same time
+	object = maps.Clone(object) // other goroutines read an object that arrived whole
 	object["apiVersion"], object["kind"] = typ.GroupVersion().String(), typ.Kind
 	s.Object = object
 	return s

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxMended bounds the causes that are taken out one by one, and maxAgain the
-	// questions that are asked again for all of them: those that hold most come first.
+	// maxMended bounds the causes that are removed one by one, and maxAgain the evaluations for all of them:
+	// the causes that block most come first.
 	maxMended, maxAgain = 20, 20_000
 )
 
-// mend asks again about what each cause holds, with the cause taken out of the facts, and
-// about everything that is held, without all that is broken.
+// mend evaluates the objects of each broken cause again with that cause removed from the facts, and all
+// blocked objects with every broken cause removed.
 func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answer, options map[string]any) {
-	held := map[string][]int{} // by cause, the answers
+	held := map[string][]int{} // answers, by cause
 	at := map[policies.Object]int{}
 	for i := range answers {
 		if answers[i].answered {
@@ -71,7 +71,7 @@ func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answe
 	}
 }
 
-// beside are the other causes, of some, that hold what a cause holds: those of most of it.
+// beside returns the set of other causes that most often block the objects of c.
 func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 	counts, sets := map[string]int{}, map[string][]*Cause{}
 	best := ""
@@ -99,7 +99,7 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 	return sets[best]
 }
 
-// again asks some questions again, without causes. It is nil where that was interrupted.
+// again evaluates some questions without causes; nil if it was interrupted.
 func again(ctx context.Context, engine check.Evaluator, answers []answer, which []int, options map[string]any, without ...*Cause) *Mended {
 	byPlace := map[*Place]*cluster.Without{}
 	var questions []question
@@ -134,7 +134,7 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 	return m
 }
 
-// removable tells whether a cause can be taken out of the facts.
+// removable reports whether a cause can be removed from the facts.
 func removable(c *Cause) bool {
 	if len(c.Finalizers) > 0 {
 		return c.owned
@@ -149,8 +149,8 @@ func removable(c *Cause) bool {
 	return false
 }
 
-// gone is what causes are in the facts: as if an API answered, a webhook were not there, a
-// node did what it should, the finalizers of an owner were removed.
+// gone returns the change of the facts that fixes causes: an API answers, a webhook is deleted, a node does
+// its work, an owner has removed its finalizers.
 func gone(causes []*Cause) cluster.Gone {
 	g := cluster.Gone{Nodes: map[string][]string{}}
 	for _, c := range causes {
@@ -172,7 +172,7 @@ func gone(causes []*Cause) cluster.Gone {
 	return g
 }
 
-// sections are those of the facts that tell of a node what policies found.
+// sections returns the sections of a node's facts that these policies read.
 func sections(found []string) (all []string) {
 	ours := map[string][]string{
 		"unreachable-node": {"notReady"}, "known-bad-runtime": {"buggy"}, "volume-driver-missing": {"driverless"}, "dra-driver-missing": {"undriven"},
@@ -188,7 +188,7 @@ func sections(found []string) (all []string) {
 	return all
 }
 
-// asking is an Evaluator that asks as if the causes were gone.
+// asking is an Evaluator over the facts without the causes.
 type asking struct {
 	check.Evaluator
 	without *cluster.Without

@@ -21,19 +21,19 @@ type Place struct {
 	World    *cluster.World
 	subjects []asked
 	unseen   []string
-	unlisted []Kind          // of which some could not be listed
-	leftOut  map[Kind]string // what cannot be asked about here at all, and why
-	// interrupted tells that not all of it was read.
+	unlisted []Kind          // kinds of which some objects could not be listed
+	leftOut  map[Kind]string // kinds that cannot be evaluated here, and why
+	// interrupted says that not all of it was read.
 	interrupted bool
 }
 
-// NotRead says that the reading was interrupted before a namespace was read.
+// NotRead records that the read was interrupted before a namespace was read.
 func (p *Place) NotRead(namespace string) {
 	p.interrupted = true
 	p.unseen = append(p.unseen, "namespace "+namespace+": not read yet")
 }
 
-// Subjects are the objects that are asked about as one object each, by their kind.
+// Subjects returns the objects that are evaluated as one object each, by kind.
 func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 	return func(yield func(Kind, check.Subject) bool) {
 		for _, a := range p.subjects {
@@ -44,24 +44,23 @@ func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 	}
 }
 
-// Unlisted tells whether some of a kind could not be listed, and so were not asked about.
+// Unlisted reports whether some objects of a kind could not be listed, and so were not evaluated.
 func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, kind) }
 
-// asked is an object that is asked about, made as it is needed: a cluster has many.
+// asked is an object to evaluate. Its subject is made when it is needed: a cluster has many.
 type asked struct {
 	kind    Kind
 	subject func() check.Subject
-	release *check.Release // nil of other kinds
+	release *check.Release // nil for other kinds
 }
 
-// resources of the kinds that have one.
+// resources maps resources to their kind.
 var resources = map[string]Kind{
 	"namespaces": Namespaces, "nodes": Nodes, "persistentvolumes": Volumes, "persistentvolumeclaims": Claims,
 	"customresourcedefinitions.apiextensions.k8s.io": Definitions,
 }
 
-// kindOf is what an object is asked about as, false for what is not asked about unless it
-// is Terminating.
+// kindOf returns the kind of an object, false if it is evaluated only while Terminating.
 func kindOf(resource string, group string, held bool) (Kind, bool) {
 	if kind, known := resources[resource]; known {
 		return kind, true
@@ -72,13 +71,12 @@ func kindOf(resource string, group string, held bool) (Kind, bool) {
 	return Custom, true
 }
 
-// immortal tells whether an object is one that the API server never deletes: to ask what
-// would hold it says nothing.
+// immortal reports whether the API server never deletes an object: its blockers say nothing.
 func immortal(kind Kind, name string) bool {
 	return kind == Namespaces && check.Immortal(policies.Object{Resource: "namespaces", Name: name})
 }
 
-// questions are those about the kinds that are wanted.
+// questions returns the questions of some kinds.
 func (p *Place) questions(only []Kind) []question {
 	questions := make([]question, 0, len(p.subjects))
 	for _, a := range p.subjects {
@@ -89,15 +87,14 @@ func (p *Place) questions(only []Kind) []question {
 	return questions
 }
 
-// now is the time of the facts, RFC 3339.
+// now returns the time of the facts, RFC 3339.
 func (p *Place) now() (now string) {
 	p.World.Read(func(f cluster.Facts) { now = f.Now().Format(time.RFC3339) })
 	return now
 }
 
-// FromFacts is what can be asked about facts that were read before, as a snapshot: of
-// groups of objects they name the first few, and the others cannot be asked about. Where
-// namespaces are named, it asks about those only, and what is in them.
+// FromFacts returns a place from facts such as a snapshot. They name the first few objects of a group, and
+// only those can be evaluated. If namespaces are given, it is limited to them and their content.
 func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	p := &Place{World: world, leftOut: map[Kind]string{Releases: "Helm releases: their records are Secrets, which these facts do not hold"}}
 	elsewhere := func(namespace string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }
@@ -140,7 +137,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 			for resource, names := range named {
 				group := schema.ParseGroupResource(resource).Group
 				kind, wanted := kindOf(resource, group, true)
-				if !wanted || kind == Namespaces || kind == Nodes || kind == Definitions { // all of those are on record
+				if !wanted || kind == Namespaces || kind == Nodes || kind == Definitions { // the facts name all of those
 					continue
 				}
 				for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -190,7 +187,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	return p, nil
 }
 
-// hidden adds what could not be listed, whose objects were not asked about.
+// hidden adds the resources that could not be listed, whose objects were not evaluated.
 func (p *Place) hidden(f cluster.Facts) {
 	var lacks []string
 	for _, u := range f.Unseen() {

@@ -7,10 +7,10 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// releaseType is how a release is called: no API serves it.
+// releaseType names a release: no API serves it.
 const releaseType = "releases.helm.sh"
 
-// releaseOf asks about the uninstall of a release.
+// releaseOf returns the question about the uninstall of a release.
 func releaseOf(r *check.Release) asked {
 	return asked{kind: Releases, release: r, subject: func() check.Subject {
 		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
@@ -19,7 +19,7 @@ func releaseOf(r *check.Release) asked {
 	}}
 }
 
-// whole is the answer about a release, of those about its objects, which it keeps.
+// whole sums up the answers about a release's objects in one report, and keeps them as parts.
 func (a *answer) whole(set check.Set) check.Report {
 	whole := check.Report{
 		Target:  policies.Object{Resource: releaseType, Namespace: a.release.Namespace, Name: a.release.Name},
@@ -41,7 +41,7 @@ func (a *answer) whole(set check.Set) check.Report {
 	return whole
 }
 
-// holdsPartsOf are the causes that hold objects of a release, and with them the release.
+// holdsPartsOf returns the causes that block objects of a release, and with them the release.
 func (g *grouping) holdsPartsOf(a *answer) (held []Hold, parts []Part) {
 	held = []Hold{}
 	for i := range a.parts {

@@ -1,5 +1,5 @@
-// Package scan asks of everything in a cluster "if this were deleted now?", and tells what
-// stands in the way by cause: what one mended thing would free.
+// Package scan evaluates the deletion of everything in a cluster, and groups the blockers by cause: what
+// fixing one would unblock.
 //
 // The answers are those of package check: nothing here judges a deletion.
 package scan
@@ -20,10 +20,10 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Kind is what a question is about.
+// Kind is a kind of object that a scan evaluates.
 type Kind string
 
-// The kinds, in the order in which they are asked and told.
+// The kinds, in the order of evaluation and output.
 const (
 	Namespaces  Kind = "namespaces"
 	Definitions Kind = "definitions"
@@ -32,10 +32,10 @@ const (
 	Custom      Kind = "custom"
 	Claims      Kind = "claims"
 	Volumes     Kind = "volumes"
-	Terminating Kind = "terminating" // of what is none of the others
+	Terminating Kind = "terminating" // Terminating objects of any other kind
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{Namespaces, Definitions, Nodes, Releases, Custom, Claims, Volumes, Terminating}
 }
@@ -44,32 +44,30 @@ func Kinds() []Kind {
 type Scan struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Of is what was asked: the context of a kubeconfig, or a file.
+	// Of is the context of a kubeconfig, or a file.
 	Of string `json:"of,omitempty"`
-	// At is when, RFC 3339: that of the facts.
+	// At is the time of the facts, RFC 3339.
 	At string `json:"at"`
-	// Interrupted tells that not all was read, or asked, and how much was.
+	// Interrupted says that not everything was read or evaluated, and how much was.
 	Interrupted string `json:"interrupted,omitempty"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
-	// Asked counts the answers.
-	Asked []Count `json:"asked"`
-	// Causes are what stands in the way, those first that are broken and hold most.
+	Asked   []Count          `json:"asked"`
+	// Causes are the blockers, the broken ones first, by the number of objects that they block.
 	Causes []Cause `json:"causes"`
-	// Mended is what could be deleted if everything that is broken were mended.
+	// Mended is the result of fixing everything that is broken.
 	Mended *Mended `json:"mended,omitempty"`
-	// Terminating is what is being deleted now, the oldest first; it is among Items.
+	// Terminating are the Terminating objects, the oldest first; they are among Items.
 	Terminating []Ending `json:"terminating"`
-	// Items are the objects whose deletion does not complete, and those that are
-	// Terminating.
+	// Items are the objects whose deletion does not complete, and those that are Terminating.
 	Items []Item `json:"items"`
-	// Unseen is what could not be asked about, each with the reason.
+	// Unseen lists the facts and objects that could not be read, each with the reason.
 	Unseen []string `json:"unseen"`
-	// LeftOut is what was wanted and cannot be asked about here at all.
+	// LeftOut lists the requested kinds that cannot be evaluated here.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
-// Count is how many objects of a kind were asked about, by verdict.
+// Count is the number of objects of a kind, by verdict.
 type Count struct {
 	Kind      Kind `json:"kind"`
 	Asked     int  `json:"asked"`
@@ -87,15 +85,14 @@ type Item struct {
 	Verdict policies.Verdict `json:"verdict"`
 	// TerminatingSince is its deletionTimestamp, RFC 3339.
 	TerminatingSince string `json:"terminatingSince,omitempty"`
-	// EstimateSeconds is how long the deletion takes at most, and UsualSeconds usually,
-	// where somebody can tell.
+	// EstimateSeconds is the longest and UsualSeconds the usual duration of the deletion, if known.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
 	UsualSeconds    *int `json:"usualSeconds,omitempty"`
-	// HeldBy is what stands in the way.
+	// HeldBy are the blockers.
 	HeldBy []Hold `json:"heldBy"`
-	// Parts of a release are those of its objects whose deletion does not complete.
+	// Parts of a release are its objects whose deletion does not complete.
 	Parts []Part `json:"parts,omitempty"`
-	// Unseen is what the answer depends on and could not be seen.
+	// Unseen lists the facts that the answer depends on and that could not be read.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
@@ -106,7 +103,7 @@ type Part struct {
 	HeldBy  []Hold           `json:"heldBy"`
 }
 
-// Hold is a cause at work on one object.
+// Hold is a cause that blocks one object.
 type Hold struct {
 	Cause     string             `json:"cause"` // its id
 	Certainty policies.Certainty `json:"certainty"`
@@ -120,19 +117,19 @@ type Ending struct {
 	Target  policies.Object  `json:"target"`
 	Since   string           `json:"since"` // RFC 3339
 	Verdict policies.Verdict `json:"verdict"`
-	// Why is the first thing that holds it, or whom it waits for.
+	// Why is its first blocker, or the client that it waits for.
 	Why string `json:"why"`
 }
 
-// Options configure a scan. The zero value asks everything.
+// Options configure a scan. The zero value evaluates everything.
 type Options struct {
-	// Of is what is asked, for people.
+	// Of names the cluster or file, for people.
 	Of string
-	// Only are the kinds to ask about. Defaults to all.
+	// Only are the kinds to evaluate. Defaults to all.
 	Only []Kind
-	// Progress is told how many of the questions are answered.
+	// Progress receives the number of evaluated questions.
 	Progress func(done, of int)
-	// Delete are the DeleteOptions that are asked with; nil for those of kubectl delete.
+	// Delete are the DeleteOptions; nil for those of kubectl delete.
 	Delete map[string]any
 }
 
@@ -148,38 +145,36 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// backgroundDeletion are the DeleteOptions of kubectl delete.
+// backgroundDeletion returns the DeleteOptions of kubectl delete.
 func backgroundDeletion() map[string]any {
 	return map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
 }
 
 const (
-	// maxTerminating bounds the Terminating objects of other kinds that are asked about,
-	// those first that have been for longest.
+	// maxTerminating bounds the Terminating objects of other kinds, the oldest first.
 	maxTerminating = 5000
-	// drainedAtOnce is how many nodes are asked about before it is looked whether to go on.
+	// drainedAtOnce is the number of nodes that are evaluated between two checks of ctx.
 	drainedAtOnce = 20
-	// maxBlockers bounds the blockers that are kept of one object and cause.
+	// maxBlockers bounds the blockers that are kept per object and cause.
 	maxBlockers = 5
 )
 
-// question is one, and where it is asked.
 type question struct {
 	asked
 	place *Place
 }
 
-// answer is what check says to it.
+// answer is the report of check to a question.
 type answer struct {
 	question
 	report   check.Report
 	answered bool
-	// parts of a release are its objects.
+	// parts are the objects of a release.
 	parts []answer
 }
 
-// Run asks. Where ctx ends before all is asked, or a place was not read whole, the answers are
-// those known by then, and Interrupted tells.
+// Run evaluates places. If ctx ends before the end, or a place was not read whole, it returns the answers
+// known by then, and sets Interrupted.
 func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
 	s := &Scan{APIVersion: "termguard.dev/v1", Kind: "Scan", Of: options.Of, Verdict: policies.Completes, Unseen: []string{}}
@@ -215,16 +210,15 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 		s.Interrupted = "not all of the cluster was read: this is not all"
 	}
 	s.tell(answers)
-	if ctx.Err() == nil && read { // of half a cluster nobody can tell what would be free
+	if ctx.Err() == nil && read { // half a cluster does not show what a fix unblocks
 		s.mend(ctx, engine, answers, options.Delete)
 	}
 	s.order()
 	return s
 }
 
-// askAll asks, side by side. Few goroutines ask many questions: the stack that policies
-// need grows once in each. Of nodes several are asked about at once, which looks through
-// the pods once.
+// askAll evaluates questions in parallel, in few goroutines: the stack that policies need grows once in each.
+// Nodes are evaluated in batches, each in one pass over the pods.
 func askAll(ctx context.Context, engine check.Evaluator, questions []question, options map[string]any, told func(int)) []answer {
 	answers := make([]answer, len(questions))
 	var batches [][]int
@@ -256,7 +250,7 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []question, o
 	return answers
 }
 
-// ask asks about one object, or about several nodes. It tells whether there is an answer.
+// ask evaluates one object, or several nodes. It reports whether there is an answer.
 func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[string]any) bool {
 	world := of[0].place.World
 	var subjects []check.Subject
@@ -282,8 +276,8 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return false // it is not the question's fault
-	case len(of) > 1: // one that cannot be asked takes no other with it
+		return false // the question is not at fault
+	case len(of) > 1: // evaluate them one by one: an error must not affect the other nodes
 		for i := range of {
 			ask(ctx, engine, of[i:i+1], options)
 		}
@@ -304,7 +298,7 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 	return true
 }
 
-// tell makes of answers what the scan says, but for what was asked again.
+// tell fills in the scan from answers, except the results of mend.
 func (s *Scan) tell(answers []answer) {
 	counts := map[Kind]*Count{}
 	g := newGrouping()
@@ -346,7 +340,7 @@ func (s *Scan) tell(answers []answer) {
 	s.Causes = g.causes(s.Items)
 }
 
-// whyOf is the first thing that holds an item that is Terminating, or whom it waits for.
+// whyOf returns the first blocker of a Terminating item, or the client that it waits for.
 func whyOf(item Item, r check.Report) string {
 	if len(item.HeldBy) > 0 {
 		return item.HeldBy[0].Says
@@ -374,7 +368,7 @@ func (c *Count) add(v policies.Verdict) {
 	}
 }
 
-// Total are the counts of all kinds together.
+// Total returns the sum over all kinds.
 func (s *Scan) Total() (total Count) {
 	for _, c := range s.Asked {
 		total.Asked += c.Asked
@@ -396,7 +390,7 @@ func (s *Scan) Blocked(w io.Writer) error {
 	return blocked.Blocked(w)
 }
 
-// order puts first what a person should see first.
+// order sorts the most important first.
 func (s *Scan) order() {
 	slices.SortStableFunc(s.Terminating, func(a, b Ending) int {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), compareObjects(a.Target, b.Target))
@@ -411,14 +405,14 @@ func compareObjects(a, b policies.Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }
 
-// rank is greater for what is worse.
+// rank is greater for a worse verdict.
 func rank(v policies.Verdict) int {
 	return slices.Index([]policies.Verdict{policies.Completes, policies.Unknown, policies.AtRisk, policies.Hangs, policies.Refused}, v)
 }
 
 func worse(a, b policies.Verdict) bool { return rank(a) > rank(b) }
 
-// since is how long ago a time was, 0 where nobody can tell.
+// since returns the time between at and now, 0 if one is malformed.
 func since(at, now string) time.Duration {
 	began, err := time.Parse(time.RFC3339, at)
 	if err != nil {

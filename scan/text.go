@@ -14,20 +14,18 @@ import (
 )
 
 const (
-	// shownCauses bounds the causes that are told whole, and shownRest those in a line: the
-	// first screen, of 24 lines, is the story of an ordinary cluster.
+	// shownCauses bounds the causes that are shown whole, and shownRest those in one line: an ordinary
+	// cluster fits on a first screen of 24 lines.
 	shownCauses, shownRest = 4, 5
-	// shownNames is of how many held objects the names are told.
-	shownNames = 2
-	// shownTerminating bounds the Terminating objects that are told.
+	// shownNames bounds the blocked objects whose names are shown.
+	shownNames       = 2
 	shownTerminating = 3
 )
 
-// headings of the classes.
 var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "goes after something else", policies.Rule: "by a rule", Unseen: "not seen"}
 
-// Text writes the scan for people: the numbers, the causes by what they hold, and what is
-// Terminating. Long tells all of it, of each cause its evidence and its steps.
+// Text writes the scan for people: the numbers, the causes by the number of objects that they block, and the
+// Terminating objects. Long adds each cause's evidence and steps.
 func (s *Scan) Text(w io.Writer, long bool) error {
 	var out strings.Builder
 	line := func(format string, args ...any) { out.WriteString(printable.Line(fmt.Sprintf(format, args...)) + "\n") }
@@ -93,7 +91,7 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 	return err
 }
 
-// headline is the first line: what was asked, and what was said.
+// headline returns the first line: the number of objects, and their verdicts.
 func (s *Scan) headline() string {
 	total := s.Total()
 	of := ""
@@ -124,7 +122,7 @@ func (s *Scan) headline() string {
 	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kindsIn(byKind), strings.Join(parts, ", "))
 }
 
-// promise is what comes of fixing all that is broken.
+// promise says what fixing everything broken unblocks.
 func (s *Scan) promise() string {
 	var broken []string
 	for _, c := range s.Causes {
@@ -138,7 +136,7 @@ func (s *Scan) promise() string {
 	return fmt.Sprintf("once %s are fixed together, %s", s.numbers(broken), s.Mended.of(" that they hold"))
 }
 
-// numbers name broken causes as they are told: those come first.
+// numbers names broken causes by their number in the output: they come first.
 func (s *Scan) numbers(ids []string) string {
 	var numbers []string
 	for i, c := range s.Causes {
@@ -156,7 +154,7 @@ func (s *Scan) numbers(ids []string) string {
 	return "broken " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
 }
 
-// once is what comes of fixing a cause, alone or with those without which that frees nothing.
+// once says what fixing a cause unblocks, alone or together with causes that block the same objects.
 func (s *Scan) once(c Cause) string {
 	switch {
 	case len(c.Mended.With) > 0:
@@ -167,7 +165,7 @@ func (s *Scan) once(c Cause) string {
 	return "once fixed, " + c.Mended.String()
 }
 
-// holding is how much a cause holds, of how many there are of each kind.
+// holding says how many objects of each kind a cause blocks.
 func (c Cause) holding(all map[Kind]int) string {
 	verb := "holds"
 	if c.Certainty != policies.Will {
@@ -190,7 +188,7 @@ func (c Cause) holding(all map[Kind]int) string {
 	return text
 }
 
-// text writes the cause: what it holds, what is free when it is mended, and how.
+// text writes a cause: the objects that it blocks, what a fix unblocks, and the steps.
 func (s *Scan) text(c Cause, line func(string, ...any), n int, all map[Kind]int, long bool) {
 	line("%s %d: %s", headings[c.Class], n, c.Title)
 	holding := c.holding(all)
@@ -222,7 +220,7 @@ func (s *Scan) text(c Cause, line func(string, ...any), n int, all map[Kind]int,
 	}
 }
 
-// String tells how many could be deleted.
+// String says how many objects could be deleted.
 func (m Mended) String() string { return m.of("") }
 
 func (m Mended) of(which string) string {
@@ -233,7 +231,7 @@ func (m Mended) of(which string) string {
 	return text
 }
 
-// Failing tells whether something is as bad as asked for.
+// Failing reports whether the scan is as bad as the limit on.
 func (s *Scan) Failing(on string) bool {
 	certain := func(c Cause) bool { return c.Class == policies.Broken && c.Certainty == policies.Will }
 	switch on {
@@ -251,13 +249,13 @@ func (s *Scan) Failing(on string) bool {
 	return rank(s.Verdict) >= rank(limit) || s.Interrupted != ""
 }
 
-// What makes a scan fail, beside verdicts.
+// Values of the limit, beside verdicts.
 const (
 	FailNever  = "never"
-	FailBroken = "broken" // something broken that certainly holds objects
+	FailBroken = "broken" // something broken certainly blocks objects
 )
 
-// FailOn are the words that Failing takes.
+// FailOn returns the values that Failing takes.
 func FailOn() []string {
 	return []string{FailBroken, string(policies.Refused), string(policies.Hangs), string(policies.AtRisk), string(policies.Unknown), FailNever}
 }

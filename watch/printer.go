@@ -16,24 +16,24 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 )
 
-// Printer writes a line for each change of what is being deleted.
+// Printer writes a line for each change of the Terminating objects.
 type Printer struct {
 	Out   io.Writer
 	Style check.Style
 
 	last   map[string]line
 	more   int    // how many others there were
-	hidden string // what was unseen
-	failed string // why it could not be read
+	hidden string // the unseen facts
+	failed string // the reason of the last failed read
 }
 
-// line is what was written of an object.
+// line is the last line about an object.
 type line struct {
 	item check.Ending
-	says string // without figures: that time passes is no change
+	says string // without figures: passing time is no change
 }
 
-// Print writes a line for each object that is new, has gone, or waits for something else.
+// Print writes a line for each object that is new, was deleted, or waits for something else.
 func (p *Printer) Print(now check.Terminating) {
 	p.failed = ""
 	lines := map[string]line{}
@@ -51,7 +51,7 @@ func (p *Printer) Print(now check.Terminating) {
 		item := p.last[key].item
 		last := len(now.Items) - 1
 		if _, there := lines[key]; there || now.Omitted > 0 && last >= 0 && !item.Since.Before(&now.Items[last].Since) {
-			continue // it may be among those that are not asked about
+			continue // it may be among the omitted objects
 		}
 		p.say(item.String() + ": gone")
 	}
@@ -65,7 +65,7 @@ func (p *Printer) Print(now check.Terminating) {
 	}
 }
 
-// Fail writes that what is being deleted could not be read, once for each reason.
+// Fail writes that the cluster could not be read, once for each reason.
 func (p *Printer) Fail(err error) {
 	if reason := printable.Line(err.Error()); reason != p.failed {
 		p.failed = reason
@@ -86,7 +86,7 @@ func (p *Printer) say(line string) {
 	io.WriteString(p.Out, p.Style.Apply(fmt.Sprintf("%s %s\n", time.Now().UTC().Format(time.RFC3339), line)))
 }
 
-// why is how long the deletion usually takes, and what it waits for.
+// why returns the usual duration, and what the deletion waits for.
 func why(item check.Ending) string {
 	text := printable.Line(item.Why())
 	if usual := item.Usual(); usual > 0 {

@@ -1,6 +1,6 @@
-// Package watch shows what is being deleted, until it is gone.
+// Package watch shows the Terminating objects until they are deleted.
 //
-// What holds it is what package check says: nothing here judges a deletion.
+// The answers are those of package check: nothing here judges a deletion.
 package watch
 
 import (
@@ -15,25 +15,24 @@ import (
 )
 
 const (
-	// rest is how long nothing is asked after each look at the cluster, at least; share is
-	// how many times as long as that look took. A look at a cluster of 100,000 objects takes
-	// seconds of an API server's time.
+	// rest is the shortest pause after a look at the cluster, and share the pause in multiples of the look's
+	// duration. A look at a cluster of 100,000 objects takes seconds of an API server's time.
 	rest  = 2 * time.Second
 	share = 4
-	// blind is after how many looks it is an end that nothing is left but what cannot be
-	// listed: an API may come back.
+	// blind is the number of looks after which the watch ends with only unlistable types left: an API may
+	// come back.
 	blind = 3
 )
 
-// Watch looks at what is being deleted again and again.
+// Watch looks at the Terminating objects again and again.
 type Watch struct {
-	// Look is one look. An error of check.Gone says that all of it is gone.
+	// Look is one look. An error of check.Gone says that all of them are deleted.
 	Look    func(context.Context) (check.Terminating, error)
 	Printer *Printer
 }
 
-// Run watches until nothing is left, or ctx ends, and returns what is left. An error says
-// that nobody can tell what is.
+// Run watches until no object is left or ctx ends, and returns the objects left. An error says that they are
+// unknown.
 func (w *Watch) Run(ctx context.Context) (left check.Terminating, err error) {
 	type look struct {
 		check.Terminating
