@@ -316,7 +316,7 @@ func (t Terminating) text(w io.Writer, l limits) error {
 	var out strings.Builder
 	switch {
 	case len(t.Items) == 0 && len(t.Unseen) > 0:
-		out.WriteString("nothing that could be listed is being deleted\n")
+		out.WriteString("nothing that could be listed is being deleted" + elsewhere(t.namespace) + "\n")
 	case len(t.Items) == 0:
 		out.WriteString("nothing is being deleted" + elsewhere(t.namespace) + "\n")
 	}
