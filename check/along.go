@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,22 +11,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// mostAlong bounds the volumes that are told of.
+const mostAlong = 10
+
 // Along tells what becomes of the volumes behind claims that are targets, or in a namespace
-// that is one: a line for each. The error is for volumes that may not be listed.
-func (h *Hands) Along(ctx context.Context, targets []Subject) ([]string, error) {
-	list := func(group, resource string) ([]unstructured.Unstructured, error) {
+// that is one: a line for each of the first few.
+func (h *Hands) Along(ctx context.Context, targets []Subject) []string {
+	if !slices.ContainsFunc(targets, func(s Subject) bool {
+		return s.Type.GroupResource() == namespaces || s.Type.GroupResource().String() == "persistentvolumeclaims"
+	}) {
+		return nil
+	}
+	var failed error
+	list := func(group, resource string) []unstructured.Unstructured {
 		found, err := h.client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", resource, explain(err))
+			failed = cmp.Or(failed, fmt.Errorf("list %s: %w", resource, explain(err)))
+			return nil
 		}
-		return found.Items, nil
+		return found.Items
 	}
-	volumes, err := list("", "persistentvolumes")
-	if err != nil {
-		return nil, err
+	told := along(list("", "persistentvolumes"), list("storage.k8s.io", "volumeattachments"), targets)
+	if more := len(told) - mostAlong; more > 0 {
+		told = append(told[:mostAlong], fmt.Sprintf("and %d more volumes", more))
 	}
-	attachments, err := list("storage.k8s.io", "volumeattachments")
-	return along(volumes, attachments, targets), err
+	if failed != nil {
+		told = append(told, "not seen, of what becomes of volumes: "+failed.Error())
+	}
+	return told
 }
 
 func along(volumes, attachments []unstructured.Unstructured, targets []Subject) (told []string) {

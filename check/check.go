@@ -36,6 +36,8 @@ type Report struct {
 	// Guard is what termguard's webhook in the cluster says to it; nil where there is none, and
 	// of a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
+	// Notes tell what becomes of the volumes behind the target.
+	Notes []string `json:"notes,omitempty"`
 	// Omitted counts findings beyond what one policy may say.
 	Omitted int `json:"omitted,omitempty"`
 	// Plan is what to do, in this order.

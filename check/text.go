@@ -80,6 +80,9 @@ func (r Report) text(w io.Writer, l limits) error {
 		fmt.Fprintf(&out, "\n%s\n", target)
 	}
 	r.writeTree(&out, l)
+	for _, note := range r.Notes {
+		fmt.Fprintf(&out, "%s\n", printable.Line(note))
+	}
 	long := writePlan(&out, r.Plan, l)
 	writeUnseen(&out, r.Unseen, r.asker.Username, l)
 	_, err := io.WriteString(w, out.String()+long)

@@ -43,7 +43,7 @@ type Hands interface {
 	// Gone reports whether a target is gone, and whether another of its name exists.
 	Gone(ctx context.Context, s check.Subject) (gone, recreated bool, err error)
 	// Along returns what becomes of the volumes behind the targets, a line each.
-	Along(ctx context.Context, targets []check.Subject) ([]string, error)
+	Along(ctx context.Context, targets []check.Subject) []string
 	// Same reports whether two names are of one object.
 	Same(a, b check.Name) bool
 }
@@ -102,8 +102,8 @@ func (r *Run) Execute(ctx context.Context) error {
 			return fmt.Errorf("%s may not be read: without its UID it is not deleted, as another of its name might be", s)
 		}
 	}
-	if err := r.along(ctx); err != nil {
-		return err
+	for _, line := range r.Hands.Along(ctx, r.targets) {
+		r.Say("  %s\n", printable.Line(line))
 	}
 	if r.DryRun {
 		return r.rehearse(ctx)
@@ -192,26 +192,6 @@ func (r *Run) loop(ctx context.Context) error {
 		}
 		r.Show(ends)
 	}
-}
-
-// along says what becomes of the volumes behind the targets.
-func (r *Run) along(ctx context.Context) error {
-	if !slices.ContainsFunc(r.targets, func(s check.Subject) bool {
-		return slices.Contains([]string{"namespaces", "persistentvolumeclaims"}, s.Type.Resource)
-	}) {
-		return nil
-	}
-	lines, err := r.Hands.Along(ctx, r.targets)
-	if err != nil && ctx.Err() == nil {
-		lines, err = append(lines, "not seen, of what becomes of volumes: "+err.Error()), nil
-	}
-	for _, line := range lines[:min(len(lines), 10)] {
-		r.Say("  %s\n", printable.Line(line))
-	}
-	if more := len(lines) - 10; more > 0 {
-		r.Say("  and %d more volumes\n", more)
-	}
-	return err
 }
 
 // stay ends a run whose targets hang, or outlast its patience.

@@ -86,7 +86,7 @@ func (f *fake) Gone(_ context.Context, s check.Subject) (gone, recreated bool, e
 	return !f.there(), f.there() && f.uid != s.UID(), nil
 }
 
-func (f *fake) Along(context.Context, []check.Subject) ([]string, error) { return nil, nil }
+func (f *fake) Along(context.Context, []check.Subject) []string { return nil }
 
 func (f *fake) Same(a, b check.Name) bool { return a == b }
 

@@ -301,6 +301,9 @@ func (f *checkFlags) ask(ctx context.Context, args []string, engine *policies.En
 				report.Unasked(world, subjects[0], options)
 			}
 		}
+		if err == nil && !f.drain {
+			report.Notes, err = f.along(ctx, subjects)
+		}
 		if err == nil && f.dryRun {
 			err = f.sendDryRuns(ctx, subjects[0], options, &report)
 		}
@@ -315,10 +318,32 @@ func (f *checkFlags) ask(ctx context.Context, args []string, engine *policies.En
 	} else {
 		set, err = check.AskAll(ctx, engine, world, together, subjects, missing, options)
 	}
+	if err == nil && !f.drain {
+		var volumes []string
+		volumes, err = f.along(ctx, subjects)
+		set.Notes = append(set.Notes, volumes...)
+	}
 	if err == nil {
 		err = set.Foresee(ctx, engine, world)
 	}
 	return set, set.Verdict, err
+}
+
+// along tells what becomes of the volumes behind what would be deleted: of a cluster, not of a
+// snapshot.
+func (f *checkFlags) along(ctx context.Context, subjects []check.Subject) ([]string, error) {
+	if f.snapshot != "" {
+		return nil, nil
+	}
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	hands, err := check.NewHands(config)
+	if err != nil {
+		return nil, err
+	}
+	return hands.Along(ctx, subjects), nil
 }
 
 // sendDryRuns adds the API server's own answer to a dry run.
