@@ -37,6 +37,7 @@ func TestTypos(t *testing.T) {
 		"OfTheInput":         {`input.reqest.name == "a"`, "reqest"},
 		"OfOwnership":        {`some owner in input.ownership; owner.stat == "alive"`, "stat"},
 		"OfTheParams":        {`data.parms.own.a == 1`, "parms"},
+		"OfTheLibraryInASet": {`some x in data.termguard.lib.request.deletng; x == 1`, "deletng"},
 		"OfTheLibrary":       {`data.termguard.lib.request.deletng`, "deletng"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -414,7 +414,7 @@ func (l *loader) references(compiler *ast.Compiler) {
 		ast.WalkTerms(compiler.Modules[file], func(term *ast.Term) bool {
 			ref, ok := term.Value.(ast.Ref)
 			if field := metadataField(ref); field != "" && !slices.Contains(metadataFields, field) {
-				l.fail(file, term.Location.Row, "undefined ref: %s: metadata has no such field%s", ref, nearest.Hint(field, metadataFields))
+				l.fail(file, rowOf(term), "undefined ref: %s: metadata has no such field%s", ref, nearest.Hint(field, metadataFields))
 			}
 			if !ok || len(ref) < 2 || !ref[0].Equal(ast.DefaultRootDocument) || !ref[1].IsGround() {
 				return false
@@ -423,14 +423,25 @@ func (l *loader) references(compiler *ast.Compiler) {
 			case "cluster", "params":
 			case "termguard":
 				if prefix := ref.GroundPrefix(); len(compiler.GetRules(prefix)) == 0 {
-					l.fail(file, term.Location.Row, "undefined ref: %s: no policy or library has such a rule", prefix)
+					l.fail(file, rowOf(term), "undefined ref: %s: no policy or library has such a rule", prefix)
 				}
 			default:
-				l.fail(file, term.Location.Row, "undefined ref: %s: policies see input, data.cluster, data.params and data.termguard", ref)
+				l.fail(file, rowOf(term), "undefined ref: %s: policies see input, data.cluster, data.params and data.termguard", ref)
 			}
 			return false
 		})
 	}
+}
+
+// rowOf is the line of a reference: the compiler makes terms that have none, of parts that do.
+func rowOf(term *ast.Term) int {
+	ref, _ := term.Value.(ast.Ref)
+	for _, part := range append([]*ast.Term{term}, ref...) {
+		if part.Location != nil {
+			return part.Location.Row
+		}
+	}
+	return 1
 }
 
 // metadataFields are those of an object of any kind (k8s.io/apimachinery, ObjectMeta).
