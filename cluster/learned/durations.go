@@ -9,28 +9,26 @@ import (
 	"time"
 )
 
-// steps are the durations that are told apart, in seconds: each removal counts for
-// the first that it did not exceed. What took longer than the last of them is no
-// measure of what is usual: somebody ended a hang.
+// steps are the durations that are distinguished, in seconds: a removal counts for the first that it does not
+// exceed. A longer one says nothing about the usual duration: it was a hang that a user ended.
 var steps = []int{
 	1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120, 150, 180, 240, 300, 420, 600, 900,
 	1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400,
 }
 
-// Took counts objects by how long something took with them.
+// Took counts objects by the duration of something.
 type Took struct {
-	// Within is how long, in seconds: one of the steps, rounded up.
+	// Within is one of the steps, in seconds.
 	Within  int `json:"within"`
 	Objects int `json:"objects"`
-	// Only is the one namespace in which that was seen: there it counts. It is ""
-	// where it was seen in several, and of what is in no namespace: what happens
-	// in one, those who work there can bring about.
+	// Only is the namespace that it was seen in, where alone it counts: those who work there can cause it. It
+	// is "" if it was seen in several, or for cluster-scoped objects.
 	Only string    `json:"only,omitempty"`
 	Last time.Time `json:"last"`
 }
 
-// Taking is one object that took so long, in a namespace or in none (""), at a time;
-// nothing where it took too long to tell what is usual.
+// Taking returns one object with a duration, in a namespace or in none (""); nil if the duration is too long
+// to be usual.
 func Taking(d time.Duration, namespace string, at time.Time) []Took {
 	for _, step := range steps {
 		if d <= time.Duration(step)*time.Second {
@@ -40,11 +38,10 @@ func Taking(d time.Duration, namespace string, at time.Time) []Took {
 	return nil
 }
 
-// Histogram counts objects by how long something took, the shortest first.
+// Histogram counts objects by duration, the shortest first.
 type Histogram []Took
 
-// with is the sum of both. Where there are very many, what was seen before weighs
-// half: so it follows what changes.
+// with returns the sum of both. Beyond maxObjects, older counts weigh half: so the sum follows changes.
 func (h Histogram) with(other Histogram) Histogram {
 	sum := map[int]Took{}
 	for _, t := range slices.Concat(h, other) {
@@ -66,7 +63,7 @@ func (h Histogram) with(other Histogram) Histogram {
 	return all
 }
 
-// inSeconds is what is written down.
+// inSeconds returns h with times in whole seconds, as they are stored.
 func (h Histogram) inSeconds() Histogram {
 	h = slices.Clone(h)
 	for i := range h {
@@ -75,13 +72,12 @@ func (h Histogram) inSeconds() Histogram {
 	return h
 }
 
-// since leaves out what was seen last before a time.
+// since drops durations that were last seen before t.
 func (h Histogram) since(t time.Time) Histogram {
 	return slices.DeleteFunc(slices.Clone(h), func(took Took) bool { return took.Last.Before(t) })
 }
 
-// covers tells whether other holds no duration that h lacks, or that counts in more
-// places.
+// covers reports whether h has every duration of other, in at least the same namespaces.
 func (h Histogram) covers(other Histogram) bool {
 	return !slices.ContainsFunc(other, func(t Took) bool {
 		return !slices.ContainsFunc(h, func(known Took) bool {
@@ -109,21 +105,20 @@ func (h Histogram) check(now time.Time) error {
 	return nil
 }
 
-// Durations are how long something took.
+// Durations sum up how long something took.
 type Durations struct {
-	Objects int // that it was seen with
-	// Usual is the median, and Longest the longest that was seen, in seconds, both
-	// rounded up.
+	Objects int
+	// Usual is the median and Longest the maximum, in seconds, rounded up.
 	Usual, Longest int
-	Last           time.Time // when it was seen last
+	Last           time.Time
 }
 
-// Facts are durations as the document has them.
+// Facts returns durations as the document has them.
 func (d Durations) Facts() map[string]any {
 	return map[string]any{"count": d.Objects, "usualSeconds": d.Usual, "longestSeconds": d.Longest, "last": d.Last.UTC().Format(time.RFC3339)}
 }
 
-// durations sums a histogram up; false where it is empty.
+// durations sums a histogram up; false if it is empty.
 func (h Histogram) durations() (d Durations, found bool) {
 	for _, t := range h {
 		d.Objects += t.Objects
@@ -143,10 +138,9 @@ func (h Histogram) durations() (d Durations, found bool) {
 // Held is a finalizer on a resource.
 type Held struct{ Finalizer, Resource string }
 
-// Durations are how long trusted owners took to remove finalizers, from the deletion
-// of the object on: by finalizer and resource, in each namespace where that is
-// known to differ, and elsewhere (""). What an owner did in one namespace only
-// counts there: who works there could keep it from being faster.
+// Durations returns how long trusted owners took to remove finalizers after the deletion: by finalizer and
+// resource, per namespace if known to differ there, and "" for the others. A namespaced owner counts in its
+// namespace only: those who work there can slow it down.
 func (m *Memory) Durations() map[Held]map[string]Durations {
 	histograms := map[Held]map[string]Histogram{}
 	for _, o := range m.owners {
@@ -175,7 +169,7 @@ func (m *Memory) Durations() map[Held]map[string]Durations {
 	return all
 }
 
-// Stop is how long pods of a workload took from their deletion until they were gone.
+// Stop is how long pods of a workload took to stop.
 type Stop struct {
 	Namespace string    `json:"namespace"`
 	Workload  string    `json:"workload"` // Kind/name
@@ -183,13 +177,13 @@ type Stop struct {
 	Last      time.Time `json:"last"`
 }
 
-// MaxStops bounds the workloads that are remembered, and MaxLocal those of one
-// namespace: who works there may make many.
+// MaxStops bounds the workloads that are remembered; MaxLocal those of one namespace, whose users may create
+// many.
 const MaxStops = 1000
 
 type stopKey struct{ namespace, workload string }
 
-// AddStop takes in how long pods took.
+// AddStop adds an observation.
 func (m *Memory) AddStop(s Stop) {
 	if len(s.Took) == 0 {
 		return
@@ -205,7 +199,7 @@ func (m *Memory) AddStop(s Stop) {
 	m.stops[key] = s
 }
 
-// Stops are how long pods took to stop, by namespace and workload.
+// Stops returns how long pods took to stop, by namespace and workload.
 func (m *Memory) Stops() map[string]map[string]Durations {
 	all := map[string]map[string]Durations{}
 	for _, s := range m.stops {
@@ -217,14 +211,14 @@ func (m *Memory) Stops() map[string]map[string]Durations {
 	return all
 }
 
-// allStops are all of them, those that were seen last first.
+// allStops returns all of them, the newest first.
 func (m *Memory) allStops() []Stop {
 	return slices.SortedFunc(maps.Values(m.stops), func(a, b Stop) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload))
 	})
 }
 
-// pruneStops forgets what was not seen for long, and what is beyond the bounds.
+// pruneStops forgets old entries, and those beyond the bounds.
 func (m *Memory) pruneStops(now time.Time) {
 	kept, in := 0, map[string]int{}
 	for _, s := range m.allStops() {
@@ -240,7 +234,7 @@ func (m *Memory) pruneStops(now time.Time) {
 	}
 }
 
-// knowsStops is Knows, of pods: once that is measured well.
+// knowsStops is Knows for pods.
 func (m *Memory) knowsStops(news Memory) bool {
 	for key, s := range news.stops {
 		known, found := m.stops[key]

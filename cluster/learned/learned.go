@@ -1,6 +1,5 @@
-// Package learned is the memory of who was seen to remove which finalizer: what
-// it holds, what it trusts, how replicas merge theirs, and how it is written down. It asks nobody
-// anything.
+// Package learned is the memory of which identity removes which finalizer: its content, its trust, how
+// replicas merge theirs, and how it is stored. It makes no requests.
 package learned
 
 import (
@@ -19,60 +18,55 @@ import (
 )
 
 const (
-	// Forget is how long something is remembered after it was seen last.
+	// Forget is how long an entry is kept after it was last seen.
 	Forget = 30 * 24 * time.Hour
-	// MaxOwners bounds the memory, MaxIdentities what it holds of one finalizer on
-	// one resource in one namespace, and MaxLocal what the service accounts of one
-	// namespace, or one other user, may teach of what they may not do everywhere.
-	// What is proven least goes first.
+	// MaxOwners bounds the memory, MaxIdentities the identities of one finalizer on one resource in one
+	// namespace, and MaxLocal what the service accounts of one namespace, or one other user, may teach
+	// without rights in all namespaces. The least proven are dropped first.
 	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
-	// MaxSize bounds what is written down, in bytes: a ConfigMap holds 1 MiB
-	// (k8s.io/api/core/v1, MaxSecretSize, which counts for both).
+	// MaxSize bounds the stored text, in bytes: a ConfigMap holds 1 MiB (k8s.io/api/core/v1, MaxSecretSize,
+	// which counts for both).
 	MaxSize = 512 << 10
 
 	maxObjects = 1000 // more are not counted
 	maxString  = 512
 	// maxAhead is how far the clock of another replica may be ahead.
 	maxAhead = time.Hour
-	// An identity that is no service account has to remove a finalizer from so
-	// many objects over so long a time before it counts as its owner: a person
-	// who forces one does not keep doing so.
+	// An identity other than a service account has to remove a finalizer from this many objects over this
+	// long before it counts as an owner: a person who forces a deletion does not keep doing so.
 	strangerObjects = 3
 	strangerTime    = 24 * time.Hour
 )
 
-// Owner is somebody who was seen to remove a finalizer from objects that were
-// being deleted.
+// Owner is an identity that was seen to remove a finalizer from Terminating objects.
 type Owner struct {
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // plural.group
 	Identity  string `json:"identity"` // user name, as in an admission request
-	// Namespace is where the objects were, which is where it counts; "" for
-	// objects in none, and where Everywhere is set.
+	// Namespace is that of the objects, the only one where it counts; "" for cluster-scoped objects, and with
+	// Everywhere.
 	Namespace string `json:"namespace,omitempty"`
-	// Everywhere is set for an identity that may update the resource in all
-	// namespaces: what it does in one, it does in others.
+	// Everywhere says that the identity may update the resource in all namespaces: what it does in one, it
+	// does in others.
 	Everywhere bool `json:"everywhere,omitempty"`
-	Objects    int  `json:"objects"` // how many it was removed from
-	// Outside is set for a service account under which no pod ran when it was
-	// seen last: something outside the cluster holds its token.
+	Objects    int  `json:"objects"` // how many it removed the finalizer from
+	// Outside says that no pod ran under the service account when it was last seen: its token is used outside
+	// the cluster.
 	Outside bool `json:"outside,omitempty"`
-	// Took is how long it took, from the deletion of the object on.
+	// Took is how long it took after the deletion of the object.
 	Took  Histogram `json:"took,omitempty"`
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 }
 
-// serviceAccount is what the user names of service accounts begin with
-// (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go).
+// serviceAccount is the prefix of service accounts' user names (k8s.io/apiserver,
+// pkg/authentication/serviceaccount/util.go).
 const serviceAccount = "system:serviceaccount:"
 
-// Account is the service account that an owner is, as "namespace/name"; "" if
-// it is none.
+// Account returns the owner's service account as "namespace/name", or "".
 func (o Owner) Account() string { return Account(o.Identity) }
 
-// Account is the service account behind a user name, as "namespace/name"; "" if
-// there is none.
+// Account returns the service account behind a user name as "namespace/name", or "".
 func Account(user string) string {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(user, serviceAccount), ":")
 	if !strings.HasPrefix(user, serviceAccount) || !ok || namespace == "" || name == "" || strings.Contains(name, ":") {
@@ -81,7 +75,7 @@ func Account(user string) string {
 	return namespace + "/" + name
 }
 
-// Trusted tells whether an owner was seen often enough to count.
+// Trusted reports whether an owner was seen often enough to count.
 func (o Owner) Trusted() bool {
 	return o.Account() != "" || o.Objects >= strangerObjects && o.Last.Sub(o.First) >= strangerTime
 }
@@ -95,14 +89,13 @@ func (o Owner) key() key {
 	return key{o.Finalizer, o.Resource, o.Identity, o.Namespace, o.Everywhere}
 }
 
-// Memory is what was learned. The zero value is empty and ready for use. It is
-// not safe for concurrent use.
+// Memory holds the observations. The zero value is empty and ready to use; it is not safe for concurrent use.
 type Memory struct {
 	owners map[key]Owner
 	stops  map[stopKey]Stop
 }
 
-// Add takes in an owner as it was seen, or as another replica wrote it.
+// Add adds an owner as it was seen, or as another replica stored it.
 func (m *Memory) Add(o Owner) {
 	if m.owners == nil {
 		m.owners = map[key]Owner{}
@@ -119,7 +112,7 @@ func (m *Memory) Add(o Owner) {
 	m.owners[o.key()] = o
 }
 
-// Merge takes in what was learned elsewhere since both had the same memory.
+// Merge adds what another replica learned since both had the same memory.
 func (m *Memory) Merge(news Memory) {
 	for _, o := range news.owners {
 		m.Add(o)
@@ -129,16 +122,15 @@ func (m *Memory) Merge(news Memory) {
 	}
 }
 
-// Clone returns a copy.
 func (m *Memory) Clone() Memory {
 	return Memory{owners: maps.Clone(m.owners), stops: maps.Clone(m.stops)}
 }
 
-// Empty tells whether nothing is remembered.
+// Empty reports whether nothing is remembered.
 func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 
-// Knows tells whether news change nothing that a verdict rests on: what it
-// holds is remembered already, trusted, and seen within the last hour.
+// Knows reports whether news change nothing that a verdict rests on: all of it is remembered already,
+// trusted, and seen within the last hour.
 func (m *Memory) Knows(news Memory) bool {
 	for k, o := range news.owners {
 		known, found := m.owners[k]
@@ -152,7 +144,7 @@ func (m *Memory) Knows(news Memory) bool {
 // Lesson is a finalizer on a resource in a namespace.
 type Lesson struct{ Finalizer, Resource, Namespace string }
 
-// Local are the lessons that count in one namespace only.
+// Local returns the lessons that count in one namespace only.
 func (m *Memory) Local() map[Lesson]bool {
 	local := map[Lesson]bool{}
 	for k := range m.owners {
@@ -163,8 +155,7 @@ func (m *Memory) Local() map[Lesson]bool {
 	return local
 }
 
-// Owners are the trusted owners of a finalizer on a resource in a namespace, the
-// one that was seen last first.
+// Owners returns the trusted owners of a finalizer on a resource in a namespace, the newest first.
 func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 	var found []Owner
 	for k, o := range m.owners {
@@ -176,7 +167,7 @@ func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 	return found
 }
 
-// Prune forgets what was not seen for long, and what is beyond the bounds.
+// Prune forgets old entries, and those beyond the bounds.
 func (m *Memory) Prune(now time.Time) {
 	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })
 	for k, o := range m.owners {
@@ -200,8 +191,8 @@ func (m *Memory) Prune(now time.Time) {
 	m.pruneStops(now)
 }
 
-// teacher is whom a quota counts for: who may make a service account in a
-// namespace may make many.
+// teacher returns the name that a quota counts: whoever may create one service account in a namespace may
+// create many.
 func (o Owner) teacher() string {
 	if namespace, _, ok := strings.Cut(o.Account(), "/"); ok {
 		return "serviceaccounts of " + namespace
@@ -209,9 +200,8 @@ func (o Owner) teacher() string {
 	return o.Identity
 }
 
-// all owners, the best proven first, so that a flood of strangers pushes out no
-// owner: those that count, those that may do it everywhere, those that did it
-// most often, and the newest.
+// all returns all owners, the best proven first, so that a flood of new identities displaces no owner:
+// trusted ones, those with rights everywhere, the most frequent, the newest.
 func (m *Memory) all() []Owner {
 	first := func(a, b bool) int {
 		switch {
@@ -232,22 +222,22 @@ func newestFirst(a, b Owner) int {
 		cmp.Compare(a.Identity, b.Identity), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// document is how a memory is written down.
+// document is the stored form of a memory.
 type document struct {
 	APIVersion string            `json:"apiVersion"`
 	Owners     []json.RawMessage `json:"owners"`
 	Stops      []json.RawMessage `json:"stops,omitempty"`
 }
 
-// apiVersion tells versions of termguard apart that do not understand what the other
-// writes: what adds a field takes another.
+// apiVersion separates versions of termguard that do not understand each other's format: a new field needs a
+// new one.
 const (
 	group      = "termguard.dev/"
 	apiVersion = group + "v1"
 )
 
-// Encode writes a memory down, one thing to a line, what was seen last first.
-// What does not fit into MaxSize is left out.
+// Encode returns the stored form of a memory, one entry per line, the newest first, without those that do not
+// fit into MaxSize.
 func (m *Memory) Encode() []byte {
 	lines := func(out *bytes.Buffer, name string, values []any) {
 		fmt.Fprintf(out, ",\n%q: [", name)
@@ -255,7 +245,7 @@ func (m *Memory) Encode() []byte {
 		for _, v := range values {
 			line, err := json.Marshal(v)
 			if err != nil || out.Len()+len(line) > MaxSize-100 {
-				continue // an error cannot happen: these are strings, numbers and times
+				continue // impossible: these are strings, numbers and times
 			}
 			out.WriteString(separator)
 			out.Write(line)
@@ -283,15 +273,14 @@ func (m *Memory) Encode() []byte {
 	return out.Bytes()
 }
 
-// ErrNonsense is for text that is no memory at all.
+// ErrNonsense is returned for text that is no memory at all.
 var ErrNonsense = errors.New("not what termguard writes down")
 
-// ErrOtherVersion is for what another version of termguard wrote, which is no nonsense.
+// ErrOtherVersion is returned for valid text of another version of termguard.
 var ErrOtherVersion = errors.New("another version of termguard wrote it")
 
-// Decode reads what Encode wrote. People edit it: what of it makes no sense is
-// left out, and said in wrong. With ErrNonsense and ErrOtherVersion nothing could be
-// read.
+// Decode reads what Encode returned. People edit it: invalid entries are left out, and reported in wrong.
+// With ErrNonsense and ErrOtherVersion nothing could be read.
 func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	if len(text) > 2*MaxSize {
 		return m, nil, fmt.Errorf("%w: %d bytes", ErrNonsense, len(text))
@@ -393,7 +382,7 @@ func seen(count int, first, last, now time.Time) error {
 	return nil
 }
 
-// plain tells what is wrong with a string that people will read.
+// plain returns an error for a string that people cannot read.
 func plain(s string) error {
 	switch {
 	case s == "":
@@ -406,7 +395,7 @@ func plain(s string) error {
 	return nil
 }
 
-// Storable tells whether an owner can be written down.
+// Storable reports whether an owner can be stored.
 func (o Owner) Storable() bool { return o.check(o.Last) == nil }
 
 func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -13,21 +13,21 @@ import (
 	"github.com/termguard/termguard/cluster/budgets"
 )
 
-// scaled are the pods that a workload is to have.
+// scaled is a workload with its desired number of pods.
 type scaled struct {
 	namespace, name string
 	labels          labels.Set
 	replicas        int64
 }
 
-// fleet are workloads, and what scales them.
+// fleet is a set of workloads, and their autoscalers.
 type fleet struct {
 	scaled     []scaled
-	autoscaled map[string]int64 // the fewest pods of what something else scales, by NAMESPACE/NAME, 0 if nobody knows; without a name of anything there
+	autoscaled map[string]int64 // the fewest pods of an autoscaled workload, by NAMESPACE/NAME, 0 if unknown; without a name: of all workloads there
 }
 
-// expects counts the pods that a selector selects in a namespace. Of workloads that an
-// autoscaler scales, it counts the fewest that may be; nothing, where nobody knows.
+// expects counts the pods that a selector selects in a namespace. An autoscaled workload counts with its
+// fewest pods, or not at all if those are unknown.
 func (f fleet) expects(namespace string, selector labels.Selector) (expected int64, autoscaled, selects bool) {
 	for _, w := range f.scaled {
 		if w.namespace != namespace || !selector.Matches(w.labels) {
@@ -48,8 +48,8 @@ func (f fleet) expects(namespace string, selector labels.Selector) (expected int
 	return expected, autoscaled, selects
 }
 
-// elsewhere are the workloads of a namespace in other sets. Of one that they have in
-// several sizes, nobody knows how many pods it has.
+// elsewhere returns the workloads of a namespace in other sets. A workload with several sizes there has an
+// unknown number of pods.
 func (p *player) elsewhere(namespace string) fleet {
 	if known, found := p.others[namespace]; found || p.in == nil {
 		return known
@@ -81,9 +81,9 @@ func (p *player) elsewhere(namespace string) fleet {
 	return f
 }
 
-// disrupt writes into a budget what the disruption controller would of the workloads whose
-// pods it selects (pkg/controller/disruption, getExpectedPodCount): those of its set, else
-// those of other sets in its namespace, unless that is where kubectl puts what names none.
+// disrupt writes the status of a budget as the disruption controller would (pkg/controller/disruption,
+// getExpectedPodCount), from the workloads of its set whose pods it selects, else from those of other sets in
+// its namespace, unless that is only the default namespace.
 func (p *player) disrupt(obj *unstructured.Unstructured) {
 	if p.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
 		return
@@ -129,18 +129,18 @@ func (p *player) disrupt(obj *unstructured.Unstructured) {
 	set(obj, max(expected-needed, 0), "status", "disruptionsAllowed")
 }
 
-// isScaler tells whether an object scales a workload.
+// isScaler reports whether an object scales a workload.
 func isScaler(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "HorizontalPodAutoscaler" || obj.GetKind() == "ScaledObject"
 }
 
-// targetOf is what an object in a namespace scales.
+// targetOf returns NAMESPACE/NAME of the scaled workload.
 func targetOf(scaler *unstructured.Unstructured, namespace string) string {
 	target, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
 	return namespace + "/" + target
 }
 
-// replicas are those that a workload is to have, as the API server defaults them.
+// replicas returns the desired number of pods, as the API server defaults it.
 func replicas(workload *unstructured.Unstructured) int64 {
 	if n, set, err := unstructured.NestedInt64(workload.Object, "spec", "replicas"); set && err == nil {
 		return n
@@ -148,9 +148,8 @@ func replicas(workload *unstructured.Unstructured) int64 {
 	return 1
 }
 
-// least is the fewest pods that an autoscaler leaves of what it scales, 0 where nobody knows,
-// or where a ScaledObject scales to none. KEDA makes an autoscaler that keeps its
-// minReplicaCount (apis/keda/v1alpha1/scaledobject_types.go, GetHPAMinReplicas).
+// least returns the fewest pods that an autoscaler leaves, 0 if unknown or if a ScaledObject scales to none.
+// KEDA's own autoscaler keeps minReplicaCount (apis/keda/v1alpha1/scaledobject_types.go, GetHPAMinReplicas).
 func least(scaler *unstructured.Unstructured) int64 {
 	field, otherwise := "minReplicaCount", int64(0)
 	if scaler.GetKind() == "HorizontalPodAutoscaler" {

@@ -1,5 +1,4 @@
-// Package manifests plays what a cluster does with manifests that are applied to it, for the
-// facts about a cluster in which they run.
+// Package manifests simulates the effect of applying manifests to a cluster, and returns the facts about it.
 package manifests
 
 import (
@@ -22,27 +21,24 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// DefaultNamespace is where kubectl puts what names no namespace.
+// DefaultNamespace is the namespace that kubectl uses for objects without one.
 const DefaultNamespace = corev1.NamespaceDefault
 
 // Set is the objects of manifests that are applied together.
 type Set struct {
 	Objects []*unstructured.Unstructured
-	// Namespace is that of objects that name none, as a release of a chart has one. Without
-	// it, it is where kubectl puts them.
+	// Namespace is the namespace of objects without one, such as a chart's release has. It defaults to
+	// kubectl's.
 	Namespace string
-	// Elsewhere are the workloads of a namespace in other sets, and what scales them, for
-	// budgets that select none of this one. It may be nil.
+	// Elsewhere returns a namespace's workloads and autoscalers in other sets, for budgets that select none
+	// of this one. It may be nil.
 	Elsewhere func(namespace string) []*unstructured.Unstructured
 }
 
-// Apply returns the facts about a cluster to which manifests were
-// applied as one set, and in which what they describe runs: workloads have
-// ready pods, Services that select them have endpoints, APIServices with
-// endpoints are available, and custom resources carry the finalizers that the
-// catalog knows of their kind. What the manifests do not hold is unknown. The
-// objects are changed: they take on what the API server and the controllers
-// would write into them.
+// Apply returns the facts about a cluster in which one set of manifests was applied and runs: workloads have
+// ready pods, Services that select them have endpoints, APIServices with endpoints are available, and custom
+// resources carry the finalizers that the catalog lists for their kind. Everything else is unknown. The API
+// server's and the controllers' writes are made in the objects.
 func Apply(options cluster.Options, version string, set Set) (*cluster.World, error) {
 	if options.Catalog == nil {
 		options.Catalog = catalog.Default()
@@ -51,7 +47,7 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	objects := set.Objects
 	scopes := cluster.Defined(objects, "spec", "scope")
 	for _, obj := range objects {
-		for _, ours := range []string{refusals.Implied, budgets.Autoscaled} { // which are ours to say
+		for _, ours := range []string{refusals.Implied, budgets.Autoscaled} { // only this package writes these
 			unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", ours)
 		}
 		// The API server drops it (k8s.io/apiserver, pkg/registry/rest/meta.go,
@@ -92,24 +88,24 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	return cluster.FromObjects(options, all)
 }
 
-// player plays what a cluster does with the objects of a set.
+// player simulates a cluster for the objects of a set.
 type player struct {
 	catalog    *catalog.Catalog
 	resources  map[schema.GroupVersionKind]cluster.Resource
-	namespaces map[string]bool // that something is in; true if the set has it
+	namespaces map[string]bool // of objects; true if the set has the Namespace
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
 	fleet
 	others     map[string]fleet                                    // of other sets, by namespace
 	in         func(namespace string) []*unstructured.Unstructured // Set.Elsewhere
 	containers []container
-	hooks      bool   // there are webhooks, which see what the cluster makes by itself
-	home       string // namespace of what names none
+	hooks      bool   // the set has webhooks, which see the objects that the cluster creates
+	home       string // namespace of objects without one
 }
 
-// homeOf is the namespace of objects that name none: default, unless a webhook, an
-// aggregated API or a conversion calls a Service that is among them in another one. Whoever
-// applies them then says which, as in kubectl apply -n, or nothing would ever answer.
+// homeOf returns the namespace of objects without one: default, unless a webhook, an aggregated API or a
+// conversion calls a Service of the set in another namespace. Users then name that in kubectl apply -n, or
+// the calls could never succeed.
 func homeOf(objects []*unstructured.Unstructured) string {
 	named, bare := map[string]bool{}, map[string]bool{}
 	for _, obj := range objects {
@@ -141,7 +137,7 @@ func homeOf(objects []*unstructured.Unstructured) string {
 	return slices.Collect(maps.Keys(homes))[0]
 }
 
-// calls are the references to Services that the API server calls because of an object.
+// calls returns the references to Services that the API server calls because of an object.
 func calls(obj *unstructured.Unstructured) (services []map[string]any) {
 	take := func(fields map[string]any, path ...string) {
 		if service, _, _ := unstructured.NestedFieldNoCopy(fields, path...); service != nil {
@@ -166,9 +162,9 @@ func calls(obj *unstructured.Unstructured) (services []map[string]any) {
 	return services
 }
 
-// place puts an object into the namespace that kubectl would.
+// place sets the namespace that kubectl would.
 func (p *player) place(obj *unstructured.Unstructured) {
-	// Of an object that was exported from a cluster: the API server ignores it.
+	// Exported from a cluster: the API server ignores it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "deletionTimestamp")
 	unfilled(obj)
 	gvk := obj.GroupVersionKind()
@@ -186,8 +182,7 @@ func (p *player) place(obj *unstructured.Unstructured) {
 	}
 }
 
-// unfilled drops what stands where an installer writes the certificate of an
-// authority, as in caBundle: ${CA_BUNDLE}.
+// unfilled drops placeholders that an installer replaces by a certificate, such as caBundle: ${CA_BUNDLE}.
 func unfilled(obj *unstructured.Unstructured) {
 	drop := func(fields map[string]any) {
 		if bundle, found := fields["caBundle"]; found {
@@ -215,8 +210,8 @@ func unfilled(obj *unstructured.Unstructured) {
 	}
 }
 
-// apply writes into an object what the cluster would, and returns the objects
-// that it would make for it.
+// apply writes into an object what the cluster would, and returns the objects that the cluster would create
+// for it.
 func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	res := p.resources[obj.GroupVersionKind()].String()
 	switch res {
@@ -260,7 +255,7 @@ func (p *player) run(obj *unstructured.Unstructured, res string) []*unstructured
 	})
 	runs(pod)
 	if spec != nil && spec["nodeName"] == nil {
-		spec["nodeName"] = "any" // without one, it would need no time to stop
+		spec["nodeName"] = "any" // without a node it would stop at once
 	}
 	p.pods = append(p.pods, pod)
 	if res != "daemonsets.apps" {
@@ -284,7 +279,7 @@ func runs(pod *unstructured.Unstructured) {
 	set(pod, []any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")
 }
 
-// endpoints gives a Service the endpoints that it would find.
+// endpoints returns the endpoints that a Service would have.
 func (p *player) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	if p.resources[obj.GroupVersionKind()].String() != "services" {
 		return nil
@@ -302,13 +297,13 @@ func (p *player) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstr
 	})}
 }
 
-// container is what decides which finalizers a controller sets.
+// container decides which finalizers a controller sets.
 type container struct {
 	image string
 	args  []string // with those of its command
 }
 
-// containersOf are those of the workloads of a set.
+// containersOf returns the containers of a set's workloads.
 func containersOf(objects []*unstructured.Unstructured) (found []container) {
 	for _, obj := range objects {
 		list, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "template", "spec", "containers")
@@ -324,12 +319,12 @@ func containersOf(objects []*unstructured.Unstructured) (found []container) {
 	return found
 }
 
-// sets tells whether one of the containers sets a finalizer.
+// sets reports whether one of the containers sets a finalizer.
 func (p *player) sets(by catalog.Set) bool {
 	return slices.ContainsFunc(p.containers, func(c container) bool { return by.By(c.image, c.args) })
 }
 
-// finalize adds to a custom resource the finalizers that its controller will.
+// finalize adds the finalizers that its controller sets to a custom resource.
 func (p *player) finalize(obj *unstructured.Unstructured, res string) {
 	finalizers := obj.GetFinalizers()
 	for _, carried := range p.catalog.Carried(res, obj.GetKind(), p.sets) {
