@@ -10,22 +10,22 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// builtin has a line for each kind of Kubernetes: plural, preferred version, whether it is
-// in namespaces, kind, and the short names that kubectl takes. Behind "# past" stand those
-// that only manifests of old have. TestBuiltin, in test/lab, holds it to an API server.
+// builtin has a line for each built-in kind: plural, preferred version, whether it is namespaced, kind, and
+// kubectl's short names. Kinds after "# past" occur in old manifests only. TestBuiltin, in test/lab, compares
+// it to an API server.
 //
 //go:embed builtin.txt
 var builtin string
 
-// Kind is a kind of object that Kubernetes itself serves.
+// Kind is a built-in kind.
 type Kind struct {
 	Resource
 	Kind  string
 	Short []string
-	Past  bool // it is served no longer
+	Past  bool // no longer served
 }
 
-// Builtin are they: the one table of them. It must not be changed.
+// Builtin returns the table of built-in kinds, which must not be changed.
 var Builtin = sync.OnceValue(func() (kinds []Kind) {
 	past := false
 	for line := range strings.Lines(builtin) {
@@ -44,7 +44,7 @@ var Builtin = sync.OnceValue(func() (kinds []Kind) {
 	return kinds
 })
 
-// scoped tells of the kinds of Kubernetes whether they are in namespaces.
+// scoped says of each built-in kind whether it is namespaced.
 var scoped = sync.OnceValue(func() map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, k := range Builtin() {
@@ -53,15 +53,14 @@ var scoped = sync.OnceValue(func() map[schema.GroupKind]bool {
 	return kinds
 })
 
-// Namespaced tells whether objects of a kind of Kubernetes are in namespaces; those that
-// nobody knows are, as most are.
+// Namespaced reports whether objects of a built-in kind are namespaced; true for unknown kinds, as most are.
 func Namespaced(kind schema.GroupKind) bool {
 	namespaced, known := scoped()[kind]
 	return namespaced || !known
 }
 
-// BuiltinGroups are the API groups that Kubernetes itself serves, or did: those that
-// client-go knows, and of the API servers behind the first. They must not be changed.
+// BuiltinGroups returns the API groups that Kubernetes serves or served: client-go's, and those of the API
+// servers behind the first. They must not be changed.
 var BuiltinGroups = sync.OnceValue(func() []string {
 	groups := []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}
 	for _, gv := range clientscheme.Scheme.PrioritizedVersionsAllGroups() {

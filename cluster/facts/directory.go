@@ -8,20 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Named is what has a name of its own in its namespace.
+// Named is implemented by values with a unique name in their namespace.
 type Named interface{ Named() string }
 
-// Directory holds what is kept of the objects of one namespace, in the order of their
-// names. There may be very many, or a few in each of many namespaces: a map of them
-// takes twice to three times the memory. The zero value is empty.
+// Directory holds the values of one namespace, ordered by name. There may be very many, or a few in each of
+// many namespaces: a map takes two to three times the memory. The zero value is empty.
 type Directory[T Named] struct {
 	pages [][]T // none of them empty
 }
 
-// maxPage bounds what moves when one comes or goes.
+// maxPage bounds the values that an insertion or deletion moves.
 const maxPage = 256
 
-// find is where the one of a name is, or belongs.
+// find returns the position where a name is, or belongs.
 func (d *Directory[T]) find(name string) (page, at int, found bool) {
 	page, _ = slices.BinarySearchFunc(d.pages, name, func(page []T, name string) int {
 		return strings.Compare(page[len(page)-1].Named(), name)
@@ -36,11 +35,11 @@ func (d *Directory[T]) find(name string) (page, at int, found bool) {
 	return page, at, found
 }
 
-// Empty tells whether there is nothing in it.
+// Empty reports whether it holds nothing.
 func (d *Directory[T]) Empty() bool { return len(d.pages) == 0 }
 
-// At is the one of a name, to be read or changed in place until the next Put or Delete;
-// nil if there is none.
+// At returns the value with a name, to be read or changed in place until the next Put or Delete; nil if there
+// is none.
 func (d *Directory[T]) At(name string) *T {
 	if page, at, found := d.find(name); found {
 		return &d.pages[page][at]
@@ -48,7 +47,7 @@ func (d *Directory[T]) At(name string) *T {
 	return nil
 }
 
-// Put puts one in, in place of the one that has its name.
+// Put adds a value, or replaces the one with its name.
 func (d *Directory[T]) Put(v T) {
 	page, at, found := d.find(v.Named())
 	switch {
@@ -58,7 +57,7 @@ func (d *Directory[T]) Put(v T) {
 		d.pages = [][]T{{v}}
 	case len(d.pages[page]) < maxPage:
 		d.pages[page] = slices.Insert(d.pages[page], at, v)
-	case at == maxPage: // a listing comes in order, and leaves full pages behind
+	case at == maxPage: // a listing comes in order: leave full pages behind
 		d.pages = slices.Insert(d.pages, page+1, []T{v})
 	default:
 		full := d.pages[page]
@@ -68,7 +67,7 @@ func (d *Directory[T]) Put(v T) {
 	}
 }
 
-// Delete takes out the one of a name.
+// Delete removes the value with a name.
 func (d *Directory[T]) Delete(name string) {
 	page, at, found := d.find(name)
 	if !found {
@@ -79,7 +78,7 @@ func (d *Directory[T]) Delete(name string) {
 	}
 }
 
-// All are all of them, in order. They must not change meanwhile.
+// All returns all values, in order. They must not change meanwhile.
 func (d *Directory[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if d == nil {
@@ -95,11 +94,11 @@ func (d *Directory[T]) All() iter.Seq[T] {
 	}
 }
 
-// Directories are one for each namespace, "" for objects in none.
+// Directories holds a Directory per namespace, "" for cluster-scoped objects.
 type Directories[T Named] map[string]*Directory[T]
 
-// At is the one of a key, to be read or changed in place until the next Put or Delete;
-// nil if there is none.
+// At returns the value of a key, to be read or changed in place until the next Put or Delete; nil if there is
+// none.
 func (d Directories[T]) At(key types.NamespacedName) *T {
 	if in := d[key.Namespace]; in != nil {
 		return in.At(key.Name)
@@ -107,7 +106,7 @@ func (d Directories[T]) At(key types.NamespacedName) *T {
 	return nil
 }
 
-// Put puts one in, in place of the one that has its name.
+// Put adds a value, or replaces the one with its name.
 func (d Directories[T]) Put(namespace string, v T) {
 	in := d[namespace]
 	if in == nil {
@@ -117,7 +116,7 @@ func (d Directories[T]) Put(namespace string, v T) {
 	in.Put(v)
 }
 
-// Delete takes out the one of a key.
+// Delete removes the value of a key.
 func (d Directories[T]) Delete(key types.NamespacedName) {
 	in := d[key.Namespace]
 	if in == nil {
@@ -128,7 +127,7 @@ func (d Directories[T]) Delete(key types.NamespacedName) {
 	}
 }
 
-// Keys are those of the ones that are meant.
+// Keys returns the keys of the values that means selects.
 func (d Directories[T]) Keys(means func(T) bool) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for namespace, in := range d {

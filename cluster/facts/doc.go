@@ -1,4 +1,3 @@
-// Package facts is the vocabulary of the facts: the document that policies read,
-// groups of names in it, and what all who write into it have in common. It knows
-// nothing of what the facts are about.
+// Package facts is the vocabulary of the facts: the document that policies read, groups of names in it, and
+// helpers that all its writers share. It does not depend on the content of the facts.
 package facts

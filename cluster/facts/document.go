@@ -8,12 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Document is what policies read: nested maps, as JSON decodes them. Each of its
-// sections is written by one part from that part's own state, and read back by
-// policies, and by Go code through a Reader.
+// Document is the document that policies read: nested maps, as JSON decodes them. One part writes each of its
+// sections from the part's own state; Go code reads it through a Reader.
 type Document map[string]any
 
-// Child returns the map at path and creates what is missing.
+// Child returns the map at path, and creates missing ones.
 func (d Document) Child(path ...string) map[string]any {
 	node := map[string]any(d)
 	for _, key := range path {
@@ -32,8 +31,7 @@ func (d Document) Put(value any, path ...string) {
 	d.Child(path[:len(path)-1]...)[path[len(path)-1]] = value
 }
 
-// Prune deletes the entry at path and the maps above it that it leaves empty,
-// up to but not including the first, which is a section of the document.
+// Prune deletes the entry at path, and then empty maps above it except the section itself.
 func (d Document) Prune(path ...string) { prune(d, path...) }
 
 func prune(node map[string]any, path ...string) {
@@ -51,7 +49,7 @@ func prune(node map[string]any, path ...string) {
 	}
 }
 
-// Lookup follows path into nested maps; nil where it leads nowhere.
+// Lookup follows path into nested maps; nil if it does not exist.
 func Lookup(doc map[string]any, path ...string) any {
 	node := walk(doc, path...)
 	if section, is := node.(Section); is {
@@ -73,7 +71,7 @@ func (s Strings) Box(text string) any {
 	return boxed
 }
 
-// List is a list of strings as a value of the document.
+// List returns strings as a value of the document.
 func List[T ~string](values []T) []any {
 	list := make([]any, len(values))
 	for i, v := range values {
@@ -82,7 +80,7 @@ func List[T ~string](values []T) []any {
 	return list
 }
 
-// Timestamp is a time as a value of the document; "" for none.
+// Timestamp returns a time as a value of the document; "" for none.
 func Timestamp(t metav1.Time) string {
 	if t.IsZero() {
 		return ""
@@ -90,8 +88,8 @@ func Timestamp(t metav1.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// MaxText bounds the message of an event, in bytes; the API allows 1024
-// (pkg/apis/core/validation/events.go, NoteLengthLimit).
+// MaxText bounds the message of an event, in bytes; the API allows 1024 (pkg/apis/core/validation/events.go,
+// NoteLengthLimit).
 const MaxText = 512
 
 // Shorten cuts a text to at most limit bytes, between characters.
@@ -105,7 +103,7 @@ func Shorten(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// Or is what p points at, or otherwise where it points nowhere.
+// Or returns *p, or otherwise if p is nil.
 func Or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
@@ -113,7 +111,7 @@ func Or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// NamespaceOf is the first part of "namespace/name".
+// NamespaceOf returns the first part of "namespace/name".
 func NamespaceOf(name string) string {
 	namespace, _, _ := strings.Cut(name, "/")
 	return namespace

@@ -7,8 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TimesSeen is how often an event was seen: core/v1 counts, events.k8s.io/v1
-// has a series.
+// TimesSeen returns how often an event was seen: core/v1 counts, events.k8s.io/v1 has a series.
 func TimesSeen(e *corev1.Event) int {
 	n := int(e.Count)
 	if e.Series != nil {
@@ -17,7 +16,7 @@ func TimesSeen(e *corev1.Event) int {
 	return max(n, 1)
 }
 
-// FirstSeen is when an event was seen for the first time.
+// FirstSeen returns when an event was first seen.
 func FirstSeen(e *corev1.Event) time.Time {
 	first := LastSeen(e)
 	for _, at := range []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.EventTime.Time} {
@@ -28,7 +27,7 @@ func FirstSeen(e *corev1.Event) time.Time {
 	return first
 }
 
-// LastSeen is when an event was seen for the last time.
+// LastSeen returns when an event was last seen.
 func LastSeen(e *corev1.Event) time.Time {
 	last := []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {

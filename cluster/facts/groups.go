@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Group is a set of names in the facts: how many, and the first few.
+// Group is a set of names in the facts: the count, and the first few.
 type Group struct {
 	placed  bool           // its members have a place
 	limit   int            // of the names
-	members map[string]int // where the finalizer stands in each, Nowhere if that is not known
+	members map[string]int // the index of the finalizer in each, or Nowhere
 	names   []string
 	facts   map[string]any
 }
@@ -19,28 +19,28 @@ type Group struct {
 // Nowhere is the place of a finalizer that is not in metadata.finalizers.
 const Nowhere = -1
 
-// NewGroup returns a group that names at most limit of its members. placed says
-// whether its facts tell where a finalizer stands in them.
+// NewGroup returns a group that names at most limit of its members. placed says whether its facts have the
+// finalizer's index in them.
 func NewGroup(placed bool, limit int) Group {
 	return Group{placed: placed, limit: limit, members: map[string]int{}, facts: map[string]any{}}
 }
 
-// Facts are the group as the document has it.
+// Facts returns the group as the document has it.
 func (g *Group) Facts() map[string]any { return g.facts }
 
-// Empty tells whether it has no members.
+// Empty reports whether it has no members.
 func (g *Group) Empty() bool { return len(g.members) == 0 }
 
-// Has tells whether a name is among its members.
+// Has reports whether a name is a member.
 func (g *Group) Has(name string) bool {
 	_, member := g.members[name]
 	return member
 }
 
-// At is the place of a member.
+// At returns the place of a member.
 func (g *Group) At(name string) int { return g.members[name] }
 
-// Least are the n least values, in order, in time linear in their number.
+// Least returns the n least values, in order, in time linear in their number.
 func Least[T any](values iter.Seq[T], n int, compare func(a, b T) int) []T {
 	var least []T
 	for v := range values {
@@ -52,14 +52,14 @@ func Least[T any](values iter.Seq[T], n int, compare func(a, b T) int) []T {
 	return least
 }
 
-// Names is a group that is made as it is read.
+// Names is a group that is built while it is read.
 type Names struct {
 	Limit int // of the names
 	count int
 	least []string
 }
 
-// Add puts a name into it.
+// Add adds a name.
 func (n *Names) Add(name string) {
 	n.count++
 	if i, _ := slices.BinarySearch(n.least, name); i < n.Limit {
@@ -68,7 +68,7 @@ func (n *Names) Add(name string) {
 	}
 }
 
-// Facts are the group as the document has it, nil if it is empty.
+// Facts returns the group as the document has it, nil if it is empty.
 func (n *Names) Facts() any {
 	if n.count == 0 {
 		return nil
@@ -76,10 +76,10 @@ func (n *Names) Facts() any {
 	return map[string]any{"count": n.count, "names": List(n.least)}
 }
 
-// Members are all names.
+// Members returns all names.
 func (g *Group) Members() []string { return slices.Collect(maps.Keys(g.members)) }
 
-// Add puts a name into the group, or changes its place.
+// Add adds a name, or changes its place.
 func (g *Group) Add(name string, at int) {
 	g.members[name] = at
 	if i, named := slices.BinarySearch(g.names, name); !named && (i < len(g.names) || len(g.names) < g.limit) {
@@ -89,12 +89,12 @@ func (g *Group) Add(name string, at int) {
 	g.publish()
 }
 
-// Remove takes it out again.
+// Remove removes a name.
 func (g *Group) Remove(name string) {
 	delete(g.members, name)
 	if i, named := slices.BinarySearch(g.names, name); named {
 		g.names = slices.Delete(g.names, i, i+1)
-		if len(g.names) == 0 { // only now, so that removing many costs little each
+		if len(g.names) == 0 { // refill only now, so that removing many costs little each
 			g.names = Least(maps.Keys(g.members), g.limit, strings.Compare)
 		}
 	}
@@ -113,8 +113,7 @@ func (g *Group) publish() {
 	}
 }
 
-// Groups are groups of names, by their path in the document. Those without
-// members are not in it.
+// Groups are the non-empty groups of names, by their path in the document.
 type Groups struct {
 	doc    Document
 	limit  int
@@ -128,13 +127,13 @@ func NewGroups(doc Document, limit int) Groups {
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// At is the group at a path, nil if it is empty.
+// At returns the group at a path, nil if it is empty.
 func (g Groups) At(path ...string) *Group { return g.byPath[pathKey(path)] }
 
-// Add puts a name into the group at a path.
+// Add adds a name to the group at a path.
 func (g Groups) Add(name string, path ...string) { g.made(false, path).Add(name, Nowhere) }
 
-// Place is Add for a group whose facts tell where a finalizer stands.
+// Place is Add for a group whose facts have the finalizer's index.
 func (g Groups) Place(name string, at int, path ...string) { g.made(true, path).Add(name, at) }
 
 func (g Groups) made(placed bool, path []string) *Group {
@@ -148,7 +147,7 @@ func (g Groups) made(placed bool, path []string) *Group {
 	return group
 }
 
-// Remove takes a name out of the group at a path.
+// Remove removes a name from the group at a path.
 func (g Groups) Remove(name string, path ...string) {
 	group := g.byPath[pathKey(path)]
 	if group == nil {

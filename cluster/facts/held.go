@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Verdict is who removes a finalizer, and whether it is there to do so.
+// Verdict says who removes a finalizer, and whether that owner runs.
 type Verdict struct {
 	State    string // as in package ownership
-	Owner    string // "" where nobody knows
-	Clears   string // what the owner does before
+	Owner    string // "" if unknown
+	Clears   string // what the owner cleans up first
 	Evidence []string
-	Runs     []Object // what removes it, as far as known
+	Runs     []Object // the owner's workload, as far as known
 }
 
-// Object is one as the facts name it.
+// Object is an object as the facts name it.
 type Object struct{ Resource, Namespace, Name string }
 
-// Verdicts are those on the finalizers of an object, by finalizer, as policies read them.
+// Verdicts are the verdicts on the finalizers of an object, by finalizer, as policies read them.
 type Verdicts map[string]any
 
-// All are the verdicts for Go code.
+// All returns the verdicts for Go code.
 func (v Verdicts) All() iter.Seq2[string, Verdict] {
 	return func(yield func(string, Verdict) bool) {
 		for finalizer, verdict := range v {
@@ -45,31 +45,29 @@ func namedBy(node any) Object {
 	return Object{text(node, "resource"), text(node, "namespace"), text(node, "name")}
 }
 
-// Holding are objects of one resource in one namespace that carry a finalizer, and of which
-// the same is known of who removes it.
+// Holding are objects of one resource in one namespace with the same finalizer and owner.
 type Holding struct {
 	Finalizer, Resource, Namespace string
 	Names                          []string // the first few
 	Count                          int
-	// Terminating are those that are being deleted, the first few, with their deletionTimestamp.
+	// Terminating are the first few Terminating ones, with their deletionTimestamp.
 	Terminating map[string]string
 	owner       any
 }
 
-// Owner is who removes the finalizer.
+// Owner returns who removes the finalizer.
 func (h Holding) Owner() Verdict { return verdictOf(h.owner) }
 
-// Holding are the namespaces that hold objects with finalizers; "" is none.
+// Holding returns the namespaces with finalized objects; "" for cluster-scoped ones.
 func (r Reader) Holding() []string { return keys(under(r.doc, "finalized")) }
 
-// Held are the objects of a namespace that carry finalizers, in the order of these: of one
-// resource, or where that is "", of all.
+// Held returns the objects of a namespace with finalizers, by finalizer: of one resource, or of all if that
+// is "".
 func (r Reader) Held(namespace, resource string) iter.Seq[Holding] {
 	return r.held(namespace, resource, walk(r.doc, "finalized", namespace))
 }
 
-// held are those of a namespace. Where the verdict does not stand beside them, it stands in
-// a section of its own.
+// held reads byFinalizer. A verdict that is not beside the objects is in its own section.
 func (r Reader) held(namespace, only string, byFinalizer any) iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
 		for finalizer, byResource := range sorted(byFinalizer) {
@@ -97,8 +95,8 @@ func (r Reader) held(namespace, only string, byFinalizer any) iter.Seq[Holding] 
 	}
 }
 
-// Blocking are the objects that the deletion of an owner in the foreground waits for, and
-// that carry finalizers: its dependents, and theirs.
+// Blocking returns the finalized objects that an owner's foreground deletion waits for: its dependents, and
+// theirs.
 func (r Reader) Blocking(uid string) iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
 		owners, visited := under(r.doc, "owners"), map[string]bool{}
@@ -120,8 +118,8 @@ func (r Reader) Blocking(uid string) iter.Seq[Holding] {
 	}
 }
 
-// HoldsUp tells whether anything in a namespace, or where that is "" anywhere, may hold up the
-// deletion of an owner in the foreground. Which owner, the facts know by its UID alone.
+// HoldsUp reports whether anything in a namespace, or anywhere if that is "", may block the foreground
+// deletion of some owner: the facts know owners only by UID.
 func (r Reader) HoldsUp(namespace string) bool {
 	for _, owner := range each(under(r.doc, "owners")) {
 		for _, blockers := range []any{under(owner, "finalized"), under(owner, "pods")} {
@@ -133,7 +131,7 @@ func (r Reader) HoldsUp(namespace string) bool {
 	return false
 }
 
-// Owners are who removes a finalizer, of each of the groups of objects that carry it.
+// Owners returns the owners of a finalizer, one for each group of objects that carry it.
 func (r Reader) Owners(finalizer string) []Verdict {
 	var found []Verdict
 	for _, bySignature := range each(walk(r.doc, "finalizers", finalizer)) {
@@ -144,7 +142,7 @@ func (r Reader) Owners(finalizer string) []Verdict {
 	return found
 }
 
-// Waiting are objects that are being deleted and wait for a finalizer, the first few of each.
+// Waiting returns the first few Terminating objects that wait for each finalizer.
 func (r Reader) Waiting() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
 		for _, byResource := range each(under(r.doc, "terminating")) {
@@ -159,23 +157,21 @@ func (r Reader) Waiting() iter.Seq[Object] {
 	}
 }
 
-// Looked tells whether status conditions were read in a namespace, and Conditioned whether
-// those of an object were.
+// Looked reports whether any status conditions were read in a namespace.
 func (r Reader) Looked(namespace string) bool { return walk(r.doc, "conditions", namespace) != nil }
 
-// Conditioned tells whether the status conditions of an object were read.
+// Conditioned reports whether the status conditions of an object were read.
 func (r Reader) Conditioned(namespace, resource, name string) bool {
 	return walk(r.doc, "conditions", namespace, resource, name) != nil
 }
 
-// Bodied tells whether the facts hold of an object what policies read of it beside its
-// metadata; Embody fills that in.
+// Bodied reports whether the facts hold an object's fields beyond its metadata; Embody fills them in.
 func (r Reader) Bodied(namespace, resource, name string) bool {
 	return walk(r.doc, "bodies", namespace, resource, name) != nil
 }
 
-// Embody fills in of an object, which has its name and namespace, what the facts hold of it
-// beside its metadata, as policies read it.
+// Embody fills in an object, given by name and namespace, from the facts beyond its metadata, as policies
+// read it.
 func (r Reader) Embody(resource string, object map[string]any) {
 	metadata, whole := object["metadata"], Document(object)
 	namespace, name := text(metadata, "namespace"), text(metadata, "name")
@@ -202,13 +198,13 @@ func (r Reader) Embody(resource string, object map[string]any) {
 			whole.Put(under(bound, "value"), strings.Split(text(bound, "at"), ".")...)
 		}
 	}
-	events := func(condition any) bool { return walk(condition, "last") != nil } // are no part of the object
+	events := func(condition any) bool { return walk(condition, "last") != nil } // events are no part of the object
 	if conditions := slices.DeleteFunc(slices.Clone(list(walk(r.doc, "conditions", namespace, resource), name)), events); len(conditions) > 0 {
 		whole.Put(conditions, "status", "conditions")
 	}
 }
 
-// Recorded tells whether the facts have a record of each object of a resource.
+// Recorded reports whether the facts have a record of each object of a resource.
 func (r Reader) Recorded(resource string) bool {
 	switch resource {
 	case "namespaces", "nodes", "pods", "customresourcedefinitions.apiextensions.k8s.io":
@@ -217,7 +213,7 @@ func (r Reader) Recorded(resource string) bool {
 	return false
 }
 
-// Names are the objects of a resource in a namespace that the facts have a record of, in order.
+// Names returns the names of a resource's recorded objects in a namespace, in order.
 func (r Reader) Names(resource, namespace string) []string {
 	return keys(r.records(resource, namespace))
 }
@@ -234,8 +230,7 @@ func (r Reader) records(resource, namespace string) any {
 	return nil
 }
 
-// Describe fills in what the record of an object, which has its name and namespace, tells of
-// it; found is false where there is none.
+// Describe fills in the record of an object, given by name and namespace; found is false if there is none.
 func (r Reader) Describe(resource string, object map[string]any) (found bool) {
 	metadata, _ := object["metadata"].(map[string]any)
 	record, found := under(r.records(resource, text(metadata, "namespace")), text(metadata, "name")).(map[string]any)
@@ -264,7 +259,7 @@ func (r Reader) Describe(resource string, object map[string]any) (found bool) {
 	return true
 }
 
-// conditionsOf are those of the facts, by type, as they stand in a status.
+// conditionsOf returns the conditions of the facts, by type, as a status has them.
 func conditionsOf(byType any) []any {
 	conditions := []any{}
 	for name, record := range sorted(byType) {

@@ -10,29 +10,28 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Finished tells whether a pod has ended for good.
+// Finished reports whether a pod has ended for good.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// AnyReady tells whether an EndpointSlice has a ready endpoint. One that does not say is
+// AnyReady reports whether an EndpointSlice has a ready endpoint; an unset condition means ready
 // (k8s.io/api/discovery/v1, EndpointConditions).
 func AnyReady(of *discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(of.Endpoints, func(e discoveryv1.Endpoint) bool { return Or(e.Conditions.Ready, true) })
 }
 
-// stuckReasons are the waiting reasons that do not pass by themselves
-// (k8s.io/kubernetes, pkg/kubelet/images/types.go and pkg/kubelet/kuberuntime).
+// stuckReasons are the waiting reasons that persist (k8s.io/kubernetes, pkg/kubelet/images/types.go and
+// pkg/kubelet/kuberuntime).
 var stuckReasons = map[string]bool{
 	"CrashLoopBackOff": true, "ImagePullBackOff": true, "ErrImagePull": true, "InvalidImageName": true,
 	"ErrImageNeverPull": true, "CreateContainerConfigError": true, "CreateContainerError": true,
 }
 
-// oftenCrashed is how often a container must have crashed before that counts as
-// not passing by itself: one that loses its lease crashes, too.
+// oftenCrashed is the least number of restarts of a container that keeps crashing: losing a lease is a crash, too.
 const oftenCrashed = 3
 
-// Failing is the proof that a pod will not become ready by itself.
+// Failing returns the reason why a pod will not become ready without a change, or "".
 func Failing(pod *corev1.Pod) string {
 	for i, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if waiting := c.State.Waiting; waiting != nil && stuckReasons[waiting.Reason] && (waiting.Reason != "CrashLoopBackOff" || c.RestartCount >= oftenCrashed) {
@@ -40,7 +39,7 @@ func Failing(pod *corev1.Pod) string {
 		}
 		done := i < len(pod.Status.InitContainerStatuses) && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
 		if c.RestartCount >= oftenCrashed && !done && crashed(c.State.Terminated) && crashed(c.LastTerminationState.Terminated) {
-			return "CrashLoopBackOff" // the kubelet says so once it looks again, up to 10 s later
+			return "CrashLoopBackOff" // the kubelet reports it with up to 10 s delay
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -54,33 +53,32 @@ func Failing(pod *corev1.Pod) string {
 	return ""
 }
 
-// Ready tells whether a pod is ready, and all its containers run: its condition may lag
-// behind one that has ended, or waits for its next try.
+// Ready reports whether a pod is ready and all its containers run: its condition may lag behind a container
+// that ended or waits to restart.
 func Ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}) && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil || c.State.Waiting != nil })
 }
 
-// Stopped tells whether none of a pod's containers runs, of which its kubelet tells.
+// Stopped reports whether the kubelet reports containers, and none of them runs.
 func Stopped(pod *corev1.Pod) bool {
 	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// SteadyAfter is how long a container runs until a kubelet no longer counts its crashes
-// (k8s.io/kubernetes, pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
+// SteadyAfter is how long a container runs until a kubelet resets its backoff (k8s.io/kubernetes,
+// pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
 const SteadyAfter = 10 * time.Minute
 
-// crashed tells whether a run of a container has ended so soon that the kubelet waits
-// longer each time before it starts it again.
+// crashed reports whether a run of a container ended so soon that the kubelet increases its backoff.
 func crashed(run *corev1.ContainerStateTerminated) bool {
 	return run != nil && run.FinishedAt.Sub(run.StartedAt.Time) <= SteadyAfter
 }
 
-// Crashed is when the containers of a pod that crash again and again were last started, in
-// Unix time; 0 of one that does not, or waits for its next try (Failing). How the run before
-// ended may be forgotten; that there were as many is not.
+// Crashed returns when the containers of a pod that keep crashing were last started, in Unix time; 0 if none
+// does, or one waits to restart (Failing). A missing last termination state counts as a crash: the restart
+// count proves it.
 func Crashed(pod *corev1.Pod) (last int64) {
 	for _, c := range pod.Status.ContainerStatuses {
 		before := c.LastTerminationState.Terminated
@@ -92,8 +90,7 @@ func Crashed(pod *corev1.Pod) (last int64) {
 	return last
 }
 
-// ImageName is the last path element of an image reference, without tag and
-// digest.
+// ImageName returns the last path element of an image reference, without tag and digest.
 func ImageName(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	name, _, _ := strings.Cut(path.Base(ref), ":")

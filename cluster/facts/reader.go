@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// Reader tells Go code what a document says. No other Go code takes one apart: policies
-// do, in Rego. A snapshot may hold anything; what is not of the type that the schema wants
-// reads as if it were not there.
+// Reader reads a document for Go code; no other Go code takes one apart. A snapshot may hold anything: a
+// value of the wrong type reads as if it were missing.
 type Reader struct{ doc map[string]any }
 
-// Read is a Reader of a document, which must not change as long as it is used.
+// Read returns a Reader of a document, which must not change while it is used.
 func Read(doc map[string]any) Reader { return Reader{doc} }
 
-// Now is the time that the facts are told at.
+// Now returns the time of the facts.
 func (r Reader) Now() time.Time {
 	now, _ := time.Parse(time.RFC3339, text(r.doc, "now"))
 	return now
 }
 
-// Namespace is what the facts tell of one.
+// Namespace is the record of a namespace.
 type Namespace struct {
-	Labels      map[string]string // those of termguard.dev
+	Labels      map[string]string // the labels of termguard.dev
 	Terminating bool
 }
 
-// Namespace tells of a namespace; the zero value is one of which nothing is known.
+// Namespace returns the record of a namespace; the zero value if there is none.
 func (r Reader) Namespace(name string) Namespace {
 	record := walk(r.doc, "namespaces", name)
 	labels, _ := under(record, "labels").(map[string]any)
@@ -45,11 +44,11 @@ func (r Reader) Namespace(name string) Namespace {
 type Hidden struct {
 	Resource   string
 	Namespaced bool
-	Namespace  string // where it is hidden, "" for everywhere
+	Namespace  string // the namespace in which it is hidden, "" for all
 	Reason     string
 }
 
-// Unseen is what the facts do not see.
+// Unseen returns the resources that the facts do not see.
 func (r Reader) Unseen() (unseen []Hidden) {
 	for _, item := range list(r.doc, "unseen") {
 		namespaced, _ := under(item, "namespaced").(bool)
@@ -58,7 +57,7 @@ func (r Reader) Unseen() (unseen []Hidden) {
 	return unseen
 }
 
-// Hides tells whether the facts do not see a resource, or not all of it.
+// Hides reports whether the facts do not see all of a resource.
 func (r Reader) Hides(resource string) bool {
 	return slices.ContainsFunc(list(r.doc, "unseen"), func(item any) bool { return text(item, "resource") == resource })
 }
@@ -68,13 +67,13 @@ type Definition struct {
 	Kind, Singular string
 	Short          []string
 	Namespaced     bool
-	Served         []string // the versions that are, in its order
+	Served         []string // the served versions, in its order
 }
 
-// Defines tells whether there is a definition of a resource.
+// Defines reports whether there is a definition of a resource.
 func (r Reader) Defines(resource string) bool { return walk(r.doc, "crds", resource) != nil }
 
-// Definition tells of that of a resource; the zero value where there is none.
+// Definition returns the definition of a resource; the zero value if there is none.
 func (r Reader) Definition(resource string) Definition {
 	record := walk(r.doc, "crds", resource)
 	d := Definition{Kind: text(record, "kind"), Namespaced: text(record, "scope") == "Namespaced"}
@@ -89,12 +88,12 @@ func (r Reader) Definition(resource string) Definition {
 	return d
 }
 
-// Count is how many objects of a resource there are in a namespace, "" for those in none.
+// Count returns the number of objects of a resource in a namespace, "" for cluster-scoped ones.
 func (r Reader) Count(namespace, resource string) int {
 	return number(walk(r.doc, "counts", namespace), resource)
 }
 
-// Resources are those of which there are objects, by the namespaces that hold them.
+// Resources returns the resources with objects, by namespace.
 func (r Reader) Resources() iter.Seq2[string, string] {
 	return func(yield func(namespace, resource string) bool) {
 		for namespace, counts := range sorted(under(r.doc, "counts")) {
@@ -107,7 +106,7 @@ func (r Reader) Resources() iter.Seq2[string, string] {
 	}
 }
 
-// Pod is what the facts tell of one.
+// Pod is the record of a pod.
 type Pod struct {
 	Namespace, Name string
 	Node            string // "" for none
@@ -118,7 +117,7 @@ type Pod struct {
 	Undriven        bool // a volume of it has no driver on its node
 }
 
-// Pods are those of a namespace.
+// Pods returns the pods of a namespace.
 func (r Reader) Pods(namespace string) iter.Seq[Pod] {
 	return func(yield func(Pod) bool) {
 		for name, record := range each(walk(r.doc, "pods", namespace)) {
@@ -129,7 +128,7 @@ func (r Reader) Pods(namespace string) iter.Seq[Pod] {
 	}
 }
 
-// AllPods are those of all namespaces.
+// AllPods returns the pods of all namespaces.
 func (r Reader) AllPods() iter.Seq[Pod] {
 	return func(yield func(Pod) bool) {
 		for namespace := range each(under(r.doc, "pods")) {
@@ -142,7 +141,7 @@ func (r Reader) AllPods() iter.Seq[Pod] {
 	}
 }
 
-// Pod is one pod.
+// Pod returns one pod.
 func (r Reader) Pod(namespace, name string) Pod {
 	return podOf(namespace, name, walk(r.doc, "pods", namespace, name))
 }
@@ -155,7 +154,7 @@ func podOf(namespace, name string, record any) Pod {
 	}
 }
 
-// LongestGrace is the longest grace period of the pods that run in a namespace, in seconds.
+// LongestGrace returns the longest grace period of the pods that run in a namespace, in seconds.
 func (r Reader) LongestGrace(namespace string) (longest int) {
 	for key := range each(walk(r.doc, "podsByGrace", namespace)) {
 		if seconds, err := strconv.Atoi(key); err == nil {
@@ -165,11 +164,11 @@ func (r Reader) LongestGrace(namespace string) (longest int) {
 	return longest
 }
 
-// Durations are how long something took, as often as it was seen.
+// Durations sum up how long something took.
 type Durations struct{ Count, UsualSeconds, LongestSeconds int }
 
-// Took is how long owners took to remove a finalizer in a namespace, or else in several;
-// ok is false where that was not seen.
+// Took returns how long owners took to remove a finalizer in a namespace, or else in several; ok is false if
+// that was not seen.
 func (r Reader) Took(finalizer, resource, namespace string) (d Durations, ok bool) {
 	seen := walk(r.doc, "durations", finalizer, resource, namespace)
 	if seen == nil {
@@ -178,7 +177,7 @@ func (r Reader) Took(finalizer, resource, namespace string) (d Durations, ok boo
 	return durationsOf(seen), seen != nil
 }
 
-// Stops is how long the pods of a workload ("Kind/name") took to stop.
+// Stops returns how long the pods of a workload ("Kind/name") took to stop.
 func (r Reader) Stops(namespace, workload string) Durations {
 	return durationsOf(walk(r.doc, "stops", namespace, workload))
 }
@@ -187,7 +186,7 @@ func durationsOf(seen any) Durations {
 	return Durations{number(seen, "count"), number(seen, "usualSeconds"), number(seen, "longestSeconds")}
 }
 
-// Webhook is what the facts tell of one.
+// Webhook is the record of a webhook.
 type Webhook struct {
 	Key         string // TYPE/CONFIGURATION/NAME
 	FailsClosed bool
@@ -196,7 +195,7 @@ type Webhook struct {
 	rules       []any
 }
 
-// Webhooks are all, in the order of their keys.
+// Webhooks returns all webhooks, in the order of their keys.
 func (r Reader) Webhooks() iter.Seq[Webhook] {
 	return func(yield func(Webhook) bool) {
 		for key, hook := range sorted(under(r.doc, "webhooks")) {
@@ -210,7 +209,7 @@ func (r Reader) Webhooks() iter.Seq[Webhook] {
 	}
 }
 
-// Concerns tells whether one of its rules is about an operation on a resource.
+// Concerns reports whether a rule matches an operation on a resource.
 func (w Webhook) Concerns(operation, group, resource string) bool {
 	return slices.ContainsFunc(w.rules, func(rule any) bool {
 		has := func(key, value string) bool {
@@ -221,8 +220,8 @@ func (w Webhook) Concerns(operation, group, resource string) bool {
 	})
 }
 
-// Fronts are what refuses or hides others while a workload behind it does not run, with
-// that workload: APIServices, and configurations of webhooks that fail closed.
+// Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that has to run
+// for them.
 func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	return func(yield func(front, workload Object) bool) {
 		all := func(front Object, node any) bool {
@@ -247,8 +246,8 @@ func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	}
 }
 
-// Controller is what controls an object that carries finalizers; it has no name where nothing
-// does, or nobody knows its resource.
+// Controller returns the controller of a finalized object; the zero value if it has none, or its resource is
+// unknown.
 func (r Reader) Controller(resource, namespace, name string) Object {
 	by := namedBy(walk(r.doc, "controllers", resource, namespace+"/"+name))
 	if by.Resource == "" {
@@ -257,13 +256,13 @@ func (r Reader) Controller(resource, namespace, name string) Object {
 	return by
 }
 
-// Place is where an object stands in the order of a command that deletes several.
+// Place returns the position of an object in the order of a command that deletes several.
 func (r Reader) Place(resource, namespace, name string) (at int, in bool) {
 	of := walk(r.doc, "set", resource, namespace)
 	return number(of, name), under(of, name) != nil
 }
 
-// walk follows a path; nil where it leads nowhere.
+// walk follows a path; nil if it does not exist.
 func walk(node any, path ...string) any {
 	for _, key := range path {
 		node = under(node, key)
@@ -283,7 +282,7 @@ func under(node any, key string) any {
 	return nil
 }
 
-// each is what stands under each key.
+// each returns the values under each key.
 func each(node any) iter.Seq2[string, any] {
 	switch inner := node.(type) {
 	case map[string]any:
@@ -311,7 +310,7 @@ func sorted(node any) iter.Seq2[string, any] {
 	}
 }
 
-// keys are those of a node, in order.
+// keys returns the keys of a node, in order.
 func keys(node any) []string {
 	var found []string
 	for key := range each(node) {
@@ -331,7 +330,7 @@ func list(node any, key string) []any {
 	return l
 }
 
-// texts is a list of strings; never nil.
+// texts returns a list of strings; never nil.
 func texts(node any, key string) []string {
 	found := []string{}
 	for _, item := range list(node, key) {
@@ -344,8 +343,7 @@ func texts(node any, key string) []string {
 
 func number(node any, key string) int { return Number(under(node, key)) }
 
-// Number is a number of the document: an int in that of a cluster, and a float64 in that of
-// a file.
+// Number returns a number of the document: an int from a cluster, a float64 from a file.
 func Number(value any) int {
 	switch n := value.(type) {
 	case int:

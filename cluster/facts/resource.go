@@ -15,12 +15,11 @@ type Resource struct {
 	Namespaced bool
 }
 
-// String is the resource's name in the facts: plural or plural.group.
+// String returns the resource's name in the facts: plural or plural.group.
 func (r Resource) String() string { return r.GroupResource().String() }
 
-// BlockingOwner is the UID of the owner whose foreground deletion waits for an
-// object; "" where there is none. An object with several owners is not deleted
-// with one of them: it only loses its reference.
+// BlockingOwner returns the UID of the owner whose foreground deletion waits for an object, or "". An object
+// with several owners is not deleted with one of them: it only loses its reference.
 func BlockingOwner(m metav1.Object) types.UID {
 	refs := m.GetOwnerReferences()
 	if len(refs) != 1 || !Or(refs[0].BlockOwnerDeletion, false) {
@@ -29,8 +28,8 @@ func BlockingOwner(m metav1.Object) types.UID {
 	return refs[0].UID
 }
 
-// Controller is what an object is one of: its controller, or the Deployment behind that, whose
-// ReplicaSets come and go; it has no name if the object stands alone.
+// Controller returns an object's controller, or the Deployment behind it, whose ReplicaSets change; no name
+// if there is none.
 func Controller(m metav1.Object) (kind schema.GroupKind, name string) {
 	of := metav1.GetControllerOfNoCopy(m)
 	if of == nil {

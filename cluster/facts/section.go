@@ -5,20 +5,19 @@ import (
 	"iter"
 )
 
-// Section is a part of the document that is made as it is read, from what its part
-// keeps anyway: of many objects, records would take more than all else. To whoever
-// reads it, it is a map.
+// Section is a part of the document that is computed on read, from state that its part keeps anyway: records
+// of many objects would take more memory than all else. Readers see a map.
 type Section struct {
-	// Keys are those that there may be something under.
+	// Keys returns the keys that may have a value.
 	Keys func() iter.Seq[string]
-	// Below is what stands under a key: nil for nothing.
+	// Below returns the value of a key, or nil.
 	Below func(key string) any
 }
 
-// Get is what stands under a key: nil for nothing.
+// Get returns the value of a key, or nil.
 func (s Section) Get(key string) any { return s.Below(key) }
 
-// All is the section as a map.
+// All returns the section as a map.
 func (s Section) All() map[string]any {
 	all := map[string]any{}
 	for key := range s.Keys() {
@@ -33,5 +32,5 @@ func (s Section) All() map[string]any {
 	return all
 }
 
-// MarshalJSON writes it as that map.
+// MarshalJSON writes it as a map.
 func (s Section) MarshalJSON() ([]byte, error) { return json.Marshal(s.All()) }

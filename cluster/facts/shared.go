@@ -2,8 +2,8 @@ package facts
 
 import "hash/maphash"
 
-// Shared keeps values that many records have in common, each once, for as long as one
-// has it: in half the memory that handles of package unique take.
+// Shared keeps each value that many records share once, for as long as one uses it, in half the memory that
+// handles of package unique take.
 type Shared[T comparable] struct {
 	seed   maphash.Seed
 	byHash map[uint64]*One[T]
@@ -16,12 +16,12 @@ type One[T comparable] struct {
 	next  *One[T] // of the same hash
 }
 
-// NewShared returns one without values.
+// NewShared returns a Shared without values.
 func NewShared[T comparable]() Shared[T] {
 	return Shared[T]{seed: maphash.MakeSeed(), byHash: map[uint64]*One[T]{}}
 }
 
-// Take is a value for one more record, which gives it back with Drop.
+// Take returns the value for one more record, which returns it with Drop.
 func (s Shared[T]) Take(value T) *One[T] {
 	hash := maphash.Comparable(s.seed, value)
 	for one := s.byHash[hash]; one != nil; one = one.next {

@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// Reasons for which a resource is unseen.
+// Reasons why a resource is unseen.
 const (
 	UnseenSyncing   = "syncing"   // not listed yet
 	UnseenForbidden = "forbidden" // RBAC
 	UnseenDiscovery = "discovery" // its API group cannot be read
 	UnseenError     = "error"     // listing or watching it fails
-	UnseenElsewhere = "elsewhere" // RBAC, but in the namespace in question
+	UnseenElsewhere = "elsewhere" // RBAC, except in the namespace in question
 	UnseenTooMany   = "too-many"  // more in one namespace than is kept
 	UnseenVersion   = "version"   // a section that another version of termguard did not write into a snapshot
 )
 
-// Sight is what can be seen of a cluster: which API groups are served, and which
-// resources are hidden, and why.
+// Sight records which API groups are served, and which resources are hidden, and why.
 type Sight struct {
 	doc    Document
 	unseen map[string]unseen // by "plural.group"
-	cut    map[part]string   // of what more is there than is kept: a message
+	cut    map[part]string   // the parts with more objects than are kept: a message
 	groups map[string]bool
 }
 
@@ -32,7 +31,7 @@ type unseen struct {
 	reason, message string
 }
 
-// part is what of a resource is in one namespace.
+// part is a resource in one namespace.
 type part struct{ resource, namespace string }
 
 // NewSight returns a Sight that hides nothing and serves nothing.
@@ -53,8 +52,8 @@ func (s *Sight) Show(res Resource) {
 	s.publish()
 }
 
-// Cut records that in one namespace there is more of a resource than is kept; ""
-// withdraws it. Others do not depend on that.
+// Cut records that a namespace has more of a resource than is kept; "" withdraws it. Other namespaces are
+// unaffected.
 func (s *Sight) Cut(resource, namespace, message string) {
 	at := part{resource, namespace}
 	if s.cut[at] == message {
@@ -66,8 +65,7 @@ func (s *Sight) Cut(resource, namespace, message string) {
 	s.publish()
 }
 
-// Hidden tells why a resource, as "plural.group", cannot be seen; ok is false
-// where it can.
+// Hidden returns why a resource, as "plural.group", cannot be seen; ok is false if it can.
 func (s *Sight) Hidden(res string) (reason string, ok bool) {
 	u, ok := s.unseen[res]
 	return u.reason, ok
@@ -97,8 +95,8 @@ func (s *Sight) Serve(groups []string) {
 	}
 }
 
-// Serves tells whether an API group is served: it, or a group below it, for
-// catalog entries that name a family ("azure.com").
+// Serves reports whether an API group, or a group below it, is served: catalog entries may name a family
+// ("azure.com").
 func (s *Sight) Serves(group string) bool {
 	return s.groups[group] || s.Below(group) > 0
 }
@@ -114,5 +112,5 @@ func (s *Sight) Below(domain string) int {
 	return n
 }
 
-// ServesExactly tells whether just this API group is served.
+// ServesExactly reports whether exactly this API group is served.
 func (s *Sight) ServesExactly(group string) bool { return s.groups[group] }

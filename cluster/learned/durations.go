@@ -21,8 +21,8 @@ type Took struct {
 	// Within is one of the steps, in seconds.
 	Within  int `json:"within"`
 	Objects int `json:"objects"`
-	// Only is the namespace that it was seen in, where alone it counts: those who work there can cause it. It
-	// is "" if it was seen in several, or for cluster-scoped objects.
+	// Only is set if it was seen in one namespace, and then counts there only: users of that namespace can
+	// cause it.
 	Only string    `json:"only,omitempty"`
 	Last time.Time `json:"last"`
 }
@@ -140,7 +140,7 @@ type Held struct{ Finalizer, Resource string }
 
 // Durations returns how long trusted owners took to remove finalizers after the deletion: by finalizer and
 // resource, per namespace if known to differ there, and "" for the others. A namespaced owner counts in its
-// namespace only: those who work there can slow it down.
+// namespace only: its users can slow the owner down.
 func (m *Memory) Durations() map[Held]map[string]Durations {
 	histograms := map[Held]map[string]Histogram{}
 	for _, o := range m.owners {
@@ -177,8 +177,8 @@ type Stop struct {
 	Last      time.Time `json:"last"`
 }
 
-// MaxStops bounds the workloads that are remembered; MaxLocal those of one namespace, whose users may create
-// many.
+// MaxStops bounds the workloads that are remembered; MaxLocal the workloads of one namespace, whose users may
+// create many.
 const MaxStops = 1000
 
 type stopKey struct{ namespace, workload string }

@@ -1,4 +1,4 @@
-// Package learned is the memory of which identity removes which finalizer: its content, its trust, how
+// Package learned is the memory of the identities that remove finalizers: its content, its trust, how
 // replicas merge theirs, and how it is stored. It makes no requests.
 package learned
 
@@ -21,7 +21,7 @@ const (
 	// Forget is how long an entry is kept after it was last seen.
 	Forget = 30 * 24 * time.Hour
 	// MaxOwners bounds the memory, MaxIdentities the identities of one finalizer on one resource in one
-	// namespace, and MaxLocal what the service accounts of one namespace, or one other user, may teach
+	// namespace, and MaxLocal the entries from the service accounts of one namespace, or from one other user,
 	// without rights in all namespaces. The least proven are dropped first.
 	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
 	// MaxSize bounds the stored text, in bytes: a ConfigMap holds 1 MiB (k8s.io/api/core/v1, MaxSecretSize,
@@ -43,11 +43,11 @@ type Owner struct {
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // plural.group
 	Identity  string `json:"identity"` // user name, as in an admission request
-	// Namespace is that of the objects, the only one where it counts; "" for cluster-scoped objects, and with
-	// Everywhere.
+	// Namespace is the objects' namespace; the entry counts there only. "" for cluster-scoped objects, and
+	// with Everywhere.
 	Namespace string `json:"namespace,omitempty"`
-	// Everywhere says that the identity may update the resource in all namespaces: what it does in one, it
-	// does in others.
+	// Everywhere says that the identity may update the resource in all namespaces, so that the entry counts
+	// in all.
 	Everywhere bool `json:"everywhere,omitempty"`
 	Objects    int  `json:"objects"` // how many it removed the finalizer from
 	// Outside says that no pod ran under the service account when it was last seen: its token is used outside
@@ -191,7 +191,7 @@ func (m *Memory) Prune(now time.Time) {
 	m.pruneStops(now)
 }
 
-// teacher returns the name that a quota counts: whoever may create one service account in a namespace may
+// teacher returns the name that a quota counts: a user who may create one service account in a namespace may
 // create many.
 func (o Owner) teacher() string {
 	if namespace, _, ok := strings.Cut(o.Account(), "/"); ok {
@@ -201,7 +201,7 @@ func (o Owner) teacher() string {
 }
 
 // all returns all owners, the best proven first, so that a flood of new identities displaces no owner:
-// trusted ones, those with rights everywhere, the most frequent, the newest.
+// trusted first, then by rights everywhere, frequency and age.
 func (m *Memory) all() []Owner {
 	first := func(a, b bool) int {
 		switch {
@@ -236,8 +236,8 @@ const (
 	apiVersion = group + "v1"
 )
 
-// Encode returns the stored form of a memory, one entry per line, the newest first, without those that do not
-// fit into MaxSize.
+// Encode returns the stored form of a memory, one entry per line, the newest first, as many as fit into
+// MaxSize.
 func (m *Memory) Encode() []byte {
 	lines := func(out *bytes.Buffer, name string, values []any) {
 		fmt.Fprintf(out, ",\n%q: [", name)

@@ -82,8 +82,8 @@ func (p *player) elsewhere(namespace string) fleet {
 }
 
 // disrupt writes the status of a budget as the disruption controller would (pkg/controller/disruption,
-// getExpectedPodCount), from the workloads of its set whose pods it selects, else from those of other sets in
-// its namespace, unless that is only the default namespace.
+// getExpectedPodCount), from the workloads of its set whose pods it selects, else from other sets in its
+// namespace, except the default namespace.
 func (p *player) disrupt(obj *unstructured.Unstructured) {
 	if p.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
 		return

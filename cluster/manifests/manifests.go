@@ -35,10 +35,10 @@ type Set struct {
 	Elsewhere func(namespace string) []*unstructured.Unstructured
 }
 
-// Apply returns the facts about a cluster in which one set of manifests was applied and runs: workloads have
-// ready pods, Services that select them have endpoints, APIServices with endpoints are available, and custom
-// resources carry the finalizers that the catalog lists for their kind. Everything else is unknown. The API
-// server's and the controllers' writes are made in the objects.
+// Apply returns the facts about a cluster after one set of manifests was applied: workloads have ready pods,
+// Services that select them have endpoints, APIServices with endpoints are available, and custom resources
+// carry the finalizers that the catalog lists for their kind. Everything else is unknown. The API server's
+// and the controllers' writes are made in the objects.
 func Apply(options cluster.Options, version string, set Set) (*cluster.World, error) {
 	if options.Catalog == nil {
 		options.Catalog = catalog.Default()
@@ -210,8 +210,8 @@ func unfilled(obj *unstructured.Unstructured) {
 	}
 }
 
-// apply writes into an object what the cluster would, and returns the objects that the cluster would create
-// for it.
+// apply makes the cluster's changes to an object, and returns the objects that the cluster would create for
+// it.
 func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	res := p.resources[obj.GroupVersionKind()].String()
 	switch res {
