@@ -1,5 +1,5 @@
-// Package source reads manifests: it finds files, splits them into documents,
-// and tells of each Kubernetes object in them where its fields stand.
+// Package source reads manifests: it finds files, splits them into documents, and locates the fields of each
+// Kubernetes object.
 package source
 
 import (
@@ -17,19 +17,17 @@ import (
 
 // File is one input.
 type File struct {
-	// Name is how findings call it, with forward slashes.
+	// Name is the file's name in findings, with forward slashes.
 	Name string
-	// Path is where it is, "" for what has no file; then Content is all of it.
+	// Path is its location, "" for input without a file; then Content is all of it.
 	Path    string
 	Content []byte
-	// Rendered is the folder that Content was rendered from, "" for a file of
-	// its own.
+	// Rendered is the folder that Content was rendered from, "" for a file of its own.
 	Rendered string
-	// Found tells that nobody named the file: what cannot be read in it, and does not look
-	// like an object, is none.
+	// Found says that a search found the file: text in it that is neither readable nor like an object is
+	// ignored.
 	Found bool
-	// Whole asks for what no policy of ours reads, too: the schemas of
-	// CustomResourceDefinitions.
+	// Whole keeps parts that no built-in policy reads: the schemas of CustomResourceDefinitions.
 	Whole bool
 }
 
@@ -40,26 +38,26 @@ func (f *File) open() (io.ReadCloser, error) {
 	return os.Open(f.Path)
 }
 
-// Problem is what cannot be read, or only in part.
+// Problem is an input that cannot be read, or only in part.
 type Problem struct {
 	Position
 	Message string
 }
 
-// Contents is what a document of a file holds.
+// Contents are the contents of a document.
 type Contents struct {
 	Objects  []*Object
 	Plain    int // values that are no Kubernetes objects
 	Marks    []Mark
 	Problems []Problem
-	// Template tells that it is a template, which is not YAML yet.
+	// Template says that it is a template, which is not YAML yet.
 	Template bool
-	// Snippet tells that what Problems tell of is no manifest anyway.
+	// Snippet says that the text with Problems is no manifest anyway.
 	Snippet bool
 }
 
-// Holds tells which words the text of a file holds, without splitting it, through a buffer.
-// What cannot be read holds none, and nothing holds a word that is longer than the buffer.
+// Holds reports which words the text of a file holds, without splitting it, through a buffer. An unreadable
+// file holds none, and words longer than the buffer are not found.
 func (f *File) Holds(buffer []byte, words ...string) []bool {
 	held := make([]bool, len(words))
 	in, err := f.open()
@@ -83,11 +81,10 @@ func (f *File) Holds(buffer []byte, words ...string) []bool {
 	return held
 }
 
-// Read yields the contents of each document of a file that holds anything. What
-// is wrong with one document hides no other.
+// Read yields the contents of each non-empty document of a file. A broken document hides no other.
 func (f *File) Read() iter.Seq[Contents] { return f.ReadHolding("") }
 
-// ReadHolding is Read of the documents whose text holds a word: the others are not parsed.
+// ReadHolding is Read for the documents whose text holds a word: the others are not parsed.
 func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		in, err := f.open()
@@ -119,7 +116,7 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 			}
 			d.text = bytes.Clone(d.text)
 			root, err := parse(d.text)
-			if err != nil && len(d.cuts) > 0 { // what was cut out may be why: it, and what follows, is read whole
+			if err != nil && len(d.cuts) > 0 { // the cut may be the cause: read it and the rest whole
 				if whole, readErr := f.whole(d.line); readErr == nil {
 					d, s.whole = whole, true
 					root, err = parse(d.text)
@@ -127,7 +124,7 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 			}
 			c := f.contents(d, root, err)
 			objects = objects || len(c.Objects) > 0
-			c.Snippet = c.Snippet && !objects // else it was to be one more
+			c.Snippet = c.Snippet && !objects // after objects it was meant to be one more
 			if !yield(c) {
 				return
 			}
@@ -135,8 +132,7 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 	}
 }
 
-// reason is an error of reading a file without the file's name, which its place
-// says already.
+// reason returns an error of reading a file without the file's name, which its place has.
 func reason(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -145,7 +141,7 @@ func reason(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// contents are those of a document that was parsed, or could not be.
+// contents returns the contents of a document, parsed or not.
 func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
 	t := &Text{File: f, bytes: d.text, line: d.line, cuts: d.cuts, source: d.source}
 	if err != nil {
@@ -183,28 +179,27 @@ func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
 	return c
 }
 
-// hidden is in the path of files that begin with a dot, or are in such a folder.
+// hidden matches the path of files that begin with a dot, or are in such a folder.
 var hidden = regexp.MustCompile(`(^|/)\.[^./]`)
 
-// onPurpose is in the path of what is broken so that a test or a text can show it.
+// onPurpose matches the path of files that are broken on purpose, for a test or a text.
 var onPurpose = regexp.MustCompile(`(^|/)(fail(s|ed|ing|ures?)?|invalid|broken|malformed|bad|snippets?|keps?)/`)
 
-// settings tells whether a file is, by its name, rather for another tool: as
-// tsconfig.json and devcontainer.json, which may hold comments, and .releaserc.yml.
+// settings reports whether a file is, by its name, probably for another tool, such as tsconfig.json and
+// devcontainer.json, which may hold comments, or .releaserc.yml.
 func (f *File) settings() bool {
 	return strings.HasSuffix(f.Name, ".json") || hidden.MatchString(f.Name)
 }
 
-// looksLikeObject tells whether a text that cannot be read may have been to hold an
-// object: settings have an apiVersion, too, without a kind.
+// looksLikeObject reports whether an unreadable text was probably an object: settings have an apiVersion,
+// too, without a kind.
 func looksLikeObject(text []byte) bool {
 	return bytes.Contains(text, []byte("apiVersion")) && kindKey.Match(text)
 }
 
 var kindKey = regexp.MustCompile(`\bkind["']?\s*:`)
 
-// hasTemplateKey tells whether a key is a mapping, as {{ .Values.name }} is to
-// YAML.
+// hasTemplateKey reports whether a key is a mapping, as YAML reads {{ .Values.name }}.
 func hasTemplateKey(node *yaml.Node, depth int) bool {
 	if depth > maxDepth {
 		return false
@@ -217,7 +212,7 @@ func hasTemplateKey(node *yaml.Node, depth int) bool {
 	return false
 }
 
-// whole reads the document again that starts in a line, with what was cut out of it.
+// whole reads the document again that starts in a line, without cuts.
 func (f *File) whole(line int) (document, error) {
 	in, err := f.open()
 	if err != nil {
@@ -234,9 +229,8 @@ func (f *File) whole(line int) (document, error) {
 	}
 }
 
-// Size is how many bytes of text the document is kept in.
+// Size returns the bytes of the document's text.
 func (t *Text) Size() int { return len(t.bytes) }
 
-// Source is the file of which a comment says that the object was rendered from
-// it, "" if none does.
+// Source returns the file that the object was rendered from, as a comment says, or "".
 func (o *Object) Source() string { return o.Text.source }

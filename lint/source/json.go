@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// parseJSON returns JSON as nodes, with their positions. Where there are several
-// values, as kubectl and jq write them, they are the items of a sequence.
+// parseJSON returns JSON as nodes, with their positions. Several values, as kubectl and jq write them, become
+// the items of a sequence.
 func parseJSON(text []byte) (*yaml.Node, error) {
 	b := &jsonBuilder{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), line: 1, column: 1}
 	b.decoder.UseNumber()
@@ -36,7 +36,7 @@ func parseJSON(text []byte) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: stream, Line: values[0].Line, Column: values[0].Column, Content: values}, nil
 }
 
-// stream tags a sequence of values that a file holds one behind the other.
+// stream tags a sequence of consecutive values.
 const stream = "!stream"
 
 type jsonBuilder struct {

@@ -14,13 +14,13 @@ import (
 // Position is a place in a file.
 type Position struct {
 	Line, Column int // from 1; the column in characters
-	EndColumn    int // behind the last character, on the same line; 0 where unknown
+	EndColumn    int // behind the last character, on the same line; 0 if unknown
 	Text         string
-	// Value is the scalar that stands there, as Find says of a field that an object has.
+	// Value is the scalar at the position, set by Find for an existing field.
 	Value string
 }
 
-// Text is the text of a document, and where it stands in its file.
+// Text is the text of a document, and its position in its file.
 type Text struct {
 	File   *File
 	bytes  []byte
@@ -28,18 +28,18 @@ type Text struct {
 	cuts   []cut
 	source string
 
-	index   *index // made when it is first needed
-	looked  int    // nodes that were looked at by way of merges
+	index   *index // created on first use
+	looked  int    // nodes that merges visited
 	aliased int    // nodes that aliases added
-	bomb    bool   // and they were too many
+	bomb    bool   // there were too many
 }
 
-// maxLine bounds a line, in bytes, of which positions tell the text: each would
-// hold all of it, and a file without line breaks may hold any number of objects.
+// maxLine bounds a line, in bytes, whose text positions include: each holds all of it, and a file without
+// line breaks may hold any number of objects.
 const maxLine = 64 << 10
 
-// position turns a line and column, as YAML counts them within the document,
-// into those of the file, which only LF separates.
+// position turns a line and column of the document, as YAML counts them, into a line and column of the file,
+// in which only LF ends a line.
 func (t *Text) position(line, column, width int) Position {
 	start, end := t.lines().bounds(line)
 	if p := t.short(start); p.EndColumn < 0 {
@@ -57,11 +57,11 @@ func (t *Text) position(line, column, width int) Position {
 	return t.at(at, width)
 }
 
-// short is the line of the file that an offset in the document's text is on, and
-// its text. EndColumn is -1 where the line is too long for that.
+// short returns the file's line at an offset of the document's text. EndColumn is -1 if the line is too long
+// to include.
 func (t *Text) short(offset int) Position {
 	x := t.lines()
-	if offset >= len(t.bytes) { // its end, which is not on the line of what follows
+	if offset >= len(t.bytes) { // its end, which is not on the line of the next document
 		offset = x.end
 	}
 	n, start, end := x.feed(offset)
@@ -74,7 +74,7 @@ func (t *Text) short(offset int) Position {
 	return p
 }
 
-// at is the position of an offset in the document's text.
+// at returns the position of an offset in the document's text.
 func (t *Text) at(offset, width int) Position {
 	p := t.short(offset)
 	if p.EndColumn < 0 {
@@ -93,7 +93,7 @@ func (t *Text) at(offset, width int) Position {
 	return p
 }
 
-// fileLine is the line of the file for one that YAML counts within the document.
+// fileLine returns the file's line for a line of the document, as YAML counts it.
 func (t *Text) fileLine(line int) int {
 	x := t.lines()
 	start, _ := x.bounds(line)
@@ -111,14 +111,13 @@ func (t *Text) lines() *index {
 	return t.index
 }
 
-// index tells where the lines of a text are, so that each need not be counted
-// from the start.
+// index locates the lines of a text, so that they are counted once.
 type index struct {
 	text  []byte
-	end   int   // of what the text holds, without line breaks behind it
-	yaml  []int // offsets at which lines start, as YAML counts them
-	feeds []int // those at which the lines start that only LF separates
-	cut   []int // lines that were left out up to each cut and with it
+	end   int   // of the content, without trailing line breaks
+	yaml  []int // offsets of line starts, as YAML counts them
+	feeds []int // offsets of line starts, if only LF ends a line
+	cut   []int // lines that were left out up to and including each cut
 }
 
 func newIndex(text []byte, cuts []cut) *index {
@@ -147,7 +146,7 @@ func newIndex(text []byte, cuts []cut) *index {
 	return x
 }
 
-// bounds are where a line, counted from 1 as YAML does, starts and ends.
+// bounds returns the start and end of a line, counted from 1 as YAML does.
 func (x *index) bounds(line int) (start, end int) {
 	if line > len(x.yaml) {
 		return len(x.text), len(x.text)
@@ -160,8 +159,7 @@ func (x *index) bounds(line int) (start, end int) {
 	return start, end
 }
 
-// feed is the line that an offset is on, from 0, and where it starts and ends,
-// where only LF separates lines.
+// feed returns the line of an offset, from 0, and its bounds, if only LF ends a line.
 func (x *index) feed(offset int) (line, start, end int) {
 	line = sort.SearchInts(x.feeds, offset+1) - 1
 	end = len(x.text)
@@ -171,7 +169,7 @@ func (x *index) feed(offset int) (line, start, end int) {
 	return line, x.feeds[line], end
 }
 
-// cutBefore is how many lines were left out before an offset.
+// cutBefore returns how many lines were left out before an offset.
 func (x *index) cutBefore(cuts []cut, offset int) int {
 	n := sort.Search(len(cuts), func(i int) bool { return cuts[i].at >= offset })
 	if n == 0 {
@@ -184,14 +182,13 @@ func (x *index) cutBefore(cuts []cut, offset int) int {
 type Object struct {
 	*Text
 	APIVersion, Kind, Namespace, Name string
-	// From and To are the first and the last line of the file that it is on.
+	// From and To are its first and last line in the file.
 	From, To int
 
 	node *yaml.Node
 }
 
-// Value is the object as the API server would read it: all of it, or just the
-// given keys.
+// Value returns the object as the API server would read it: all of it, or just the given keys.
 func (o *Object) Value(keys ...string) (map[string]any, error) {
 	m := map[string]any{}
 	e := &expander{text: o.Text}
@@ -210,9 +207,8 @@ func (o *Object) Value(keys ...string) (map[string]any, error) {
 	return m, nil
 }
 
-// Find returns the position of a field, as in "spec.finalizers[1]" or
-// `metadata.annotations["a.b/c"]`, or of the last of it that the object has; of
-// its name, where it has nothing of it.
+// Find returns the position of a field such as "spec.finalizers[1]" or `metadata.annotations["a.b/c"]`, or of
+// the longest prefix that the object has, or of its name.
 func (o *Object) Find(field string) (p Position, exact bool) {
 	segments := splitField(field)
 	node, at, matched := o.node, o.node, 0
@@ -223,13 +219,13 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 		}
 		node, at = value, value
 		if key != nil && value.Kind != yaml.ScalarNode {
-			at = key // a mapping or a list stands behind its key
+			at = key // mappings and lists start after their key
 		}
 		matched++
 	}
 	exact = matched > 0 && matched == len(segments)
 	if matched <= 1 && !exact {
-		return o.named(), false // all of its metadata or spec says nothing
+		return o.named(), false // the position of metadata or spec alone says nothing
 	}
 	p = o.nodePosition(at)
 	if exact && at.Kind == yaml.ScalarNode {
@@ -238,7 +234,7 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	return p, exact
 }
 
-// named is the position of the object's name; of its kind, where it has none.
+// named returns the position of the object's name, or else of its kind.
 func (o *Object) named() Position {
 	if _, metadata := o.step(o.node, "metadata"); metadata != nil {
 		for _, key := range []string{"name", "generateName"} {
@@ -265,8 +261,8 @@ func (o *Object) nodePosition(node *yaml.Node) Position {
 	return o.position(line, column, max(width, 1))
 }
 
-// step returns the entry of a node that a key or an index leads to, through
-// aliases and merged mappings. key is nil for items of lists.
+// step returns the entry of a node for a key or an index, through aliases and merged mappings. key is nil for
+// items of lists.
 func (t *Text) step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	for depth := 0; node != nil && node.Kind == yaml.AliasNode; node = node.Alias {
 		if depth++; depth > 10 {
@@ -289,23 +285,21 @@ func (t *Text) step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// maxLooked and maxExpanded bound, in nodes, what aliases make of a document
-// beyond four times the bytes that it has: an honest one repeats itself a few
-// times, a bomb by powers of ten.
+// maxLooked and maxExpanded bound, in nodes, the expansion of a document's aliases beyond four times its
+// bytes: an honest one repeats itself a few times, a bomb by powers of ten.
 const (
 	maxLooked   = 1_000_000
 	maxExpanded = 100_000
 )
 
-// look tells whether n more nodes may be looked at by way of merges.
+// look reports whether merges may visit n more nodes.
 func (t *Text) look(n int) bool {
 	t.looked += n
 	t.bomb = t.bomb || t.looked > maxLooked+4*len(t.bytes)
 	return !t.bomb
 }
 
-// entry finds a key of a mapping: the last of its own, for that is the one that
-// counts, or else of what it merges.
+// entry finds a key of a mapping: the last of its own, which is the one that counts, or else a merged one.
 func (t *Text) entry(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
 	if depth > 10 {
 		return nil, nil
@@ -370,8 +364,8 @@ func splitField(field string) []string {
 	return segments
 }
 
-// extent is where a node begins and ends, in lines as YAML counts them within
-// the document: it ends where the next begins.
+// extents calls visit with the first and last line of each child, as YAML counts them: it ends before the
+// next begins.
 func extents(node *yaml.Node, last int, visit func(key, node *yaml.Node, from, to int)) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -395,22 +389,21 @@ func extents(node *yaml.Node, last int, visit func(key, node *yaml.Node, from, t
 	}
 }
 
-// Mark is a comment or annotation that asks not to hear something.
+// Mark is a comment or annotation that ignores findings.
 type Mark struct {
 	Position
 	Text     string
-	From, To int // lines of the file that it holds for
+	From, To int // lines of the file that it applies to
 }
 
 var ignore = []byte("termguard:ignore")
 
-// IgnoreAnnotation is the annotation of objects that findings are not wanted of.
+// IgnoreAnnotation is the annotation that ignores findings about its object.
 const IgnoreAnnotation = "termguard.dev/ignore"
 
-// marks finds the comments "# termguard:ignore TEXT" of a document. One behind
-// something holds for the entry that it stands behind, with all that is below
-// it; one on a line of its own for the entry that follows, or, before the first,
-// for the whole document.
+// marks finds the comments "# termguard:ignore TEXT" of a document. A trailing comment applies to its entry
+// with everything below it, a comment on its own line to the next entry, and before the first to the whole
+// document.
 func (t *Text) marks(root *yaml.Node) []Mark {
 	if !bytes.Contains(t.bytes, ignore) {
 		return nil
@@ -418,7 +411,7 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	e := t.entries(root)
 	var found []Mark
 	x := t.lines()
-	following := len(x.yaml) + 1 // the line that holds something next
+	following := len(x.yaml) + 1 // the next line with content
 	for line := len(x.yaml); line > 0; line-- {
 		start, end := x.bounds(line)
 		if m, ok := t.mark(root, e, line, following); ok {
@@ -462,10 +455,10 @@ func (t *Text) mark(root *yaml.Node, e entries, line, following int) (Mark, bool
 	}, true
 }
 
-// entries are what marks ask of the lines of a document, as YAML counts them.
+// entries index the lines of a document for marks, as YAML counts them.
 type entries struct {
-	last map[int]int  // by the line on which an entry starts, its last; of the outermost
-	text map[int]bool // within a scalar that speaks of ignoring, and that is no comment
+	last map[int]int  // last line of the outermost entry, by its first line
+	text map[int]bool // lines within scalars that contain the marker, and are no comments
 }
 
 func (t *Text) entries(root *yaml.Node) entries {
@@ -483,7 +476,7 @@ func (t *Text) entries(root *yaml.Node) entries {
 		}
 		from := node.Line
 		if block {
-			from++ // a comment may stand behind its indicator
+			from++ // a comment may follow its indicator
 		}
 		for line := from; line <= to; line++ {
 			e.text[line] = true
@@ -492,13 +485,13 @@ func (t *Text) entries(root *yaml.Node) entries {
 	return e
 }
 
-// objects finds the Kubernetes objects below the root of a document: itself, or
-// the items of a List, or the values of a stream. plain counts what is none.
+// objects finds the Kubernetes objects of a document: the root itself, the items of a List, or the values of
+// a stream. plain counts other values.
 func objects(t *Text, root *yaml.Node) (found []*Object, plain int) {
 	return objectsIn(t, root, root.Line, t.last(), 0)
 }
 
-// last is the last line of a document's text that holds anything.
+// last returns the last non-empty line of a document's text.
 func (t *Text) last() int {
 	line, _, _ := t.lines().feed(t.lines().end)
 	return line + 1
@@ -518,7 +511,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	o := &Object{Text: t, node: root}
 	o.APIVersion, o.Kind = t.text(root, "apiVersion"), t.text(root, "kind")
 	if o.APIVersion == "" || o.Kind == "" || strings.Count(o.APIVersion, "/") > 1 {
-		return nil, 1 // as what is encrypted whole
+		return nil, 1 // as a fully encrypted file
 	}
 	if _, items := t.step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
 		if items.Kind == yaml.SequenceNode {
@@ -554,7 +547,7 @@ func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to in
 	}
 }
 
-// text is the scalar that a key of a mapping holds, "" if none.
+// text returns the scalar at a key of a mapping, or "".
 func (t *Text) text(node *yaml.Node, key string) string {
 	_, v := t.step(node, key)
 	for depth := 0; v != nil && v.Kind == yaml.AliasNode && depth < 10; depth++ {
@@ -566,7 +559,7 @@ func (t *Text) text(node *yaml.Node, key string) string {
 	return v.Value
 }
 
-// annotationMarks are those that the object's own annotation makes.
+// annotationMarks returns the marks of the object's own annotation.
 func (o *Object) annotationMarks() []Mark {
 	_, metadata := o.step(o.node, "metadata")
 	_, annotations := o.step(metadata, "annotations")
@@ -577,8 +570,7 @@ func (o *Object) annotationMarks() []Mark {
 	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
-// Hook tells whether Helm applies an object at one of these events only
-// (helm.sh/docs/topics/charts_hooks).
+// Hook reports whether Helm applies an object only at one of these events (helm.sh/docs/topics/charts_hooks).
 func (o *Object) Hook(events ...string) bool {
 	_, metadata := o.step(o.node, "metadata")
 	_, annotations := o.step(metadata, "annotations")
@@ -587,10 +579,9 @@ func (o *Object) Hook(events ...string) bool {
 	})
 }
 
-// Record tells whether nobody applies an object: it is what was of it, in some cluster: a copy with its
-// resourceVersion, with which the API server creates none, or a name and what became
-// of it, as tests compare with. A namespace has little else. So is the test of a chart, which
-// only helm test applies (helm.sh/docs/topics/chart_tests).
+// Record reports whether an object is never applied: it is a copy from a cluster with its resourceVersion,
+// which the API server rejects on create, or a name with a status, as tests compare with, though a namespace
+// has little else. So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) Record() bool {
 	_, metadata := o.step(o.node, "metadata")
 	if o.text(metadata, "resourceVersion") != "" {
@@ -614,7 +605,7 @@ func (o *Object) Record() bool {
 	return true
 }
 
-// Finalizers are those that the manifest gives the object.
+// Finalizers returns the finalizers in the manifest.
 func (o *Object) Finalizers() []string {
 	_, metadata := o.step(o.node, "metadata")
 	_, list := o.step(metadata, "finalizers")

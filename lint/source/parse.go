@@ -12,16 +12,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// syntaxError is what is wrong at a line of a document's text.
+// syntaxError is an error at a line of a document's text.
 type syntaxError struct {
 	line    int // from 1
-	column  int // from 1; 0 where unknown
+	column  int // from 1; 0 if unknown
 	message string
 }
 
 func (e *syntaxError) Error() string { return e.message }
 
-// parse returns the root of a document; nil for one that holds nothing.
+// parse returns the root of a document; nil for an empty one.
 func parse(text []byte) (root *yaml.Node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -32,7 +32,7 @@ func parse(text []byte) (root *yaml.Node, err error) {
 		if root, err := parseJSON(text); err == nil {
 			return root, nil
 		}
-		// YAML in flow style, or broken: its parser knows the place.
+		// Flow-style YAML, or broken: the YAML parser knows the place.
 	}
 	var document yaml.Node
 	err = yaml.Unmarshal(text, &document)
@@ -54,12 +54,11 @@ func parse(text []byte) (root *yaml.Node, err error) {
 	return document.Content[0], nil
 }
 
-// maxComments bounds how many comments without a space before them a document may
-// have: it is parsed again for each.
+// maxComments bounds a document's comments without a space before them: each takes another parse.
 const maxComments = 64
 
-// closeComment is where a comment stands that the parser refuses, for want of a space
-// before it; -1 where that is not what is wrong. kubectl reads it.
+// closeComment returns the offset of a comment that the parser rejects for lack of a space before it, as
+// kubectl does not; -1 for other errors.
 func closeComment(err error, text []byte) int {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) || !strings.Contains(load.Message, "comment without preceding whitespace") {
@@ -73,7 +72,7 @@ func closeComment(err error, text []byte) int {
 	return at
 }
 
-// explain says in a person's words what the parser found, and where.
+// explain rewrites the parser's error for people, with its place.
 func explain(err error, text []byte) error {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
@@ -98,14 +97,14 @@ func explain(err error, text []byte) error {
 	return &syntaxError{line: max(mark.Line, 1), column: mark.Column, message: message}
 }
 
-// lineOf is a line of a text, counted from 1 as YAML counts them.
+// lineOf returns a line of a text, counted from 1 as YAML counts them.
 func lineOf(text []byte, line int) []byte {
 	start, end := newIndex(text, nil).bounds(line)
 	return text[start:end]
 }
 
-// lineBreak is the length of the line break that a text starts with: CR, CRLF, LF,
-// NEL, LS and PS end a line (YAML 1.1, section 4.1.4).
+// lineBreak returns the length of the line break that a text starts with: CR, CRLF, LF, NEL, LS or PS (YAML
+// 1.1, section 4.1.4).
 func lineBreak(text []byte) int {
 	switch {
 	case text[0] == '\n':
@@ -122,7 +121,7 @@ func lineBreak(text []byte) int {
 	return 0
 }
 
-// breakBefore is the length of the line break that a text ends with.
+// breakBefore returns the length of the line break that a text ends with.
 func breakBefore(text []byte) int {
 	switch n := len(text); {
 	case text[n-1] == '\n' && n > 1 && text[n-2] == '\r', text[n-1] == 0x85:
@@ -133,7 +132,7 @@ func breakBefore(text []byte) int {
 	return 3
 }
 
-// ErrTemplate is returned for an object that is YAML, and a template all the same.
+// ErrTemplate is returned for an object that is valid YAML, but a template.
 var ErrTemplate = errors.New("a mapping as key, as in a template")
 
 var (
@@ -148,7 +147,7 @@ type expander struct {
 	added int // nodes that aliases have added
 	open  []*yaml.Node
 	depth int
-	nulls bool // there was one
+	nulls bool // there was a null
 }
 
 // add counts nodes that aliases add to an object, and to its document.
@@ -197,9 +196,8 @@ func (e *expander) value(node *yaml.Node) (any, error) {
 	return scalar(node), nil
 }
 
-// fill puts the entries of a mapping into m: its own, then what it merges,
-// which counts only where nothing else does (https://yaml.org/type/merge.html). What is
-// null then is left out: to the API server it is not there.
+// fill puts the entries of a mapping into m: first its own, then merged ones
+// (https://yaml.org/type/merge.html). Nulls are left out: to the API server they are absent.
 func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
@@ -270,7 +268,7 @@ func isMerge(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "" || key.Style == 0)
 }
 
-// scalar is a value as JSON knows it. What is no JSON, as a time, stays text.
+// scalar returns a value as JSON has it. Other types, such as a time, stay text.
 func scalar(node *yaml.Node) any {
 	switch node.ShortTag() {
 	case "!!null":
@@ -295,5 +293,5 @@ func scalar(node *yaml.Node) any {
 			return f
 		}
 	}
-	return strings.Clone(node.Value) // which may be a part of the document
+	return strings.Clone(node.Value) // it may share memory with the document
 }

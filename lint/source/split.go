@@ -13,18 +13,18 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// document is the text of one YAML document, or of all that a JSON file holds.
+// document is the text of one YAML document, or of a whole JSON file.
 type document struct {
 	text []byte
 	line int // of text's first line, in the file, from 1
 	cuts []cut
-	// source is what a comment "# Source: FILE" says, as Helm writes it.
+	// source is the FILE of a comment "# Source: FILE", as Helm writes it.
 	source string
 }
 
 // cut is a subtree that was left out of a document's text.
 type cut struct {
-	at    int // offset in the text, behind which it is missing
+	at    int // offset in the text after which it is missing
 	lines int
 }
 
@@ -37,22 +37,20 @@ var (
 	documentEnd   = []byte("...")
 	schemaKey     = []byte("openAPIV3Schema:")
 	sourceComment = []byte("# Source: ")
-	sealed        = []byte("\x00GITCRYPT\x00") // with which git-crypt begins a file (github.com/AGWA/git-crypt, commands.cpp)
+	sealed        = []byte("\x00GITCRYPT\x00") // the first bytes of a git-crypt file (github.com/AGWA/git-crypt, commands.cpp)
 	byteOrderMark = []byte("\xef\xbb\xbf")
 )
 
-// maxDocument bounds a document, in bytes without what is cut out: what is parsed of
-// it takes up to fifty times as much. An object has 3 MiB at most
-// (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes), a List any number of them.
+// maxDocument bounds a document, in bytes without cuts: parsed, it takes up to fifty times as much. An object
+// has 3 MiB at most (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes), a List any number of them.
 const maxDocument = 32 << 20
 
-// splitter finds the documents in a stream. Markers stand at the beginning of a
-// line, whatever scalar the line is in (YAML 1.2.2, section 9.1.3, production
-// c-forbidden), so that no parser is needed.
+// splitter finds the documents in a stream. Markers are at the start of a line, even within a scalar (YAML
+// 1.2.2, section 9.1.3, production c-forbidden), so that it needs no parser.
 type splitter struct {
 	in *bufio.Reader
-	// whole keeps the schemas of CustomResourceDefinitions, which are most of
-	// the bytes of real manifests and which no policy reads.
+	// whole keeps the schemas of CustomResourceDefinitions: most of the bytes of real manifests, and read by
+	// no policy.
 	whole bool
 
 	line   int // of the next one
@@ -60,7 +58,6 @@ type splitter struct {
 	held   []byte // a line that belongs to the next document
 }
 
-// newSplitter splits what in holds.
 func newSplitter(in io.Reader, whole bool) *splitter {
 	s := &splitter{in: bufio.NewReader(in), whole: whole, line: 1}
 	if mark, _ := s.in.Peek(2); wide[string(mark)] != nil {
@@ -70,16 +67,14 @@ func newSplitter(in io.Reader, whole bool) *splitter {
 	return s
 }
 
-// wide is UTF-16, by the byte order mark that a file begins with. PowerShell writes it
-// where > redirects, and kubectl reads it (k8s.io/cli-runtime, resource/visitor.go,
-// FileVisitor).
+// wide is UTF-16, by byte order mark. PowerShell's > writes it, and kubectl reads it (k8s.io/cli-runtime,
+// resource/visitor.go, FileVisitor).
 var wide = map[string]encoding.Encoding{
 	"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM),
 	"\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM),
 }
 
-// next returns the next document that holds anything; io.EOF behind the last.
-// Its text is valid until next is called again.
+// next returns the next non-empty document, or io.EOF. Its text is valid until the next call.
 func (s *splitter) next() (document, error) {
 	for {
 		d, content, err := s.document()
@@ -89,17 +84,16 @@ func (s *splitter) next() (document, error) {
 	}
 }
 
-// document reads up to the next marker, and tells whether there is more than
-// comments in it.
+// document reads up to the next marker, and reports whether it has more than comments.
 func (s *splitter) document() (d document, content bool, err error) {
 	s.buffer = s.buffer[:0]
 	d.line = s.line
 	var definition bool // it is a CustomResourceDefinition
-	skip := -1          // indentation of what is being left out
+	skip := -1          // indentation of the subtree that is left out
 	ended, large := false, false
 	defer func() {
 		if large && err == nil {
-			d.text, err = nil, errLarge // and what follows is read on
+			d.text, err = nil, errLarge // and the next documents are still read
 		}
 	}()
 	for !ended {
@@ -157,8 +151,7 @@ func (s *splitter) document() (d document, content bool, err error) {
 	return d, content, nil
 }
 
-// read returns the next line with its end. One that is longer than a document may be is cut
-// short behind that.
+// read returns the next line with its end, cut short if it is longer than maxDocument.
 func (s *splitter) read() (line []byte, err error) {
 	if s.held != nil {
 		line, s.held = s.held, nil
@@ -188,13 +181,12 @@ func (s *splitter) read() (line []byte, err error) {
 	return line, err
 }
 
-// marker tells whether a line is "---" or "...", alone or before white space.
+// marker reports whether a line is "---" or "...", alone or before white space.
 func marker(line, mark []byte) bool {
 	return bytes.HasPrefix(line, mark) && (len(line) == 3 || strings.IndexByte(" \t\r\n", line[3]) >= 0)
 }
 
-// trim is a line without white space around it, and without a comment that
-// takes up all the rest of it.
+// trim returns a line without surrounding white space and trailing comment.
 func trim(line []byte) []byte {
 	line = bytes.TrimSpace(line)
 	if len(line) > 0 && line[0] == '#' {

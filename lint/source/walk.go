@@ -15,22 +15,20 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// Directory is a folder with what is directly in it.
+// Directory is a folder with its direct entries.
 type Directory struct {
-	Name string // how findings call it, with forward slashes
+	Name string // its name in findings, with forward slashes
 	Path string
-	// Manifests are the names of those in it: a repository has many folders, and
-	// all are found before the first is linted.
+	// Manifests are base names, to save memory: all folders are found before the first is linted.
 	Manifests []string
-	// Chart tells that it holds a Chart.yaml, Kustomization the name of its
-	// kustomization file, "" if it has none.
+	// Chart says that it has a Chart.yaml; Kustomization is the name of its kustomization file, or "".
 	Chart         bool
 	Kustomization string
 	// Templates counts the files of a chart's templates folder.
 	Templates int
 }
 
-// Files are the manifests of a folder.
+// Files returns the manifests of a folder.
 func (d *Directory) Files() []*File {
 	files := make([]*File, 0, len(d.Manifests))
 	for _, base := range d.Manifests {
@@ -39,30 +37,29 @@ func (d *Directory) Files() []*File {
 	return files
 }
 
-// kustomizations are the names of kustomization files
-// (sigs.k8s.io/kustomize/api/konfig, RecognizedKustomizationFileNames).
+// kustomizations are the names of kustomization files (sigs.k8s.io/kustomize/api/konfig,
+// RecognizedKustomizationFileNames).
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// IsKustomization tells whether a file of that name is one.
+// IsKustomization reports whether a file of that name is a kustomization.
 func IsKustomization(name string) bool { return slices.Contains(kustomizations, name) }
 
-// ignored are folders that hold no manifests of their owner.
+// ignored are folders without manifests of their owner.
 var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
-// Tests write manifests down that nobody deploys: fixtures, golden files, and what
-// kuttl, chainsaw and kyverno test apply and compare with (kuttl.dev, docs/testing/steps.md;
-// kyverno.github.io/chainsaw; kyverno.io/docs/testing-policies).
+// Manifests of tests are never deployed: fixtures, golden files, and the steps of kuttl, chainsaw and kyverno
+// test (kuttl.dev, docs/testing/steps.md; kyverno.github.io/chainsaw; kyverno.io/docs/testing-policies).
 var (
 	testFolder = regexp.MustCompile(`^(tests|expected|test[-_]?(data|files)|(integration|system|acceptance|e2e)[-_]?tests?|tests?[-_]e2e|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw|kyverno)[-_]tests?|\.?(kuttl|chainsaw))$`)
-	// stage is also called what is deployed before production: beside others it is that.
+	// stage is a test folder unless it is beside environments.
 	stage       = regexp.MustCompile(`^(e2e|acceptance)$`)
 	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)
-	// code is what a test folder of a program lies beside. One called test, elsewhere, is an
-	// environment, or an app of a cluster, as often as not.
+	// code is beside the test folder of a program. Elsewhere, a folder named test is often an environment or
+	// an app.
 	code     = regexp.MustCompile(`^(go\.mod|Gopkg\.toml|Cargo\.toml|pom\.xml|.*\.go)$`)
 	deployed = regexp.MustCompile(`^(stag(e|ing)|prod(uction)?|live)$`)
 	testFile = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
-	// steps tell that a folder is a test.
+	// steps are in the folder of a test.
 	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
 )
 
@@ -74,11 +71,9 @@ type pattern struct {
 	not, folder bool
 }
 
-// NewExclude reads patterns as in .gitignore: without a slash but at the end, a
-// pattern matches at any depth; a leading "!" takes back what an earlier one
-// excluded; "**" stands for any number of folders. Where \ separates folders, it
-// does so in patterns too; elsewhere it makes what follows it an ordinary
-// character.
+// NewExclude reads patterns as in .gitignore: a pattern without a slash, except at its end, matches at any
+// depth; a leading "!" takes back an earlier exclusion; "**" matches any number of folders. A \ separates
+// folders if it does so in paths, and otherwise escapes the next character.
 func NewExclude(patterns []string) (Exclude, error) {
 	return newExclude(patterns, filepath.Separator)
 }
@@ -106,8 +101,7 @@ func newExclude(patterns []string, separator rune) (Exclude, error) {
 	return e, nil
 }
 
-// Matches tells whether a path relative to where the patterns are rooted, with
-// forward slashes, is excluded.
+// Matches reports whether a path relative to the root of the patterns, with forward slashes, is excluded.
 func (e Exclude) Matches(name string, folder bool) bool {
 	excluded := false
 	for _, p := range e.patterns {
@@ -125,39 +119,37 @@ func (e Exclude) Matches(name string, folder bool) bool {
 type Search struct {
 	// Root is the folder that symbolic links may not leave.
 	Root string
-	// Exclude is what folders are searched without.
+	// Exclude are the excluded paths.
 	Exclude Exclude
-	// Tests has what only tests read found, too.
+	// Tests includes the manifests of tests.
 	Tests bool
-	// Visit is called for each folder that holds any manifests.
+	// Visit is called for each folder with manifests.
 	Visit func(*Directory)
-	// Problem is told what cannot be read.
+	// Problem receives unreadable files.
 	Problem func(file, message string)
-	// Left is told how many files of tests were left out of a folder.
+	// Left receives the number of test files that were left out of a folder.
 	Left func(files int)
 }
 
-// Walk finds the manifests below a folder, folder by folder. name is how findings
-// call the folder; relative is its path relative to where the patterns are rooted.
-// Symbolic links are followed, each folder once, as long as they stay below s.Root:
-// what leads elsewhere is a problem. The folder itself may be one of tests: it was
-// named.
+// Walk finds the manifests below a folder, folder by folder. name is the folder's name in findings; relative
+// is its path relative to the root of the patterns. Symbolic links are followed within s.Root, each folder
+// once; other links are a problem. The folder itself may be one of tests: it was named.
 func (s Search) Walk(name, dir, relative string) {
 	w := walker{Search: s, named: dir, seen: map[string]bool{}}
 	w.walk(name, dir, relative, "")
 }
 
-// outside is said of links that lead out of the tree.
+// outside is the message about links that lead out of the tree.
 const outside = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
 
 type walker struct {
 	Search
-	named string          // the folder that was
+	named string          // the start folder
 	seen  map[string]bool // by real path
 }
 
-// walk visits a folder and those below it. real is its path without symbolic
-// links, "" where that is to be found out: it takes a call for each part of it.
+// walk visits a folder and its subfolders. real is its path without symbolic links, or "" if unknown: it
+// takes a system call for each element.
 func (w *walker) walk(name, dir, relative, real string) {
 	if real == "" {
 		real = resolved(dir)
@@ -184,7 +176,7 @@ func (w *walker) walk(name, dir, relative, real string) {
 		if link {
 			info, err := os.Stat(full)
 			if err != nil {
-				continue // it leads nowhere, or in a circle
+				continue // a dangling or circular link
 			}
 			folder, regular = info.IsDir(), info.Mode().IsRegular()
 		}
@@ -231,7 +223,7 @@ func (w *walker) walk(name, dir, relative, real string) {
 	}
 }
 
-// isTest tells whether a folder among others holds what only tests read.
+// isTest reports whether a folder among others holds manifests of tests.
 func isTest(dir, base string, entries []fs.DirEntry) bool {
 	beside := func(pattern *regexp.Regexp) bool {
 		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return pattern.MatchString(e.Name()) })
@@ -254,7 +246,7 @@ func absolute(path string) string {
 	return path
 }
 
-// resolved is a path without symbolic links, "" where it cannot be told.
+// resolved returns a path without symbolic links, or "" on an error.
 func resolved(dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

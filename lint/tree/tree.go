@@ -1,6 +1,5 @@
-// Package tree tells where a repository ends, whatever the links in it say. Who
-// writes a repository, as with a pull request, decides what is in it, and is not
-// to decide what is read or written outside of it.
+// Package tree finds the boundary of a repository, whatever its links say: the author of a repository, as of
+// a pull request, must not decide which files outside it are read or written.
 package tree
 
 import (
@@ -11,14 +10,14 @@ import (
 	"path/filepath"
 )
 
-// IsRoot tells whether dir is the root of a git repository or work tree.
+// IsRoot reports whether dir is the root of a git repository or work tree.
 func IsRoot(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, ".git"))
 	return err == nil
 }
 
-// Root is the root of the repository that dir, an absolute path, is in, "" if it
-// is in none. A bare repository is none: anybody can put one into a folder.
+// Root returns the root of the repository that dir, an absolute path, is in, or "". A bare repository does
+// not count: anyone can put one into a folder.
 func Root(dir string) string {
 	for !IsRoot(dir) {
 		parent := filepath.Dir(dir)
@@ -30,8 +29,7 @@ func Root(dir string) string {
 	return dir
 }
 
-// Within tells whether path is root or below it. Neither is looked up: what links
-// lead to counts for Inside.
+// Within reports whether path is root or below it, by name: Inside follows links.
 func Within(root, path string) bool {
 	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
@@ -40,9 +38,8 @@ func Within(root, path string) bool {
 // ErrOutside is returned for a path that leads out of a tree.
 var ErrOutside = errors.New("leads out of it")
 
-// Inside returns an error that wraps ErrOutside unless path, an absolute one, is
-// below root when links are followed. What does not exist yet stands where its
-// folder is; a link that leads nowhere may be written through, and is outside.
+// Inside returns an error that wraps ErrOutside unless path, an absolute one, is below root after following
+// links. A missing file counts by its folder; a dangling link can be written through, and is outside.
 func Inside(root, path string) error {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
