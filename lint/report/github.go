@@ -9,8 +9,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// writeGitHub writes workflow commands, which the runner of GitHub Actions
-// turns into annotations:
+// writeGitHub writes workflow commands, which the runner of GitHub Actions turns into annotations:
 // https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 func writeGitHub(r Report, out io.Writer) error {
 	var b bytes.Buffer
@@ -57,8 +56,7 @@ func (r Report) command(b *bytes.Buffer, command string, p lint.Place, title, me
 	fmt.Fprintf(b, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData(message))
 }
 
-// What the runner undoes:
-// https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+// The runner unescapes them: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
 var (
 	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// writeJUnit writes a test case that failed for each finding, one with an error
-// for each input that could not be read, and one that passed if there is
-// neither: CI systems take a report without cases for a broken one.
+// writeJUnit writes a failed test case for each finding, one with an error for each unreadable input, and a
+// passed one if there are none: CI systems reject a report without cases.
 func writeJUnit(r Report, out io.Writer) error {
 	s := suite{Name: "termguard lint"}
 	for _, f := range r.Findings {
@@ -52,8 +51,7 @@ func writeJUnit(r Report, out io.Writer) error {
 	return err
 }
 
-// suites is JUnit's XML as CI systems read it; there is no standard:
-// https://github.com/testmoapp/junitxml
+// suites is JUnit's XML as CI systems read it; there is no standard: https://github.com/testmoapp/junitxml
 type suites struct {
 	XMLName  xml.Name `xml:"testsuites"`
 	Name     string   `xml:"name,attr"`
@@ -63,7 +61,6 @@ type suites struct {
 	Suites   []suite  `xml:"testsuite"`
 }
 
-// suite is all of it. CI systems take one without cases for a broken one.
 type suite struct {
 	Name     string     `xml:"name,attr"`
 	Tests    int        `xml:"tests,attr"`
@@ -83,7 +80,7 @@ type testCase struct {
 	Error   *detail `xml:"error"`
 }
 
-// detail is why a case did not pass.
+// detail says why a case did not pass.
 type detail struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr"`

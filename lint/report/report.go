@@ -1,5 +1,5 @@
-// Package report writes what a run of lint found: for people, code scanning,
-// test reports and annotations of a pull request.
+// Package report writes the findings of a lint run: for people, code scanning, test reports and annotations
+// of a pull request.
 package report
 
 import (
@@ -16,11 +16,11 @@ import (
 
 // Report is a run of lint, after triage.
 type Report struct {
-	// Findings that count, sorted, with their fingerprints in the same order.
+	// Findings are sorted, with their fingerprints in the same order.
 	Findings     []lint.Finding
 	Fingerprints []string
 	Suppressed   []triage.Suppressed
-	Known        int // findings that a baseline knows
+	Known        int // findings in the baseline
 	Problems     []lint.Problem
 	Notes        []string
 	Files        int
@@ -31,18 +31,16 @@ type Report struct {
 	// Policies that findings may be of.
 	Policies []policies.Policy
 	Version  string // of termguard
-	// ExitCode of the run.
 	ExitCode int
-	// Rel makes the name of a file relative to the root of the repository, if
-	// it is in it: those who read SARIF, JUnit and annotations start there. Nil
-	// leaves names alone.
+	// Rel makes a file name relative to the root of its repository, as readers of SARIF, JUnit and
+	// annotations expect. Nil leaves names alone.
 	Rel func(file string) string
 }
 
 // Format is a way to write a report.
 type Format func(Report, io.Writer) error
 
-// Formats by name. Text is made by Text, for it depends on the terminal.
+// Formats returns the formats by name. Callers replace Text's options to fit the terminal.
 func Formats() map[string]Format {
 	return map[string]Format{
 		"text":   Text{}.Write,
@@ -53,12 +51,12 @@ func Formats() map[string]Format {
 	}
 }
 
-// Names are those of Formats, the ordinary one first.
+// Names returns the names of Formats, the default first.
 func Names() []string {
 	return []string{"text", "json", "sarif", "junit", "github"}
 }
 
-// Summary is the run in one line.
+// Summary returns the run in one line.
 func (r Report) Summary() string {
 	var parts []string
 	if len(r.Findings) == 0 {
@@ -101,8 +99,7 @@ func (r Report) count(severity policies.Severity) int {
 	return n
 }
 
-// Fails tells whether a finding has at least the severity failOn. "never" has
-// none.
+// Fails reports whether a finding has at least the severity failOn; never for "never".
 func Fails(f lint.Finding, failOn string) bool {
 	severities := []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
 	limit := slices.Index(severities, policies.Severity(failOn))
@@ -110,9 +107,7 @@ func Fails(f lint.Finding, failOn string) bool {
 	return at >= 0 && at <= limit
 }
 
-// says is a finding's message, with what it means for the deletion in front.
-// What is said of an object that is applied stands alone: no deletion was asked
-// about.
+// says returns a finding's message after its verdict. Findings about applying an object have no verdict.
 func says(f lint.Finding) string {
 	switch {
 	case f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info:
@@ -136,7 +131,7 @@ func when(f lint.Finding) string {
 	}
 }
 
-// name of an object as people and kubectl write it.
+// name returns an object as people and kubectl write it.
 func name(o policies.Object) string {
 	s := o.Resource + "/" + o.Name
 	if o.Namespace != "" {
@@ -145,10 +140,10 @@ func name(o policies.Object) string {
 	return s
 }
 
-// stdin is what the file "-" is called where others would look for it.
+// stdin replaces the file name "-" in outputs that could misread it.
 const stdin = "stdin"
 
-// path of a place for machines: relative to the repository where it can be.
+// path returns a file name for machines, relative to the repository if possible.
 func (r Report) path(file string) string {
 	if file == "-" {
 		return stdin
@@ -159,7 +154,7 @@ func (r Report) path(file string) string {
 	return strings.TrimPrefix(file, "./")
 }
 
-// level of a finding: "error", "warning" or "note".
+// level returns "error", "warning" or "note".
 func level(f lint.Finding) string {
 	switch {
 	case f.Severity == policies.High && f.Certainty == policies.Will:
@@ -171,8 +166,8 @@ func level(f lint.Finding) string {
 	}
 }
 
-// visible is fit for a line of a terminal; manifests may be indented by tabs.
+// visible makes text fit for a line of a terminal; manifests may be indented by tabs.
 func visible(text string) string { return printable.But(text, "\t") }
 
-// visibleLines keeps the ends of lines.
+// visibleLines is visible, but keeps line ends.
 func visibleLines(text string) string { return printable.But(text, "\t\r\n") }

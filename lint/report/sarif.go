@@ -15,17 +15,15 @@ import (
 
 const home = "https://github.com/termguard/termguard"
 
-// fingerprint names ours among the partial fingerprints of a result. GitHub
-// goes by its own, primaryLocationLineHash, which its upload action adds.
+// fingerprint is our key in partialFingerprints. GitHub uses its own, primaryLocationLineHash, which its
+// upload action adds.
 const fingerprint = "termguardFinding/v2"
 
-// fields are an object of SARIF. Its properties are few and written once, below;
-// the tests hold the whole to the official schema. (The usual library brings a
-// schema validator with it, through which the linker keeps every method of every
-// type in the binary: a third of its size.)
+// fields are an object of SARIF; tests validate it against the official schema. (The usual library contains a
+// schema validator, through which the linker keeps every method of every type: a third of the binary.)
 type fields = map[string]any
 
-// writeSARIF writes SARIF 2.1.0, with what GitHub code scanning reads of it:
+// writeSARIF writes SARIF 2.1.0, with the properties that GitHub code scanning reads:
 // https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 func writeSARIF(r Report, out io.Writer) error {
 	rules, results, notifications := []fields{}, []fields{}, []fields{}
@@ -73,8 +71,8 @@ func writeSARIF(r Report, out io.Writer) error {
 
 var sarifLinks = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`)
 
-// sarifText is a message in which viewers see no link, "[text](where)": manifests may hold
-// one (SARIF 2.1.0, section 3.11.6).
+// sarifText returns a message in which viewers see no link, "[text](where)": manifests may contain one (SARIF
+// 2.1.0, section 3.11.6).
 func sarifText(text string) fields {
 	if strings.Contains(text, "](") {
 		text = sarifLinks.Replace(text)
@@ -96,7 +94,7 @@ func sarifMessage(f lint.Finding) string {
 	return text
 }
 
-// rule is what the METADATA of a policy says.
+// rule returns the METADATA of a policy.
 func rule(p policies.Policy) fields {
 	var plain, markdown strings.Builder
 	section := func(title, text string) {
@@ -136,7 +134,7 @@ func rule(p policies.Policy) fields {
 }
 
 func (r Report) location(p lint.Place, o policies.Object) fields {
-	region := fields{"startLine": max(p.Line, 1)} // GitHub refuses results without
+	region := fields{"startLine": max(p.Line, 1)} // GitHub rejects results without
 	if p.Line > 0 && p.Column > 0 {
 		region["startColumn"] = p.Column
 		if p.EndColumn > p.Column {
@@ -153,8 +151,8 @@ func (r Report) location(p lint.Place, o policies.Object) fields {
 	return location
 }
 
-// uri of a file: relative where its name is, for viewers to find it in their
-// own copy of the repository.
+// uri returns the URI of a file, relative if its name is, so that viewers find it in their own copy of the
+// repository.
 func (r Report) uri(file string) string {
 	file = r.path(file)
 	drive := len(file) > 2 && file[1] == ':' && file[2] == '/' // of Windows

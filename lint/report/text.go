@@ -17,19 +17,17 @@ type Text struct {
 	Color bool
 }
 
-// width of the lines that remedies are filled to, in characters.
+// width is the line width of remedies, in characters.
 const width = 100
 
-// maxSource is how much of a source line is shown, in characters.
+// maxSource bounds the shown part of a source line, in characters.
 const maxSource = 160
 
-// Write writes a report for people: the summary, each finding with its line, then what
-// could not be read, what to know about the run, and the summary again: of many findings
-// nobody sees both ends.
+// Write writes the summary, each finding with its line, the problems, the notes, and the summary again for
+// readers who see only the end.
 func (t Text) Write(r Report, out io.Writer) error {
 	var b bytes.Buffer
-	// A remedy is said once. --explain tells those that a policy has for all
-	// of its findings.
+	// A remedy is written once; --explain shows the policy's.
 	said := map[string]string{}
 	if len(r.Findings)+len(r.Problems) > 1 {
 		fmt.Fprintf(&b, "%s\n\n", r.Summary())
@@ -80,7 +78,7 @@ func (t Text) finding(b *bytes.Buffer, f lint.Finding, wayOut string) {
 	}
 }
 
-// source shows the line of a place, with a caret below what is meant.
+// source shows the line of a place, with a caret below the value.
 func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	if p.Source == "" || p.Line < 1 {
 		return
@@ -88,7 +86,7 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	line := []rune(visible(p.Source))
 	from := min(max(p.Column-1, 0), len(line))
 	length := max(p.EndColumn-p.Column, 1)
-	// Of a long line, the part around the place.
+	// The part of a long line around the place.
 	cut := ""
 	if len(line) > maxSource {
 		start := max(0, min(from-maxSource/4, len(line)-maxSource))
@@ -99,7 +97,7 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	}
 	number := fmt.Sprintf("%5d", p.Line)
 	fmt.Fprintf(b, "%s %s%s\n", t.paint(faint, number+" |"), cut, string(line))
-	pad := strings.Map(func(r rune) rune { // tabs stay, so that the caret stands below
+	pad := strings.Map(func(r rune) rune { // keep tabs, so that the caret is below its text
 		if r == '\t' {
 			return r
 		}
@@ -109,12 +107,12 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	fmt.Fprintf(b, "%s %s%s\n", t.paint(faint, strings.Repeat(" ", len(number))+" |"), pad, t.paint(color, "^"+strings.Repeat("~", length-1)))
 }
 
-// Problem is a problem in one line.
+// Problem returns a problem in one line.
 func Problem(p lint.Problem) string {
 	return where(p.Place) + ": error: " + visible(p.Message)
 }
 
-// where is file:line:col, as editors and terminals understand it.
+// where returns file:line:col, as editors and terminals understand it.
 func where(p lint.Place) string {
 	file := visible(p.File)
 	if p.File == "-" {
@@ -130,8 +128,7 @@ func where(p lint.Place) string {
 	}
 }
 
-// fill fills lines of at most width characters: first in front of the first,
-// rest in front of the others.
+// fill wraps text at width characters; first and rest are the prefixes of the first and other lines.
 func fill(text, first, rest string) string {
 	var b strings.Builder
 	line, empty := first, true
@@ -148,7 +145,7 @@ func fill(text, first, rest string) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
-// The escapes of ECMA-48 that terminals understand.
+// Escapes of ECMA-48.
 const (
 	red    = "\x1b[31m"
 	yellow = "\x1b[33m"

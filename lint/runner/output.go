@@ -13,13 +13,13 @@ import (
 	"github.com/termguard/termguard/lint/settings"
 )
 
-// Formats are what Options.Outputs may name.
+// Formats returns the formats of Options.Outputs.
 func Formats() []string { return report.Names() }
 
-// output is a format, and the file that it goes to; "" is standard output.
+// output is a format and its file, "" for standard output.
 type output struct{ format, file string }
 
-// outputs reads FORMAT[=FILE].
+// outputs parses FORMAT[=FILE].
 func outputs(values []string) ([]output, error) {
 	var all []output
 	taken := map[string]string{}
@@ -47,8 +47,7 @@ func outputs(values []string) ([]output, error) {
 	return all, nil
 }
 
-// report writes all outputs. Where standard output gets no text, what a person
-// needs to know goes to standard error.
+// report writes all outputs. If standard output gets no text, standard error gets the notes for people.
 func (r *runner) report(found report.Report) error {
 	text := false
 	var errs []error

@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// onlyChanged takes from a result problems with files that did not change.
+// onlyChanged removes problems with unchanged files from a result.
 func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	if r.changed == nil {
 		return
@@ -26,8 +26,8 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	}
 }
 
-// withoutThem are the flags that leave out the files in folders that there are
-// problems with, three of them at most: "" where the files were named themselves.
+// withoutThem returns flags that exclude files with problems, three at most: "" if the files were named
+// themselves.
 func (r *runner) withoutThem(problems []lint.Problem) string {
 	var flags []string
 	for _, problem := range problems {
@@ -42,10 +42,10 @@ func (r *runner) withoutThem(problems []lint.Problem) string {
 	return strings.Join(flags, " ")
 }
 
-// asked tells whether a file is asked about.
+// asked reports whether a file is to be linted.
 func (r *runner) asked(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
 
-// folder of a path that was given.
+// folder returns the folder of a path argument.
 func (r *runner) folder(path string) string {
 	if path == "-" {
 		return r.dir
@@ -65,8 +65,7 @@ func (r *runner) absolute(path string) string {
 	return filepath.Clean(path)
 }
 
-// relative is a file below a folder, with forward slashes; the file itself
-// where it is elsewhere.
+// relative returns a file's path below a folder, with forward slashes, or its absolute path.
 func (r *runner) relative(folder, file string) string {
 	if file == "-" {
 		return file
@@ -78,7 +77,7 @@ func (r *runner) relative(folder, file string) string {
 	return filepath.ToSlash(path)
 }
 
-// shown is a file as it is shortest from the working directory.
+// shown returns the shortest path of a file from the working directory.
 func (r *runner) shown(file string) string {
 	if rel, err := filepath.Rel(r.dir, file); err == nil && len(rel) < len(file) {
 		return filepath.ToSlash(rel)
@@ -93,8 +92,8 @@ func (r *runner) orNone(file string) string {
 	return r.shown(file)
 }
 
-// root is where fingerprints and machines count paths from: the root of the
-// repository, or else the folder of the configuration, or else this one.
+// root returns the base of paths in fingerprints and outputs for machines: the root of the repository, or
+// else the folder of the configuration, or else the working directory.
 func (r *runner) root() string {
 	from := r.folder(r.Paths[0])
 	if root := tree.Root(from); root != "" {
@@ -106,8 +105,7 @@ func (r *runner) root() string {
 	return r.dir
 }
 
-// patterns are rooted in the folder of the configuration; in root, where it comes
-// from elsewhere.
+// patterns returns the base of patterns: the folder of the configuration, or root if that is elsewhere.
 func (r *runner) patterns() string {
 	if r.settings.File != "" && r.bounds(r.settings.File) != "" {
 		return filepath.Dir(r.settings.File)
@@ -115,8 +113,8 @@ func (r *runner) patterns() string {
 	return r.root()
 }
 
-// writable refuses a file in a repository that is a link out of it: whoever wrote
-// the repository would choose what is overwritten.
+// writable rejects a file in a repository that is a link out of it: the repository's author would choose the
+// file that is overwritten.
 func (r *runner) writable(file string) error {
 	if file == "" {
 		return nil

@@ -22,8 +22,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// plan reads what the run goes by. Everything that can be wrong about it is
-// found here, before the work.
+// plan reads the configuration. It finds every mistake in it before the work begins.
 func (r *runner) plan(ctx context.Context) error {
 	if len(r.Paths) == 0 {
 		return errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
@@ -74,7 +73,7 @@ func (r *runner) plan(ctx context.Context) error {
 	if r.settings.File != "" {
 		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patterns(), r.dir), r.Exclude...)
 	}
-	// What lint itself reads and writes is no manifest.
+	// Lint's own files are no manifests.
 	r.options.Exclude = append(r.options.Exclude, settings.FileName)
 	own := []string{r.Baseline, r.Snapshot}
 	for _, o := range r.outputs {
@@ -92,11 +91,10 @@ func (r *runner) plan(ctx context.Context) error {
 	return nil
 }
 
-// globbed escapes what patterns as in .gitignore take for more than itself.
+// globbed escapes special characters of .gitignore patterns.
 var globbed = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
 
-// readSettings finds the configuration and the policies; flags that are not set
-// take its values.
+// readSettings finds the configuration and the policies; it supplies the values of unset flags.
 func (r *runner) readSettings(ctx context.Context) error {
 	file := r.Config
 	if file == "" {
@@ -170,7 +168,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 	return nil
 }
 
-// soon starts work, and returns what waits for it, until a context ends.
+// soon starts work, and returns a function that waits for it, until a context ends.
 func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
 	var value T
 	var err error
@@ -195,15 +193,15 @@ func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
 	}
 }
 
-// bounds is the folder that a configuration may not name anything outside of,
-// "" where it may: whoever starts lint wrote it, not whoever wrote what is linted.
+// bounds returns the folder that a configuration may not refer outside of, or "" for a configuration of the
+// user, not of the author of the linted files.
 func (r *runner) bounds(file string) string {
 	dir := filepath.Dir(file)
 	root := tree.Root(r.folder(r.Paths[0]))
 	switch {
 	case root != "" && tree.Within(root, file):
 		return root
-	case root == "" && tree.Within(dir, r.folder(r.Paths[0])): // it would have been found
+	case root == "" && tree.Within(dir, r.folder(r.Paths[0])): // lint would have found it
 		return dir
 	}
 	return ""
@@ -230,7 +228,7 @@ func (r *runner) readBaseline() error {
 	return nil
 }
 
-// write writes a baseline. Without all inputs it would not know all findings.
+// write writes a baseline, unless problems with the input may hide findings.
 func (r *runner) write(b triage.Baseline, result *lint.Result) error {
 	if len(result.Problems) > 0 {
 		for _, problem := range result.Problems {
@@ -249,7 +247,7 @@ func (r *runner) write(b triage.Baseline, result *lint.Result) error {
 	return nil
 }
 
-// findChanged asks git for the files to ask about.
+// findChanged queries git for the changed files.
 func (r *runner) findChanged(ctx context.Context) error {
 	root := tree.Root(r.folder(r.Paths[0]))
 	for _, path := range r.Paths {

@@ -1,5 +1,5 @@
-// Package runner is termguard lint: it reads the configuration of what is linted,
-// asks, decides which findings count, and reports.
+// Package runner is termguard lint: it reads the configuration, lints, decides which findings count, and
+// reports.
 package runner
 
 import (
@@ -17,69 +17,63 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Options are what a run is asked to do, as the flags of the command have it. What
-// is not set, the configuration may set.
+// Options are the flags of the command. The configuration supplies unset ones.
 type Options struct {
 	// Paths are files, folders, and "-" for Stdin.
 	Paths []string
-	// Config is the configuration to go by. Defaults to settings.FileName beside
-	// the first of Paths and upwards.
+	// Config is the configuration file. Defaults to settings.FileName beside the first of Paths and upwards.
 	Config string
-	// Policies are folders with policies beyond those in the binary. Load loads
-	// those and others that the configuration names.
+	// Policies are folders with policies beyond the built-in ones. Load loads them, and the configuration's.
 	Policies []string
 	Load     func(folders []string) (*policies.Set, error)
-	// NoRepoPolicies leaves out the policies that a configuration in the
-	// repository names.
+	// NoRepoPolicies ignores the policies that a configuration in the repository names.
 	NoRepoPolicies bool
 	// Outputs are FORMAT or FORMAT=FILE.
 	Outputs []string
 	// Exclude are patterns as in .gitignore, relative to the working directory.
 	Exclude []string
-	// FailOn is the least severity that is ErrFound, or settings.Never.
+	// FailOn is the least severity that returns ErrFound, or settings.Never.
 	FailOn string
-	// Only are the ids of the policies that are asked; none means all.
+	// Only are the ids of the policies to evaluate; none means all.
 	Only []string
-	// Snapshot is a file with the facts of a cluster, and KubernetesVersion that of
-	// the API server that the manifests are for.
+	// Snapshot is a file with the facts of a cluster, and KubernetesVersion the version of the API server
+	// that the manifests are for.
 	Snapshot, KubernetesVersion string
-	// Baseline is a file with findings that are known; WriteBaseline writes it.
+	// Baseline is a file with known findings; WriteBaseline writes it.
 	Baseline      string
 	WriteBaseline bool
-	// ChangedSince is the branch, tag or commit since which files changed that are
-	// asked about.
+	// ChangedSince limits the run to files changed since this branch, tag or commit.
 	ChangedSince string
-	// IncludeTests asks about what only tests read, too.
+	// IncludeTests lints manifests of tests, too.
 	IncludeTests bool
-	// Render has charts and kustomizations rendered, charts with the files Values.
+	// Render renders charts and kustomizations, charts with the files Values.
 	Render bool
 	Values []string
-	// Timeout bounds the run; 0 is without end.
+	// Timeout bounds the run; 0 means no limit.
 	Timeout time.Duration
 	// Version of termguard.
 	Version string
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Color paints text on Stdout.
+	// Color colors text on Stdout.
 	Color bool
-	// Progress tells whoever waits that work goes on, until done is called; nil for nobody.
+	// Progress shows that work continues until done is called; may be nil.
 	Progress func() (done func())
-	// Bound, if not nil, is called when the whole process is to have no more memory
-	// than some bytes.
+	// Bound, if not nil, limits the memory of the whole process.
 	Bound func(bytes uint64)
 }
 
-// ErrFound is returned by a run that did its work and found something.
+// ErrFound is returned by a completed run with findings.
 var ErrFound = errors.New("something was found")
 
-// Exit codes that reports tell.
+// Exit codes in reports.
 const (
 	found  = 1 // ErrFound
 	failed = 2 // any other error
 )
 
-// runner is one run under way.
+// runner is one run.
 type runner struct {
 	Options
 	dir      string // the working directory
@@ -88,18 +82,16 @@ type runner struct {
 	off      map[string]bool
 	options  lint.Options
 	outputs  []output
-	changed  map[string]bool // by absolute path; nil where all files are meant
+	changed  map[string]bool // by absolute path; nil for all files
 	known    triage.Baseline
 }
 
-// foreignMemory bounds the process, in bytes, where whoever wrote the repository
-// wrote policies or a snapshot, too: a few lines of Rego can ask for any amount. It
-// is more than five times what large repositories take.
+// foreignMemory bounds the process, in bytes, if the repository supplies policies or a snapshot: a few lines
+// of Rego can use any amount. Large repositories take less than a fifth.
 const foreignMemory = 2 << 30
 
-// Run lints, and writes what Outputs say. It returns ErrFound if something was
-// found, and another error if the work could not be done; what was found until
-// then is reported all the same.
+// Run lints, and writes Outputs. It returns ErrFound for findings, and another error if the work could not be
+// done; findings up to then are reported nevertheless.
 func Run(ctx context.Context, options Options) error {
 	growHeap()
 	r := &runner{Options: options}
@@ -128,7 +120,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	set, loadErr := r.load(ctx)
 	switch {
-	case loadErr != nil && stopped: // before any could be asked
+	case loadErr != nil && stopped: // before any could be evaluated
 		set = &policies.Set{}
 	case loadErr != nil:
 		return loadErr
@@ -162,7 +154,7 @@ func Run(ctx context.Context, options Options) error {
 		kept, prints = triage.Bundle(kept, prints)
 		report.Findings, report.Fingerprints, report.Suppressed, report.Known = kept, prints, suppressed, known
 		return nil
-	}); failed != nil { // what was found is reported as it is
+	}); failed != nil { // the findings are reported unbundled
 		err, stopped = failed, true
 		report.Notes = append(report.Notes, err.Error())
 	}
@@ -185,7 +177,7 @@ func Run(ctx context.Context, options Options) error {
 	return err
 }
 
-// verdict is how a run ends that could do its work.
+// verdict returns the result of a run that was completed.
 func verdict(r report.Report, failOn string) error {
 	if n := len(r.Problems); n > 0 {
 		return fmt.Errorf("%s with the input: more may be wrong than was found", lint.Counted(n, "problem"))
@@ -196,7 +188,7 @@ func verdict(r report.Report, failOn string) error {
 	return nil
 }
 
-// exitCode of a run that ended so.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:

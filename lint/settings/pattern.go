@@ -8,7 +8,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// checkPattern says what is wrong with a pattern for files.
+// checkPattern returns an error for an invalid file pattern.
 func checkPattern(pattern string) error {
 	switch {
 	case strings.Contains(pattern, `\`):
@@ -25,8 +25,8 @@ func checkPattern(pattern string) error {
 
 var errUnclosed = errors.New("a bracket or brace is not closed")
 
-// matchPattern tells whether a file, with forward slashes, fits a pattern. The
-// name of a folder means all that is in it.
+// matchPattern reports whether a file, with forward slashes, matches a pattern. A folder's name matches
+// everything in it.
 func matchPattern(pattern, file string) bool {
 	pattern = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/")
 	if pattern == "." {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Rebase turns patterns as in .gitignore that are rooted in the folder from
-// into ones that are rooted in the folder to. Both are absolute.
+// Rebase turns .gitignore patterns rooted in the folder from into ones rooted in the folder to. Both are
+// absolute.
 func Rebase(patterns []string, from, to string) []string {
 	down, err := filepath.Rel(to, from)
 	if err != nil || down == "." {
@@ -27,7 +27,7 @@ func Rebase(patterns []string, from, to string) []string {
 		}
 		pattern = strings.TrimPrefix(strings.TrimPrefix(pattern, "./"), "/")
 		add("/" + filepath.ToSlash(down) + "/" + pattern)
-		// What is in the folder to is named without the way from there and back.
+		// Name entries of the folder to without the way from it and back.
 		if within, err := filepath.Rel(from, to); err == nil && !strings.HasPrefix(within, "..") {
 			if rest, matches := below(pattern, filepath.ToSlash(within)); matches {
 				add("/" + rest)
@@ -37,7 +37,7 @@ func Rebase(patterns []string, from, to string) []string {
 	return rebased
 }
 
-// below is what remains of a pattern inside a folder.
+// below returns the rest of a pattern inside a folder.
 func below(pattern, folder string) (rest string, matches bool) {
 	for _, name := range strings.Split(folder, "/") {
 		if strings.HasPrefix(pattern, "**/") {

@@ -1,5 +1,5 @@
-// Package settings reads .termguard.yaml: how a repository wants to be linted.
-// termguard.schema.json beside it says the same to editors.
+// Package settings reads .termguard.yaml, a repository's lint configuration. termguard.schema.json beside it
+// is the same for editors.
 package settings
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// FileName is what the configuration of a repository is called.
+// FileName is the name of a repository's configuration.
 const FileName = ".termguard.yaml"
 
 // maxSize bounds a configuration, in bytes.
@@ -36,16 +36,16 @@ const maxSize = 1 << 20
 //go:embed termguard.schema.json
 var Schema []byte
 
-// Settings are what FileName says, apiVersion termguard.dev/v1, kind
-// LintConfig. Names are those of the webhook's Config where they mean the same.
+// Settings are the content of FileName, apiVersion termguard.dev/v1, kind LintConfig. Names are as in the
+// webhook's Config if they mean the same.
 type Settings struct {
-	// File that they were read from, "" if there is none.
+	// File that they were read from, or "".
 	File string
-	// Policies are folders with policies beyond those in the binary.
+	// Policies are folders with policies beyond the built-in ones.
 	Policies []string
 	// Exclude are patterns as in .gitignore.
 	Exclude []string
-	// Severity is another one of what a policy finds, by its id.
+	// Severity overrides a policy's severity, by its id.
 	Severity map[string]policies.Severity
 	// FailOn is the least severity that fails a run, or Never.
 	FailOn string
@@ -53,53 +53,49 @@ type Settings struct {
 	KubernetesVersion string
 	// Snapshot is a file with the facts of a cluster.
 	Snapshot string
-	// Baseline is a file with findings that are known.
+	// Baseline is a file with known findings.
 	Baseline string
-	// Enforcement as in Config: a policy that is off is not asked; the other
-	// modes are for admission and all mean the same here.
+	// Enforcement as in Config: a policy that is off is not evaluated; the other modes mean the same here.
 	Enforcement config.Enforcement
 	config.Shared
-	// Ignore are findings that are not wanted.
 	Ignore []Ignore
 
 	uses []use
 }
 
-// Ignore is a wish not to hear of a policy in some files, or of some objects.
+// Ignore ignores a policy in some files, or about some objects.
 type Ignore struct {
 	Policy string
-	// Paths are patterns as doublestar has them, relative to the folder of the
-	// configuration. None means all files.
+	// Paths are doublestar patterns, relative to the folder of the configuration. None means all files.
 	Paths []string
-	// Resources (plural.group), Namespaces and Names are patterns as path.Match has them of
-	// the object that a finding is about; none means any.
+	// Resources (plural.group), Namespaces and Names are path.Match patterns of the finding's object; none
+	// means any.
 	Resources, Namespaces, Names []string
 
 	Reason string
-	// Until is the last day on which it holds; zero without end.
+	// Until is the last day on which it applies; zero without end.
 	Until time.Time
-	// Where it stands.
+	// Its place in the file.
 	Line, Column int
 	Source       string // the line
 }
 
-// use is the mention of a policy's id, to be checked when policies are loaded.
+// use is a policy id in the settings, to be checked when policies are loaded.
 type use struct {
 	id    string
 	at    *yaml.Node
 	where string
 }
 
-// Never in FailOn lets findings of no severity fail a run.
+// Never as FailOn fails a run for no severity.
 const Never = "never"
 
-// FailOn are the values of FailOn, the gravest severity first.
+// FailOn returns the values of FailOn, the highest severity first.
 func FailOn() []string {
 	return []string{string(policies.High), string(policies.Medium), string(policies.Low), string(policies.Info), Never}
 }
 
-// Find looks for FileName in dir and upwards, as far as the root of the
-// repository. It returns "" where there is none.
+// Find looks for FileName in dir and upwards to the root of the repository. It returns "" if there is none.
 func Find(dir string) (string, error) {
 	for {
 		file := filepath.Join(dir, FileName)
@@ -119,9 +115,8 @@ func Find(dir string) (string, error) {
 	}
 }
 
-// Load reads the configuration in a file. Relative paths in it are relative to
-// its folder, and are returned joined with it. Where root is not "", neither the
-// file nor a path in it may lead out of the folder root.
+// Load reads a configuration file. Relative paths in it are relative to its folder, and are returned joined
+// with it. Unless root is "", neither the file nor a path in it may lead out of root.
 func Load(file, root string) (*Settings, error) {
 	if root != "" {
 		if err := inside(root, file); err != nil {
@@ -168,8 +163,7 @@ func inside(root, path string) error {
 	return tree.Inside(root, path)
 }
 
-// Read reads a configuration; errors call it file, and are joined where there
-// are several.
+// Read reads a configuration; errors name it file, and are joined.
 func Read(in io.Reader, file string) (*Settings, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
 	if err != nil {
@@ -254,7 +248,7 @@ func oneOf(r *reader, n *yaml.Node, where string, values []string) string {
 	return value
 }
 
-// Or lists alternatives as people do: a, b or c.
+// Or joins alternatives: a, b or c.
 func Or(values []string) string {
 	last := len(values) - 1
 	return strings.Join(values[:last], ", ") + " or " + values[last]
@@ -376,10 +370,10 @@ func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
 	s.Ignore = append(s.Ignore, ignore)
 }
 
-// NamesPolicies tells whether the settings depend on which policies there are.
+// NamesPolicies reports whether the settings depend on the set of policies.
 func (s *Settings) NamesPolicies() bool { return len(s.uses) > 0 || s.Enforcement.Default != "" }
 
-// Check holds the ids of policies to those that are loaded.
+// Check returns an error for ids of unknown policies.
 func (s *Settings) Check(ids []string) error {
 	r := &reader{file: s.File}
 	for _, u := range s.uses {
@@ -390,12 +384,12 @@ func (s *Settings) Check(ids []string) error {
 	return r.err()
 }
 
-// Matches tells whether an entry is about a file and one of some objects. rel is the name of
-// the file relative to the folder of the configuration.
+// Matches reports whether an entry applies to a file and one of some objects. rel is the file's path relative
+// to the folder of the configuration.
 func (i Ignore) Matches(rel string, objects ...policies.Object) bool {
 	fits := func(patterns []string, value string) bool {
 		return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
-			matched, _ := path.Match(pattern, value) // it was checked
+			matched, _ := path.Match(pattern, value) // it was validated
 			return matched
 		})
 	}

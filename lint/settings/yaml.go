@@ -15,10 +15,10 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// Error is something wrong at a place in a configuration.
+// Error is an error at a place in a configuration.
 type Error struct {
 	File         string
-	Line, Column int // from 1; 0 where the file as a whole is meant
+	Line, Column int // from 1; 0 for the whole file
 	Message      string
 }
 
@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// reader reads nodes, and collects what is wrong with them.
+// reader reads nodes, and collects their errors.
 type reader struct {
 	file string
 	errs []*Error
@@ -43,7 +43,7 @@ func (r *reader) errorf(at *yaml.Node, format string, args ...any) {
 	r.errs = append(r.errs, e)
 }
 
-// err is what was wrong, in the order of the file.
+// err returns the errors in the order of the file.
 func (r *reader) err() error {
 	slices.SortStableFunc(r.errs, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -55,8 +55,7 @@ func (r *reader) err() error {
 	return errors.Join(errs...)
 }
 
-// object reads a mapping whose keys are those of fields. where names it in
-// errors; "" is the document.
+// object reads a mapping with the keys of fields. where names it in errors; "" is the document.
 func (r *reader) object(n *yaml.Node, where string, fields map[string]func(value *yaml.Node)) {
 	r.entries(n, where, func(key, value *yaml.Node) {
 		read, known := fields[key.Value]
@@ -77,8 +76,7 @@ func (r *reader) object(n *yaml.Node, where string, fields map[string]func(value
 	})
 }
 
-// entries calls each for the entries of a mapping. Nothing, as in "ignore:"
-// with no value, is an empty one.
+// entries calls each for the entries of a mapping. A null, as in "ignore:" without a value, is empty.
 func (r *reader) entries(n *yaml.Node, where string, each func(key, value *yaml.Node)) {
 	n = resolve(n)
 	switch {
@@ -119,8 +117,7 @@ func (r *reader) items(n *yaml.Node, where string, each func(*yaml.Node)) {
 	}
 }
 
-// text reads a scalar that is not empty. What YAML takes for a number or a date
-// is text here: kubernetesVersion: 1.30 means 1.30.
+// text reads a non-empty scalar. YAML numbers and dates are text here: kubernetesVersion: 1.30 means 1.30.
 func (r *reader) text(n *yaml.Node, where string) string {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
@@ -144,8 +141,7 @@ func (r *reader) texts(n *yaml.Node, where string) []string {
 	return texts
 }
 
-// any reads a value of any shape, as JSON has it. Aliases that lead to
-// themselves or blow up are errors of Decode.
+// any reads a value of any shape, as JSON has it. Recursive and exploding aliases are errors of Decode.
 func (r *reader) any(n *yaml.Node, where string) any {
 	var value any
 	err := n.Decode(&value)
@@ -162,7 +158,7 @@ func (r *reader) any(n *yaml.Node, where string) any {
 	return value
 }
 
-// resolve follows an alias to what it stands for.
+// resolve follows an alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

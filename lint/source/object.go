@@ -580,8 +580,8 @@ func (o *Object) Hook(events ...string) bool {
 }
 
 // Record reports whether an object is never applied: it is a copy from a cluster with its resourceVersion,
-// which the API server rejects on create, or a name with a status, as tests compare with, though a namespace
-// has little else. So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
+// which the API server rejects on create, or a name with a status, which tests compare with (a namespace has
+// little else). So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) Record() bool {
 	_, metadata := o.step(o.node, "metadata")
 	if o.text(metadata, "resourceVersion") != "" {

@@ -23,16 +23,14 @@ const (
 	baselineKind    = "LintBaseline"
 )
 
-// Baseline are findings that are known: they were there when somebody started
-// to lint, and do not count.
+// Baseline holds known findings, which do not count: they predate the use of lint.
 type Baseline struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Findings   []Known `json:"findings"`
 }
 
-// Known is a finding of a baseline. Only the fingerprint counts; the rest is
-// for people who read it in a review.
+// Known is a finding of a baseline. Only the fingerprint counts; the rest is for reviewers.
 type Known struct {
 	Fingerprint string          `json:"fingerprint"`
 	Policy      string          `json:"policy"`
@@ -41,14 +39,14 @@ type Known struct {
 	Message     string          `json:"message"`
 }
 
-// NewBaseline knows findings, with their fingerprints. rel is that of
-// lint.Fingerprints.
+// NewBaseline returns a baseline of findings with their fingerprints. rel is the function that
+// lint.Fingerprints takes.
 func NewBaseline(findings []lint.Finding, prints []string, rel func(file string) string) Baseline {
 	b := Baseline{APIVersion: baselineVersion, Kind: baselineKind, Findings: []Known{}}
 	for i, f := range findings {
 		b.Findings = append(b.Findings, Known{prints[i], f.Policy, rel(f.Place.File), f.Object, f.Message})
 	}
-	// Not by line, so that lines that move leave no trace.
+	// Not by line, so that moved lines change nothing.
 	slices.SortFunc(b.Findings, func(a, b Known) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Fingerprint, b.Fingerprint))
 	})
@@ -63,7 +61,6 @@ func (b Baseline) Write(out io.Writer) error {
 	return encoder.Encode(b)
 }
 
-// ReadBaseline reads a baseline.
 func ReadBaseline(in io.Reader) (Baseline, error) {
 	var b Baseline
 	text, err := io.ReadAll(io.LimitReader(in, maxBaseline+1))
@@ -83,8 +80,8 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 	return b, nil
 }
 
-// Compare parts findings into new ones, with their fingerprints, and the number
-// of those that are known. gone is how many that are known were not found.
+// Compare returns the new findings with their fingerprints, the number of known ones, and the number of known
+// ones that no longer occur.
 func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lint.Finding, freshPrints []string, known, gone int) {
 	left := map[string]bool{}
 	for _, k := range b.Findings {

@@ -12,11 +12,9 @@ import (
 // maxPlaces bounds the places that a finding names beside its own.
 const maxPlaces = 3
 
-// Bundle tells once what several findings of a policy say of the same cause, where
-// the policy says that they are one, and what it says of copies of one manifest: at the
-// first place, with the others named, or counted.
-// Ignores and baselines have been held against each before. prints are fingerprints,
-// in the order of the findings.
+// Bundle merges findings of a policy about the same cause, if the policy says that they are one, and about
+// copies of one manifest: the first place names or counts the others. Ignores and baselines apply to each
+// before. prints are fingerprints, in the order of the findings.
 func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string) {
 	type cause struct {
 		policy          string
@@ -38,7 +36,7 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 		if f.Manifest.Once && len(f.Objects) > 1 {
 			one := cause{policy: f.Policy, severity: f.Severity, object: f.Objects[1]}
 			if at, again := first[one]; again {
-				first[c] = at // copies of it are of that cause, too
+				first[c] = at // its copies have the same cause
 				more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 				continue
 			}

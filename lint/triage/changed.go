@@ -14,10 +14,9 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// Changed asks git for the files that changed since the commit where ref and
-// the present one parted: in commits, in the work tree, and new ones that git
-// does not ignore. dir, an absolute path, is a folder of the repository; names
-// are absolute. Files that are gone are not among them.
+// Changed queries git for the files that changed since the merge base of ref and HEAD: in commits, in the
+// work tree, and new ones that git does not ignore. dir, an absolute path, is a folder of the repository;
+// names are absolute. Deleted files are left out.
 func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	root := tree.Root(dir)
 	if root == "" {
@@ -30,7 +29,7 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	var tracked string
 	commit, err := git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
 	switch {
-	case err != nil && ref == "HEAD": // before the first commit everything is new, as to a hook of it
+	case err != nil && ref == "HEAD": // before the first commit everything is new, as for a git hook
 		tracked, err = git.run(ctx, "ls-files", "--cached", "--full-name", "-z")
 	case err != nil:
 		return nil, fmt.Errorf("git knows no commit %q here: write a branch, tag or commit that is there, or fetch it (actions/checkout: fetch-depth: 0)", ref)
@@ -58,10 +57,9 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// git asks one repository, and lets nothing run that the repository names: git
-// takes a folder with the files of a bare repository for one, and runs commands
-// that its configuration holds (git-config(1), core.fsmonitor, core.hooksPath,
-// filter.<driver>.clean). Of the work tree that is asked about nothing is known.
+// git runs git on one untrusted repository, and prevents it from running commands that the repository names:
+// git takes a folder with the files of a bare repository for one, and runs commands from its configuration
+// (git-config(1), core.fsmonitor, core.hooksPath, filter.<driver>.clean).
 type git struct {
 	root  string
 	flags []string
@@ -88,11 +86,10 @@ func newGit(ctx context.Context, root string) (*git, error) {
 	return g, nil
 }
 
-// Variables that hold values for --config-env, which takes keys that -c cannot.
+// Variables with values for --config-env, which takes keys that -c cannot.
 const off, nothing = "TERMGUARD_OFF", "TERMGUARD_NOTHING"
 
-// run returns what git prints. The variables that git hooks set stay: they name
-// the index that a commit is made of.
+// run returns git's output. The variables that git hooks set stay: they name the index of the commit.
 func (g *git) run(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, "git", slices.Concat(g.flags, args)...)
 	command.Dir = g.root

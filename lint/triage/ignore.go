@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Ignore is a wish not to hear of some policies.
+// Ignore ignores some policies.
 type Ignore struct {
 	Policies []string
 	Reason   string
-	Until    time.Time // the last day on which it holds; zero without end
+	Until    time.Time // the last day on which it applies; zero without end
 }
 
-// maxIgnore bounds the text of a wish, in bytes.
+// maxIgnore bounds the text of an ignore, in bytes.
 const maxIgnore = 4096
 
-// policyID as the schema of METADATA has it.
+// policyID is the form of ids in the schema of METADATA.
 var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-// ParseIgnore reads "ID[,ID] -- reason [until YYYY-MM-DD]".
+// ParseIgnore parses "ID[,ID] -- reason [until YYYY-MM-DD]".
 func ParseIgnore(text string) (Ignore, error) {
 	const want = "write: ID[,ID] -- reason [until YYYY-MM-DD]"
 	if len(text) > maxIgnore {
@@ -74,8 +74,7 @@ func cutDashes(text string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// looksLikeDay tells a day, even one that does not exist, from a reason that
-// happens to end in "until" and a word.
+// looksLikeDay distinguishes a day, even an impossible one, from a reason that ends in "until" and a word.
 func looksLikeDay(word string) bool {
 	return len(word) > 0 && word[0] >= '0' && word[0] <= '9'
 }

@@ -1,5 +1,4 @@
-// Package triage decides which findings count: not those that somebody gave a
-// reason to keep quiet about, nor those that a baseline knows.
+// Package triage decides which findings count: ignored and known ones do not.
 package triage
 
 import (
@@ -15,15 +14,15 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Ids of findings about wishes not to hear something. They cannot be ignored
-// themselves: there is always something to correct instead.
+// Ids of findings about ignores. They cannot be ignored themselves: there is always something to correct
+// instead.
 const (
 	Unused  = "unused-ignore"
 	Expired = "expired-ignore"
 	Invalid = "invalid-ignore"
 )
 
-// Policies describe the findings of this package, as METADATA does for those of others.
+// Policies describes the findings of this package, as METADATA does for other policies.
 func Policies() []policies.Policy {
 	how := []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
 	return []policies.Policy{
@@ -51,37 +50,34 @@ func Policies() []policies.Policy {
 	}
 }
 
-// Options are what findings are held to.
+// Options configure Suppress.
 type Options struct {
-	// Policies that findings are of. Ignoring a finding by an alias of its policy
-	// does.
+	// Policies of the findings; ignores may name their aliases.
 	Policies []policies.Policy
-	Off      map[string]bool   // those that were not asked
+	Off      map[string]bool   // policies that were not evaluated
 	Ignore   []settings.Ignore // from the configuration
 	File     string            // that configuration
-	// Rel makes the name of a file relative to the folder of that
-	// configuration, with forward slashes.
+	// Rel makes a file name relative to the folder of that configuration, with forward slashes.
 	Rel func(file string) string
-	// Partial is set where not all files were asked about: entries of the
-	// configuration may be about the others. Asked tells which; nil is all.
+	// Partial says that not all files were linted: entries of the configuration may apply to the others.
+	// Asked reports whether a file was linted; nil for all.
 	Partial bool
 	Asked   func(file string) bool
-	// Stopped is set where the run was ended before it was through: nothing is
-	// known to be unused then.
+	// Stopped says that the run ended early: no ignore is known to be unused then.
 	Stopped bool
-	// Now tells the time. Defaults to time.Now.
+	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Suppressed is a finding that somebody gave a reason to keep quiet about.
+// Suppressed is an ignored finding.
 type Suppressed struct {
 	lint.Finding
 	Reason string     `json:"reason"`
 	Until  string     `json:"until,omitempty"` // the last day
-	By     lint.Place `json:"by"`              // where it is said
+	By     lint.Place `json:"by"`              // the place of the ignore
 }
 
-// wish is one policy that is not wanted somewhere.
+// wish is one ignored policy at one place.
 type wish struct {
 	policy  string
 	reason  string
@@ -92,9 +88,8 @@ type wish struct {
 	used    bool
 }
 
-// Suppress parts the findings of a result into those that count and those that
-// are not wanted. Wishes that are unused, expired or invalid become findings
-// that count.
+// Suppress separates the findings of a result into counted and ignored ones. Unused, expired and invalid
+// ignores become findings that count.
 func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed []Suppressed) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -117,7 +112,7 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 		}
 		return expired
 	})
-	// A file may hold as many of both as it likes.
+	// Indexed: a file may hold any number of both.
 	type about struct{ policy, file string }
 	known := map[about][]*wish{}
 	for _, w := range wishes {
@@ -156,7 +151,7 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 			kept = append(kept, finding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
-	// Marks in other files hide what they are meant to, and that is all.
+	// Findings about ignores in files that were not linted are left out.
 	kept = slices.DeleteFunc(kept, func(f lint.Finding) bool {
 		return slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.Asked(f.Place.File)
 	})
@@ -164,12 +159,11 @@ func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed [
 	return kept, suppressed
 }
 
-// maxEntries bounds the lines of one annotation: each may become a finding that
-// shows the whole of it.
+// maxEntries bounds the lines of one annotation: each may become a finding that shows all of it.
 const maxEntries = 64
 
-// marks are the wishes that stand in the manifests, and findings about those
-// that cannot be read. An annotation may hold several, one a line.
+// marks returns the ignores in manifests, and findings about invalid ones. An annotation may hold several,
+// one per line.
 func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Finding) {
 	var known []string
 	for _, p := range o.Policies {
@@ -207,7 +201,7 @@ func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Findin
 	return wishes, invalid
 }
 
-// finding about a wish.
+// finding returns a finding about an ignore.
 func finding(id string, at lint.Place, message string) lint.Finding {
 	all := Policies()
 	p := all[slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })]
