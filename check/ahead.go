@@ -129,6 +129,7 @@ func (a ahead) weave(plan []Step) []Step {
 			if own := slices.IndexFunc(plan, func(t Step) bool { return t.Command != "" && t.Command == s.Command }); own >= 0 {
 				s = plan[own]
 			}
+			s.Before = step.Command
 			place(s)
 		}
 		woven = append(woven, step)

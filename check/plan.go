@@ -27,6 +27,9 @@ type Step struct {
 	Cause string `json:"-"`
 	// Mends are the causes that the step is a way out of, each with the certainty of its finding.
 	Mends map[string]policies.Certainty `json:"-"`
+	// Before is the command of the step that this one has to come before, as it was foreseen; ""
+	// for the others.
+	Before string `json:"-"`
 	// Symptom tells that the finding only says what the API server says of a deletion
 	// that hangs.
 	Symptom bool `json:"-"`
@@ -109,20 +112,29 @@ func culprit(f policies.Finding) string {
 	return shown(f.Objects[at], "")
 }
 
-// byCause is a plan as it is told: the ways out of one cause stand together, the safest first;
-// what mends several stands alone.
+// byCause is a plan as it is told: the ways out of one cause stand together, the safest first,
+// each behind what has to be done before it; what mends several stands alone.
 func byCause(plan []Step) (told []Step) {
-	for i, s := range plan {
-		same := func(t Step) bool {
-			return s.Why != "" && max(len(s.Mends), len(t.Mends)) < 2 && cmp.Or(t.Cause, t.Why) == cmp.Or(s.Cause, s.Why)
-		}
-		if slices.ContainsFunc(plan[:i], same) {
-			continue
+	var tell func(Step)
+	tell = func(s Step) {
+		for _, t := range plan {
+			if t.Before != "" && t.Before == s.Command {
+				tell(t)
+			}
 		}
 		told = append(told, s)
+	}
+	for i, s := range plan {
+		same := func(t Step) bool {
+			return t.Before == "" && s.Why != "" && max(len(s.Mends), len(t.Mends)) < 2 && cmp.Or(t.Cause, t.Why) == cmp.Or(s.Cause, s.Why)
+		}
+		if s.Before != "" || slices.ContainsFunc(plan[:i], same) {
+			continue
+		}
+		tell(s)
 		for _, t := range plan[i+1:] {
 			if same(t) {
-				told = append(told, t)
+				tell(t)
 			}
 		}
 	}

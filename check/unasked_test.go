@@ -86,7 +86,7 @@ webhooks:
 		if err != nil {
 			t.Fatal(err)
 		}
-		strip := Step{Step: policies.Step{Kind: policies.Remove, Do: "take it off", Command: "kubectl patch", Action: &policies.Action{
+		strip := Step{Step: policies.Step{Kind: policies.Remove, Do: "take the finalizer off", Command: "kubectl patch", Action: &policies.Action{
 			Verb: policies.VerbPatch, Objects: []string{"configmaps/it"}, Namespace: "demo", Type: "json",
 			Patch: []byte(`[{"op":"test","path":"/metadata/finalizers/0","value":"kiali.io/finalizer"},{"op":"remove","path":"/metadata/finalizers/0"}]`),
 		}}}
@@ -94,7 +94,9 @@ webhooks:
 		if err != nil {
 			t.Fatal(err)
 		}
-		woven := found.weave([]Step{strip})
+		strip.Why = "nobody removes it"
+		first := Step{Step: policies.Step{Kind: policies.Mend, Do: "bring its owner back"}, Why: strip.Why}
+		woven := byCause(found.weave([]Step{first, strip}))
 		names := slices.ContainsFunc(woven[:len(woven)-1], func(s Step) bool {
 			return strings.Contains(s.Command, "validatingwebhookconfigurations.admissionregistration.k8s.io/zeal")
 		})
