@@ -287,7 +287,11 @@ func (l *Lab) startControl(name string, args ...string) (*Process, error) {
 
 func (l *Lab) startAPIServer(ctx context.Context) error {
 	file := func(name string) string { return filepath.Join(l.dir, name) }
-	server, err := l.startControl("kube-apiserver", append([]string{
+	audit, err := l.auditFlags()
+	if err != nil {
+		return err
+	}
+	server, err := l.startControl("kube-apiserver", slices.Concat([]string{
 		"--etcd-servers", l.etcdURL(),
 		"--bind-address", l.apiserver(), "--secure-port", "443",
 		// No client dials it: the kubernetes Service's ClusterIP is the API server itself.
@@ -304,7 +308,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
 		"--proxy-client-cert-file", file("front-proxy.crt"), "--proxy-client-key-file", file("front-proxy.key"),
 		"--allow-privileged", "--profiling=false",
-	}, l.options.APIServer...)...)
+	}, audit, l.options.APIServer)...)
 	if err != nil {
 		return err
 	}

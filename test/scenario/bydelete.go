@@ -56,7 +56,7 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 		if err := g.ask(ctx, o, false); err != nil {
 			return err
 		}
-		gone, err := g.Gone(ctx, s, s.hangsAfter())
+		gone, err := g.gone(ctx, s)
 		if err != nil {
 			return err
 		}

@@ -524,11 +524,12 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 		o.Predicted, o.Real = Unknown, "refused"
 		return o
 	}
-	limit := completesWithin
-	if o.Predicted != Completes {
-		limit = passes + 10*time.Second
+	var gone bool
+	if o.Predicted == Completes {
+		gone, err = g.Gone(ctx, s, completesWithin)
+	} else {
+		gone, err = g.gone(ctx, s)
 	}
-	gone, err := g.Gone(ctx, s, limit)
 	if err == nil && !gone && o.Predicted == Completes {
 		gone, err = g.goneAtLast(ctx, s)
 	}

@@ -382,20 +382,25 @@ func parse(name, text string) (Scenario, error) {
 	return s, nil
 }
 
-// hangsAfter is how long a deletion must not have finished to count as hanging. Where a
-// controller works off a queue and tries again, that is several of its passes: that of
-// namespaces waits 5 s after an event and 8 s where it saw finalizers
-// (pkg/controller/namespace/deletion); those of definitions take turns. Other objects go
-// within moments once nothing holds them. That the named blocker is still there, and that
-// the object goes once it is gone, is seen as well.
-func (s Scenario) hangsAfter() time.Duration {
-	if kind := s.target()[0]; s.Edit == nil && s.Reality == Hangs && kind != "namespace" && kind != "crd" {
-		return 8 * time.Second
+// gone waits until what is being deleted is gone, and reports whether it is. A namespace hangs
+// once a second pass of its controller has changed nothing. Of other things nothing shows that:
+// definitions are emptied within the API server, where they take turns, so that they are given
+// passes; what else there is goes within moments once nothing holds it. That the named blocker
+// is still there, and that the object goes once it is gone, is seen as well.
+func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
+	limit := passes
+	if kind := s.target()[0]; s.Edit == nil && kind != "crd" {
+		if limit = 8 * time.Second; kind == "namespace" {
+			return g.NamespaceGone(ctx, limit, s.target()[1])
+		}
+		if s.Reality != Hangs {
+			limit = passes
+		}
 	}
-	return passes
+	return g.Gone(ctx, s, limit)
 }
 
-// passes is long enough for several passes of a controller that waits.
+// passes is long enough for several turns of a controller that waits.
 const passes = 25 * time.Second
 
 // Outcome is what a scenario came to.
@@ -514,11 +519,12 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		}
 	}
 
-	limit := s.Within.Duration
-	if s.Reality != Completes {
-		limit = s.hangsAfter()
+	var gone bool
+	if s.Reality == Completes {
+		gone, err = g.Gone(ctx, s, s.Within.Duration)
+	} else {
+		gone, err = g.gone(ctx, s)
 	}
-	gone, err := g.Gone(ctx, s, limit)
 	if err == nil && !gone && s.Reality == Varies {
 		// Once what would hold it is gone, all that is left is the way there.
 		var held bool
@@ -583,11 +589,13 @@ func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	if r, err := g.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(next.Delete)...)...); err != nil || r.Code != 0 {
 		return nil, fmt.Errorf("delete %s: %w: %s", next.Delete, err, r.Stderr)
 	}
-	limit := s.Within.Duration
+	var gone bool
+	var err error
 	if s.Leaves.Reality == Hangs {
-		limit = passes
+		gone, err = g.gone(ctx, next)
+	} else {
+		gone, err = g.Gone(ctx, next, s.Within.Duration)
 	}
-	gone, err := g.Gone(ctx, next, limit)
 	if err != nil || gone == (s.Leaves.Reality == Completes) {
 		return nil, err
 	}
