@@ -52,7 +52,7 @@ type Hands interface {
 type Run struct {
 	Hands Hands
 	// Look evaluates the policies about the targets anew.
-	Look     func(context.Context) (View, error)
+	Look     func(context.Context) (State, error)
 	Consents Consents
 	// Ask puts a question to the person at the terminal; nil without one. The error is for an
 	// input that ended.
@@ -71,7 +71,7 @@ type Run struct {
 	Glance time.Duration
 
 	targets  []check.Subject
-	last     View
+	last     State
 	done     []string          // steps taken
 	left     []check.Subject   // targets that exist
 	declined map[string]bool   // commands without consent

@@ -43,8 +43,8 @@ func (f *fake) target() check.Subject {
 
 func (f *fake) there() bool { return f.uid != "" && (!f.deleted || f.held) }
 
-func (f *fake) look(context.Context) (View, error) {
-	v := View{
+func (f *fake) look(context.Context) (State, error) {
+	v := State{
 		Verdict: policies.Completes, Why: "completes", Text: func(io.Writer) error { return nil },
 		Ends: func(context.Context) (check.Terminating, error) { return check.Terminating{}, nil },
 	}

@@ -166,10 +166,10 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 			}
 		}
 	}
-	run.Look = func(ctx context.Context) (_ deletion.View, err error) {
+	run.Look = func(ctx context.Context) (_ deletion.State, err error) {
 		// A step may have brought a type back.
 		if hands.Types, err = check.Served(ctx, config); err != nil {
-			return deletion.View{}, err
+			return deletion.State{}, err
 		}
 		together.Types = &hands.Types
 		return d.look(ctx, names, together, engine, facts, options, stderr)
@@ -193,7 +193,7 @@ func (d *deleteFlags) targets(ctx context.Context, args []string, stdin io.Reade
 }
 
 // look evaluates the policies about the targets.
-func (d *deleteFlags) look(ctx context.Context, names []check.Name, together check.Together, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (v deletion.View, err error) {
+func (d *deleteFlags) look(ctx context.Context, names []check.Name, together check.Together, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (v deletion.State, err error) {
 	config, err := d.config()
 	if err != nil {
 		return v, err

@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// View is the cluster as a run sees it before each step.
-type View struct {
+// State is the cluster as a run sees it before each step.
+type State struct {
 	// Targets are the objects to delete that still exist.
 	Targets []check.Subject
 	// Missing has an error for each of the others.
@@ -37,7 +37,7 @@ type View struct {
 // Judge completes a view by the reports about the objects, and the types that could not be read
 // for all of them. Hearsay says who named the objects if the user did not; steps outside of the
 // targets are then advice.
-func (v *View) Judge(reports []check.Report, unseen []string, hearsay string) {
+func (v *State) Judge(reports []check.Report, unseen []string, hearsay string) {
 	v.unseen = slices.Clone(unseen)
 	for _, r := range reports {
 		v.unseen = append(v.unseen, unexplained(r.Unseen, r.Findings)...)
@@ -64,13 +64,13 @@ func (v *View) Judge(reports []check.Report, unseen []string, hearsay string) {
 }
 
 // terminating reports whether all targets are being deleted.
-func (v *View) terminating() bool {
+func (v *State) terminating() bool {
 	return !slices.ContainsFunc(v.Targets, func(s check.Subject) bool { return !s.Terminating() })
 }
 
 // hangs reports whether the targets are known to hang, at least once steps were taken: the
 // controller of a namespace renews its conditions only after a while.
-func (v *View) hangs(steps int) bool {
+func (v *State) hangs(steps int) bool {
 	return v.Verdict == policies.Hangs && (!v.Symptoms || steps == 0)
 }
 
