@@ -25,10 +25,9 @@ import (
 // apart are fixtures of which check in the cluster says something else than the handler,
 // and why. docs/limits.md lists what they have in common.
 var apart = map[string]string{
-	"admission_policy_blocks_delete/testdata/hang_some_objects.yaml":   "it reads the objects that a policy would see",
-	"failing_webhook_blocks_delete/testdata/hang_some_objects.yaml":    "it reads the labels by which a webhook selects objects",
-	"orphaned_finalizer/testdata/ok_owner_told_to_create_nothing.yaml": "the handler of the fixture knows the whole object, and check the metadata",
-	"webhook_backend_in_namespace/testdata/hang_labels.yaml":           "it reads the labels by which a webhook selects objects",
+	"admission_policy_blocks_delete/testdata/hang_some_objects.yaml": "it reads the objects that a policy would see",
+	"failing_webhook_blocks_delete/testdata/hang_some_objects.yaml":  "it reads the labels by which a webhook selects objects",
+	"webhook_backend_in_namespace/testdata/hang_labels.yaml":         "it reads the labels by which a webhook selects objects",
 }
 
 // TestLiveParity puts the objects of the fixtures behind an API server: check in the

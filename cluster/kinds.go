@@ -29,9 +29,9 @@ import (
 
 // kind is one kind of object that is watched whole, and who keeps something of it.
 // Of all other kinds only the metadata is watched: ownership keeps their
-// finalizers, and dependents whom they block. Kinds of which the catalog tells whom
-// they name are watched whole, too, as far as the cluster serves them: references
-// keeps the names (World.readsWhole).
+// finalizers, and dependents whom they block. Custom resources and kinds of which the
+// catalog tells whom they name are watched whole, too, as far as the cluster serves them:
+// references keeps the names, and hashes of names (World.Role).
 type kind struct {
 	Resource
 	keepers []keeper

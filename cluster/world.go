@@ -459,12 +459,13 @@ func (w *World) Follow(resources []Resource) {
 	w.references.Follow(scopes)
 }
 
-// Role tells whether whole objects of a resource are read, and in which role: what
-// was read in a lower one must be read again.
-func (w *World) Role(res Resource) (whole bool, role int) {
+// Role tells whether whole objects of a resource are read, whether of all namespaces
+// whichever is asked about, and in which role: what was read in a lower one must be read again.
+func (w *World) Role(res Resource) (whole, everywhere bool, role int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.readsWhole(res), w.references.Role(res.String())
+	everywhere = w.readsWhole(res)
+	return everywhere || w.references.ReadsFields(res.String()), everywhere, w.references.Role(res.String())
 }
 
 func (w *World) readsWhole(res Resource) bool {

@@ -11,12 +11,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -25,10 +24,9 @@ import (
 )
 
 const (
-	// maxWhole bounds the custom resources, of some KiB each, that are read whole for their status and
-	// references.
+	// maxWhole bounds the objects that are kept whole, for what their status and their
+	// references say. They are some KiB each.
 	maxWhole = 10_000
-	pageSize = 500
 	// maxLost bounds the unreadable releases that are named with the reason.
 	maxLost = 5
 )
@@ -59,17 +57,13 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 		return nil, err
 	}
 	p := &Place{World: world}
-	whole, err := found.readWhole(ctx, config, namespace)
-	if err != nil {
-		return nil, err
-	}
 	within := found.within(namespace, selector)
 	world.Read(p.hidden)
 	if err := world.ReadWarnings(ctx, config, namespace, log); err != nil {
 		return nil, err
 	}
-	p.conditions(whole)
-	found.ask(p, served, user, within, whole)
+	found.conditions(world)
+	found.ask(p, served, user, within)
 	if ctx.Err() == nil && (only == nil || slices.Contains(only, Releases)) {
 		read, lost, err := releases.Read(ctx, config, served, user, func(namespace string) bool { return within == nil || within[namespace] })
 		if err != nil {
@@ -107,6 +101,7 @@ func (p *Place) lose(world *cluster.World, lost []error) {
 type arrivals struct {
 	mu      sync.Mutex
 	objects map[cluster.Resource][]metav1.Object
+	whole   int
 }
 
 func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
@@ -115,6 +110,11 @@ func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if _, whole := m.(*unstructured.Unstructured); whole {
+		if a.whole++; a.whole > maxWhole {
+			m = meta.AsPartialObjectMetadata(m)
+		}
+	}
 	a.objects[res] = append(a.objects[res], m)
 }
 
@@ -135,72 +135,26 @@ func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) e
 	return nil
 }
 
-type read struct {
-	resource string
-	*unstructured.Unstructured
-}
-
-// readWhole reads the custom resources of which only the metadata arrived, a page at a time, by UID. It
-// leaves out those beyond the bound, and those that fail or are not read before ctx ends.
-func (a *arrivals) readWhole(ctx context.Context, config *rest.Config, namespace string) (map[types.UID]read, error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
-	}
-	whole := map[types.UID]read{}
-	for _, res := range a.resources() {
-		held := map[types.UID]bool{}
-		for _, m := range a.objects[res] {
-			kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0)
-			if _, metadata := m.(*metav1.PartialObjectMetadata); metadata && wanted && kind == Custom {
-				held[m.GetUID()] = true
-			}
-		}
-		options := metav1.ListOptions{Limit: pageSize}
-		var objects dynamic.ResourceInterface = client.Resource(res.GroupVersionResource)
-		if res.Namespaced && namespace != "" {
-			objects = client.Resource(res.GroupVersionResource).Namespace(namespace)
-		}
-		for len(held) > 0 && len(whole) < maxWhole {
-			list, err := objects.List(ctx, options)
-			if err != nil {
-				break
-			}
-			for i := range list.Items {
-				if uid := list.Items[i].GetUID(); held[uid] {
-					whole[uid] = read{res.String(), &list.Items[i]}
-					delete(held, uid)
-				}
-			}
-			if options.Continue = list.GetContinue(); options.Continue == "" {
-				break // the others were deleted since
-			}
-		}
-	}
-	return whole, nil
-}
-
 func (a *arrivals) resources() []cluster.Resource {
 	return slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// conditions gives the facts the conditions of the objects that were read, as check does for a namespace.
-func (p *Place) conditions(whole map[types.UID]read) {
+// conditions gives the facts the conditions of the custom resources that arrived whole, as
+// check reads them of a namespace.
+func (a *arrivals) conditions(world *cluster.World) {
 	byNamespace := map[string]map[string]*unstructured.Unstructured{}
-	for _, object := range whole {
-		namespace := object.GetNamespace()
-		if namespace == "" {
-			continue
+	for res, objects := range a.objects {
+		for _, m := range objects {
+			if object, whole := m.(*unstructured.Unstructured); whole && m.GetNamespace() != "" {
+				if byNamespace[m.GetNamespace()] == nil {
+					byNamespace[m.GetNamespace()] = map[string]*unstructured.Unstructured{}
+				}
+				byNamespace[m.GetNamespace()][res.String()+"/"+m.GetName()] = object
+			}
 		}
-		if byNamespace[namespace] == nil {
-			byNamespace[namespace] = map[string]*unstructured.Unstructured{}
-		}
-		byNamespace[namespace][object.resource+"/"+object.GetName()] = object.Unstructured
 	}
 	for namespace, objects := range byNamespace {
-		p.World.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return objects[resource+"/"+name] })
+		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return objects[resource+"/"+name] })
 	}
 }
 
@@ -224,7 +178,7 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 }
 
 // ask adds the arrived objects to the subjects of a place.
-func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool, whole map[types.UID]read) {
+func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool) {
 	type ending struct {
 		at metav1.Time
 		asked
@@ -252,7 +206,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 			if within != nil && !within[home] || immortal(kind, m.GetName()) {
 				continue
 			}
-			one := asked{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, whole, kind) }}
+			one := asked{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, kind) }}
 			if kind == Terminating {
 				terminating = append(terminating, ending{*m.GetDeletionTimestamp(), one})
 				continue
@@ -275,12 +229,8 @@ func moreTerminating(more int) string {
 }
 
 // subjectOf returns an object as a subject of check.
-func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, whole map[types.UID]read, kind Kind) check.Subject {
+func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, kind Kind) check.Subject {
 	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
-	if object, found := whole[m.GetUID()]; found {
-		s.Object = object.Object
-		return s
-	}
 	if kind == Custom {
 		if _, metadata := m.(*metav1.PartialObjectMetadata); metadata {
 			s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: what its status says was not read", s))

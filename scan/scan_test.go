@@ -362,7 +362,7 @@ func causesOf(item Item, but Cause) []string {
 func TestSubjectIsItsOwn(t *testing.T) {
 	arrived := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "demo"}}}
 	typ := check.Type{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Kind: "Widget", Namespaced: true}
-	subject := subjectOf(typ, arrived, authenticationv1.UserInfo{}, nil, Custom)
+	subject := subjectOf(typ, arrived, authenticationv1.UserInfo{}, Custom)
 	if len(arrived.Object) != 1 || subject.Object["kind"] != "Widget" || subject.Object["apiVersion"] != "x.io/v1" {
 		t.Errorf("of %v it asks about %v", arrived.Object, subject.Object)
 	}

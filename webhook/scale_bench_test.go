@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -51,6 +53,7 @@ func grow(b *testing.B, s size) grown {
 	for i := range s.definitions {
 		all = append(all, customResources(i))
 	}
+	g.Follow(all)
 	for _, res := range all {
 		g.Begin(res)
 	}
@@ -92,8 +95,14 @@ func (g grown) pod(i int, ready bool) *corev1.Pod {
 	return runningPod(g.namespace(i), fmt.Sprint(replicaSet, "-", i), replicaSet, (i+i/g.namespaces*37)%g.nodes, ready)
 }
 
-// object is a ConfigMap, or, one in four, a custom resource.
-func (g grown) object(i int) (cluster.Resource, *metav1.PartialObjectMetadata) {
+type object interface {
+	metav1.Object
+	k8sruntime.Object
+}
+
+// object is a ConfigMap, or, one in four, a custom resource, which arrives whole: it names
+// another of its kind, and a Secret.
+func (g grown) object(i int) (cluster.Resource, object) {
 	var finalizers []string
 	res, of := configMapsIn, 0
 	if i%4 == 0 {
@@ -105,7 +114,18 @@ func (g grown) object(i int) (cluster.Resource, *metav1.PartialObjectMetadata) {
 	}
 	obj := listed(g.namespace(i), fmt.Sprint("object-", i), finalizers...)
 	obj.UID = types.UID(fmt.Sprint("uid-", i))
-	return res, obj
+	if res == configMapsIn {
+		return res, obj
+	}
+	whole := &unstructured.Unstructured{Object: map[string]any{
+		"spec":   map[string]any{"thingName": fmt.Sprint("object-", i%g.objects/8*8), "image": "registry.test/app:1", "auth": map[string]any{"tokenSecretRef": map[string]any{"name": "token"}}},
+		"status": map[string]any{"phase": "Ready"},
+	}}
+	whole.SetName(obj.Name)
+	whole.SetNamespace(obj.Namespace)
+	whole.SetFinalizers(finalizers)
+	whole.SetUID(obj.UID)
+	return res, whole
 }
 
 // change is one of many: pods become ready or not, come and go; objects and endpoints

@@ -320,6 +320,11 @@ func culprit(data []byte, err error) error {
 	return fmt.Errorf("parse catalog: %w", err)
 }
 
+// BuiltIn reports whether Kubernetes itself removes the finalizer.
+func (e *Entry) BuiltIn() bool {
+	return e.Component == "kube-controller-manager" || e.Component == "kube-apiserver"
+}
+
 // Key names an entry by what it matches.
 func (e *Entry) Key() string {
 	switch {

@@ -65,8 +65,6 @@ type Condition struct {
 // leads from that object.
 type Need struct {
 	Reference
-	// Format makes the name of the value at Path, which takes the place of {}.
-	Format string `json:"format,omitempty"`
 	// Prefix is what precedes the name in the value at Path: others name nothing.
 	Prefix string `json:"prefix,omitempty"`
 	// Impersonates tells that the owner acts as the ServiceAccount that is named:
@@ -161,13 +159,10 @@ func (n *Need) Names(object map[string]any) []Named {
 	}
 	return n.named(object, func(value string) string {
 		value, found := strings.CutPrefix(value, n.Prefix)
-		switch {
-		case !found:
+		if !found {
 			return ""
-		case n.Format == "":
-			return value
 		}
-		return strings.ReplaceAll(n.Format, "{}", value)
+		return value
 	})
 }
 
@@ -189,8 +184,8 @@ func (r *Referrer) Counts(referrer map[string]any) bool {
 // Applies tells whether the owner waits for referrers of this object.
 func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, object, nil) }
 
-// longestName is that of an object: what is longer names none.
-const longestName = 253
+// LongestName is that of an object: what is longer names none.
+const LongestName = 253
 
 // named returns what the object names at the path, where the conditions hold.
 func (r *Reference) named(object map[string]any, name func(string) string) []Named {
@@ -198,7 +193,7 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 	seen := map[Named]bool{}
 	each(object, r.path, nil, func(at any, elements []any) {
 		value, _ := at.(string)
-		if value == "" || len(value) > longestName || !r.holds(object, elements) {
+		if value == "" || len(value) > LongestName || !r.holds(object, elements) {
 			return
 		}
 		one := Named{Namespace: text(from(object, r.namespacePath, elements)), Name: name(value)}
@@ -404,12 +399,10 @@ func (n *Need) check(on []string, depth int) error {
 		return err
 	}
 	switch {
-	case n.Path == "" && (n.Name == "" || n.Format != "" || n.NamespacePath != ""):
+	case n.Path == "" && (n.Name == "" || n.NamespacePath != ""):
 		return errors.New("a path is needed, or a name and nothing else that a path goes with")
 	case n.Path == "" && n.Without == Hangs:
 		return errors.New("without: hangs: the absence of what has a fixed name says nothing")
-	case n.Format != "" && !strings.Contains(n.Format, "{}"):
-		return fmt.Errorf("format %q has no {}", n.Format)
 	case n.Impersonates && n.Resource != "serviceaccounts":
 		return fmt.Errorf("impersonates: nobody acts as one of %s", n.Resource)
 	case !slices.Contains([]string{Hangs, May, Completes}, n.Without):

@@ -119,7 +119,7 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 		})
 	}
 	for _, f := range c.feeds {
-		if whole, _ := world.Role(f.Resource); whole {
+		if _, everywhere, _ := world.Role(f.Resource); everywhere {
 			read(f, metav1.NamespaceAll)
 		}
 	}
@@ -131,7 +131,7 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 	}
 	world.SetWithin(within)
 	for _, f := range c.feeds {
-		if whole, _ := world.Role(f.Resource); !whole {
+		if _, everywhere, _ := world.Role(f.Resource); !everywhere {
 			read(f, within)
 		}
 	}

@@ -85,7 +85,7 @@ func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[
 	}
 	c.world.Follow(followed)
 	for name, f := range wanted {
-		_, f.role = c.world.Role(f.Resource)
+		_, _, f.role = c.world.Role(f.Resource)
 		wanted[name] = f
 	}
 	return wanted, lost, nil

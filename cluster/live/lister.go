@@ -33,7 +33,7 @@ func (c *Cluster) lister(res cluster.Resource, namespace string) lister {
 		}
 		return s
 	}
-	if whole, _ := c.world.Role(res); whole {
+	if whole, _, _ := c.world.Role(res); whole {
 		return dynamicLister{c.dynamic.Resource(res.GroupVersionResource).Namespace(namespace)}
 	}
 	if res.Namespaced {

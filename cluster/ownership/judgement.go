@@ -124,11 +124,6 @@ func (j judgement) facts() map[string]any {
 	return found
 }
 
-// builtIn tells whether Kubernetes itself removes a finalizer.
-func builtIn(entry catalog.Entry) bool {
-	return entry.Component == "kube-controller-manager" || entry.Component == "kube-apiserver"
-}
-
 func (j judgement) is(state string, certain bool, format string, args ...any) judgement {
 	j.state, j.certain = state, certain
 	j.evidence = append(j.evidence, fmt.Sprintf(format, args...))

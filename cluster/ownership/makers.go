@@ -173,7 +173,7 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
 		return j
 	}
-	if q.catalogued && builtIn(q.entry) || q.foreign {
+	if q.catalogued && q.entry.BuiltIn() || q.foreign {
 		return j
 	}
 	for _, m := range p.makersOf(q.resource) {

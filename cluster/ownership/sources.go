@@ -186,7 +186,7 @@ func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 
 // askKubernetes knows the finalizers that Kubernetes itself removes.
 func (p *Part) askKubernetes(q *asked) (judgement, bool) {
-	if !q.catalogued || !builtIn(q.entry) {
+	if !q.catalogued || !q.entry.BuiltIn() {
 		return q.base, false
 	}
 	return q.base.is(Alive, true, "it is built into the %s", q.entry.Component), true

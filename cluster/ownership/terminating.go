@@ -100,7 +100,7 @@ func (p *Part) live(b *bucket, name string) {
 // builtIn tells whether Kubernetes itself removes a finalizer.
 func (p *Part) builtIn(key verdictKey) bool {
 	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
-	return known && builtIn(entry)
+	return known && entry.BuiltIn()
 }
 
 // settleEnding publishes the objects that are being deleted: of each bucket, and of

@@ -25,6 +25,7 @@ type deed struct {
 type serving struct {
 	object
 	finalizer, resource string
+	named               bool // its owner is only seen to be named, not known to need it
 }
 
 // barring is what the owner of a finalizer on a resource may not do, in words, what
@@ -68,7 +69,7 @@ func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred
 		}
 		for _, by := range only {
 			p.look(by.Resource, by.NamespacedName, id.Namespace) // so that it is taken out again
-			put(served, serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource}, id.Name)
+			put(served, serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource, false}, id.Name)
 		}
 	}
 	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) (there, known bool) {

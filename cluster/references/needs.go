@@ -56,8 +56,8 @@ func (p *Part) settleNeeds(namespace string) {
 					return false
 				}
 				there, held, known := p.look(resource, target, namespace)
-				if there && !held && without != catalog.Completes && !p.options.Manifests {
-					put(served, serving{object{resource, target}, n.finalizer, id.resource}, id.Name)
+				if there && !held && without != catalog.Completes && without != through && !p.options.Manifests {
+					put(served, serving{object{resource, target}, n.finalizer, id.resource, without == named}, id.Name)
 				}
 				state := p.state(there, held, known, fixed, without, target.Namespace == namespace && namespace != "")
 				if state == "" || without == catalog.Completes && !p.plan.rulesFor(n.finalizer, id.resource).lacks[resource] {
@@ -86,7 +86,11 @@ func (p *Part) settleNeeds(namespace string) {
 		}, "needs", namespace, k.finalizer, k.resource, k.needed, k.state)
 	}
 	for s, names := range served {
-		p.doc.Put(group(names, p.options.MaxNames), "needed", s.Namespace, s.object.resource, s.Name, namespace, s.finalizer, s.resource)
+		g := group(names, p.options.MaxNames)
+		if s.named {
+			g["named"] = true
+		}
+		p.doc.Put(g, "needed", s.Namespace, s.object.resource, s.Name, namespace, s.finalizer, s.resource)
 	}
 }
 
@@ -201,6 +205,12 @@ type Thing struct {
 // state is what becomes of a thing that is needed: "" for nothing that matters.
 func (p *Part) state(there, held, known, fixed bool, without string, inside bool) string {
 	switch {
+	case without == through, without == named && (!known || held || there && !inside):
+		return ""
+	case without == named && there:
+		return going
+	case without == named:
+		return named
 	case without == catalog.Completes:
 		switch {
 		case !known || fixed || p.options.Manifests:
@@ -227,6 +237,15 @@ func (p *Part) walk(n need, namespace string, visit func(resource string, target
 	target := types.NamespacedName{Name: n.Named.Name}
 	if p.plan.namespaced(n.Resource) {
 		target.Namespace = cmp.Or(n.Named.Namespace, namespace)
+	}
+	if n.Without == through {
+		visit(n.Resource, target, through, false) // what it tells may change
+		if r := p.records[object{n.Resource, target}]; r != nil {
+			for _, next := range r.published {
+				p.walk(next, target.Namespace, visit)
+			}
+		}
+		return
 	}
 	if !visit(n.Resource, target, n.Without, n.Path == "") {
 		return
@@ -269,19 +288,24 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	}
 	var found []any
 	rules := p.plan.lookUp(finalizer, resource)
+	var needs []need
 	for _, n := range rules.needs {
-		for _, one := range appendNeeds(nil, finalizer, n, u.Object) {
-			p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, fixed bool) bool {
-				there, held, known := p.options.World.There(resource, target)
-				if without == catalog.Completes && !rules.lacks[resource] {
-					return there
-				}
-				if state := p.state(there, held, known, fixed, without, false); state != "" && len(found) < maxNamed {
-					found = append(found, map[string]any{"resource": resource, "namespace": target.Namespace, "name": target.Name, "without": state})
-				}
+		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)
+	}
+	if !rules.builtIn && custom(resource) && p.ReadsFields(resource) {
+		needs = appendHints(needs, finalizer, rules, p.naming(idOf(resource, u), u).needs)
+	}
+	for _, one := range needs {
+		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, fixed bool) bool {
+			there, held, known := p.options.World.There(resource, target)
+			if without == catalog.Completes && !rules.lacks[resource] {
 				return there
-			})
-		}
+			}
+			if state := p.state(there, held, known, fixed, without, false); state != "" && len(found) < maxNamed {
+				found = append(found, map[string]any{"resource": resource, "namespace": target.Namespace, "name": target.Name, "without": state})
+			}
+			return there
+		})
 	}
 	return append(found, p.missingKinds(finalizer, resource, u, rules)...)
 }
@@ -308,7 +332,7 @@ func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object)
 	found := []any{}
 	things, _ := facts.Lookup(doc, "needs", obj.GetNamespace(), finalizer, resource).(map[string]any)
 	for _, thing := range slices.Sorted(maps.Keys(things)) {
-		for _, state := range []string{hangs, may, completes} {
+		for _, state := range []string{hangs, may, named, completes} {
 			names, _ := facts.Lookup(things, thing, state, "names").([]any)
 			lacks, _ := facts.Lookup(things, thing, state, "needed", "names").([]any)
 			if !slices.Contains(names, any(obj.GetName())) || len(names) > 1 && len(lacks) > 1 {

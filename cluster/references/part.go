@@ -1,9 +1,10 @@
 // Package references tells which objects name one another, as far as the owners
 // of finalizers depend on it: what an owner must read to clear a finalizer, and
-// what it waits for, as the catalog knows it.
+// what it waits for, as the catalog knows it, or their fields tell.
 package references
 
 import (
+	"hash/maphash"
 	"maps"
 	"reflect"
 	"slices"
@@ -73,19 +74,21 @@ type reference struct {
 
 // record is what is kept of one object.
 type record struct {
-	needs   []need          // of its finalizers
-	deeds   []deed          // of the owners of its finalizers
-	below   []need          // of those that name it
-	refers  []reference     // that keep finalizers of others
-	waits   []wait          // finalizers that stay while others refer to it
-	ranges  []string        // of addresses that count as references
-	leaving bool            // it is being deleted
-	owned   bool            // it refers to others because its controller does
-	account map[string]bool // of a role binding: the service accounts, "namespace/name"
+	needs     []need          // of its finalizers
+	deeds     []deed          // of the owners of its finalizers
+	below     []need          // of those that name it
+	refers    []reference     // that keep finalizers of others
+	waits     []wait          // finalizers that stay while others refer to it
+	published []need          // Secrets that its status names
+	ids       []object        // identifiers that its status holds
+	ranges    []string        // of addresses that count as references
+	leaving   bool            // it is being deleted
+	owned     bool            // it refers to others because its controller does
+	account   map[string]bool // of a role binding: the service accounts, "namespace/name"
 }
 
 // wait is a finalizer of an object that stays while others refer to it by one of
-// the rules.
+// the rules, or, where there are none, may stay while others name it.
 type wait struct {
 	finalizer string
 	rules     []*rule
@@ -114,6 +117,11 @@ type Part struct {
 	referrers map[*rule]map[types.NamespacedName]map[object]bool // those that refer, by target
 	bindings  map[string]map[types.NamespacedName]bool           // role bindings, by service account
 
+	seed     maphash.Seed
+	namers   map[uint64]*namer     // by their hash
+	mentions map[uint64][]*mention // by the hash of what is named
+	awaits   map[uint64]object     // those that may wait for who names them
+
 	dirtyNeeds map[string]bool // namespaces
 	dirtyUses  map[object]bool
 	allDirty   bool
@@ -129,7 +137,8 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, plan: newPlan(options.Catalog),
 		records: map[object]*record{}, carriers: map[string]map[object]bool{}, needed: map[object]*needed{}, needs: map[string][]object{},
 		awaiting: map[string]map[object]bool{}, referrers: map[*rule]map[types.NamespacedName]map[object]bool{},
-		bindings:   map[string]map[types.NamespacedName]bool{},
+		bindings: map[string]map[types.NamespacedName]bool{},
+		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]*mention{}, awaits: map[uint64]object{},
 		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
 	}
 }
@@ -152,6 +161,13 @@ func (p *Part) Follow(resources map[string]bool) {
 func (p *Part) ReadsWhole(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.whole() && resource != "secrets"
+}
+
+// ReadsFields tells whether the fields of objects of a resource are looked at for what they
+// name. It only reads.
+func (p *Part) ReadsFields(resource string) bool {
+	r := p.plan.roles[resource]
+	return r != nil && r.peers > 0
 }
 
 // Names tells whether Keep keeps all objects of a resource, so that what is not
@@ -182,7 +198,12 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 		return false
 	}
 	id := object{resource, key}
-	before, now := p.records[id], p.reduce(r, id, m, obj)
+	var n naming
+	if r.peers > 0 && !p.options.Manifests {
+		n = p.naming(id, obj)
+		p.mention(id, n.mentions, m.GetDeletionTimestamp() != nil)
+	}
+	before, now := p.records[id], p.reduce(r, id, m, obj, n)
 	changed := !reflect.DeepEqual(before, now)
 	if changed {
 		p.drop(id)
@@ -194,7 +215,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 	if n := p.needed[id]; n != nil && (changed || !n.there || n.held != held) {
 		p.touch(n)
 	}
-	return r.named || now != nil
+	return r.named || now != nil || len(n.mentions) > 0
 }
 
 // Forget undoes Keep.
@@ -204,6 +225,7 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	}
 	id := object{resource, key}
 	p.drop(id)
+	p.mention(id, nil, false)
 	if n := p.needed[id]; n != nil {
 		p.touch(n)
 	}
@@ -216,8 +238,8 @@ func (p *Part) touch(n *needed) {
 }
 
 // reduce is what is kept of an object, nil if nothing is.
-func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *record {
-	var now record
+func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n naming) *record {
+	now := record{published: n.published}
 	whole := func() func() map[string]any { // converted when it is first asked for
 		var fields map[string]any
 		return func() map[string]any {
@@ -239,6 +261,10 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 		for _, a := range rules.acts {
 			now.deeds = appendDeeds(now.deeds, finalizer, a, whole())
 		}
+		named := r.peers > 0 && custom(id.resource) && !rules.builtIn
+		if named {
+			now.needs = appendHints(now.needs, finalizer, rules, n.needs)
+		}
 		found := wait{finalizer: finalizer}
 		for _, w := range rules.waits {
 			if len(w.If) > 0 && !w.Applies(whole()) {
@@ -249,9 +275,12 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 				now.ranges = append(now.ranges, w.Ranges(whole())...)
 			}
 		}
-		if len(found.rules) > 0 {
+		if len(found.rules) > 0 || named && len(rules.waits) == 0 && metav1.GetControllerOfNoCopy(m) == nil {
 			now.waits = append(now.waits, found)
 		}
+	}
+	if len(now.waits) > 0 {
+		now.ids = n.ids
 	}
 	now.ranges = now.ranges[:min(maxNamed, len(now.ranges))]
 	for _, n := range r.below {
@@ -268,7 +297,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object) *
 	if b, is := obj.(*rbacv1.RoleBinding); is && p.plan.impersonates {
 		now.account = accountsOf(b)
 	}
-	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account) == 0 {
+	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account)+len(now.published) == 0 {
 		return nil
 	}
 	return &now
@@ -280,6 +309,17 @@ func appendNeeds(found []need, finalizer string, n *catalog.Need, fields map[str
 			return found
 		}
 		found = append(found, need{finalizer, n, named})
+	}
+	return found
+}
+
+// appendHints adds what fields name. Where the catalog tells what an owner reads of an object,
+// only what that names next is left.
+func appendHints(found []need, finalizer string, rules *rules, hints []need) []need {
+	for _, n := range hints {
+		if len(found) < maxNamed && (len(rules.needs) == 0 || n.Without == through) {
+			found = append(found, need{finalizer, n.Need, n.Named})
+		}
 	}
 	return found
 }
@@ -348,6 +388,9 @@ func (p *Part) add(id object, r *record) {
 	}
 	if len(r.waits) > 0 {
 		put(p.awaiting, id.resource, id)
+		for _, carried := range append([]object{id}, r.ids...) {
+			p.awaits[p.hash(carried)] = id
+		}
 	}
 	for _, ref := range r.refers {
 		by := p.referrers[ref.rule]
@@ -374,6 +417,9 @@ func (p *Part) drop(id object) {
 	}
 	if len(r.waits) > 0 {
 		take(p.awaiting, id.resource, id)
+		for _, carried := range append([]object{id}, r.ids...) {
+			delete(p.awaits, p.hash(carried))
+		}
 	}
 	for _, ref := range r.refers {
 		take(p.referrers[ref.rule], ref.target, id)

@@ -170,6 +170,9 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s: read whole and by name: %v, want %v", resource, got, want)
 		}
 	}
+	if p.ReadsFields("configmaps") || !p.ReadsFields("resourcegroups.resources.azure.com") {
+		t.Error("fields are read of custom resources, and of them alone")
+	}
 	after := p.Role("secrets")
 	if p.Follow(map[string]bool{"challenges.acme.cert-manager.io": true, "projects.app.terraform.io": true}); after == before || p.Role("secrets") != after {
 		t.Errorf("Secrets are listed again when they are first needed, and only then: %d, %d, %d", before, after, p.Role("secrets"))

@@ -15,10 +15,11 @@ type rule struct {
 
 // rules are those of one finalizer on one resource.
 type rules struct {
-	needs []*catalog.Need
-	acts  []*catalog.Act
-	waits []*rule
-	lacks map[string]bool // resources of needs without which some releases of the owner fail
+	needs   []*catalog.Need
+	acts    []*catalog.Act
+	waits   []*rule
+	builtIn bool            // Kubernetes itself removes the finalizer
+	lacks   map[string]bool // resources of needs without which some releases of the owner fail
 }
 
 // role is what the objects of a resource are read for.
@@ -28,11 +29,12 @@ type role struct {
 	below   []*catalog.Need // that others read from them
 	refers  []*rule
 	asks    bool // what waits for others depends on its fields
+	peers   int  // custom resources of its group: what its fields name is looked at
 }
 
 // version grows with what is read.
 func (r *role) version() int {
-	version := len(r.below) + len(r.refers)
+	version := len(r.below) + len(r.refers) + r.peers
 	for _, set := range []bool{r.carries, r.named, r.asks} {
 		if set {
 			version++
@@ -50,16 +52,20 @@ type plan struct {
 	catalog      *catalog.Catalog
 	followed     map[string]bool // and whether their objects are in namespaces
 	roles        map[string]*role
-	byEntry      map[[2]string]*rules // by the entry's key and the resource
-	known        map[[2]string]*rules // by finalizer and resource: a memo
-	impersonates bool                 // some owners act as service accounts of others
+	byEntry      map[[2]string]*rules     // by the entry's key and the resource
+	known        map[[2]string]*rules     // by finalizer and resource: a memo
+	impersonates bool                     // some owners act as service accounts of others
+	peers        map[string][]string      // the custom resources of a group
+	hints        map[string]*catalog.Need // to what fields name, by resource
+	endings      map[string][]string      // the resources whose names end so
 }
 
 // maxKnown bounds the memo: who may write objects may write any finalizers.
 const maxKnown = 1000
 
 func newPlan(c *catalog.Catalog) plan {
-	return plan{catalog: c, followed: map[string]bool{}, roles: map[string]*role{}, byEntry: map[[2]string]*rules{}, known: map[[2]string]*rules{}}
+	return plan{catalog: c, followed: map[string]bool{}, roles: map[string]*role{}, byEntry: map[[2]string]*rules{}, known: map[[2]string]*rules{},
+		peers: map[string][]string{}, hints: map[string]*catalog.Need{}, endings: map[string][]string{}}
 }
 
 // follow adds resources to those that are there, and tells whether any is new.
@@ -75,6 +81,7 @@ func (p *plan) follow(resources map[string]bool) bool {
 		return false
 	}
 	clear(p.known)
+	p.hint(added)
 	on := map[*catalog.Entry][]string{} // few of the catalog are about what is there
 	for _, resource := range added {
 		for _, e := range slices.Concat(p.catalog.ReferringOn(resource), p.catalog.ReferringOn("*")) {
@@ -205,6 +212,7 @@ func (p *plan) lookUp(finalizer, resource string) *rules {
 		if found := p.byEntry[[2]string{entry.Key(), resource}]; found != nil {
 			return found
 		}
+		return &rules{builtIn: entry.BuiltIn()}
 	}
 	return &rules{}
 }

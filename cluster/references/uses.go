@@ -1,6 +1,7 @@
 package references
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,13 +33,28 @@ func (p *Part) settleUse(id object) {
 				}
 			}
 		}
+		hints, more := map[string]map[string]any{}, 0 // of those that only name it, by resource
+		if len(w.rules) == 0 {
+			more = p.visit(id, r, func(by *namer, path string, carries bool) {
+				if by.object == id {
+					return
+				}
+				put(users, by.resource, by.object)
+				if hint := hints[by.resource]; hint == nil || path < hint["field"].(string) {
+					hints[by.resource] = map[string]any{"field": path, "carries": carries}
+				}
+			})
+		}
 		for resource, names := range awaited {
 			p.doc.Put(group(names, p.options.MaxNames), "awaited", id.Namespace, id.resource, id.Name, w.finalizer, resource)
 		}
 		for resource, by := range users {
 			for side, some := range map[string]map[object]bool{"inside": only(by, id.Namespace, true), "outside": only(by, id.Namespace, false)} {
 				if len(some) > 0 {
-					p.doc.Put(p.use(id, some, told[resource]), "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
+					use := p.use(id, some, told[resource])
+					maps.Copy(use, hints[resource])
+					use["count"] = len(some) + more // of whatever resource those are
+					p.doc.Put(use, "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
 				}
 			}
 		}
@@ -74,10 +90,11 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	for user := range by {
 		name := nameIn(id.Namespace, user.NamespacedName)
 		names[name] = true
-		if p.records[user].leaving {
+		r, n := p.records[user], p.namers[p.hash(user)]
+		if r != nil && r.leaving || n != nil && n.leaving {
 			leaving++
 		}
-		if p.records[user].owned {
+		if r != nil && r.owned {
 			owned[name] = true
 		}
 		if p.keeps(id, user) {

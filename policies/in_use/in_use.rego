@@ -6,7 +6,11 @@
 #   Applications, a VolumeAttributesClass with claims, a VolumeSnapshot with claims that are
 #   still restored from it, a PersistentVolume with attachments. Their owner runs, and waits. It
 #   does not delete those that refer. What lies in a namespace that is deleted goes with
-#   those that refer to it from there; not with others.
+#   those that refer to it from there; not with others. Of kinds that the catalog does not
+#   know, the objects tell: a custom resource names another of its API group in a field
+#   that is called after the kind or the end of it (deploymentName), or carries an
+#   identifier that stands in the status of the other (backendUUID), as a volume does.
+#   Whether the owner waits for that is not known: then the verdict is "may hang".
 # related_resources:
 #   - ref: https://gateway-api.sigs.k8s.io/api-types/gatewayclass/
 #     description: The finalizer gateway-exists-finalizer.gateway.networking.k8s.io.
@@ -25,8 +29,11 @@
 #     Delete those that refer to the object first, or have them refer to another: then it
 #     goes by itself. What holds data, have refer to another.
 #   limits: >-
-#     Which finalizers wait for whom is known of the kinds in the catalog. Whether those
-#     that refer can be deleted themselves: ask about them, too.
+#     Which finalizers wait for whom is known of the kinds in the catalog. Of others, those
+#     count that name the object in their spec, beside it or without a namespace; that have
+#     a finalizer or a status, or a label that says the same; and that nothing else owns:
+#     what has a controller goes with it. What a selector selects does not count. Whether
+#     those that refer can be deleted themselves: ask about them, too.
 package termguard.in_use
 
 import data.termguard.lib.owners
@@ -36,14 +43,15 @@ import data.termguard.lib.wording
 
 deny contains own(i, finalizer, users) if {
 	some i, finalizer in waiting
-	users := using(finalizer)
+	users := known(using(finalizer))
 	not leave(users)
 }
 
 # In a namespace that goes, those that refer from there go along.
-deny contains content(found, found.outside) if {
+deny contains content(found, users) if {
 	some found in contents
-	not leave(found.outside)
+	users := known(found.outside)
+	not leave(users)
 }
 
 # But not where each of two waits for the other.
@@ -56,14 +64,33 @@ deny contains deadlock(found, users) if {
 # Those that refer to it are on their way.
 warn contains own(i, finalizer, users) if {
 	some i, finalizer in waiting
-	users := using(finalizer)
+	users := known(using(finalizer))
 	leave(users)
 }
 
-warn contains content(found, found.outside) if {
+warn contains content(found, users) if {
 	some found in contents
-	leave(found.outside)
+	users := known(found.outside)
+	leave(users)
 }
+
+# Those of which only their fields tell.
+warn contains own(i, finalizer, naming(using(finalizer))) if some i, finalizer in waiting
+
+# Or whose owner nobody knows.
+warn contains own(i, finalizer, naming(using(finalizer))) if {
+	request.deleting
+	some i, finalizer in input.request.oldObject.metadata.finalizers
+	input.ownership[finalizer].state == "unknown"
+}
+
+warn contains content(found, naming(found.outside)) if some found in contents
+
+# known are those of which the catalog tells that the owner waits for them, and naming the
+# others.
+known(users) := [group | some group in users; not group.field]
+
+naming(users) := [group | some group in users; group.field]
 
 # waiting are the finalizers of the object whose owner runs, by place.
 waiting[i] := finalizer if {
@@ -88,17 +115,21 @@ undetached if {
 
 # using are those that refer to the object, by resource, but for those that are
 # deleted together with it.
-using(finalizer) := [object.union(users, {"resource": of}) |
+using(finalizer) := [object.union(users, {"resource": of, "beside": beside(request.namespace, side)}) |
 	some of, sides in data.cluster.inUse[request.namespace][request.resource][request.name][finalizer]
-	some users in sides
-	not together(of, users)
+	some side, users in sides
+	not together(of, users, beside(request.namespace, side))
 ]
 
+# beside is where those lie that are named without a namespace: of those that do not lie in
+# that of the object, in none.
+beside(ns, side) := {"inside": ns, "outside": ""}[side]
+
 # together is true if all that refer go with the object.
-together(resource, users) if {
+together(resource, users, ns) if {
 	count(users.names) == users.count
 	every name in users.names {
-		[of, called] := place(request.namespace, name)
+		[of, called] := place(ns, name)
 		data.cluster.set[resource][of][called]
 	}
 }
@@ -119,8 +150,8 @@ leave(users) if {
 # that refer to them: from there, and from elsewhere.
 contents contains {
 	"resource": of, "name": name, "finalizer": finalizer, "owner": working[0],
-	"inside": [object.union(sides.inside, {"resource": by}) | some by, sides in users],
-	"outside": [object.union(sides.outside, {"resource": by}) | some by, sides in users],
+	"inside": [object.union(sides.inside, {"resource": by, "beside": request.name}) | some by, sides in users],
+	"outside": [object.union(sides.outside, {"resource": by, "beside": ""}) | some by, sides in users],
 } if {
 	request.deletes_namespace
 	some of, names in data.cluster.inUse[request.name]
@@ -131,26 +162,26 @@ contents contains {
 }
 
 own(i, finalizer, users) := {
-	"msg": sprintf("finalizer %s stays while %s to it: %s", [finalizer, refer(users), first(users)]),
-	"objects": array.concat([request.target], objects(request.namespace, users)),
+	"msg": sprintf("finalizer %s %s while %s to it: %s", [finalizer, stays(users), refer(users), first(users)]),
+	"objects": array.concat([request.target], objects(users)),
 	"evidence": object.get(input.ownership[finalizer], "evidence", []),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
-	"steps": deletions(request.namespace, users),
+	"steps": deletions(users),
 } if {
 	count(users) > 0
 }
 
 content(found, users) := {
 	"msg": sprintf(
-		"%s %s stays while %s to it from elsewhere: %s (finalizer %s)",
-		[found.resource, found.name, refer(users), first(users), found.finalizer],
+		"%s %s %s while %s to it from elsewhere: %s (finalizer %s)",
+		[found.resource, found.name, stays(users), refer(users), first(users), found.finalizer],
 	),
 	"objects": array.concat(
 		[{"resource": found.resource, "namespace": request.name, "name": found.name}],
-		objects(request.name, users),
+		objects(users),
 	),
 	"evidence": object.get(found.owner, "evidence", []),
-	"steps": deletions(request.name, users),
+	"steps": deletions(users),
 } if {
 	count(users) > 0
 }
@@ -168,33 +199,41 @@ deadlock(found, users) := {
 	"steps": [steps.mend(sprintf("Take the reference to the other out of one of them%s", [request.ahead(", before the deletion")]), [])],
 }
 
+stays(users) := "stays" if count(naming(users)) == 0
+
+stays(users) := "may stay" if count(naming(users)) > 0
+
 refer(users) := sprintf("%d %s", [n, wording.plural(n, "object refers", "objects refer")]) if {
 	n := sum([group.count | some group in users])
 }
 
 # first are the first few that refer.
 first(users) := concat(", ", array.slice(
-	[sprintf("%s %s", [group.resource, name]) |
+	[sprintf("%s %s%s", [group.resource, name, field(group)]) |
 		some group in users
 		some name in group.names
 	],
 	0, 5,
 ))
 
-objects(ns, users) := [{"resource": group.resource, "namespace": where, "name": called} |
+field(group) := "" if not group.field
+
+field(group) := sprintf(" (%s)", [group.field]) if group.field
+
+objects(users) := [{"resource": group.resource, "namespace": where, "name": called} |
 	some group in users
 	some name in group.names
-	[where, called] := place(ns, name)
+	[where, called] := place(group.beside, name)
 ]
 
 # deletions are the steps that delete those that refer, each in its namespace.
-deletions(_, users) := [steps.mend("See what holds those that refer to the object: they are being deleted already", [])] if {
+deletions(users) := [steps.mend("See what holds those that refer to the object: they are being deleted already", [])] if {
 	count(users) > 0
 	leave(users)
 }
 
-deletions(ns, users) := array.flatten([
-	[step | some group in users; some step in removals(ns, group)],
+deletions(users) := array.flatten([
+	[step | some group in users; some step in removals(group)],
 	[steps.remove(
 		sprintf(
 			"Delete what the %s were made for, as the owner references of %s say: they go along; or have that refer to another",
@@ -205,13 +244,8 @@ deletions(ns, users) := array.flatten([
 		some group in users
 		group.owned
 	],
-	[steps.mend(
-		sprintf("Have the %s that the finding names refer to another, or keep the object: their data would go along", [group.resource]),
-		[],
-	) |
-		some group in users
-		group.resource in volumes
-	],
+	keeping(users),
+	freeing([group | some group in users; group.carries]),
 	[steps.mend(
 		sprintf("Delete the Services that have these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
 		[],
@@ -223,13 +257,38 @@ deletions(ns, users) := array.flatten([
 	not leave(users)
 }
 
+# keeping are the steps for volumes.
+keeping(users) := [steps.mend(
+	sprintf(
+		"Have the %s that the finding names refer to another, or keep the object: their data would go along",
+		[group.resource],
+	),
+	[],
+) |
+	some group in users
+	group.resource in volumes
+	not group.carries
+]
+
+# freeing is the step for what carries its identifier: that stands for what is stored there.
+freeing(users) := [steps.mend(
+	sprintf(
+		"Free what carries its identifier first, as by deleting the claims of volumes, if their data may go: %s",
+		[first(users)],
+	),
+	[],
+) |
+	count(users) > 0
+]
+
 volumes := {"persistentvolumeclaims", "persistentvolumes"}
 
 # removals delete the referrers of a group, in batches of one namespace.
-removals(ns, group) := [step |
+removals(group) := [step |
+	not group.carries
 	not group.resource in (volumes | {addresses})
-	some where in {spot | some name in alone(group); spot := place(ns, name)[0]}
-	names := [called | some name in alone(group); [at, called] := place(ns, name); at == where]
+	some where in {spot | some name in alone(group); spot := place(group.beside, name)[0]}
+	names := [called | some name in alone(group); [at, called] := place(group.beside, name); at == where]
 	some batch in steps.batches(group.resource, names)
 	some step in as_told([group], [steps.remove(
 		sprintf("Delete the %s that refer to the object, or have them refer to another: then it goes by itself", [group.resource]),
@@ -243,7 +302,12 @@ alone(group) := [name | some name in group.names; not name in object.get(group, 
 # as_told marks a step where it rests on what a tenant can write.
 as_told(users, list) := steps.hearsay("the status of those that refer", list) if told(users)
 
-as_told(users, list) := list if not told(users)
+as_told(users, list) := steps.hearsay("fields of those that refer", list) if count(naming(users)) > 0
+
+as_told(users, list) := list if {
+	not told(users)
+	count(naming(users)) == 0
+}
 
 told(users) if {
 	some group in users

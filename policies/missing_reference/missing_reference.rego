@@ -39,7 +39,11 @@
 #     reports that all is well, then delete. Last, clean up by hand what the finalizer
 #     protects, and remove the finalizer.
 #   limits: >-
-#     What an owner reads is known of the kinds in the catalog. Whether what is there is
+#     What an owner reads is known of the kinds in the catalog. Of others, a Secret may be
+#     needed that the spec names, in a field that ends in SecretRef, SecretReference or
+#     secretName, or the status of an object of the same API group that the spec refers to:
+#     the verdict is "may hang". Other kinds that fields name are left to the catalog:
+#     owners let go without them too often. Whether what is there is
 #     of any use: a Secret may hold the wrong key. The webhook is shown no deletions of
 #     Secrets and ConfigMaps: check tells of those that are needed. A rule that lets do
 #     something with some objects only counts as one for all.
@@ -63,6 +67,11 @@ warn contains own(i, finalizer, "may") if some i, finalizer in lacking.may
 
 warn contains content(found, "may") if some found in contents.may
 
+# Fields name it: whether the owner needs it is not known.
+warn contains own(i, finalizer, "named") if some i, finalizer in lacking.named
+
+warn contains content(found, "named") if some found in contents.named
+
 warn contains own_right(i, finalizer, "may") if some i, finalizer in barred.may
 
 warn contains right_of(found, "may") if some found in rights.may
@@ -84,7 +93,8 @@ warn contains {
 	some of, group in resources
 	working := owners.at_work(ns, finalizer, of)
 	count(working) > 0
-	why := sprintf("%s needs this to clear it, so delete them first", [owners.its(working[0])])
+	need := requires[object.get(group, "named", false)]
+	why := sprintf("%s %s this to clear it, so delete them first", [owners.its(working[0]), need])
 }
 
 # What the owner of a finalizer needs goes in the same set.
@@ -110,6 +120,8 @@ warn contains {
 # place is when an object of the set is deleted.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
+requires := {true: "may need", false: "needs"}
+
 elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
 
 # lacking are the finalizers of the object whose owner runs and lacks something, by
@@ -118,9 +130,12 @@ lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
-	ownership.state == "alive"
 	some thing in ownership.missing
+	ownership.state in works[object.get({"named": "named"}, thing.without, "known")]
 }
+
+# works are the states of an owner that may clear a finalizer.
+works := {"known": {"alive"}, "named": {"alive", "unknown"}}
 
 # outcome is what becomes of a finalizer without a thing: of some releases that is not sure.
 outcome(without, ownership) := "may" if {
@@ -129,7 +144,9 @@ outcome(without, ownership) := "may" if {
 } else := without
 
 own(i, finalizer, without) := {
-	"msg": sprintf("finalizer %s in metadata.finalizers is not removed: %s", [finalizer, why]),
+	"msg": sprintf("finalizer %s in metadata.finalizers %s removed: %s", [
+		finalizer, stays[object.get({"named": "may"}, without, "hangs")], why,
+	]),
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
@@ -144,8 +161,8 @@ own(i, finalizer, without) := {
 } if {
 	ownership := input.ownership[finalizer]
 	missing := [thing | some thing in ownership.missing; outcome(thing.without, ownership) == without]
-	why := sprintf("%s needs %s, which %s", [
-		owners.its(ownership), listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
+	why := sprintf("%s %s %s, which %s", [
+		owners.its(ownership), requires[without == "named"], listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
 		wording.plural(count(missing), "does not exist", "do not exist"),
 	])
 }
@@ -249,7 +266,7 @@ contents[outcome(without, working[0])] contains {
 	count(working) > 0
 	some thing, states in data.cluster.needs[ns][finalizer][of]
 	some without, group in states
-	without in {"hangs", "may"}
+	without in {"hangs", "may", "named"}
 }
 
 # taken are the namespaces, finalizers and resources of what goes with the target.
@@ -267,8 +284,8 @@ taken contains [ns, finalizer, request.name] if {
 }
 
 content(found, without) := {
-	"msg": held(found, without, lacks(found)),
-	"cause": owners.needs(found.finalizer, lacks(found)),
+	"msg": held(found, without, lacks(found, without)),
+	"cause": owners.needs(found.finalizer, lacks(found, without)),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
 	"evidence": array.concat(
 		[sprintf("there is no %s %s", [found.thing, name]) | some name in found.group.needed.names],
@@ -287,16 +304,16 @@ held(found, without, why) := sprintf("%s %s finalizer %s, %s removed: %s", [
 	found.finalizer, certainty[without], why,
 ])
 
-lacks(found) := sprintf(
-	"%s needs %s, which %s",
-	[owners.its(found.owner), things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist")],
-)
+lacks(found, without) := sprintf("%s %s %s, which %s", [
+	owners.its(found.owner), requires[without == "named"],
+	things(found), wording.plural(found.group.needed.count, "does not exist", "do not exist"),
+])
 
 things(found) := sprintf("%s %s", [found.thing, found.group.needed.names[0]]) if found.group.needed.count == 1
 
 things(found) := sprintf("%d %s", [found.group.needed.count, found.thing]) if found.group.needed.count != 1
 
-certainty := {"hangs": "which is not", "may": "which may not be"}
+certainty := {"hangs": "which is not", "may": "which may not be", "named": "which may not be"}
 
 by_hand(finalizer, ownership) := sprintf(
 	"Clean up by hand what the finalizer protects%s, then remove %s: %s",

@@ -40,7 +40,8 @@
 #       Keep what the owner of the finalizer reads in a namespace that outlives its objects,
 #       or keep the objects in a folder, or a release, of their own, which is deleted first.
 #   limits: >-
-#     What an owner reads is known of the kinds in the catalog. Whether it gets it in
+#     What an owner reads is known of the kinds in the catalog, and of Secrets that fields
+#     name (missing-reference tells which). Whether it gets it in
 #     time is a race: the finding says "may", as of an object without a namespace that is
 #     not deleted yet. Objects in other namespaces that need something in this one. Rights
 #     from another authorizer than RBAC, and from a RoleBinding to
@@ -75,11 +76,12 @@ warn contains {
 	working := owners.at_work(request.name, finalizer, resource)
 	count(working) > 0
 	some thing, states in things
-	group := states.goes
-	why := sprintf(
-		"%s needs %s to clear it, which %s with the namespace and may go first",
-		[owners.its(working[0]), listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go")],
-	)
+	some state in {"goes", "going"}
+	group := states[state]
+	why := sprintf("%s %s %s to clear it, which %s with the namespace and may go first", [
+		owners.its(working[0]), requires[state == "going"],
+		listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go"),
+	])
 }
 
 # What an object without a namespace needs: it may be deleted with what is in here, as a
@@ -107,7 +109,9 @@ warn contains {
 	some resource, group in resources
 	working := owners.at_work("", finalizer, resource)
 	count(working) > 0
-	why := sprintf("%s needs %s %s to clear it, which goes with the namespace", [owners.its(working[0]), thing, needed])
+	why := sprintf("%s %s %s %s to clear it, which goes with the namespace", [
+		owners.its(working[0]), requires[object.get(group, "named", false)], thing, needed,
+	])
 }
 
 warn contains {
@@ -139,6 +143,8 @@ warn contains {
 		[owners.its(bucket.ownership), concat(", ", bindings), wording.plural(count(bindings), "goes", "go")],
 	)
 }
+
+requires := {true: "may need", false: "needs"}
 
 listed(thing, needed) := sprintf("%s %s", [thing, needed.names[0]]) if needed.count == 1
 

@@ -233,14 +233,19 @@ func ReadSecret(name string) Cleaning {
 	}
 }
 
-// ReadNamed returns a Cleaning that reads the cluster-scoped object named at a path of fields.
+// ReadNamed returns a Cleaning that reads the object named at a path of fields: in the namespace
+// named beside it, if any.
 func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		name, _, err := unstructured.NestedString(object.Object, path...)
 		if err != nil {
 			return err
 		}
-		_, err = client.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
+		in, _, err := unstructured.NestedString(object.Object, append(path[:len(path)-1:len(path)-1], "namespace")...)
+		if err != nil {
+			return err
+		}
+		_, err = client.Resource(gvr).Namespace(in).Get(ctx, name, metav1.GetOptions{})
 		return err
 	}
 }

@@ -239,8 +239,8 @@ type Controller struct {
 	Tells string `json:"tells,omitempty"`
 	// Elects is the lease, in the namespace of its pod, by which it elects a leader.
 	Elects string `json:"elects,omitempty"`
-	// Needs are objects without a namespace that must be there, by where the object
-	// names them.
+	// Needs are objects that must be there, by where the object names them: without a
+	// namespace, or in the one that it names beside.
 	Needs []Reference `json:"needs,omitempty"`
 	// WaitsFor are those that must not name the object any more, in any namespace.
 	WaitsFor []Reference `json:"waitsFor,omitempty"`

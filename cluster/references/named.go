@@ -1,0 +1,313 @@
+package references
+
+import (
+	"cmp"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/catalog"
+)
+
+// Objects tell by their fields and labels whom they name, also where the catalog does not
+// know their kind. Whether an owner goes by that is not known: it is never more than "may".
+
+// What becomes of a Secret that a field names: it goes with its namespace, or is not there.
+// An object is named through, on the way to a Secret that its status names.
+const going, named, through = "going", "named", "through"
+
+const secrets, volumes = "secrets", "persistentvolumes"
+
+const (
+	maxFields, maxDepth = 512, 6 // of one object that are looked at
+	maxUsers            = 1000   // that are visited of those that name one object
+	shortest            = 4      // the end of the name of a kind that a field is called after
+)
+
+// mention is that one object names another, or carries its identifier, by the hash of that.
+type mention struct {
+	by     *namer
+	at     int // among those of the target
+	target uint64
+	path   unique.Handle[string]
+}
+
+// namer is an object that names others.
+type namer struct {
+	object
+	leaving  bool
+	mentions []*mention
+}
+
+// naming is what one object names.
+type naming struct {
+	mentions  []*mention
+	needs     []need   // Secrets that its spec names, and what it names through
+	published []need   // Secrets that its status names
+	ids       []object // identifiers in its status
+}
+
+func (p *Part) hash(id object) uint64 { return maphash.Comparable(p.seed, id) }
+
+// mention brings up to date whom an object names.
+func (p *Part) mention(id object, found []*mention, leaving bool) {
+	key := p.hash(id)
+	n := p.namers[key]
+	same := func(a, b *mention) bool { return a.target == b.target && a.path == b.path }
+	if n == nil && len(found) == 0 || n != nil && n.leaving == leaving && slices.EqualFunc(n.mentions, found, same) {
+		return
+	}
+	if n != nil {
+		for _, m := range n.mentions {
+			all := p.mentions[m.target]
+			last := all[len(all)-1]
+			all[m.at], last.at = last, m.at
+			if p.mentions[m.target] = all[:len(all)-1]; len(all) == 1 {
+				delete(p.mentions, m.target)
+			}
+			p.heed(m)
+		}
+		delete(p.namers, key)
+	}
+	if len(found) > 0 {
+		p.namers[key] = &namer{id, leaving, found}
+	}
+	for _, m := range found {
+		m.by, m.at = p.namers[key], len(p.mentions[m.target])
+		p.mentions[m.target] = append(p.mentions[m.target], m)
+		p.heed(m)
+	}
+}
+
+// heed notes that who names a target has changed.
+func (p *Part) heed(m *mention) {
+	if id, awaits := p.awaits[m.target]; awaits {
+		p.dirtyUses[id] = true
+	}
+}
+
+// visit visits the first of those that name an object, or carry an identifier of its status,
+// and returns how many more there are. Anybody may write any name and identifier into what is
+// his own, so those of another namespace count only where they are of the same API group.
+func (p *Part) visit(id object, r *record, f func(by *namer, path string, carries bool)) (more int) {
+	for i, target := range append([]object{id}, r.ids...) {
+		all := p.mentions[p.hash(target)]
+		more += max(0, len(all)-maxUsers)
+		for _, m := range all[:min(len(all), maxUsers)] {
+			if m.by.Namespace == "" || m.by.Namespace == id.Namespace || groupOf(m.by.resource) == groupOf(id.resource) {
+				f(m.by, m.path.Value(), i > 0)
+			}
+		}
+	}
+	return more
+}
+
+func groupOf(resource string) string {
+	_, group, _ := strings.Cut(resource, ".")
+	return group
+}
+
+// naming is what an object names.
+func (p *Part) naming(id object, obj runtime.Object) (n naming) {
+	l := look{p, id, nil, &n, maxFields}
+	switch obj := obj.(type) {
+	case *corev1.PersistentVolume:
+		if obj.Spec.CSI != nil {
+			for key, value := range obj.Spec.CSI.VolumeAttributes {
+				l.text([]string{"spec", "csi", "volumeAttributes", key}, value)
+			}
+			n.bound(nil, true)
+		}
+	case *unstructured.Unstructured:
+		l.owners = obj.GetOwnerReferences()
+		labels := obj.GetLabels()
+		for _, label := range slices.Sorted(maps.Keys(labels)) {
+			l.name("metadata.labels."+label, strings.ReplaceAll(label[strings.LastIndex(label, "/")+1:], "-", ""), types.NamespacedName{Name: labels[label]})
+		}
+		labeled := n.mentions
+		for _, key := range slices.Sorted(maps.Keys(obj.Object)) {
+			if key != "metadata" && key != "kind" && key != "apiVersion" {
+				l.at([]string{key}, obj.Object[key])
+			}
+		}
+		if metav1.GetControllerOfNoCopy(obj) != nil {
+			n.mentions = nil // it was made for its controller, and goes with it
+		}
+		status, _ := obj.Object["status"].(map[string]any)
+		n.bound(labeled, len(status)+len(obj.GetFinalizers()) > 0)
+	}
+	return n
+}
+
+// bound leaves one mention of each target, and as many as are kept. Of an object that nobody
+// works on, only what a label and a field say counts.
+func (n *naming) bound(labeled []*mention, live bool) {
+	seen := map[uint64]bool{}
+	var kept []*mention
+	for _, m := range slices.Backward(n.mentions) { // fields before labels
+		same := func(l *mention) bool { return l != m && l.target == m.target }
+		if !seen[m.target] && len(kept) < maxNamed && (live || slices.ContainsFunc(labeled, same)) {
+			seen[m.target] = true
+			kept = append(kept, m)
+		}
+	}
+	n.mentions = slices.Clip(kept)
+}
+
+// look goes through the fields of an object.
+type look struct {
+	*Part
+	id     object
+	owners []metav1.OwnerReference
+	found  *naming
+	left   int
+}
+
+func (l *look) at(path []string, value any) {
+	if l.left--; l.left < 0 || len(path) > maxDepth {
+		return
+	}
+	switch value := value.(type) {
+	case string:
+		l.text(path, value)
+	case []any:
+		for _, item := range value[:min(len(value), maxFields)] {
+			if fields, is := item.(map[string]any); is {
+				l.at(path, fields)
+			}
+		}
+	case map[string]any:
+		l.reference(path, value)
+		if len(value) > maxFields {
+			return // no names, but data
+		}
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			l.at(append(path[:len(path):len(path)], key), value[key])
+		}
+	}
+}
+
+// text looks at a field that holds text: an identifier, or the name of an object of the kind
+// that it is called after.
+func (l *look) text(path []string, value string) {
+	n, inStatus, key := l.found, path[0] == "status", strings.ToLower(path[len(path)-1])
+	stem, identifies := strings.CutSuffix(key, "id")
+	stem, identifies = strings.TrimSuffix(stem, "uu"), identifies && !strings.HasSuffix(stem, "u") || strings.HasSuffix(key, "uuid")
+	if identifies && uuid.Validate(value) == nil {
+		carried := object{key, types.NamespacedName{Name: value}}
+		switch {
+		case inStatus && len(n.ids) < maxNamed:
+			n.ids = append(n.ids, carried)
+		case !inStatus && !slices.Contains(l.plan.namedAfter(groupOf(l.id.resource), stem), l.id.resource): // which would be that itself
+			n.mentions = append(n.mentions, &mention{target: l.hash(carried), path: unique.Make(strings.Join(path, "."))})
+		}
+	}
+	if !inStatus {
+		l.name(strings.Join(path, "."), key, types.NamespacedName{Name: value})
+	}
+	if !inStatus && strings.HasSuffix(key, "secretname") {
+		n.needs = l.need(n.needs, secrets, types.NamespacedName{Name: value})
+	}
+}
+
+// reference looks at a field that refers to an object by its name, of the kind that it is
+// called after, or holds.
+func (l *look) reference(path []string, fields map[string]any) {
+	key := strings.TrimSuffix(strings.ToLower(path[len(path)-1]), "s")
+	stem := strings.TrimSuffix(strings.TrimSuffix(key, "erence"), "ref")
+	text := func(field string) string { value, _ := fields[field].(string); return value }
+	to := types.NamespacedName{Namespace: text("namespace"), Name: text("name")}
+	group, _, versioned := strings.Cut(text("apiVersion"), "/")
+	if group = cmp.Or(text("group"), text("apiGroup"), group); !versioned && group == text("apiVersion") {
+		group = "" // of the core
+	}
+	n, kind := l.found, strings.ToLower(text("kind"))
+	switch own := groupOf(l.id.resource); {
+	case stem == key || to.Name == "" || l.id.Namespace != "" && to.Namespace != "" && to.Namespace != l.id.Namespace:
+	case kind == "secret" || kind == "" && strings.HasSuffix(strings.TrimSuffix(stem, "key"), "secret"):
+		if path[0] == "status" {
+			n.published = l.need(n.published, secrets, to)
+		} else {
+			n.needs = l.need(n.needs, secrets, to)
+		}
+	case path[0] != "status" && (group == "" || group == own):
+		for _, resource := range l.name(strings.Join(path, ".")+".name", cmp.Or(kind, stem), to) {
+			n.needs = l.need(n.needs, resource, to)
+		}
+	}
+}
+
+// name notes that a field, or a label, holds the name of an object of the kind that it is
+// called after, and returns the resources that may be meant.
+func (l *look) name(path, key string, to types.NamespacedName) []string {
+	if to.Name == "" || len(to.Name) > catalog.LongestName || slices.ContainsFunc(l.owners, func(o metav1.OwnerReference) bool { return o.Name == to.Name }) {
+		return nil // what it was made for goes with it
+	}
+	resources := l.plan.namedAfter(groupOf(l.id.resource), key)
+	for _, resource := range resources {
+		if to.Namespace = l.id.Namespace; !l.plan.namespaced(resource) {
+			to.Namespace = ""
+		} else if to.Namespace == "" {
+			continue // which one?
+		}
+		l.found.mentions = append(l.found.mentions, &mention{target: l.hash(object{resource, to}), path: unique.Make(path)})
+	}
+	return resources
+}
+
+// need adds an object that another may need, of its own namespace if it has one.
+func (l *look) need(found []need, resource string, to types.NamespacedName) []need {
+	in := cmp.Or(l.id.Namespace, to.Namespace)
+	if len(found) == maxNamed || len(to.Name) > catalog.LongestName || resource == secrets && in == "" {
+		return found
+	}
+	return append(found, need{Need: l.plan.hints[resource], Named: catalog.Named{Namespace: in, Name: to.Name}})
+}
+
+// namedAfter are the custom resources of a group that a field is called after: the name of
+// the kind, or the end of it.
+func (p *plan) namedAfter(group, key string) (found []string) {
+	stem := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(key), "erence"), "ref"), "name")
+	if stem == "" {
+		return nil
+	}
+	plurals := []string{stem, stem + "s", stem + "es"}
+	if short, is := strings.CutSuffix(stem, "y"); is {
+		plurals = append(plurals, short+"ies")
+	}
+	for _, plural := range plurals {
+		found = append(found, p.endings[plural+"."+group]...)
+	}
+	return found
+}
+
+// hint takes in which resources fields may name.
+func (p *plan) hint(added []string) {
+	for _, resource := range slices.Sorted(slices.Values(added)) {
+		if !custom(resource) {
+			continue
+		}
+		p.hints[resource] = &catalog.Need{Reference: catalog.Reference{Resource: resource}, Without: through}
+		group := groupOf(resource)
+		p.peers[group] = append(p.peers[group], resource)
+		for i := range max(1, strings.Index(resource, ".")-shortest) {
+			p.endings[resource[i:]] = append(p.endings[resource[i:]], resource)
+		}
+		for _, peer := range p.peers[group] {
+			p.role(peer).peers = len(p.peers[group])
+		}
+	}
+	if len(p.hints) > 0 {
+		p.hints[secrets] = &catalog.Need{Reference: catalog.Reference{Resource: secrets}, Without: named}
+		p.role(secrets).named, p.role(volumes).peers = true, 1
+	}
+}
