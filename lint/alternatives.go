@@ -8,7 +8,7 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// identity is what tells objects apart that would be one in a cluster.
+// identity distinguishes objects in a cluster.
 type identity struct{ group, kind, namespace, name string }
 
 func identityOf(o *source.Object) identity {
@@ -16,10 +16,10 @@ func identityOf(o *source.Object) identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// apart parts a folder's set where files of it are alternatives, as an installer and a
-// quick start are: nobody applies both. Two are, where they define the same webhooks or
-// resources, or the same namespace and something in it. The one of the most objects stays
-// with the other files of the folder; each of the others is a set of its own.
+// apart splits a folder's set if files of it are alternatives, such as an installer and a quick start, of
+// which users apply one: they define the same webhooks or resources, or the same namespace and an object in
+// it. The alternative with the most objects stays with the other files of the folder; each other one becomes
+// a set.
 func (s *set) apart() []*set {
 	if s.build != nil || s.folder == "" || len(s.files) < 2 {
 		return []*set{s}

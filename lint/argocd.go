@@ -18,21 +18,20 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// argoController is the workload of Argo CD that removes the finalizers of Applications,
-// as its manifests and its chart call it.
+// argoController is the workload of Argo CD that removes the finalizers of Applications, as its manifests and
+// its chart name it.
 const argoController = "argocd-application-controller"
 
-// prunes is how the finalizers begin with which Argo CD deletes what an Application deploys
+// prunes is the prefix of the finalizers with which Argo CD deletes the objects of an Application
 // (github.com/argoproj/argo-cd, pkg/apis/application/v1alpha1/application_defaults.go).
 const prunes = "resources-finalizer.argocd.argoproj.io"
 
-// keeps is what leaves an object alone when Argo CD deletes the rest
-// (argo-cd.readthedocs.io, user-guide/sync-options).
+// keeps is the option that exempts an object when Argo CD deletes the rest (argo-cd.readthedocs.io,
+// user-guide/sync-options).
 const keeps = "Delete=false"
 
-// selves are the Applications of a set that deploy the very Argo CD that manages them, those too
-// that ApplicationSets make. They get the status that it writes, so that policies see what they
-// say of a cluster; returned is the controller, which then runs.
+// selves finds the Applications of a set, also in ApplicationSets, that deploy the Argo CD that manages them.
+// It sets the status that Argo CD writes, for policies to read, and returns the controllers, which then run.
 func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
 		if !s.self(sub.Object, sub.object.Object) {
@@ -53,8 +52,8 @@ func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructu
 	return controllers
 }
 
-// deploysItself tells whether an object is such an Application, before anything else is
-// read of its set: what Applications deploy is elsewhere, as a rule.
+// deploysItself reports whether an object is such an Application, before the rest of its set is read:
+// usually, Applications deploy something outside it.
 func (s *set) deploysItself(o *source.Object) bool {
 	if !quiet(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), deletes)) {
 		return false
@@ -63,8 +62,8 @@ func (s *set) deploysItself(o *source.Object) bool {
 	return err == nil && wellFormed(value) && (s.self(o, value) || s.makes(o, value) != nil)
 }
 
-// makes is the Application among those of an ApplicationSet that deploys the Argo CD that
-// manages it, nil if none surely does.
+// makes returns an ApplicationSet's Application that deploys the Argo CD that manages it, nil if none surely
+// does.
 func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
 	if o.Kind != "ApplicationSet" || !quiet(o) {
 		return nil
@@ -97,8 +96,8 @@ func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
 	return nil
 }
 
-// generated are what a generator puts into the template, for each Application. Of those that
-// are made of others, or ask elsewhere, nothing is known.
+// generated returns a replacer for each Application of a generator; none for generators that combine others
+// or query something.
 func (s *set) generated(o *source.Object, generator map[string]any) (found []*strings.Replacer) {
 	fill := func(params map[string]string) {
 		var forms []string
@@ -147,14 +146,13 @@ func (s *set) generated(o *source.Object, generator map[string]any) (found []*st
 	return found
 }
 
-// deletes tells whether a finalizer has Argo CD delete what an Application deploys.
+// deletes reports whether a finalizer makes Argo CD delete the objects of an Application.
 func deletes(finalizer string) bool {
 	return finalizer == prunes || strings.HasPrefix(finalizer, prunes+"/")
 }
 
-// self tells whether an Application has a finalizer with which Argo CD deletes what it
-// deploys, and deploys the Argo CD of its own namespace, in the cluster that it is in.
-// Anything that leaves room for another reading counts as no.
+// self reports whether an Application has such a finalizer and deploys the Argo CD of its own namespace, in
+// its own cluster. Any ambiguity counts as no.
 func (s *set) self(o *source.Object, value map[string]any) bool {
 	if value["kind"] != "Application" || !quiet(o) {
 		return false
@@ -189,9 +187,9 @@ func (s *set) self(o *source.Object, value map[string]any) bool {
 	})
 }
 
-// installsArgo tells whether a folder of the repository that an object is in installs Argo
-// CD. Whether the Application means this repository cannot be told, and matters little where
-// there is such a folder: but every repository has a root.
+// installsArgo reports whether a folder of an object's repository installs Argo CD. The Application may mean
+// another repository, but the same folder there is likely the same; the root folder, which every repository
+// has, is excluded.
 func (s *set) installsArgo(o *source.Object, folder, namespace string) bool {
 	root := s.root(o)
 	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
@@ -201,7 +199,7 @@ func (s *set) installsArgo(o *source.Object, folder, namespace string) bool {
 	return found && !kept
 }
 
-// root is the folder of the repository that an object is in, "" if it is in none.
+// root returns the root folder of an object's repository, or "".
 func (s *set) root(o *source.Object) string {
 	beside := s.folder
 	if o.File != nil && o.File.Path != "" && s.build == nil {
@@ -217,15 +215,15 @@ func (s *set) root(o *source.Object) string {
 	return root
 }
 
-// maxDepth bounds how many kustomizations are followed, one below the other.
+// maxDepth bounds the nesting of kustomizations.
 const maxDepth = 4
 
-// remoteArgo is a remote base that is Argo CD by its name: that of argocd-autopilot, or a
-// folder of any repository.
+// remoteArgo matches remote bases that are Argo CD by name: argocd-autopilot's, or a folder of any
+// repository.
 var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/?]+){2}/|//)([^?]*/)?argo-?cd/?(\?|$)`)
 
-// installsArgo tells whether a folder installs Argo CD, or holds its namespace, and whether
-// anything in it says that Argo CD is to leave an object alone.
+// installsArgo reports whether a folder installs Argo CD or has its namespace, and whether anything in it
+// exempts an object from deletion by Argo CD.
 func installsArgo(root, folder, namespace string, depth int) (found, kept bool) {
 	if tree.Inside(root, folder) != nil {
 		return false, false
@@ -285,8 +283,7 @@ func installsArgo(root, folder, namespace string, depth int) (found, kept bool) 
 	return found, kept
 }
 
-// holdsController tells whether a file holds Argo CD's controller, or the namespace that it
-// is in.
+// holdsController reports whether a file has Argo CD's controller or its namespace.
 func holdsController(file, namespace string) bool {
 	if held := (&source.File{Path: file}).Holds(make([]byte, 32<<10), argoController, "Namespace"); !held[0] && !held[1] {
 		return false
@@ -302,7 +299,7 @@ func holdsController(file, namespace string) bool {
 	return found
 }
 
-// dependsOnArgo tells whether a chart is made of that of Argo CD.
+// dependsOnArgo reports whether a chart depends on Argo CD's.
 func dependsOnArgo(file string) bool {
 	if !says(file, "argo-cd") {
 		return false
@@ -319,7 +316,7 @@ func dependsOnArgo(file string) bool {
 	return yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
 }
 
-// says tells whether a file holds a word.
+// says reports whether a file holds a word.
 func says(file, word string) bool {
 	return (&source.File{Path: file}).Holds(make([]byte, 32<<10), word)[0]
 }

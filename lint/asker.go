@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// implied are the namespaces that objects of the set are in, and that the set
-// does not hold itself. Each stands at the first object that is in it.
+// implied returns the namespaces of the set's objects that are not in the set, each at the first object in
+// it.
 func (a *asker) implied(subjects []*subject) []*subject {
 	var found []*subject
 	for _, sub := range subjects {
@@ -39,25 +39,25 @@ func (a *asker) implied(subjects []*subject) []*subject {
 
 var namespaces = cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 
-// asker asks the policies about the objects of a set.
+// asker evaluates the policies about the objects of a set.
 type asker struct {
 	set    *set
 	engine *policies.Engine
 	facts  *cluster.Layers
 	index  map[policies.Object]*subject
 	all    question.Set // of the set
-	hooks  string       // what hooks of Helm's do before all of it is deleted, in lower case
+	hooks  string       // the Helm hooks that run before the release is deleted, in lower case
 }
 
-// ask asks the questions about a subject that concern a policy.
+// ask evaluates the questions about a subject.
 func (a *asker) ask(ctx context.Context, sub *subject) error {
 	if quiet(sub.Object) && len(sub.object.GetFinalizers()) == 0 {
 		return nil
 	}
 	questions := a.questions(ctx, sub)
 	if quiet(sub.Object) {
-		// With what works for them in the same set, they go together. One that deploys what
-		// works for it, takes that along.
+		// A set that includes its controllers is deleted together with them. An Application that deploys its
+		// own controller deletes that, too.
 		questions = slices.DeleteFunc(questions, func(q asked) bool {
 			return !(q.Question == DeleteSet && owned(q.owners) || q.Question == DeleteObject && sub.self || q.Question == ApplyObject && a.set.misnamed(sub.Object))
 		})
@@ -75,7 +75,7 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	return nil
 }
 
-// owned tells whether the set holds what removes a finalizer of the object.
+// owned reports whether the set has the owner of a finalizer of the object.
 func owned(owners cluster.Verdicts) bool {
 	for _, verdict := range owners.All() {
 		if verdict.State == cluster.Alive {
@@ -104,7 +104,7 @@ func (a *asker) questions(ctx context.Context, sub *subject) []asked {
 	deletion := sub.target().Delete(deleteOptions)
 	a.facts.Ask(deletion, func(m cluster.Moment) {
 		owners := m.Ownership()
-		// What has an owner is written down as its owner made it, and applied by nobody else.
+		// An object with an owner is written by that owner alone.
 		if len(sub.object.GetOwnerReferences()) == 0 {
 			creation := sub.target().Create()
 			owners := a.named(ctx, sub, owners)
@@ -119,9 +119,9 @@ func (a *asker) questions(ctx context.Context, sub *subject) []asked {
 	return all
 }
 
-// named are verdicts on a manifest's own finalizers, of which the catalog or the domain names no
-// owner surely: none is one that is nearly one of the catalog's, as it is misspelt, and else it
-// is the project of that domain, where a file of the run runs it.
+// named completes the verdicts on finalizers whose owner neither the catalog nor the domain surely names: no
+// owner for a near miss of a catalog entry, which is misspelt, and else the project of that domain, if a file
+// of the run runs it.
 func (a *asker) named(ctx context.Context, sub *subject, owners cluster.Verdicts) cluster.Verdicts {
 	for finalizer, verdict := range owners.All() {
 		entry, is := owners[finalizer].(map[string]any)
@@ -142,8 +142,8 @@ func (a *asker) named(ctx context.Context, sub *subject, owners cluster.Verdicts
 	return owners
 }
 
-// cleaned tells whether a hook of Helm's deletes an object before the rest goes, what works
-// for it among that: one that names its kind, as kubectl delete or the rules of a role do.
+// cleaned reports whether a Helm hook deletes an object before the rest, its controller included: a hook that
+// names its kind, as kubectl delete or the rules of a role do.
 func (a *asker) cleaned(sub *subject) bool {
 	if a.hooks == "" {
 		for _, o := range a.set.cleanup {
@@ -157,7 +157,7 @@ func (a *asker) cleaned(sub *subject) bool {
 	return a.hooks != "" && regexp.MustCompile(`\b(`+plural+`|delete[^a-z]+`+kind+`)\b`).MatchString(a.hooks)
 }
 
-// together are the facts of a set of which everything is deleted.
+// together returns the facts for the deletion of the whole set.
 func (a *asker) together() policies.Facts {
 	if a.all.Empty() {
 		for id := range a.index {
@@ -187,7 +187,7 @@ func (a *asker) evaluate(ctx context.Context, q asked) error {
 		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
 	}
 	a.set.notes.strangers = append(a.set.notes.strangers, result.UserReaders...)
-	result = result.OfNobody() // no manifest tells who would ask
+	result = result.OfNobody() // no manifest names the user who sends the request
 	for _, err := range result.Errors {
 		a.set.problem(sub.Object, err.Error())
 	}
@@ -197,5 +197,5 @@ func (a *asker) evaluate(ctx context.Context, q asked) error {
 	return nil
 }
 
-// deleteOptions are what kubectl sends; nothing changes them.
+// deleteOptions are kubectl's; nothing changes them.
 var deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}

@@ -15,9 +15,8 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// defined are the definitions of custom resources in all that a run reads, by API group:
-// of each what tells its plural, its scope and its versions. Where files differ in that,
-// nothing is known of the kind.
+// defined holds the definitions of custom resources in all files of a run, reduced to their plural, scope and
+// versions. A kind that files define differently is unknown.
 type defined map[string]map[string]*unstructured.Unstructured // by group and kind
 
 // readDefinitions reads the definitions in all files.
@@ -29,8 +28,8 @@ func (r *run) readDefinitions(ctx context.Context) defined {
 	return found
 }
 
-// workloads are what budgets count in a namespace, and what scales it, in all files: of
-// each, what tells how many pods there are. They are read once for each namespace.
+// workloads returns the workloads that budgets count in a namespace, and their autoscalers, in all files,
+// reduced to the number of pods. They are read once per namespace.
 func (r *run) workloads(ctx context.Context, namespace string) []*unstructured.Unstructured {
 	read, _ := r.counted.LoadOrStore(namespace, sync.OnceValue(func() []*unstructured.Unstructured { return r.readWorkloads(ctx, namespace) }))
 	return read.(func() []*unstructured.Unstructured)()
@@ -55,8 +54,7 @@ func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*uns
 	return found
 }
 
-// kin is who removes the finalizers of a domain that the catalog knows, where a file has a
-// workload of it that runs; "" else.
+// kin returns the catalog's owner for a finalizer's domain if a file has a running workload of it, or "".
 func (r *run) kin(ctx context.Context, finalizer string) string {
 	domain, _, found := strings.Cut(finalizer, "/")
 	if !found {
@@ -74,7 +72,7 @@ func (r *run) kin(ctx context.Context, finalizer string) string {
 	return read.(func() string)()
 }
 
-// runs reports whether a file has a workload with the image that the catalog knows.
+// runs reports whether a file has a workload with the catalog's image.
 func (r *run) runs(ctx context.Context, w catalog.Workload) bool {
 	if w.Image == "" || catalog.Generic(w.Image) {
 		return false
@@ -97,11 +95,11 @@ func (r *run) runs(ctx context.Context, w catalog.Workload) bool {
 
 const definitionKind = "CustomResourceDefinition"
 
-// scaledKinds tell how many pods there are.
+// scaledKinds determine the number of pods.
 var scaledKinds = []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
 
-// holders are the files that hold what is read once more: all of them are looked through
-// only once, without splitting them, and most hold none.
+// holders are the files with objects that are read again: all files are searched once, without splitting
+// them, and most have none.
 type holders struct{ definitions, scaled []*source.File }
 
 func (r *run) findHolders(ctx context.Context) (found holders) {
@@ -124,9 +122,8 @@ func (r *run) findHolders(ctx context.Context) (found holders) {
 	return found
 }
 
-// reread reads the kind, metadata and spec of the objects of some kinds once more, without
-// the schemas, from the documents of files that hold a word. What panics comes to nothing:
-// who asks about the file tells.
+// reread reads the kind, metadata and spec of objects of some kinds again, without the schemas, from
+// documents that hold a word. A panic yields nothing: linting the file reports it.
 func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) (found []map[string]any) {
 	buffer := make([]byte, 32<<10)
 	for _, file := range files {
@@ -137,8 +134,8 @@ func (r *run) reread(ctx context.Context, files []*source.File, word string, kin
 	return found
 }
 
-// ofKinds are the objects of some kinds in the documents of a file that hold a word. What
-// cannot be read is none: who reads its objects tells.
+// ofKinds returns the objects of some kinds in a file's documents that hold a word. Unreadable ones are left
+// out: linting the file reports them.
 func ofKinds(kinds []string, word string, file *source.File) (found []map[string]any) {
 	again := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
 	for c := range again.ReadHolding(word) {
@@ -190,8 +187,8 @@ func (d defined) take(value map[string]any) {
 	}}
 }
 
-// elsewhere are the definitions of what the objects of a set are, and its webhooks see, which
-// other files hold.
+// elsewhere returns the definitions, in other files, of the set's kinds and of the kinds that its webhooks
+// match.
 func (s *set) elsewhere(objects []*unstructured.Unstructured) (found []*unstructured.Unstructured) {
 	builtin := cluster.BuiltinGroups()
 	groups := map[string]bool{}
@@ -236,7 +233,7 @@ func (s *set) elsewhere(objects []*unstructured.Unstructured) (found []*unstruct
 	for group := range groups {
 		for kind, o := range all[group] {
 			if o != nil && !own[schema.GroupKind{Group: group, Kind: kind}] {
-				found = append(found, o.DeepCopy()) // the facts are made of it
+				found = append(found, o.DeepCopy()) // the facts are built from it
 			}
 		}
 	}

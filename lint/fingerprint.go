@@ -7,16 +7,14 @@ import (
 	"regexp"
 )
 
-// item is the index of a field that is an item of a list.
+// item is the index of a list item in a field.
 var item = regexp.MustCompile(`\[\d+\]$`)
 
-// Fingerprints tell findings apart across runs, in the order of the findings.
-// They hold what a finding is about, as the finalizer that a field holds, and
-// neither where in its file or its list that stands nor how the finding is worded:
-// they survive lines that move and a newer termguard, and a baseline that knows one
-// finalizer says nothing of another in its place.
-// rel makes the name of a file independent of the folder that the run started
-// in. Findings that are alike in all of that are counted.
+// Fingerprints identify findings across runs, in the order of the findings. They include the value of the
+// field, such as a finalizer, but neither its position nor the message: so they survive moved lines and a
+// newer termguard, and a baseline with one finalizer does not hide another in its place. rel makes a file
+// name independent of the folder that the run started in. Findings that are equal in all of that are
+// numbered.
 func Fingerprints(findings []Finding, rel func(file string) string) []string {
 	prints := make([]string, len(findings))
 	seen := map[string]int{}

@@ -6,15 +6,14 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// input is where the files of a set are. All are found before the first is linted,
-// so that it holds little.
+// input locates the files of a set. All are found before the first is linted, so it must be small.
 type input struct {
 	directories []*source.Directory // its own, and those of its parts
-	files       []*source.File      // that were given, or rendered
-	quoted      bool                // they are read for wishes not to hear something only
+	files       []*source.File      // given by the user, or rendered
+	quoted      bool                // read only for their ignores
 }
 
-// folder is the path of the one whose files they are, "" for files that were given.
+// folder returns the path of the files' folder, "" for files that were given.
 func (i *input) folder() string {
 	if len(i.directories) == 0 {
 		return ""
@@ -39,7 +38,7 @@ func (i *input) all() []*source.File {
 	return files
 }
 
-// set is the one whose files an input tells.
+// set returns the set of an input.
 func (r *run) set(i *input) *set {
 	s := &set{run: r, folder: i.folder(), files: i.all()}
 	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.kustomized[d.Path].narrows })

@@ -14,20 +14,19 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// kustomized is what a folder's kustomization says of what is in it.
+// kustomized is a folder's kustomization, reduced.
 type kustomized struct {
 	directory *source.Directory
-	parts     []string        // the folders that it is made of
-	files     map[string]bool // that it names, relative to the folder
-	narrows   bool            // it patches what webhooks see
-	namespace string          // that it sets, "" if none
-	far       string          // what it needs from elsewhere, "" if nothing
-	plain     bool            // it says no more than what it is made of
-	component bool            // it says how to change others
+	parts     []string        // the folders that it includes
+	files     map[string]bool // the files that it names, relative to the folder
+	narrows   bool            // it patches the requests that webhooks match
+	namespace string          // that it sets, or ""
+	far       string          // its first remote reference, or ""
+	plain     bool            // it only includes others
+	component bool            // it modifies others
 }
 
-// kustomization is what lint reads of one
-// (sigs.k8s.io/kustomize/api/types, Kustomization).
+// kustomization has the fields that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
 	APIVersion                         string `yaml:"apiVersion"`
 	Kind                               string
@@ -43,10 +42,10 @@ type kustomization struct {
 	Rest                               map[string]any                 `yaml:",inline"`
 }
 
-// maxKustomization bounds the bytes of one.
+// maxKustomization bounds a kustomization, in bytes.
 const maxKustomization = 1 << 20
 
-// readKustomization reads that of a folder; what cannot be read says nothing.
+// readKustomization reads a folder's kustomization.
 func readKustomization(d *source.Directory) (k kustomization, err error) {
 	path := filepath.Join(d.Path, d.Kustomization)
 	info, err := os.Stat(path)
@@ -60,8 +59,8 @@ func readKustomization(d *source.Directory) (k kustomization, err error) {
 	return k, yaml.Unmarshal(text, &k)
 }
 
-// far is what a kustomization needs from elsewhere, "" if nothing: lint opens no
-// network connection, and has none opened.
+// far returns the first remote reference, or "": lint opens no network connection, directly or through the
+// renderer.
 func (k kustomization) far() string {
 	if len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 {
 		return "a Helm chart"
@@ -79,9 +78,8 @@ func (k kustomization) far() string {
 	return ""
 }
 
-// plain tells whether a kustomization says no more than what it is made of, so that its
-// files hold what will be applied. One with an absolute path is refused by kustomize, which
-// tells why.
+// plain reports whether a kustomization only includes others, so that its files are applied unchanged. An
+// absolute path counts as more: kustomize rejects it with the reason.
 func (k kustomization) plain() bool {
 	for key := range k.Rest {
 		if !slices.Contains([]string{"metadata", "sortOptions", "buildMetadata"}, key) {
@@ -92,9 +90,8 @@ func (k kustomization) plain() bool {
 		!slices.ContainsFunc(slices.Concat(k.Resources, k.Bases), filepath.IsAbs)
 }
 
-// tops are the kustomizations that are to be rendered: those that are part of no other,
-// and of which the files do not hold what will be applied. Of those in a circle, it is one:
-// the renderer tells.
+// tops returns the kustomizations to render: roots whose files are not applied unchanged. Of a circle it
+// returns one, and the renderer reports the error.
 func (r *run) tops() (found []*source.Directory) {
 	of := r.parents()
 	read := map[string]bool{} // folders
@@ -121,7 +118,7 @@ func (r *run) tops() (found []*source.Directory) {
 	plain = func(folder string, seen map[string]bool) bool {
 		k, known := r.kustomized[folder]
 		if !known {
-			return read[folder] // else its files are not
+			return read[folder] // else its files are not read
 		}
 		if seen[folder] {
 			return false // a circle
@@ -129,7 +126,7 @@ func (r *run) tops() (found []*source.Directory) {
 		seen[folder] = true
 		return k.plain && len(of[folder]) <= 1 && !slices.ContainsFunc(k.parts, func(part string) bool { return !plain(part, seen) })
 	}
-	reached := map[string]bool{} // from those before
+	reached := map[string]bool{} // from previous ones
 	var reach func(folder string)
 	reach = func(folder string) {
 		if !reached[folder] {
@@ -164,7 +161,7 @@ func (r *run) tops() (found []*source.Directory) {
 	return found
 }
 
-// parents are, by part of a kustomization, the folders of those that it is part of.
+// parents returns the folders of the kustomizations that include a folder.
 func (r *run) parents() map[string][]string {
 	of := map[string][]string{}
 	for folder, k := range r.kustomized {
@@ -177,9 +174,8 @@ func (r *run) parents() map[string][]string {
 	return of
 }
 
-// isFar tells whether kustomize would fetch what an entry names
-// (sigs.k8s.io/kustomize/api/internal/git, NewRepoSpecFromURL): text in the place of
-// a name holds line breaks.
+// isFar reports whether kustomize would fetch an entry (sigs.k8s.io/kustomize/api/internal/git,
+// NewRepoSpecFromURL). Inline text has line breaks.
 func isFar(name string) bool {
 	host, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(name, "\n") &&
@@ -187,8 +183,7 @@ func isFar(name string) bool {
 			slices.Contains([]string{"github.com", "gitlab.com", "bitbucket.org"}, strings.TrimPrefix(host, "www.")))
 }
 
-// parts are the folders that a kustomization is made of, those below it too of which it
-// names files.
+// parts returns the folders that a kustomization includes, and those below it that it includes files from.
 func (k kustomization) parts(d *source.Directory) []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
@@ -206,7 +201,7 @@ func (k kustomization) parts(d *source.Directory) []string {
 	return folders
 }
 
-// files are the manifests that a kustomization names, for whatever.
+// files returns the manifests that a kustomization names for any purpose.
 func (k kustomization) files() map[string]bool {
 	named := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
@@ -219,8 +214,7 @@ func (k kustomization) files() map[string]bool {
 	return files
 }
 
-// names tells whether the kustomization of a file's folder names it, if there is one that
-// can be read.
+// names reports whether the kustomization of a file's folder names the file, or is missing or unreadable.
 func (r *run) names(file *source.File) bool {
 	if file.Rendered != "" {
 		return true
@@ -230,8 +224,8 @@ func (r *run) names(file *source.File) bool {
 	return !known || k.files[base]
 }
 
-// passedOver reports whether an object is in a file that no kustomization names, while one names
-// another file of the folder that has the object, too: that one is applied.
+// passedOver reports whether an object is in a file that no kustomization names, while one names another file
+// of the folder with the same object, which is applied instead.
 func (r *run) passedOver(o *source.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
@@ -252,12 +246,11 @@ func (r *run) passedOver(o *source.Object) bool {
 	return read.(func() map[identity]bool)()[identityOf(o)]
 }
 
-// placeholder is the namespace that the files of a kubebuilder project are in, until the
-// kustomization beside them fills in another
+// placeholder is the namespace in the files of a kubebuilder project, which its kustomization replaces
 // (sigs.k8s.io/kubebuilder, pkg/plugins/common/kustomize/v2/scaffolds).
 const placeholder = "system"
 
-// fill puts a namespace into the place of the placeholder, as kustomize does.
+// fill replaces the placeholder by a namespace, as kustomize does.
 func fill(value any, namespace string) {
 	switch value := value.(type) {
 	case []any:
@@ -275,11 +268,10 @@ func fill(value any, namespace string) {
 	}
 }
 
-// narrows tells whether a kustomization has a patch that changes what webhooks see,
-// or what happens while they are down. Without it, what a file says of them holds
-// nowhere.
+// narrows reports whether a patch of a kustomization changes which requests webhooks match, or their failure
+// policy: then the webhooks in the files alone are not what is applied.
 func (k kustomization) narrows(d *source.Directory) bool {
-	texts := slices.Clone(k.PatchesStrategicMerge) // names of files, or patches themselves
+	texts := slices.Clone(k.PatchesStrategicMerge) // file names, or inline patches
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
 		texts = append(texts, patch.Path, patch.Patch)
 	}
@@ -307,15 +299,14 @@ func (k kustomization) narrows(d *source.Directory) bool {
 	return false
 }
 
-// join puts the parts of a kustomization into its set, as kubectl delete -k takes
-// them: those that are part of no other. Examples that are only shipped beside it
-// are no part of what is deployed, and neither are files that no kustomization names:
-// those of a folder remain a set.
+// join merges the parts of a kustomization into its set, as kubectl delete -k reads them, if no other
+// kustomization includes them. Samples and files that no kustomization names are not deployed with it: the
+// files of a folder remain a set.
 func (r *run) join() {
 	of := r.parents()
 	whole := func(folder string) string {
 		for seen := map[string]bool{}; len(of[folder]) == 1 && !seen[folder]; folder = of[folder][0] {
-			seen[folder] = true // in a circle, wherever it is left
+			seen[folder] = true // a circle may be left anywhere
 		}
 		return folder
 	}

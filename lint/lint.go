@@ -25,68 +25,59 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Options are what a run looks at. The zero value finds nothing to lint.
+// Options configure a run. The zero value finds nothing to lint.
 type Options struct {
-	// Paths are files, directories, and "-" for Stdin. Relative ones are below
-	// Dir, and findings name them as they are given here.
+	// Paths are files, directories, and "-" for Stdin. Relative ones are below Dir, and appear in findings as
+	// given.
 	Paths []string
 	Stdin io.Reader
-	// Dir is the working directory. Defaults to that of the process.
+	// Dir is the working directory. Defaults to the process's.
 	Dir string
-	// Exclude are patterns as in .gitignore, relative to Dir, of what
-	// directories are searched without. A path that is given itself is read
-	// all the same.
+	// Exclude are patterns as in .gitignore, relative to Dir, for searched directories. A path in Paths is
+	// read nevertheless.
 	Exclude []string
-	// IncludeTests asks about what only tests read, too: fixtures, golden files,
-	// copies of objects out of a cluster. What is given itself is asked about
-	// all the same.
+	// IncludeTests lints manifests of tests, too: fixtures, golden files, copies from a cluster. A path in
+	// Paths is linted in any case.
 	IncludeTests bool
-	// Only, if not nil, are the files, relative to Dir, that findings are about:
-	// they hold what would be deleted, or the place of the finding. The others
-	// of Paths are read for their facts.
+	// Only, if not nil, limits findings to these files, relative to Dir: to the deleted objects in them, and
+	// the places in them. The others of Paths are read for their facts.
 	Only []string
-	// Render has Renderer, where it can be found, render charts and kustomizations that
-	// are found in directories: charts with their own values, and those in the files
-	// Values. What a kustomization is made of is not read as it stands then.
+	// Render renders charts and kustomizations in directories, if Renderer is found: charts with their own
+	// values and the files Values. The parts of a kustomization are then not linted themselves.
 	Render bool
 	Values []string
-	// Snapshot is a file with the facts of a cluster, as "termguard snapshot"
-	// writes it.
+	// Snapshot is a file with the facts of a cluster, as "termguard snapshot" writes it.
 	Snapshot string
-	// KubernetesVersion is that of the API server that manifests are for, as
-	// in v1.36.3. Defaults to that of the snapshot; without both it is unknown.
+	// KubernetesVersion is the version of the API server that manifests are for, such as v1.36.3. Defaults to
+	// the snapshot's; without both it is unknown.
 	KubernetesVersion string
-	// Policies loads the policies that are asked. It is called while files are
-	// read. Defaults to those in the binary.
+	// Policies loads the policies, while files are read. Defaults to the built-in ones.
 	Policies func() (*policies.Set, error)
 	// Params are data.params, by policy id.
 	Params map[string]any
-	// Off names the policies that are not asked.
+	// Off names the policies that are not evaluated.
 	Off map[string]bool
-	// Owners declares who removes a finalizer, by finalizer, as in
-	// cluster.Options.
+	// Owners declares who removes a finalizer, by finalizer, as in cluster.Options.
 	Owners map[string]string
-	// Catalog of known finalizers. Defaults to the one in the binary.
+	// Catalog of known finalizers. Defaults to the built-in one.
 	Catalog *catalog.Catalog
 
-	// everything asks every question about every object at once and builds every
-	// node, as tests do to hold what is left out to finding the same.
+	// everything disables all shortcuts: tests compare the findings with and without it.
 	everything bool
 }
 
-// ErrNothing is returned where there is nothing to lint.
+// ErrNothing is returned if there is nothing to lint.
 var ErrNothing = errors.New("nothing to lint")
 
-// evaluation bounds the processor time of one evaluation of the policies: a linter can wait,
-// and a busy machine is no reason to find nothing.
+// evaluation bounds the processor time of one evaluation: a linter can wait, and must not lose findings on a
+// busy machine.
 const evaluation = 10 * time.Second
 
-// Run reads manifests and asks the policies about them. What cannot be read is
-// a Problem of the result; the error is for what concerns the whole run, such
-// as ErrNothing, or a path that does not exist.
+// Run reads manifests and evaluates the policies. Unreadable input is a Problem of the result; an error
+// concerns the whole run, such as ErrNothing, or a missing path.
 //
-// It returns as soon as ctx ends, with the cause and what was found until then:
-// what then still reads or parses may go on for a moment, and is lost.
+// If ctx ends, it returns at once with the cause and the findings so far; work in progress may run on for a
+// moment, and is discarded.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(o.Paths) == 0 {
 		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNothing)
@@ -128,7 +119,7 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.each(ctx); err != nil {
 		return err
 	}
-	if _, err := r.engine(); err != nil { // where nothing asked for it
+	if _, err := r.engine(); err != nil { // if no set needed it
 		return err
 	}
 	if n := r.notes; r.objects == 0 && r.only == nil && len(n.unbuilt)+len(n.far)+len(n.charts)+len(n.kustomizations) > 0 {
@@ -146,43 +137,43 @@ func (r *run) work(ctx context.Context) error {
 	return nil
 }
 
-// run is one run under way.
+// run is one run.
 type run struct {
 	options  Options
 	engine   func() (*policies.Engine, error)
 	snapshot func() (*cluster.World, error)
 
-	only  map[string]bool // nil where all files are asked about
+	only  map[string]bool // nil for all files
 	sets  []*input
-	found total // of finding the files
+	found total // of the search for files
 
 	charts  []*source.Directory     // folders with a Chart.yaml
-	builds  map[*source.File]*build // what was rendered
-	covered map[string]bool         // files that it is made of, by their paths without links
-	held    int                     // bytes of what was rendered
+	builds  map[*source.File]*build // rendered charts and kustomizations
+	covered map[string]bool         // files that they include, by path without links
+	held    int                     // bytes of rendered text
 
-	kustomized  map[string]kustomized      // folders with a kustomization that can be read, by path
+	kustomized  map[string]kustomized      // folders with a readable kustomization, by path
 	named       map[string]map[string]bool // files that kustomizations name, by folder
 	applied     sync.Map                   // the objects in them, by folder
 	holders     func() holders
 	definitions func() defined
 	counted     sync.Map // workloads that budgets count, by namespace
-	projects    sync.Map // of which a file has a workload, by the domain of their finalizers
+	projects    sync.Map // catalog owners with a running workload, by the domain of their finalizers
 
 	mu      sync.Mutex
 	stopped bool
-	total   // of the sets that are done with
+	total   // of finished sets
 	told    map[*set]total
 }
 
-// stop ends the run: what is found from then on is lost.
+// stop ends the run: later findings are discarded.
 func (r *run) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
 }
 
-// tell notes what a set has found so far, in case that the run is ended.
+// tell records the findings of a set so far, in case the run is stopped.
 func (s *set) tell() {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
@@ -191,7 +182,7 @@ func (s *set) tell() {
 	s.run.told[s] = t
 }
 
-// settle takes in what a set that is done with has found.
+// settle adds the findings of a finished set.
 func (r *run) settle(t total, s *set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +192,7 @@ func (r *run) settle(t total, s *set) {
 	}
 }
 
-// total is what the sets of a run add up to.
+// total is the sum over sets.
 type total struct {
 	findings                           []Finding
 	problems                           []Problem
@@ -223,7 +214,7 @@ func (t *total) add(u total) {
 	t.notes.add(u.notes)
 }
 
-// prepare loads the policies while files are searched for.
+// prepare loads the policies while files are searched.
 func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
 		from := o.Policies
@@ -236,7 +227,7 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		}
 		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Now: processorTime, Lazy: true})
 	})
-	go func() { _ = Guarded(func() error { _, _ = load(); return nil }) }() // who needs them is told
+	go func() { _ = Guarded(func() error { _, _ = load(); return nil }) }() // users of load get the error
 	return load
 }
 
@@ -265,12 +256,11 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// maxHeld bounds standard input, and all that is rendered, in bytes: it is held in memory.
+// maxHeld bounds standard input, and all rendered text, in bytes: it is held in memory.
 const maxHeld = 256 << 20
 
-// inputs finds the sets of files: what is applied, and deleted, together. Files
-// that are given one by one are a set; so are those directly in a directory, as
-// for kubectl delete -f DIR.
+// inputs finds the sets of files that are applied and deleted together. Files that are given one by one are a
+// set; so are the files directly in a directory, as for kubectl delete -f DIR.
 func (r *run) inputs(ctx context.Context) error {
 	defer func() { r.settle(r.found, nil) }()
 	exclude, err := source.NewExclude(r.options.Exclude)
@@ -331,10 +321,9 @@ func (r *run) inputs(ctx context.Context) error {
 	return nil
 }
 
-// tree is what links below a path may not leave: the repository that it is in, or
-// else the working directory, or else the folder itself. A path that is in a
-// repository and leads out of it is an error: whoever wrote the repository made
-// it a link.
+// tree returns the folder that links below a path may not leave: its repository, or else the working
+// directory, or else the folder itself. A path that links out of its repository is an error: the repository's
+// author made that link.
 func (r *run) tree(full string) (string, error) {
 	full, err := filepath.Abs(full)
 	if err != nil {
@@ -353,7 +342,7 @@ func (r *run) tree(full string) (string, error) {
 	return full, nil
 }
 
-// directory takes in what Walk found.
+// directory adds a folder that Walk found.
 func (r *run) directory(d *source.Directory) {
 	if d.Kustomization != "" {
 		if k, err := readKustomization(d); err == nil {
@@ -371,7 +360,7 @@ func (r *run) directory(d *source.Directory) {
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
 }
 
-// relative is where a path stands below the working directory, for patterns.
+// relative returns a path relative to the working directory, for patterns.
 func relative(dir, full string) string {
 	base, err := filepath.Abs(dir)
 	if err != nil {
@@ -387,7 +376,7 @@ func relative(dir, full string) string {
 	return filepath.ToSlash(abs)
 }
 
-// each works through the sets, as many at a time as there are processors.
+// each lints the sets, one per processor at a time.
 func (r *run) each(ctx context.Context) error {
 	work := make(chan *input)
 	errs := make(chan error, runtime.GOMAXPROCS(0))
@@ -415,7 +404,7 @@ func (r *run) each(ctx context.Context) error {
 	return cmp.Or(<-errs, context.Cause(ctx))
 }
 
-// lint reads a set, and asks about it.
+// lint reads and evaluates a set.
 func (r *run) lint(ctx context.Context, s *set) error {
 	if err := s.read(ctx); err != nil {
 		return err
@@ -429,7 +418,7 @@ func (r *run) lint(ctx context.Context, s *set) error {
 	return nil
 }
 
-// ErrPanic is a defect of lint itself, which must not cost what else was found.
+// ErrPanic is a defect of lint, which must not lose other findings.
 var ErrPanic = errors.New("termguard failed, which is a defect of its own: please report it")
 
 // Guarded turns a panic into an error.
@@ -444,7 +433,7 @@ func Guarded(work func() error) (err error) {
 
 func panicked(failed any) error { return fmt.Errorf("%w: %v\n%s", ErrPanic, failed, debug.Stack()) }
 
-// survive is Guarded for the work on some files: that it panics is a problem with them.
+// survive is Guarded for work on files: a panic becomes a problem with them.
 func (r *run) survive(files []*source.File, work func() error) error {
 	defer func() {
 		if failed := recover(); failed != nil {
@@ -455,11 +444,11 @@ func (r *run) survive(files []*source.File, work func() error) error {
 	return work()
 }
 
-// result is what has been found, in order.
+// result returns the findings so far, in order.
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.told { // where the run was ended
+	for _, t := range r.told { // of unfinished sets
 		t.findings = bundled(distinct(slices.Clone(t.findings)))
 		r.add(t)
 	}
@@ -483,8 +472,8 @@ func (r *run) result() *Result {
 // severities from the least.
 var severities = []policies.Severity{policies.Info, policies.Low, policies.Medium, policies.High}
 
-// folded says once what a policy says of one place by way of several kustomizations: as
-// that of which it says the worst. The findings are sorted by place and policy.
+// folded merges a policy's findings at one place from several kustomizations into the worst one. The findings
+// are sorted by place and policy.
 func folded(findings []Finding) []Finding {
 	kept := findings[:0]
 	for from := 0; from < len(findings); {
@@ -504,8 +493,8 @@ func folded(findings []Finding) []Finding {
 	return kept
 }
 
-// once drops what is found in rendered text of an object that was found in its
-// own file, too, where its place is exact.
+// once drops findings about rendered text whose object has the same finding in its own file, at an exact
+// place.
 func (r *run) once(findings []Finding) []Finding {
 	type key struct {
 		policy string

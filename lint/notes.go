@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// notes are what is said once for a run.
+// notes are the notes of a run.
 type notes struct {
 	templates      []string       // files with templates
-	charts         []string       // directories that nothing rendered
-	kustomizations []string       // so
-	unrendered     string         // why nothing rendered them
-	far            []string       // kustomizations that need what is elsewhere
-	unbuilt        []unbuilt      // what the renderer refused
-	unasked        map[string]int // owners of finalizers that only a cluster knows, and how many objects wait for them
-	strangers      []string       // policies of one's own that read who asks
-	snippets       []string       // documents that are no YAML, and no manifests
+	charts         []string       // directories with an unrendered chart
+	kustomizations []string       // directories with an unrendered kustomization
+	unrendered     string         // why
+	far            []string       // kustomizations with remote references
+	unbuilt        []unbuilt      // failed renderings
+	unasked        map[string]int // number of objects by the owner of their finalizer, if only a cluster knows it
+	strangers      []string       // custom policies that read the user
+	snippets       []string       // documents that are neither YAML nor manifests
 	incomplete     []string       // webhook configurations without rules
-	patched        []string       // those of which a kustomization changes what they see
+	patched        []string       // webhook configurations that a kustomization patches
 }
 
 func (n *notes) add(m notes) {
@@ -41,8 +41,7 @@ func (n *notes) add(m notes) {
 // unbuilt is a chart or kustomization that could not be rendered.
 type unbuilt struct{ name, reason string }
 
-// maxReason bounds what a note says of why, in bytes: libraries tell the way to it first,
-// and the cause at the end.
+// maxReason bounds an error in a note, in bytes: libraries write the cause last.
 const maxReason = 240
 
 func (u unbuilt) String() string {
@@ -53,7 +52,7 @@ func (u unbuilt) String() string {
 	return u.name + ": " + reason
 }
 
-// asTheyStand notes a chart or kustomization that nothing rendered.
+// asTheyStand notes an unrendered chart or kustomization.
 func (n *notes) asTheyStand(kind, name string) {
 	if kind == "chart" {
 		n.charts = append(n.charts, name)
@@ -69,7 +68,7 @@ func (n *notes) ask(owner string, count int) {
 	n.unasked[owner] += count
 }
 
-// few names the first of a list.
+// few returns the first names of a list.
 func few(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	names = slices.Compact(names)
@@ -135,7 +134,7 @@ func (n *notes) list() []string {
 	return list
 }
 
-// Counted is so many of something, as in "2 files".
+// Counted returns a number with its noun, such as "2 files".
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -8,8 +8,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// bundled says once, at the first of them, what is true of several objects of a
-// set because of one other.
+// bundled merges findings about several objects of a set with the same cause, at the first of them.
 func bundled(findings []Finding) []Finding {
 	type key struct {
 		policy string
@@ -35,9 +34,8 @@ func bundled(findings []Finding) []Finding {
 	return kept
 }
 
-// distinct keeps, of what one policy says at one place, what is told of the
-// object that stands there, or else of its namespace, and the worst of it: the questions
-// ask for the same trouble several times.
+// distinct keeps one finding per policy and place: the questions find the same trouble several times. It
+// prefers findings about the object at the place, then about its namespace, and the worst.
 func distinct(findings []Finding) []Finding {
 	type key struct {
 		policy, file string
@@ -75,11 +73,10 @@ func distinct(findings []Finding) []Finding {
 	})
 }
 
-// found places a finding: at its field in its first object where the set holds
-// that, else at the object that was asked about.
+// found places a finding at its field in its first object if the set has that, else at the subject.
 func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if len(f.Objects) > 0 && !slices.ContainsFunc(f.Objects, func(o policies.Object) bool { return o.Resource != "pods" || a.index[o] != nil }) {
-		return // pods that a workload will have: their template is asked about by itself
+		return // pods of a workload: its template is evaluated by itself
 	}
 	at := sub
 	if len(f.Objects) > 0 && f.Objects[0] != sub.id { // several files may hold one of that name
@@ -111,7 +108,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)
 	}
 	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
-		return // neither what goes nor what it leaves behind is in a file that is asked about
+		return // neither the deleted object nor the place is in a linted file
 	}
 	p, _ := at.Find(field)
 	placed := Finding{Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placed(at.File, p, at.Source()), Value: p.Value}
@@ -124,8 +121,8 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	a.set.findings = append(a.set.findings, placed)
 }
 
-// scattered tells whether other objects of a finding are in other files, which nothing but a
-// folder holds together: the kustomization in it may name others.
+// scattered reports whether other objects of a finding are in other files of the folder that nothing else
+// combines: a kustomization may name others.
 func (a *asker) scattered(sub *subject, objects []policies.Object) bool {
 	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]
@@ -133,8 +130,7 @@ func (a *asker) scattered(sub *subject, objects []policies.Object) bool {
 	})
 }
 
-// past is the release since which one of the objects cannot be applied as it stands, "" if
-// all can be.
+// past returns the release since which one of the objects cannot be applied, or "".
 func (a *asker) past(objects []policies.Object) string {
 	for _, o := range objects {
 		if sub := a.index[o]; sub != nil && !sub.implied && a.set.past[sub.Object] != "" {
@@ -144,7 +140,7 @@ func (a *asker) past(objects []policies.Object) string {
 	return ""
 }
 
-// told is a finding as it is told to somebody who can change a manifest.
+// told returns a finding for readers who can change a manifest.
 func told(f policies.Finding) policies.Finding {
 	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
 	if f.Manifest.Remedy != "" {

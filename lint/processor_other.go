@@ -4,5 +4,5 @@ package lint
 
 import "time"
 
-// processorTime is the clock's, where the system does not tell.
+// processorTime returns the wall clock on systems without processor times.
 func processorTime() time.Time { return time.Now() }

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// processorTime is how far the process has come: the processor time that it has had, shared
-// out among the processors that it may use at once.
+// processorTime returns the process's processor time, divided by the processors that it may use at once.
 func processorTime() time.Time {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// maxSet bounds the text of a set, in bytes: all of it is held until it is asked about, with
-// up to fifty times as much for what is parsed of it.
+// maxSet bounds the text of a set, in bytes: all of it is held until it is evaluated, and takes up to fifty
+// times as much when parsed.
 const maxSet = 32 << 20
 
-// read reads the files.
 func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
 		if s.held > maxSet {
@@ -28,7 +27,7 @@ func (s *set) read(ctx context.Context) error {
 	return nil
 }
 
-// asked tells whether questions are asked about the objects of a file.
+// asked reports whether the objects of a file are evaluated.
 func (r *run) asked(file *source.File) bool {
 	if b := r.builds[file]; b != nil && r.only != nil {
 		return len(b.reads) == 0 || slices.ContainsFunc(b.reads, func(name string) bool { return r.only[relative(r.options.Dir, b.known[name].path)] })
@@ -51,7 +50,7 @@ func (s *set) readFile(ctx context.Context, file *source.File) {
 	}
 }
 
-// quote takes in what a file of which the objects are in other sets wishes not to hear.
+// quote reads only the ignores of a file whose objects are in other sets.
 func (s *set) quote(file *source.File) {
 	if text, err := os.ReadFile(file.Path); err != nil || !bytes.Contains(text, []byte("termguard")) {
 		return
@@ -67,7 +66,7 @@ func (s *set) mark(file *source.File, c source.Contents) {
 	}
 }
 
-// take takes in a document of a file.
+// take adds a document of a file.
 func (s *set) take(file *source.File, c source.Contents) {
 	for _, p := range c.Problems {
 		if c.Snippet {
@@ -81,7 +80,7 @@ func (s *set) take(file *source.File, c source.Contents) {
 		s.documents++
 		return
 	}
-	if s.build == nil || len(s.build.reads) == 0 { // else they stand in files of their own
+	if s.build == nil || len(s.build.reads) == 0 { // else they are in files of their own
 		s.mark(file, c)
 	}
 	s.skipped += c.Plain
@@ -114,7 +113,7 @@ func (s *set) take(file *source.File, c source.Contents) {
 	}
 }
 
-// template notes a file, or an object, that is to be rendered first.
+// template notes a file or object that has to be rendered first.
 func (s *set) template(file *source.File) {
 	s.notes.templates = append(s.notes.templates, file.Name)
 	s.skipped++

@@ -22,11 +22,10 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// Renderer is the program that renders charts and kustomizations, which
-// cmd/termguard-render is.
+// Renderer is the program that renders charts and kustomizations: cmd/termguard-render.
 const Renderer = "termguard-render"
 
-// What rendering may take: one chart or kustomization, all of a run, and the bytes of one.
+// Limits of rendering: the time of one chart or kustomization, of a whole run, and the bytes of one.
 const (
 	renderTime  = 15 * time.Second
 	rendersTime = time.Minute
@@ -47,8 +46,8 @@ func FindRenderer() (string, error) {
 	return found, nil
 }
 
-// request is what the renderer is asked for, and answer what it says: the objects, and the
-// files that were read of a kustomization.
+// request and answer are the messages to and from the renderer: answer has the objects, and the files that a
+// kustomization includes.
 type request struct {
 	Kind   string   `json:"kind"` // chart or kustomization
 	Root   string   `json:"root"` // which links may not leave
@@ -59,17 +58,15 @@ type request struct {
 type answer struct {
 	Text      string   `json:"text"`
 	Files     []string `json:"files"`
-	Namespace string   `json:"namespace"` // where a chart was installed
+	Namespace string   `json:"namespace"` // that a chart was installed in
 	Error     string   `json:"error"`
 }
 
-// perRenderer is how many requests are worth another process, which takes as long to start
-// as it does to answer some five.
+// perRenderer is the number of requests per process: starting one takes as long as some five answers.
 const perRenderer = 8
 
-// renderAll has requests rendered, as many at a time as there are processors, and done
-// called with what became of each, one at a time. A process that fails, or takes too long,
-// is replaced: it takes no other request with it.
+// renderAll renders requests, one per processor at a time, and calls done with each result, one at a time. A
+// process that fails or times out is replaced, without effect on other requests.
 func renderAll(ctx context.Context, program string, requests []request, done func(i int, a answer, err error)) {
 	next := make(chan int)
 	var wait sync.WaitGroup
@@ -103,7 +100,7 @@ func renderAll(ctx context.Context, program string, requests []request, done fun
 	wait.Wait()
 }
 
-// renderer is a process that renders, one request after the other.
+// renderer is a process that renders one request after the other.
 type renderer struct {
 	cancel  context.CancelFunc
 	cmd     *exec.Cmd
@@ -118,8 +115,8 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, program, "serve")
-	// A template sees no secrets of ours. Most kustomizations take less than 20 MB in all: to
-	// collect that, from the start on, takes a fifth as long as to render them.
+	// Templates must not see our environment. Most kustomizations need less than 20 MB: with the default
+	// GOGC, collecting that would take a fifth of the rendering time.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOGC=400"}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
@@ -169,23 +166,23 @@ func (r *renderer) render(ctx context.Context, q request) (a answer, err error) 
 	return answer{}, fmt.Errorf("it ended %s: %w", Renderer, err)
 }
 
-// build is a chart or kustomization as it was rendered.
+// build is a rendered chart or kustomization.
 type build struct {
 	directory *source.Directory
-	file      string          // of the folder, which tells what is rendered
-	reads     []string        // the files that a kustomization is made of
-	known     map[string]file // files that were found, by their paths without links
-	namespace string          // of objects that name none, "" where kubectl puts them
+	file      string          // the file that defines it
+	reads     []string        // the files that a kustomization includes
+	known     map[string]file // known files, by path without links
+	namespace string          // of objects without one, "" for kubectl's default
 
-	given, values []string // values of a chart: those of the run, and those to try if it refuses these
-	refused       error    // why it refuses them
+	given, values []string // values of a chart: the run's, and those to try if it rejects these
+	refused       error    // why it rejects them
 }
 
-// file is one that was found, by the name that findings call it.
+// file is a known file, and its name in findings.
 type file struct{ name, path string }
 
-// render has what was found rendered, and takes in the objects. What cannot be is noted,
-// and read as its files stand.
+// render renders the charts and kustomizations that were found. On failure it adds a note, and their files
+// are read unrendered.
 func (r *run) render(ctx context.Context) error {
 	var requests []request
 	var of []*build
@@ -286,8 +283,8 @@ func (r *run) render(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// topCharts are the charts that are part of no other in the folder of which they lie: those
-// of charts/ are rendered with it, as its conditions and values say.
+// topCharts returns the charts that are no subchart: those in charts/ are rendered with their parent, by its
+// conditions and values.
 func (r *run) topCharts() (found []*source.Directory) {
 	charts, renders := map[string]*source.Directory{}, map[string]bool{}
 	for _, d := range r.charts {
@@ -310,14 +307,14 @@ func (r *run) topCharts() (found []*source.Directory) {
 	return found
 }
 
-// maxTries bounds the values that a chart is tried with.
+// maxTries bounds the value files that a chart is tried with.
 const maxTries = 4
 
-// valuesBeside are files of values that lie in a chart: those that chart-testing installs it
-// with (github.com/helm/chart-testing, ci/*-values.yaml), and of its environments.
+// valuesBeside returns value files in a chart: chart-testing's (github.com/helm/chart-testing,
+// ci/*-values.yaml), and per environment.
 func valuesBeside(root, dir string) (found []string) {
 	for _, pattern := range []string{"ci/*-values.yaml", "values-*.yaml", "values/*.yaml"} {
-		files, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // of a folder that was read
+		files, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // the pattern is valid
 		for _, file := range files {
 			if len(found) < maxTries && tree.Inside(root, file) == nil {
 				found = append(found, file)
@@ -327,7 +324,7 @@ func valuesBeside(root, dir string) (found []string) {
 	return found
 }
 
-// knownFiles are the files of folders that were found.
+// knownFiles returns the files of the folders that were found.
 func (r *run) knownFiles() map[string]file {
 	known := map[string]file{}
 	for _, i := range r.sets {
@@ -341,8 +338,8 @@ func (r *run) knownFiles() map[string]file {
 	return known
 }
 
-// uncover leaves, of the files that were found, those that no kustomization which was
-// rendered is made of. The others are read for wishes not to hear something.
+// uncover removes files that a rendered kustomization includes from the sets; they are read only for their
+// ignores.
 func (r *run) uncover() {
 	if len(r.covered) == 0 {
 		return
@@ -369,7 +366,7 @@ func (r *run) uncover() {
 	r.sets = append(r.sets, quoted)
 }
 
-// resolved is a path without symbolic links; as it is, where that cannot be told.
+// resolved returns a path without symbolic links, or unchanged on an error.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -382,8 +379,8 @@ func resolved(path string) string {
 
 var errNoOrigin = errors.New("nothing tells where it is from")
 
-// origin is the place in a file of its own of a field of a rendered object: where what it
-// holds is written, else where the object is.
+// origin returns the place of a rendered object's field in its original file: of the value if it is found,
+// else of the object.
 func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	if o.Source() == "" || len(b.reads) == 0 {
 		return Place{}, errNoOrigin
@@ -397,7 +394,7 @@ func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	if exact && at.Value == value {
 		return placed(base, at, ""), nil
 	}
-	for _, other := range b.reads { // a patch may say it
+	for _, other := range b.reads { // a patch may set it
 		if other == from {
 			continue
 		}
@@ -413,7 +410,7 @@ func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	return placed(base, at, ""), nil
 }
 
-// inline is the line of a kustomization that tells of a field, as a patch within it does.
+// inline returns the line of a kustomization that sets a field, as in an inline patch.
 func (b *build) inline(field string) (Place, bool) {
 	key := strings.TrimRight(field, "[]0123456789")
 	key = key[strings.LastIndexAny(key, `."]`)+1:]
@@ -436,8 +433,8 @@ func (b *build) inline(field string) (Place, bool) {
 	return Place{}, false
 }
 
-// original is the object of a file that a rendered one was made of: of its kind, with the
-// name that its own holds the most of, as names get prefixes and suffixes.
+// original returns the object of a file that a rendered one was made from: of its kind, with the name that
+// shares most with its own, since kustomize adds prefixes and suffixes.
 func (b *build) original(real string, o *source.Object) (*source.File, *source.Object) {
 	known, found := b.known[real]
 	if !found {
@@ -456,9 +453,8 @@ func (b *build) original(real string, o *source.Object) (*source.File, *source.O
 	return f, best
 }
 
-// inTemplate is the place of something in rendered text: the first line of its
-// template, where a comment names one that exists, or of what was rendered.
-// Where in it the text comes from, nothing tells.
+// inTemplate returns the place of rendered text: the first line of its template if a comment names an
+// existing one, else of the rendered file. The exact line is unknown.
 func inTemplate(file *source.File, p source.Position, template string) Place {
 	at := Place{File: file.Name, Line: 1, Column: 1, Source: p.Text, Rendered: template}
 	if template == "" {

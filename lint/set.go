@@ -13,31 +13,30 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// set is what is applied, and deleted, together.
+// set is applied, and deleted, together.
 type set struct {
 	run    *run
-	folder string // whose files they are, "" for files that were given
+	folder string // the files' folder, "" for files that were given
 	files  []*source.File
-	// patched tells that a kustomization changes what its webhooks see.
+	// patched says that a kustomization changes which requests its webhooks match.
 	patched bool
-	// namespace is what the kustomization that holds it together sets, "" if nothing.
+	// namespace is set by its kustomization, or "".
 	namespace string
-	// loose tells that nothing but a folder holds the files together: who deletes them
-	// may take one at a time.
+	// loose says that only a folder combines the files: users may delete them one by one.
 	loose bool
-	build *build // that its objects are of, nil where they are in their own files
-	// quoted tells that its files are read for wishes not to hear something only: their
-	// objects are in other sets, as they will be applied.
+	build *build // of its objects; nil if they are in their own files
+	// quoted says that its files are read only for their ignores: their objects are in other sets, as they
+	// will be applied.
 	quoted bool
 	total
 
 	objects []*source.Object
-	cleanup []*source.Object          // those that Helm runs before it deletes the others
-	past    map[*source.Object]string // since when nobody can apply them, as no server knows their API version
-	held    int                       // bytes of text: of more than maxSet, what follows is not read
+	cleanup []*source.Object          // Helm hooks that run before the other objects are deleted
+	past    map[*source.Object]string // the release since which no server knows their API version
+	held    int                       // bytes of text; beyond maxSet, the rest is not read
 }
 
-// answer makes the facts of a set, asks about its objects, and places what was found.
+// answer builds the facts of a set, evaluates its objects, and places the findings.
 func (s *set) answer(ctx context.Context) error {
 	if !slices.ContainsFunc(s.objects, s.interesting) && !slices.ContainsFunc(s.objects, s.deploysItself) && !slices.ContainsFunc(s.objects, s.misnamed) {
 		return nil
@@ -71,7 +70,7 @@ func (s *set) answer(ctx context.Context) error {
 	if s.build != nil {
 		set.Namespace = s.build.namespace
 	}
-	if s.build == nil || len(s.build.reads) > 0 { // a chart has workloads of its own, in a namespace that we name
+	if s.build == nil || len(s.build.reads) > 0 { // a chart has its own workloads, in a namespace that we name
 		set.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads(ctx, namespace) }
 	}
 	world, err := manifests.Apply(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, set)

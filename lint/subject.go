@@ -20,22 +20,20 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// interesting tells whether an object's kind is one that policies speak about,
-// or whose facts they read.
+// interesting reports whether policies concern an object's kind, or read its facts.
 func (s *set) interesting(o *source.Object) bool {
 	return s.run.options.everything || !quiet(o)
 }
 
-// quiet are the objects of Argo CD and Flux: what they deploy is elsewhere, and so are
-// their controllers, as a rule.
+// quiet reports whether an object belongs to Argo CD or Flux: the objects that it deploys and its controllers
+// are usually elsewhere.
 func quiet(o *source.Object) bool {
 	group, _ := path.Split(o.APIVersion)
 	group = strings.TrimSuffix(group, "/")
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
 }
 
-// nearFinalizer hints at the finalizer of the catalog that may be meant by one that it does not
-// know on a kind; "" where none is near.
+// nearFinalizer returns the catalog's finalizer that an unknown one probably misspells, or "".
 func (s *set) nearFinalizer(o *source.Object, finalizer string) string {
 	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
@@ -62,7 +60,7 @@ func (s *set) nearFinalizer(o *source.Object, finalizer string) string {
 	return ""
 }
 
-// ownName is that of a finalizer without the domain.
+// ownName returns the name of a finalizer without its domain.
 func ownName(finalizer string) string {
 	if _, name, found := strings.Cut(finalizer, "/"); found {
 		return name
@@ -71,13 +69,12 @@ func ownName(finalizer string) string {
 	return name
 }
 
-// misnamed tells whether an object of which the controller is elsewhere has a finalizer that
-// is nearly one of the catalog's.
+// misnamed reports whether an object whose controller is elsewhere has a misspelt finalizer of the catalog.
 func (s *set) misnamed(o *source.Object) bool {
 	return quiet(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.nearFinalizer(o, name) != "" })
 }
 
-// meant is what a finding about a finalizer that nobody knows is told with.
+// meant returns the hint for a finding about a finalizer without an owner.
 func (s *set) meant(o *source.Object, f policies.Finding) string {
 	if f.Policy != "unowned-finalizer" {
 		return ""
@@ -90,20 +87,20 @@ func (s *set) meant(o *source.Object, f policies.Finding) string {
 	return ""
 }
 
-// subject is an object that questions are asked about.
+// subject is an object to evaluate.
 type subject struct {
 	*source.Object
 	id       policies.Object
 	object   *unstructured.Unstructured // as it would be in the cluster
 	resource *cluster.Resource
-	implied  bool // the manifests name it, and do not hold it
+	implied  bool // manifests name it, but do not contain it
 	self     bool // an Application that deploys the Argo CD that manages it
 }
 
 // subject reads an object; nil if it is none.
 func (s *set) subject(o *source.Object) *subject {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
-		return nil // documents of ours, as in fixtures
+		return nil // our own documents, as in fixtures
 	}
 	if s.patched && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
 		s.notes.patched = append(s.notes.patched, o.Name)
@@ -123,7 +120,7 @@ func (s *set) subject(o *source.Object) *subject {
 	}
 	u := &unstructured.Unstructured{Object: value}
 	if !cluster.Reduces(cluster.Resources([]*unstructured.Unstructured{u})[u.GroupVersionKind()]) {
-		delete(value, "status") // which says what was, in some cluster
+		delete(value, "status") // a status from some cluster
 	}
 	if s.leftover(o, u) {
 		return nil
@@ -134,8 +131,8 @@ func (s *set) subject(o *source.Object) *subject {
 	return &subject{Object: o, object: u}
 }
 
-// leftover tells whether an object is a patch that the kustomization beside it does not
-// name: a workload without a selector, which nobody can apply, or webhooks without rules.
+// leftover reports whether an object is a patch that the kustomization beside it does not name: a workload
+// without a selector, which no API server accepts, or webhooks without rules.
 func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
 	if s.run.names(o.File) {
 		return false
@@ -147,7 +144,7 @@ func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
 	return !selects
 }
 
-// value is what an object holds, in the namespace that it gets.
+// value returns the content of an object, in its final namespace.
 func (s *set) value(o *source.Object) (map[string]any, error) {
 	value, err := o.Value()
 	if err != nil {
@@ -164,7 +161,7 @@ func (s *set) value(o *source.Object) (map[string]any, error) {
 	return value, nil
 }
 
-// wellFormed tells whether a value can be taken for an object.
+// wellFormed reports whether a value has the structure of an object.
 func wellFormed(value map[string]any) bool {
 	metadata, ok := value["metadata"].(map[string]any)
 	if !ok {
@@ -182,7 +179,7 @@ func wellFormed(value map[string]any) bool {
 	return true
 }
 
-// target is what questions are about.
+// target returns the target of questions.
 func (sub *subject) target() question.Target {
 	t := question.Target{
 		Kind: sub.object.GroupVersionKind(), Resource: sub.resource.GroupVersionResource,
@@ -192,8 +189,7 @@ func (sub *subject) target() question.Target {
 	return t
 }
 
-// incomplete tells whether a webhook configuration lacks rules: software fills
-// them in when it runs.
+// incomplete reports whether a webhook configuration lacks rules: software fills them in at run time.
 func incomplete(u *unstructured.Unstructured) bool {
 	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
 		return false

@@ -5,17 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// past is an API version that Kubernetes serves no longer.
+// past is an API version that Kubernetes no longer serves.
 type past struct {
-	now   string // the version that is served in its place
-	since string // the release that does not serve it any more
-	// change makes of an object what the other version has, where that is more than
-	// its name; nil where it is not.
+	now   string // the version that replaces it
+	since string // the first release without it
+	// change converts an object to the new version, nil if they are equal.
 	change func(map[string]any)
 }
 
-// versions are the ones of kinds that policies speak about, by apiVersion and kind. Since
-// when they are not served stands in APILifecycleRemoved of each type.
+// versions are the removed API versions of kinds that policies concern, by apiVersion and kind. The releases
+// are from APILifecycleRemoved of each type.
 var versions = map[string]past{
 	"apiregistration.k8s.io/v1beta1 APIService":                             {now: "apiregistration.k8s.io/v1", since: "1.22"},
 	"admissionregistration.k8s.io/v1beta1 ValidatingWebhookConfiguration":   {"admissionregistration.k8s.io/v1", "1.22", failOpen},
@@ -36,7 +35,7 @@ var versions = map[string]past{
 	"batch/v1beta1 CronJob":                                                 {now: "batch/v1", since: "1.25"},
 }
 
-// present is the version that an object is read as.
+// present returns the version that an object is read as.
 func present(apiVersion, kind string) string {
 	if p, old := versions[apiVersion+" "+kind]; old {
 		return p.now
@@ -44,7 +43,7 @@ func present(apiVersion, kind string) string {
 	return apiVersion
 }
 
-// modernize makes of an object what it is in the version that is served.
+// modernize converts an object to the served version.
 func modernize(value map[string]any) {
 	apiVersion, _ := value["apiVersion"].(string)
 	kind, _ := value["kind"].(string)
@@ -58,7 +57,7 @@ func modernize(value map[string]any) {
 	}
 }
 
-// failOpen is what v1beta1 has where a webhook names no failurePolicy.
+// failOpen sets the default failurePolicy of v1beta1.
 func failOpen(value map[string]any) {
 	hooks, _ := value["webhooks"].([]any)
 	for _, hook := range hooks {
@@ -68,7 +67,7 @@ func failOpen(value map[string]any) {
 	}
 }
 
-// selectNothing is what an empty selector of a v1beta1 budget does.
+// selectNothing removes an empty selector, which selects no pods in a v1beta1 budget.
 func selectNothing(value map[string]any) {
 	spec, _ := value["spec"].(map[string]any)
 	if selector, ok := spec["selector"].(map[string]any); ok && len(selector) == 0 {
@@ -76,7 +75,7 @@ func selectNothing(value map[string]any) {
 	}
 }
 
-// selectOwn gives a workload without a selector that of its pods.
+// selectOwn sets the labels of its pods as the selector of a workload without one.
 func selectOwn(value map[string]any) {
 	spec, _ := value["spec"].(map[string]any)
 	if labels, found, _ := unstructured.NestedFieldNoCopy(value, "spec", "template", "metadata", "labels"); found && spec["selector"] == nil {
@@ -84,8 +83,8 @@ func selectOwn(value map[string]any) {
 	}
 }
 
-// definition moves what v1beta1 has in other places: the only version, the webhook that
-// converts, the scope where none is named.
+// definition moves fields that v1beta1 has in other places: the only version, the conversion webhook, and the
+// default scope.
 func definition(value map[string]any) {
 	spec, ok := value["spec"].(map[string]any)
 	if !ok {
@@ -103,11 +102,12 @@ func definition(value map[string]any) {
 	}
 }
 
-// gone is the oldest release that people still run: what it does not serve, nobody can apply.
+// gone is the oldest release in use: without a known version, API versions removed before it cannot be
+// applied.
 var gone = semver.MustParse("1.25.0")
 
-// unserved is the release since which an object cannot be applied, "" where some cluster may
-// serve its version.
+// unserved returns the release since which an object cannot be applied, or "" if some cluster may serve its
+// version.
 func unserved(apiVersion, kind, cluster string) string {
 	p, old := versions[apiVersion+" "+kind]
 	if !old {
