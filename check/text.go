@@ -504,6 +504,9 @@ func (r Report) tree(l limits) *node {
 		if wait.Took != nil {
 			at.child(wait.Took.String())
 		}
+		for _, reason := range wait.Unproven {
+			at.child("unproven: " + reason)
+		}
 	}
 	if beyond := len(root.below) - l.causes; beyond > 1 {
 		root.below = append(root.below[:l.causes], &node{line: fmt.Sprintf("and %d more (%s)", beyond, eachHint)})

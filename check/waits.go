@@ -28,8 +28,12 @@ type Wait struct {
 	Evidence []string `json:"evidence"` // that the owner is alive
 	// Took is how long it took with others, nil where that was not seen.
 	Took *Took `json:"took,omitempty"`
+	// Unproven are the reasons why nothing vouches for it that the owner does: it was never seen to
+	// remove the finalizer here, or what the objects say was not read. Empty where all is proven.
+	Unproven []string `json:"unproven,omitempty"`
 
 	runs []policies.Object // workloads of the owner
+	seen bool              // to remove it here
 }
 
 // waitsFor lists the finalizers with a live owner that the deletion of s waits
@@ -43,6 +47,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 			return
 		}
 		w.Owner, w.Clears, w.Evidence = owner.Owner, owner.Clears, owner.Evidence
+		w.seen = owner.Seen
 		for _, workload := range owner.Runs {
 			w.runs = append(w.runs, policies.Object(workload))
 		}
@@ -55,6 +60,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 		}
 		have := &waits[at]
 		have.Count += w.Count
+		have.seen = have.seen && w.seen
 		have.runs = append(have.runs, w.runs...)
 		have.Names = slices.Sorted(slices.Values(append(have.Names, w.Names...)))
 		have.Evidence = slices.Compact(slices.Sorted(slices.Values(append(have.Evidence, w.Evidence...))))
@@ -80,8 +86,11 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 	}
 	for i, w := range waits {
 		waits[i].Took = tookOf(f, w.Finalizer, w.Resource, w.Namespace)
+		if !w.seen && waits[i].Took == nil {
+			waits[i].Unproven = append(waits[i].Unproven, "it was never seen to remove this finalizer here")
+		}
 		if n := unread(f, w); n > 0 {
-			waits[i].Evidence = append(waits[i].Evidence, fmt.Sprintf("what the status of %d of them says was not read", n))
+			waits[i].Unproven = append(waits[i].Unproven, fmt.Sprintf("what the status of %d of them says was not read", n))
 		}
 	}
 	slices.SortFunc(waits, func(a, b Wait) int {
@@ -130,6 +139,17 @@ func unread(f cluster.Facts, w Wait) int {
 	}
 	return n
 }
+
+// Unproven reports whether a deletion that completes rests on an owner that nothing vouches for.
+func (r Report) Unproven() bool {
+	return slices.ContainsFunc(r.WaitsFor, func(w Wait) bool { return len(w.Unproven) > 0 })
+}
+
+// Unproven reports that of any of them.
+func (s Set) Unproven() bool { return slices.ContainsFunc(s.Items, Report.Unproven) }
+
+// Unproven reports that of any of them.
+func (t Terminating) Unproven() bool { return slices.ContainsFunc(t.reports(), Report.Unproven) }
 
 // String describes the group, without its owner.
 func (w Wait) String() string {

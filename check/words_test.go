@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -77,4 +79,50 @@ func TestTell(t *testing.T) {
 // typ is a type as discovery tells of it.
 func typ(group, version, plural, kind string) Type {
 	return Type{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural}, Kind: kind}
+}
+
+// TestUnproven checks how a deletion that completes if an owner removes a finalizer is graded.
+func TestUnproven(t *testing.T) {
+	const taken = `{"s3.test/f": {"buckets.s3.test": {"": {"count": 1, "usualSeconds": 2, "longestSeconds": 2, "last": "2026-01-01T00:00:00Z"}}}, "s3.test/g": {"users.s3.test": {"": {"count": 1, "usualSeconds": 2, "longestSeconds": 2, "last": "2026-01-01T00:00:00Z"}}}}`
+	never := "it was never seen to remove this finalizer here"
+	for name, tc := range map[string]struct {
+		reason, durations, state string
+		want                     [][]string
+	}{
+		"never":     {"nobody saw it", `{}`, `"alive"`, [][]string{{never}, {never}}},
+		"took":      {"how long it took was seen", taken, `"alive"`, [][]string{nil, nil}},
+		"seen":      {"who removed it was seen", `{}`, `"alive", "seen": true`, [][]string{nil, nil}},
+		"not alive": {"what nobody removes does not complete", `{}`, `"down"`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("DURATIONS", tc.durations, `"alive"`, tc.state).Replace(learnedFacts)
+			world, err := snapshots.Read(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			subject, err := FromFacts(world, Name{Type: "ns", Name: "demo"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Ask(t.Context(), evaluated(answer{}), world, subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got [][]string
+			unproven := false
+			for _, w := range report.WaitsFor {
+				got, unproven = append(got, w.Unproven), unproven || len(w.Unproven) > 0
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || report.Unproven() != unproven {
+				t.Errorf("%s: unproven %t; -want, +got:\n%s", tc.reason, report.Unproven(), diff)
+			}
+			var out strings.Builder
+			if err := report.Text(&out); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(out.String(), "unproven: "+never) != unproven {
+				t.Errorf("%s: it says\n%s", tc.reason, &out)
+			}
+		})
+	}
 }

@@ -14,6 +14,7 @@ type Verdict struct {
 	Clears   string // what the owner cleans up first
 	Evidence []string
 	Runs     []Object // the owner's workload, as far as known
+	Seen     bool     // to remove it here, or Kubernetes itself does
 }
 
 // Object is an object as the facts name it.
@@ -34,7 +35,7 @@ func (v Verdicts) All() iter.Seq2[string, Verdict] {
 }
 
 func verdictOf(node any) Verdict {
-	v := Verdict{State: text(node, "state"), Owner: text(node, "owner"), Clears: text(node, "clears"), Evidence: texts(node, "evidence")}
+	v := Verdict{State: text(node, "state"), Owner: text(node, "owner"), Clears: text(node, "clears"), Evidence: texts(node, "evidence"), Seen: under(node, "seen") == true}
 	for _, workload := range list(node, "workloads") {
 		v.Runs = append(v.Runs, namedBy(workload))
 	}

@@ -47,6 +47,8 @@ type judgement struct {
 	// circumstantial is set where nothing but permissions ties the owner to the
 	// finalizer: any other source outweighs it.
 	circumstantial bool
+	// seen is set where the owner was seen to remove the finalizer, or is Kubernetes itself.
+	seen bool
 	// idle are those that would, and are scaled to zero.
 	idle []workload
 	// bindings are the role bindings in the namespace of the objects without which
@@ -98,6 +100,9 @@ func (j judgement) facts() map[string]any {
 	}
 	if j.state == Alive && j.circumstantial {
 		found["circumstantial"] = true
+	}
+	if j.state == Alive && j.seen {
+		found["seen"] = true
 	}
 	if j.unsure {
 		found["unsure"] = true

@@ -189,7 +189,9 @@ func (p *Part) askKubernetes(q *asked) (judgement, bool) {
 	if !q.catalogued || !q.entry.BuiltIn() {
 		return q.base, false
 	}
-	return q.base.is(Alive, true, "it is built into the %s", q.entry.Component), true
+	j := q.base
+	j.seen = true
+	return j.is(Alive, true, "it is built into the %s", q.entry.Component), true
 }
 
 // askSeen asks whether somebody who was seen to remove it is up.
@@ -203,7 +205,7 @@ func (p *Part) askSeen(q *asked) (judgement, bool) {
 		return q.base, false
 	}
 	j := q.base
-	j.owner, j.workloads = cmp.Or(j.owner, q.seen.owner), p.workloadsUnder(q.seen.account)
+	j.owner, j.workloads, j.seen = cmp.Or(j.owner, q.seen.owner), p.workloadsUnder(q.seen.account), true
 	return j.is(Alive, true, "%s", q.seen.alive), true
 }
 

@@ -39,6 +39,9 @@ const evaluation = 10 * time.Second
 // maxNames bounds the objects of a group that the facts name: a person may want to see them all.
 const maxNames = 500
 
+// What makes the exit code of check 1.
+const failVerdict, failUnproven = "verdict", "unproven"
+
 // checkFlags holds the flags of the check command.
 type checkFlags struct {
 	target       clusterFlags
@@ -64,6 +67,7 @@ type checkFlags struct {
 	release      string
 	snapshot     string
 	allowUnknown bool
+	failOn       string
 	patience     time.Duration // of watching
 
 	// told names the configuration in the cluster that applies without a flag; "" for none.
@@ -81,7 +85,8 @@ Nothing is deleted, and nothing needs to be installed in the cluster. What may
 not be read is named, and the answer is then "unknown" unless something was found.
 
 Exit codes: 0 it completes, 1 it is refused, hangs, may hang, or that
-is unknown, 2 error.`,
+is unknown, 2 error; --fail-on=unproven has 1 also for what completes on
+somebody's word alone.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
   termguard check ns/shop ns/cart pod/web-0
@@ -108,6 +113,7 @@ is unknown, 2 error.`,
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
+	flags.StringVar(&f.failOn, "fail-on", failVerdict, "what makes the exit code 1: verdict (all but completes), or unproven (also where it completes if somebody removes a finalizer who was never seen to)")
 	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
 	for _, other := range []string{"drain", "filename", "release", "terminating", "snapshot"} {
 		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
@@ -119,7 +125,7 @@ is unknown, 2 error.`,
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
 	completions(c, &f.target, slices.Sorted(maps.Keys(reporters))...)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		return f.valid(c)
+		return cmp.Or(f.valid(c), known("fail-on", f.failOn, []string{failVerdict, failUnproven}))
 	}
 	return c
 }
@@ -214,7 +220,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	if err := write(answer, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if verdict == policies.Completes || verdict == policies.Unknown && f.allowUnknown {
+	if verdict == policies.Completes && !(f.failOn == failUnproven && answer.Unproven()) || verdict == policies.Unknown && f.allowUnknown {
 		return nil
 	}
 	return errFound
@@ -265,6 +271,7 @@ type answer interface {
 	Wide(io.Writer) error
 	Blocked(io.Writer) error
 	DOT(io.Writer) error
+	Unproven() bool
 }
 
 // ask finds the objects and evaluates the policies about them.
