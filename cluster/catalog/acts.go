@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -20,8 +21,10 @@ type Act struct {
 	Verbs map[string]string `json:"verbs"`
 	// Path leads to texts that name the objects, and Names is how: a regular expression
 	// with groups namespace, group and kind.
-	Path  string `json:"path"`
-	Names string `json:"names"`
+	Path  string `json:"path,omitempty"`
+	Names string `json:"names,omitempty"`
+	// Kind stands in their place, as Kind.group: pods of the ServiceAccount do it, beside the object.
+	Kind string `json:"kind,omitempty"`
 	// As leads to the name of the ServiceAccount, in the object's namespace, that it acts
 	// as: where nothing stands there, or without it, it acts as itself.
 	As string `json:"as,omitempty"`
@@ -35,15 +38,17 @@ type Act struct {
 }
 
 // ActVerbs are those of which the facts know who may, beside those that change an object.
-var ActVerbs = []string{"create", "delete", "get", "impersonate"}
+var ActVerbs = []string{"create", "delete", "get", "impersonate", "list"}
 
 // Deed is an act on all objects of a kind in a namespace, "" for those without one.
 type Deed struct {
 	Verb, Without string
 	Kind          schema.GroupKind
 	Namespace     string
-	// As is the name of a ServiceAccount in the object's namespace, "" for the owner's own.
-	As string
+	// As is the name of a ServiceAccount in the object's namespace, "" for the owner's own; ByPods
+	// says that pods run under it.
+	As     string
+	ByPods bool
 }
 
 // On are the deeds that an object asks for, each once, in order: of those on the same
@@ -54,15 +59,26 @@ func (a *Act) On(object map[string]any) []Deed {
 	}
 	found := map[Deed]bool{}
 	as := text(object, a.as)
+	if a.Kind != "" {
+		namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace")
+		for verb, without := range a.Verbs {
+			if as != "" {
+				found[Deed{verb, without, schema.ParseGroupKind(a.Kind), namespace, as, true}] = true
+			}
+		}
+	}
 	each(object, a.path, nil, func(at any, _ []any) {
-		id, _ := at.(string)
+		id, is := at.(string)
+		if !is {
+			return
+		}
 		parts := a.names.FindStringSubmatch(id)
 		if parts == nil {
 			return
 		}
 		part := func(name string) string { return parts[a.names.SubexpIndex(name)] }
 		for verb, without := range a.Verbs {
-			found[Deed{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as}] = true
+			found[Deed{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as, false}] = true
 		}
 	})
 	return slices.SortedFunc(maps.Keys(found), func(a, b Deed) int {
@@ -71,19 +87,27 @@ func (a *Act) On(object map[string]any) []Deed {
 }
 
 func (a *Act) check() (err error) {
-	if len(a.Verbs) == 0 || a.Path == "" || a.Source == "" {
-		return errors.New("verbs, a path and a source are needed")
+	if len(a.Verbs) == 0 || (a.Path == "") == (a.Kind == "") || a.Kind != "" && a.As == "" || a.Source == "" {
+		return errors.New("verbs, a path (or a kind, and as), and a source are needed")
 	}
 	for verb, without := range a.Verbs {
 		if !slices.Contains(ActVerbs, verb) || without != Hangs && without != May {
 			return fmt.Errorf("verbs: %q: %q: one of %s, and hangs or may, are needed", verb, without, strings.Join(ActVerbs, ", "))
 		}
 	}
-	if a.path, err = parsePath(a.Path); err != nil {
-		return err
-	}
 	if a.as, err = parsePath(a.As); err != nil {
 		return fmt.Errorf("as: %w", err)
+	}
+	for i := range a.When {
+		if err := a.When[i].check("", nil); err != nil {
+			return fmt.Errorf("when: %w", err)
+		}
+	}
+	if a.Kind != "" {
+		return nil
+	}
+	if a.path, err = parsePath(a.Path); err != nil {
+		return err
 	}
 	if a.names, err = whole(a.Names); err != nil {
 		return fmt.Errorf("names: %w", err)
@@ -91,11 +115,6 @@ func (a *Act) check() (err error) {
 	for _, group := range []string{"namespace", "group", "kind"} {
 		if a.names.SubexpIndex(group) < 0 {
 			return fmt.Errorf("names: %q has no group %q", a.Names, group)
-		}
-	}
-	for i := range a.When {
-		if err := a.When[i].check("", nil); err != nil {
-			return fmt.Errorf("when: %w", err)
 		}
 	}
 	return nil

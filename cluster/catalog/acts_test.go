@@ -9,8 +9,9 @@ import (
 
 func TestActErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ reason, text, want string }{
-		"no verb":    {"nothing would be done", "path: a, names: '(?P<namespace>)(?P<group>)(?P<kind>)', source: x", "verbs, a path and a source"},
-		"verb":       {"the facts know no others", "verbs: {list: hangs}, path: a, source: x", `"list": "hangs": one of`},
+		"no verb":    {"nothing would be done", "path: a, names: '(?P<namespace>)(?P<group>)(?P<kind>)', source: x", "verbs, a path (or a kind, and as)"},
+		"whose kind": {"pods of nobody", "verbs: {get: hangs}, kind: A.x.io, source: x", "verbs, a path (or a kind, and as)"},
+		"verb":       {"the facts know no others", "verbs: {watch: hangs}, path: a, source: x", `"watch": "hangs": one of`},
 		"outcome":    {"it would be no need", "verbs: {get: completes}, path: a, source: x", `"get": "completes": one of`},
 		"path":       {"it leads nowhere", "verbs: {get: hangs}, path: 'a[b=]', source: x", `path "a[b=]"`},
 		"as":         {"it leads nowhere", "verbs: {get: hangs}, path: a, as: '[', source: x", "as: path"},

@@ -209,10 +209,10 @@ func TestFluxNeeds(t *testing.T) {
 		"old, suspended":         {"it is let go", ks, "spec: {prune: true, suspend: true}\nstatus: {snapshot: {checksum: a}}", false},
 		"release":                {"it is uninstalled", hr, "status: {storageNamespace: a}", true},
 		"release, suspended":     {"it is let go", hr, "spec: {suspend: true}\nstatus: {storageNamespace: a}", false},
-		"not released":           {"nothing was installed", hr, "status: {storageNamespace: ''}", false},
+		"old, not released":      {"before 0.31 it waits for the account all the same", hr, "status: {storageNamespace: ''}", true},
 		"old release":            {"it tells a revision", hr, "status: {lastReleaseRevision: 1}", true},
 		"old release, suspended": {"it is let go", hr, "spec: {suspend: true}\nstatus: {lastReleaseRevision: 1}", false},
-		"never released":         {"nothing was installed", hr, "status: {lastReleaseRevision: 0}", false},
+		"old, never released":    {"before 0.31 it waits for the account all the same", hr, "status: {lastReleaseRevision: 0}", true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,9 @@ func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName)
 		if there, known := isThere(account); !there || !known {
 			continue // it does nothing as somebody who is not there
 		}
-		ask(d, account.String())
+		if ask(d, account.String()); d.ByPods {
+			continue
+		}
 		ask(deed{d.finalizer, catalog.Deed{Verb: impersonate, Without: catalog.May, Kind: schema.GroupKind{Kind: "ServiceAccount"}, Namespace: id.Namespace, As: d.As}}, "")
 	}
 }
