@@ -144,9 +144,7 @@ outcome(without, ownership) := "may" if {
 } else := without
 
 own(i, finalizer, without) := {
-	"msg": sprintf("finalizer %s in metadata.finalizers %s removed: %s", [
-		finalizer, stays[object.get({"named": "may"}, without, "hangs")], why,
-	]),
+	"msg": sprintf("finalizer %s in metadata.finalizers %s removed: %s", [finalizer, is, why]),
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
@@ -161,6 +159,7 @@ own(i, finalizer, without) := {
 } if {
 	ownership := input.ownership[finalizer]
 	missing := [thing | some thing in ownership.missing; outcome(thing.without, ownership) == without]
+	is := stays[object.get({"named": "may"}, without, "hangs")]
 	why := sprintf("%s %s %s, which %s", [
 		owners.its(ownership), requires[without == "named"], listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
 		wording.plural(count(missing), "does not exist", "do not exist"),

@@ -109,9 +109,8 @@ warn contains {
 	some resource, group in resources
 	working := owners.at_work("", finalizer, resource)
 	count(working) > 0
-	why := sprintf("%s %s %s %s to clear it, which goes with the namespace", [
-		owners.its(working[0]), requires[object.get(group, "named", false)], thing, needed,
-	])
+	need := requires[object.get(group, "named", false)]
+	why := sprintf("%s %s %s %s to clear it, which goes with the namespace", [owners.its(working[0]), need, thing, needed])
 }
 
 warn contains {
