@@ -218,6 +218,9 @@ func cause(value any, into *Cause) error {
 		value = m
 	}
 	_, err := fields(value, "{title, finalizer, owner}", map[string]*string{"title": &into.Title, "finalizer": &into.Finalizer})
+	if into.Finalizer != "" && into.Title != "" {
+		into.Title = "finalizer " + into.Finalizer + ": " + into.Title
+	}
 	into.Title, _ = text(into.Title, MaxMessage)
 	return err
 }

@@ -223,29 +223,30 @@ fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 }
 
 own(field, finalizer, ownership) := {
-	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], owners.reason(ownership)]),
-	"cause": owners.cause(finalizer, ownership, owners.reason(ownership)),
+	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], why]),
+	"cause": owners.cause(finalizer, ownership, why),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
 	"steps": array.concat(finalizers.bringing_back(ownership), [by_hand(field, finalizer, ownership)]),
+} if {
+	why := owners.reason(ownership)
 }
 
 content(finalizer, resource, bucket) := {
 	"msg": sprintf(
 		"%s %s finalizer %s: %s",
-		[
-			wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer,
-			owners.reason(bucket.ownership),
-		],
+		[wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, why],
 	),
-	"cause": owners.cause(finalizer, bucket.ownership, owners.reason(bucket.ownership)),
+	"cause": owners.cause(finalizer, bucket.ownership, why),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": array.concat(
 		finalizers.bringing_back(bucket.ownership),
 		finalizers.giving_up(finalizer, resource, bucket.ownership),
 	),
+} if {
+	why := owners.reason(bucket.ownership)
 }
 
 thwarted(finalizer, resource, bucket) := {

@@ -94,15 +94,16 @@ reason(ownership) := sprintf("%s may not renew its lease, and waits to be electe
 	ownership.barred.lease
 }
 
-# cause is a finalizer whose owner is to blame that it stays; why says of the owner what holds
-# for all objects.
-cause(finalizer, ownership, why) := object.union(
-	needs(finalizer, why),
-	{"owner": {"name": name(ownership), "state": ownership.state}},
-)
+# cause is a finalizer whose owner is to blame that it stays. why, which holds for all objects, becomes
+# its title behind the name of the finalizer.
+cause(finalizer, ownership, why) := {
+	"finalizer": finalizer,
+	"title": why,
+	"owner": {"name": name(ownership), "state": ownership.state},
+}
 
 # needs is a finalizer whose owner is not to blame.
-needs(finalizer, why) := {"finalizer": finalizer, "title": sprintf("finalizer %s: %s", [finalizer, why])}
+needs(finalizer, why) := {"finalizer": finalizer, "title": why}
 
 # cleared is what the owner does before it removes the finalizer, in brackets.
 cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
