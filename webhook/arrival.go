@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// arrival is how a review came, where that was through ServeHTTP.
+// arrival is the state of a review that came through ServeHTTP.
 type arrival struct {
 	started time.Time
-	partial bool  // of the objects, only the metadata was read
-	load    *load // what it holds, nil for nothing
+	partial bool  // only the metadata of the objects was read
+	load    *load // the memory that it reserves; may be nil
 }
 
 type arrivalKey struct{}
 
-// arrivalOf is how a review came; now, and with nothing weighed, where another server took it.
+// arrivalOf returns the arrival of a review; for one from another server it begins now, without a load.
 func arrivalOf(ctx context.Context) arrival {
 	if at, is := ctx.Value(arrivalKey{}).(*arrival); is {
 		return *at
@@ -31,27 +31,25 @@ func arrivalOf(ctx context.Context) arrival {
 	return arrival{started: time.Now()}
 }
 
-// hookOf is the webhook of controller-runtime that asks a Handler.
+// hookOf returns the controller-runtime webhook of a Handler.
 func hookOf(h *Handler) *admission.Webhook {
 	hook := &admission.Webhook{
 		Handler: h,
-		// The default describes each review, whether or not anybody logs it.
+		// The default builds a logger for each review, used or not.
 		LogConstructor: func(base logr.Logger, _ *admission.Request) logr.Logger { return base },
 	}
-	// Without a logger, controller-runtime complains that it has none. No path, no metrics,
-	// and so no error.
+	// Without a logger, controller-runtime logs a warning. No path and no metrics: so no error.
 	_, _ = admission.StandaloneWebhook(hook, admission.StandaloneOptions{Logger: logr.FromSlogHandler(h.options.Log.Handler())})
 	return hook
 }
 
-// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. Only what is none gets a status
-// of 4xx. It reads the body itself, and then asks controller-runtime's admission.Webhook:
-// that one would read and decode whatever comes before anybody has weighed it, refuses a
-// review of more than 7 MiB, and answers a body that it cannot read with 200 and no uid.
+// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. Only other requests get a 4xx status. It reads the
+// body before it calls controller-runtime's admission.Webhook, which would read and decode it without a
+// memory limit, rejects a review of more than 7 MiB, and answers an unreadable body with 200 and no uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
-	// The API server waits no longer, and what comes later holds memory.
-	http.NewResponseController(w).SetReadDeadline(at.started.Add(patience)) // without one, the server's own limit holds
+	// The API server does not wait longer, and a late body occupies memory.
+	http.NewResponseController(w).SetReadDeadline(at.started.Add(patience)) // without one, the server's own limit applies
 	at.load = h.weights.load(httpRequest.ContentLength)
 	defer at.load.drop()
 	until := at.started.Add(h.options.Deadline)
@@ -96,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	}
 }
 
-// turnAway answers what is no review, and keeps no connection for it.
+// turnAway answers a request that is no review, and closes its connection.
 func (h *Handler) turnAway(w http.ResponseWriter, status int, reason failure, err error) {
 	w.Header().Set("Connection", "close")
 	h.metrics.failed(reason)

@@ -8,18 +8,17 @@ import (
 	"sync"
 )
 
-// connections bounds how many are open. Half of them may be such on which
-// nothing was asked yet: whoever opens connections and says nothing pushes out
-// only others of that kind, and first of all his own.
+// connections bounds the open connections. At most half of them may be without a request so far: a client
+// that opens connections and sends nothing displaces only such ones, its own first.
 type connections struct {
 	limit int
 
 	mu          sync.Mutex
 	open        map[net.Conn]place
-	fresh, idle *list.List // of net.Conn, silent for longest first
+	fresh, idle *list.List // of net.Conn, the longest idle first
 }
 
-// place of a connection, which is nowhere while a request is being answered.
+// place of a connection; zero while a request is being answered.
 type place struct {
 	in *list.List
 	at *list.Element
@@ -61,13 +60,12 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// abandon closes the first connection of a list without a farewell, for which
-// TLS would wait.
+// abandon closes the first connection of a list, without the closing handshake of TLS.
 func (c *connections) abandon(from *list.List) {
 	conn := from.Remove(from.Front()).(net.Conn)
 	delete(c.open, conn)
 	if wrapped, ok := conn.(*tls.Conn); ok {
 		conn = wrapped.NetConn()
 	}
-	conn.Close() // what fails here is closed already
+	conn.Close() // an error means that it is closed
 }

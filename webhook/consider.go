@@ -14,32 +14,31 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// considered is what the policies say, and what the decision needs besides.
+// considered is the policies' result, with the other inputs of the decision.
 type considered struct {
-	rules       *Rules // that it was asked by
+	rules       *Rules // that the result is from
 	result      policies.Result
-	labels      map[string]string // of the namespace that the request is about
-	terminating bool              // that namespace is being deleted
-	partial     bool              // of the object, only the metadata was read
+	labels      map[string]string // of the request's namespace
+	terminating bool              // that namespace is Terminating
+	partial     bool              // only the metadata of the object was read
 	known       bool              // the facts know the object, not only the review
-	// undeclared is what the policies would say if the object under review, and
-	// those in its namespace, did not declare who removes their finalizers; nil
-	// where none does.
+	// undeclared is the result as if the object under review, and the objects in its namespace, did not
+	// declare the owners of their finalizers; nil if none does.
 	undeclared *policies.Result
-	// inside says that objects in the namespace declare who removes their
-	// finalizers, where nothing is refused: what that changes was not looked at.
+	// inside says that objects in the namespace declare owners, but nothing can be refused: the effect of the
+	// declarations was not evaluated.
 	inside bool
 
 	reason failure
-	err    error // none of the above is known
+	err    error // if set, the fields above are unset
 }
 
-// consider asks the policies, and gives up when ctx ends, whatever they do.
+// consider evaluates the policies, and returns when ctx ends, whatever they do.
 func (h *Handler) consider(ctx context.Context, r *question.Request, load *load) considered {
 	rules := h.rules.Load()
 	var known *looked
-	// Most requests concern no policy. To see that takes less than another goroutine, which
-	// is for what may take long: large objects, a wait for the facts, and policies.
+	// Most requests concern no policy. Checking that is cheaper than starting a goroutine, which is for slow
+	// cases: large objects, a wait for the facts, and policies.
 	if load == nil || load.in == h.weights.small {
 		h.options.Facts.TryAsk(r, func(m cluster.Moment) { known = lookQuietly(r, rules, m) })
 		if known != nil && known.quiet {
@@ -73,8 +72,8 @@ func (h *Handler) consider(ctx context.Context, r *question.Request, load *load)
 	}
 }
 
-// run runs a function in a goroutine that has run one before, where one waits: its stack
-// has grown already, and policies go deep.
+// run runs a function in an idle goroutine if there is one: its stack has grown already, and policies recurse
+// deeply.
 func (h *Handler) run(f func()) {
 	select {
 	case h.work <- f:
@@ -97,18 +96,18 @@ func (h *Handler) run(f func()) {
 	}()
 }
 
-// rest is how long a goroutine waits for the next review before it ends.
+// rest is how long a goroutine stays idle before it ends.
 const rest = 10 * time.Second
 
-// looked is what is known of a request before any policy is asked.
+// looked is the state of a request before any policy is evaluated.
 type looked struct {
 	considered
-	moment cluster.Moment // when it was so
+	moment cluster.Moment // of the state
 	input  map[string]any
-	quiet  bool // nobody needs to be asked
+	quiet  bool // no policy needs to be evaluated
 }
 
-// lookQuietly looks at a request that nothing declared matters to; it is nil for others.
+// lookQuietly looks at a request that no declaration affects; nil for others.
 func lookQuietly(r *question.Request, rules *Rules, m cluster.Moment) *looked {
 	if m.Declared() || r.Annotation(cluster.OwnerAnnotation) != "" {
 		return nil
@@ -118,8 +117,8 @@ func lookQuietly(r *question.Request, rules *Rules, m cluster.Moment) *looked {
 	return l
 }
 
-// ask asks the policies, and once more, as if nothing was declared, where another outcome
-// may follow from that. What was known before is not looked at again, if it still holds.
+// ask evaluates the policies, and again without declarations if they may change the outcome. It reuses known
+// if that is still valid.
 func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, known *looked) considered {
 	declares := r.Annotation(cluster.OwnerAnnotation) != "" && trustsObject(*h.options.Trust, r)
 	if !declares {
@@ -133,8 +132,7 @@ func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m 
 	if err == nil {
 		plain := m.Plain()
 		if m.Declared() {
-			// To ask twice about a full namespace costs others time: it is done where
-			// a refusal may be at stake.
+			// Evaluating a full namespace twice costs others time: only if a refusal may depend on it.
 			switch {
 			case !rules.Enforcement.Denies(c.labels):
 				c.inside = true
@@ -158,7 +156,7 @@ func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m 
 	return c
 }
 
-// look reads from the facts what the request does not carry.
+// look reads the facts that the request lacks.
 func look(r *question.Request, rules *Rules, m cluster.Moment) *looked {
 	l := &looked{considered: considered{rules: rules, known: m.Knows()}, moment: m, input: m.Input()}
 	if r.GroupResource() == question.Namespaces {

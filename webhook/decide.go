@@ -20,20 +20,19 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// answer is what follows from what the policies say. Its parts are added in the order of
-// decide.
+// answer is the outcome of a review. decide adds its parts in order.
 type answer struct {
 	judgement
 	how     decision
-	whole   bool // everything was checked that there is to check: only then is anything refused
+	whole   bool // nothing was left unchecked: otherwise nothing is refused
 	refused string
-	notices []string // about termguard itself, for the person
+	notices []string // about termguard itself, for the user
 	audit   map[string]string
 	omitted int
 	names   bool // Options.ShowObjectNames
 }
 
-// decide turns what the policies say into the answer.
+// decide turns the policies' result into the answer.
 func (h *Handler) decide(r *question.Request, c considered) *answer {
 	a := &answer{judgement: judge(c.rules.Enforcement, c.result.Findings, c.labels), how: allowed, audit: map[string]string{}, omitted: c.result.Omitted, names: h.options.ShowObjectNames}
 	switch {
@@ -52,8 +51,8 @@ func (h *Handler) decide(r *question.Request, c considered) *answer {
 	return a
 }
 
-// incomplete tells of what was not checked, and why. The API server evicts whatever it is
-// told of the delete.
+// incomplete adds notices about unchecked parts. After an eviction, the API server deletes the pod whatever
+// the answer to that delete is.
 func (h *Handler) incomplete(a *answer, r *question.Request, c considered) {
 	say := func(why string) { a.notices = append(a.notices, "not checked in full: "+why) }
 	if len(c.result.Errors) > 0 {
@@ -76,13 +75,13 @@ func (h *Handler) incomplete(a *answer, r *question.Request, c considered) {
 	a.whole = r.Trigger() != question.OnEviction && c.result.Whole() && !c.partial
 }
 
-// failedOpen notes that a request is not wholly checked.
+// failedOpen records that a request was not fully checked.
 func (h *Handler) failedOpen(a *answer, reason failure) {
 	h.metrics.failed(reason)
 	a.how, a.audit["error"] = failedOpen, string(reason)
 }
 
-// written tells the world where what people wrote leads to another outcome.
+// written records outcomes that annotations or declarations have changed.
 func (h *Handler) written(a *answer, r *question.Request, c considered) {
 	changed := func(without judgement, key, by string) {
 		if !a.differs(without) {
@@ -110,7 +109,7 @@ func (h *Handler) written(a *answer, r *question.Request, c considered) {
 	}
 }
 
-// refuse refuses a request, unless an annotation that counts lets it through.
+// refuse refuses a request, unless a trusted annotation allows it.
 func (h *Handler) refuse(a *answer, r *question.Request, c considered) {
 	reason, heeded := excuse(*h.options.Trust, r)
 	if reason != "" && heeded {
@@ -127,11 +126,11 @@ func (h *Handler) refuse(a *answer, r *question.Request, c considered) {
 	h.record(r, c, a.judgement.refuse, "")
 }
 
-// response is the answer as the API server takes it.
+// response returns the answer for the API server.
 func (a *answer) response(r *question.Request) admission.Response {
 	omitted := a.omitted
 	if len(a.say) == 0 {
-		omitted = 0 // where nothing is said, nothing is left out
+		omitted = 0 // without findings, none are omitted
 	}
 	if len(a.record) > 0 {
 		a.audit["policies"] = audit(a.record)
@@ -148,9 +147,8 @@ func (a *answer) response(r *question.Request) admission.Response {
 	return response
 }
 
-// record tells the world that something was refused, or let through by what
-// people wrote. Dry runs are nobody's business. An Event bears the text of whoever
-// asks: there is none about what only the review itself says to exist.
+// record reports a refusal, or a request that users' annotations allowed. Dry runs are not reported. An Event
+// contains text of the requesting user: there is none about objects that only the review mentions.
 func (h *Handler) record(r *question.Request, c considered, why []policies.Finding, by string) {
 	if r.Dry() {
 		return
@@ -180,8 +178,8 @@ func (h *Handler) record(r *question.Request, c considered, why []policies.Findi
 	})
 }
 
-// unseenNote tells what kept the policies from finding anything: silence would
-// pass for "it completes". Beside a finding that it may hang it would be noise.
+// unseenNote says why the policies may have missed findings: silence would mean "it completes". Beside "may
+// hang" it would be noise.
 func unseenNote(findings []policies.Finding, unseen []string) string {
 	const incomplete = "termguard cannot see "
 	verdict := policies.Result{Findings: findings, Unseen: unseen}.Verdict()
@@ -195,7 +193,7 @@ func unseenNote(findings []policies.Finding, unseen []string) string {
 	}
 }
 
-// audit is what the audit log keeps: each policy with its gravest certainty.
+// audit returns the audit annotation: each policy with its highest certainty.
 func audit(findings []policies.Finding) string {
 	gravest := map[string]policies.Certainty{}
 	for _, f := range findings {

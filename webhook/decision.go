@@ -9,25 +9,23 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// AllowAnnotation of an object lets its deletion through. Its value is the
-// reason.
+// AllowAnnotation of an object allows its deletion. Its value is the reason.
 const AllowAnnotation = "termguard.dev/allow-hang"
 
-// judgement is what follows from all findings.
+// judgement sorts the findings by their effect.
 type judgement struct {
 	refuse []policies.Finding // why the request is refused
-	say    []policies.Finding // what the person is told; refuse is part of it
-	record []policies.Finding // what metrics and audit annotations hold; say is part of it
+	say    []policies.Finding // shown to the user; includes refuse
+	record []policies.Finding // in metrics and audit annotations; includes say
 }
 
-// differs tells whether another outcome follows from j than from other.
+// differs reports whether j and other have different outcomes.
 func (j judgement) differs(other judgement) bool {
 	return (len(j.refuse) > 0) != (len(other.refuse) > 0) || len(j.say) != len(other.say) || len(j.record) != len(other.record)
 }
 
-// judge weighs findings, in their order. A refusal needs a finding that the
-// deletion will hang, of a policy set to deny; what is only good to know
-// refuses nothing.
+// judge sorts findings, keeping their order. Only findings about a certain hang, of a policy set to deny,
+// refuse; informational ones never do.
 func judge(e config.Enforcement, findings []policies.Finding, labels map[string]string) judgement {
 	var j judgement
 	for _, f := range findings {
@@ -47,8 +45,7 @@ func judge(e config.Enforcement, findings []policies.Finding, labels map[string]
 	return j
 }
 
-// excuse is what the annotation of an object gives as the reason to let a request for it
-// through, and whether it counts there, or from whoever asks.
+// excuse returns the reason in the object's AllowAnnotation, and whether the object or user is trusted.
 func excuse(t config.Trust, r *question.Request) (reason string, heeded bool) {
 	reason = printable.Line(strings.TrimSpace(r.Annotation(AllowAnnotation)))
 	return reason, trustsObject(t, r) || trustsPerson(t, r)

@@ -23,35 +23,32 @@ import (
 )
 
 const (
-	// byItself is how soon what is gone went by itself, whatever was said of
-	// it: a person who sees a deletion hang takes longer to find a way out.
+	// byItself is the longest time in which an object is deleted without help: a person who sees a deletion
+	// hang takes longer to find a way out.
 	byItself = 45 * time.Second
-	// hungAfter is when what is still there hangs.
+	// hungAfter is when a remaining object counts as hung.
 	hungAfter = 10 * time.Minute
-	// maxGraded bounds the deletions that are followed at the same time; what
-	// is beyond is not graded.
+	// maxGraded bounds the deletions that are followed; further ones are not graded.
 	maxGraded = 1000
-	// gradeInterval is how often those that are due are looked at, gradePause
-	// how soon again at most, and gradeBatch how many of them at a time: ten
-	// requests a second at most.
+	// gradeInterval is how often due deletions are checked, gradePause the shortest pause, and gradeBatch
+	// their number per check: ten requests a second at most.
 	gradeInterval, gradePause, gradeBatch = 5 * time.Second, time.Second, 10
 )
 
-// outcome is what became of a deletion, as a label of metrics.
+// outcome is the end of a deletion, as a label of metrics.
 type outcome string
 
 const (
-	completed outcome = "completed" // gone, by itself
-	cured     outcome = "cured"     // gone, after somebody may have helped
-	hung      outcome = "hung"      // not gone after ten minutes
-	unseen    outcome = "unseen"    // the review was of an object that was not there when it was looked for
+	completed outcome = "completed" // deleted without help
+	cured     outcome = "cured"     // deleted, but a user may have helped
+	hung      outcome = "hung"      // not deleted after ten minutes
+	unseen    outcome = "unseen"    // the object of the review was not found
 )
 
-// silent stands for a policy where none had found anything.
+// silent replaces the policy if there are no findings.
 const silent = "none"
 
-// predicted is what was said of a deletion, as a label of metrics: as
-// policies.Verdict.
+// predicted returns the prediction of a finding, as a label of metrics: a policies.Verdict.
 func predicted(f policies.Finding) policies.Verdict {
 	if f.Kind != policies.KindHang {
 		return policies.Refused
@@ -62,19 +59,18 @@ func predicted(f policies.Finding) policies.Verdict {
 	return policies.AtRisk
 }
 
-// deletion is one that was let through.
+// deletion is a deletion that was allowed.
 type deletion struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	uid             types.UID
 	said            map[string]policies.Verdict // by policy
 	at, due         time.Time
-	helped          bool // somebody took a finalizer off by hand
+	helped          bool // a user removed a finalizer by hand
 	seen            bool // by termguard itself: a review alone proves nothing
 }
 
-// Grader compares what was said of deletions with what became of them. It is
-// safe for concurrent use.
+// Grader compares predictions about deletions with their outcomes. It is safe for concurrent use.
 type Grader struct {
 	objects  metadata.Interface
 	facts    Shower
@@ -82,19 +78,18 @@ type Grader struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	news chan struct{} // there is a deletion to look at now
+	news chan struct{} // signals a deletion to check now
 
 	mu      sync.Mutex
 	waiting map[types.UID]*deletion
 }
 
-// Shower tells whether the watch shows an object with just the finalizers that a review
-// tells of. *cluster.World is one.
+// Shower reports whether the watch has an object with exactly the finalizers in a review. *cluster.World is
+// one.
 type Shower interface {
 	Shows(resource schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool
 }
 
-// NewGrader returns a Grader.
 func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Registerer, log *slog.Logger) *Grader {
 	return &Grader{
 		objects: objects, facts: facts, log: log, now: time.Now, news: make(chan struct{}, 1),
@@ -106,9 +101,8 @@ func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Reg
 	}
 }
 
-// Said takes note of what is said of a deletion that is let through. What was
-// said of finalizers that the watch does not show is nobody's prediction: anybody may
-// have made the review up. It never blocks for long.
+// Said records the prediction about an allowed deletion, unless the watch does not have the review's
+// finalizers: a review can be forged. It never blocks for long.
 func (g *Grader) Said(r *question.Request, c considered) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
@@ -119,7 +113,7 @@ func (g *Grader) Said(r *question.Request, c considered) {
 		return
 	}
 	key := r.Key()
-	spec := slices.DeleteFunc(r.SpecFinalizers(r.Old()), func(f string) bool { return f == "kubernetes" }) // which the namespace controller takes off, last
+	spec := slices.DeleteFunc(r.SpecFinalizers(r.Old()), func(f string) bool { return f == "kubernetes" }) // which the namespace controller removes last
 	if !g.facts.Shows(r.GroupResource(), key, uid, slices.Concat(old.GetFinalizers(), spec)) {
 		return
 	}
@@ -138,7 +132,7 @@ func (g *Grader) Said(r *question.Request, c considered) {
 		namespace: key.Namespace, name: key.Name, uid: uid, said: said, at: now, due: now.Add(byItself),
 	}
 	if d.said[silent] == "" {
-		d.due = now // to see that it is there at all
+		d.due = now // to check that it exists
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,7 +140,7 @@ func (g *Grader) Said(r *question.Request, c considered) {
 		return
 	}
 	if _, again := g.waiting[uid]; again {
-		return // what was said first counts, and what happened since
+		return // the first prediction counts
 	}
 	g.waiting[uid] = d
 	for policy, verdict := range said { // rates need a zero to start from
@@ -160,8 +154,7 @@ func (g *Grader) Said(r *question.Request, c considered) {
 	}
 }
 
-// Removed takes note of finalizers that are taken off: what goes after somebody took them
-// off by hand does not go by itself.
+// Removed records removed finalizers: an object is not deleted by itself after a user removed one by hand.
 func (g *Grader) Removed(r cluster.Removal) {
 	if !r.ByHand() {
 		return
@@ -208,7 +201,7 @@ func (g *Grader) dueNow() []*deletion {
 	return due
 }
 
-// grade looks at what became of a deletion.
+// grade checks the outcome of a deletion.
 func (g *Grader) grade(ctx context.Context, d *deletion) {
 	found, deleting, err := g.find(ctx, d)
 	g.mu.Lock()
@@ -219,11 +212,11 @@ func (g *Grader) grade(ctx context.Context, d *deletion) {
 		g.log.Debug("what became of a deletion cannot be seen", "resource", d.resource.String(), "error", err)
 		d.due = g.now().Add(time.Minute)
 		return
-	case err != nil: // it will not be known
-	case found && age < byItself: // the first look
+	case err != nil: // the outcome remains unknown
+	case found && age < byItself: // the first check
 		d.seen, d.due = true, d.at.Add(byItself)
 		return
-	case found && !deleting: // somebody else refused it
+	case found && !deleting: // another webhook refused it
 	case !found && !d.seen && d.said[silent] == "":
 		g.count(d, unseen, false)
 	case !found:
@@ -240,8 +233,7 @@ func (g *Grader) grade(ctx context.Context, d *deletion) {
 	delete(g.waiting, d.uid)
 }
 
-// count counts an outcome for each policy. Of what was not expected to go, it
-// matters whether somebody may have helped.
+// count counts an outcome for each policy. For a predicted hang, it matters whether a user may have helped.
 func (g *Grader) count(d *deletion, real outcome, helped bool) {
 	for policy, said := range d.said {
 		became := real
@@ -256,8 +248,8 @@ func (g *Grader) count(d *deletion, real outcome, helped bool) {
 	}
 }
 
-// find tells whether an object is there, and is being deleted. It lists, since
-// termguard may not get.
+// find reports whether an object exists, and is Terminating. It lists, since termguard lacks the right to
+// get.
 func (g *Grader) find(ctx context.Context, d *deletion) (found, deleting bool, err error) {
 	const limit = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -23,30 +23,28 @@ import (
 )
 
 // MaxBody bounds an AdmissionReview, in bytes. A request body has at most 3 MiB
-// (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes); a review holds
-// the object twice, as it was and as it will be, in JSON, which may be larger
-// than what etcd stores, and escapes.
+// (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes); a review has the old and the new object in
+// JSON, which may be larger than in etcd, and escapes.
 const MaxBody = 12 << 20
 
-// patience is how long the API server waits for an answer, as deploy/ has it.
+// patience is how long the API server waits for an answer, as set in deploy/.
 const patience = time.Second
 
-// maxInFlight bounds the evaluations that run at the same time, those included
-// that went on after their deadline.
+// maxInFlight bounds concurrent evaluations, including those past their deadline.
 const maxInFlight = 256
 
-// Evaluator asks the policies about one request. *policies.Engine is one.
+// Evaluator evaluates the policies about one request. *policies.Engine is one.
 type Evaluator interface {
 	// Quiet is Evaluate for a request that concerns no policy; ok is false for others.
 	Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool)
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
-// Facts are what is known about the cluster. *cluster.World has them.
+// Facts are the facts about the cluster. *cluster.World has them.
 type Facts interface {
-	// Ask calls f with the facts of one moment, which stand still until f returns.
+	// Ask calls f with the facts, which do not change until f returns.
 	Ask(r *question.Request, f func(cluster.Moment))
-	// TryAsk is Ask where it takes no wait; elsewhere it returns false.
+	// TryAsk is Ask without waiting; it returns false if it would have to.
 	TryAsk(r *question.Request, f func(cluster.Moment)) bool
 }
 
@@ -54,36 +52,33 @@ type Facts interface {
 type Options struct {
 	Evaluator Evaluator
 	Facts     Facts
-	// Synced tells whether the facts are complete. Until then nothing is
-	// checked. Defaults to always.
+	// Synced reports whether the facts are complete. Until then requests are allowed unchecked. Defaults to
+	// always.
 	Synced func() bool
-	// Enforcement says what follows from findings. Defaults to warnings.
+	// Enforcement maps findings to outcomes. Defaults to warnings.
 	Enforcement config.Enforcement
-	// Trust says whose annotations count. Defaults to everybody's.
+	// Trust says whose annotations count. Defaults to everyone's.
 	Trust *config.Trust
-	// Deadline bounds one review, from its first byte. Defaults to 300 ms: the
-	// API server waits for one second.
+	// Deadline bounds one review, from its first byte. Defaults to 300 ms: the API server waits for one
+	// second.
 	Deadline time.Duration
-	// ShowObjectNames shows the names of other objects in the namespace that a
-	// request is about to whoever may make that request. Defaults to kind,
-	// count and finalizer only.
+	// ShowObjectNames includes the names of other objects in the request's namespace in warnings. Defaults to
+	// kind, count and finalizer only.
 	ShowObjectNames bool
-	// Authentic says that only the API server can ask, as Server.VerifyConnection has it. Where
-	// anybody can, a review may be made up: nothing is recorded or learned on the word of one.
+	// Authentic says that only the API server can send reviews, as with Server.VerifyConnection. Otherwise a
+	// review may be forged, and is neither recorded nor learned from.
 	Authentic bool
-	// Recorder tells the world of what was refused, and of what was let through
-	// only for what people wrote. Defaults to nobody.
+	// Recorder receives refusals, and requests that only users' annotations allowed. Defaults to none.
 	Recorder Recorder
-	// Learner is told of requests that take finalizers from objects that are
-	// being deleted. Defaults to nobody.
+	// Learner receives requests that remove finalizers from Terminating objects. Defaults to none.
 	Learner Learner
-	// Grader is told what is said of deletions. Defaults to nobody.
+	// Grader receives predictions about deletions. Defaults to none.
 	Grader *Grader
-	// Status is what this replica says of itself to those who may edit objects in
-	// Home, the namespace that it runs in. Defaults to nothing.
+	// Status returns this replica's status, for users who may edit objects in Home, its namespace. Defaults
+	// to none.
 	Status func() Status
 	Home   string
-	// Registry takes the metrics. Defaults to one of its own.
+	// Registry receives the metrics. Defaults to one of its own.
 	Registry prometheus.Registerer
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -113,17 +108,16 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Handler answers reviews. It is an admission.Handler, for any server of
-// controller-runtime, and an http.Handler of its own, which holds what a server in front of
-// the API server has to (see ServeHTTP). It is safe for concurrent use.
+// Handler answers reviews. It is an admission.Handler, for any server of controller-runtime, and an
+// http.Handler with the limits that a webhook server needs (see ServeHTTP). It is safe for concurrent use.
 type Handler struct {
 	options Options
-	hook    *admission.Webhook // that asks Handle
+	hook    *admission.Webhook // calls Handle
 	rules   atomic.Pointer[Rules]
 	metrics metrics
 	weights weights
-	slots   chan struct{} // one for each evaluation under way
-	work    chan func()   // to a goroutine that waits
+	slots   chan struct{} // one per running evaluation
+	work    chan func()   // to an idle goroutine
 }
 
 var (
@@ -131,7 +125,6 @@ var (
 	_ http.Handler      = (*Handler)(nil)
 )
 
-// NewHandler returns a Handler.
 func NewHandler(options Options) *Handler {
 	options.setDefaults()
 	h := &Handler{
@@ -146,22 +139,20 @@ func NewHandler(options Options) *Handler {
 	return h
 }
 
-// Rules are what reviews go by, and may be exchanged while they are answered.
+// Rules are the policies and modes of reviews. They may be replaced at any time.
 type Rules struct {
 	// Evaluator and Enforcement are as in Options.
 	Evaluator   Evaluator
 	Enforcement config.Enforcement
-	// IDs are those of the policies, for labels that name none of them. Defaults
-	// to not known.
+	// IDs are the ids of the policies, to report labels for unknown ones. Defaults to unknown.
 	IDs []string
 }
 
-// Use has reviews that begin from now on go by other rules. Those under way end
-// with the ones that they began with.
+// Use replaces the rules for reviews that begin from now on.
 func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 
-// Handle answers one review, whatever happens: controller-runtime would turn an error or
-// a panic into a refusal, which no failurePolicy undoes.
+// Handle answers one review, whatever happens: controller-runtime would turn an error or a panic into a
+// refusal, which no failurePolicy overrides.
 func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response admission.Response) {
 	at := arrivalOf(ctx)
 	on, how := question.OnOther, failedOpen
@@ -186,8 +177,8 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	case !h.options.Synced():
 		return h.allowUnchecked(r.UID, unsynced, errors.New("the facts are not complete yet"))
 	}
-	// The request's own context ends with the connection, and may end with
-	// the server: neither is a reason to leave a person without an answer.
+	// The request's own context ends with the connection, and may end with the server; the user still needs
+	// an answer.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
 	defer cancel()
 	c := h.consider(ctx, r, at.load)
@@ -202,13 +193,13 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	return answer.response(r)
 }
 
-// expected are the triggers of requests that policies are asked about here.
+// expected are the triggers that policies are evaluated on here.
 var expected = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
 
-// errUnexpected is for a request that this webhook has nothing to say about.
+// errUnexpected is the error for a request that no policy concerns.
 var errUnexpected = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
 
-// triggerOf is the trigger as policies name it.
+// triggerOf returns the trigger as policies name it.
 func triggerOf(r *question.Request) policies.Trigger {
 	if r.EditsFinalizers() {
 		return policies.FinalizerEdit
@@ -216,8 +207,7 @@ func triggerOf(r *question.Request) policies.Trigger {
 	return policies.Delete
 }
 
-// follow has what is let through followed: to learn from it, and to see whether
-// what was said of it comes true.
+// follow follows an allowed request, to learn from it and to grade the predictions.
 func (h *Handler) follow(r *question.Request, c considered) {
 	removal, removes := removalOf(r)
 	if removes {
@@ -231,7 +221,7 @@ func (h *Handler) follow(r *question.Request, c considered) {
 	}
 }
 
-// allowUnchecked lets a request through that could not be checked.
+// allowUnchecked allows a request that could not be checked.
 func (h *Handler) allowUnchecked(uid types.UID, reason failure, err error) admission.Response {
 	h.metrics.failed(reason)
 	h.options.Log.Warn("allowed a request unchecked", "uid", shown(uid), "reason", string(reason), "error", err)
@@ -244,15 +234,14 @@ func allow(warnings []string) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}}
 }
 
-// shown is the UID of a review, by which the API server's log of a failing webhook and the
-// lines here belong together. It is cut: a forged review may bring megabytes.
+// shown returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
+// review may have megabytes.
 func shown(uid types.UID) string { return cut(printable.Line(string(uid)), maxLogged) }
 
-// maxLogged is how long, in characters, the name of a user or an object can be in a log.
+// maxLogged bounds the name of a user or an object in a log, in characters.
 const maxLogged = 256
 
-// explain tells a person what went wrong, without what only operators of
-// termguard may see or can use.
+// explain describes failures to users, without details for termguard's operators.
 var explain = map[failure]string{
 	malformed:  "parts of the admission request are missing",
 	unexpected: "no policy is about such a request",

@@ -10,20 +10,19 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Learner learns who removes which finalizers. *cluster.Learner is one. It must
-// not block.
+// Learner learns who removes which finalizers. *cluster.Learner is one. It must not block.
 type Learner interface{ Saw(cluster.Removal) }
 
 type unteachable struct{}
 
 func (unteachable) Saw(cluster.Removal) {}
 
-// boundToPod is what a token that is bound to a pod tells of it
-// (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey).
+// boundToPod is the extra field with the pod of a bound token (k8s.io/apiserver,
+// pkg/authentication/serviceaccount/util.go, PodNameKey).
 const boundToPod = "authentication.kubernetes.io/pod-name"
 
-// removalOf is what a request takes from an object that is being deleted, false
-// if that is nothing. A dry run takes nothing.
+// removalOf returns the finalizers that a request removes from a Terminating object, false if none. A dry run
+// removes none.
 func removalOf(r *question.Request) (cluster.Removal, bool) {
 	if !r.EditsFinalizers() || r.Dry() {
 		return cluster.Removal{}, false
@@ -38,7 +37,7 @@ func removalOf(r *question.Request) (cluster.Removal, bool) {
 		return cluster.Removal{}, false
 	}
 	deleted := old.GetDeletionTimestamp().Time
-	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil { // which the API server adds
+	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil { // the API server adds it
 		deleted = deleted.Add(-time.Duration(*grace) * time.Second)
 	}
 	key, user := r.Key(), r.UserInfo

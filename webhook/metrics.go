@@ -11,16 +11,16 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// decision is how a review ended, as a label of metrics and in the audit log.
+// decision is the outcome of a review, as a label of metrics and in the audit log.
 type decision string
 
 const (
-	allowed    decision = "allow"       // nothing found
-	warned     decision = "warn"        // found, and told
-	recorded   decision = "dryrun"      // found, and only recorded
+	allowed    decision = "allow"       // no findings
+	warned     decision = "warn"        // findings, shown as warnings
+	recorded   decision = "dryrun"      // findings, only recorded
 	denied     decision = "deny"        // refused
-	brokeGlass decision = "break-glass" // let through by annotation
-	failedOpen decision = "error"       // not, or not wholly, checked, and allowed
+	brokeGlass decision = "break-glass" // allowed by annotation
+	failedOpen decision = "error"       // not fully checked, and allowed
 )
 
 // failure is why a request could not be checked, as a label of metrics.
@@ -29,19 +29,18 @@ type failure string
 const (
 	notReview  failure = "not-a-review" // answered with 400
 	tooLarge   failure = "too-large"    // answered with 413
-	partial    failure = "partial"      // of a large object only the metadata was read
+	partial    failure = "partial"      // only the metadata of a large object was read
 	malformed  failure = "malformed"    // parts of the request are missing
 	unexpected failure = "unexpected"   // no policy is about such a request
 	unsynced   failure = "unsynced"     // the facts are not complete yet
-	busy       failure = "busy"         // too many reviews at once, or too large ones; answered with 503 where nothing was read
+	busy       failure = "busy"         // too many or too large reviews at once; answered with 503 if nothing was read
 	deadline   failure = "deadline"     // took too long
 	panicked   failure = "panic"
 	evaluation failure = "evaluation" // the engine failed
-	policy     failure = "policy"     // some policies failed, the others were asked
+	policy     failure = "policy"     // some policies failed
 )
 
-// metrics carry no object names, and labels from closed sets only: those above,
-// and the ids of the policies that are loaded.
+// metrics have no object names; their labels are the values above, and the ids of the loaded policies.
 type metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec

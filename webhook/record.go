@@ -11,21 +11,20 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 )
 
-// Decision is a change that was refused, or one that was refused but for what
-// people wrote.
+// Decision is a refused request, or one that would have been refused without an annotation or declaration.
 type Decision struct {
 	Resource         schema.GroupResource
 	APIVersion, Kind string
-	Namespace, Name  string   // Namespace is "" for what is not in one
-	Terminating      bool     // Namespace is being deleted
-	Edit             bool     // of finalizers; a deletion otherwise
-	User             string   // who asked for it
-	By               string   // what people wrote, and where, that let it through; "" where it is refused
+	Namespace, Name  string   // Namespace is "" for cluster-scoped objects
+	Terminating      bool     // Namespace is Terminating
+	Edit             bool     // of finalizers; otherwise a deletion
+	User             string   // who sent the request
+	By               string   // the annotation or declaration that allowed it; "" if it is refused
 	Policies         []string // that refuse it
-	Why              string   // what the first of them says
+	Why              string   // the message of the first
 }
 
-// Recorder takes note of decisions. It must not block.
+// Recorder records decisions. It must not block.
 type Recorder interface{ Decided(Decision) }
 
 type discard struct{}
@@ -35,17 +34,15 @@ func (discard) Decided(Decision) {}
 // Events records with Events of the API.
 type Events struct{ Recorder record.EventRecorder }
 
-// What Events may cost: in each namespace a burst, and one in ten seconds after
-// it. client-go keeps the last 4096 namespaces in mind, and 1000 Events in its
-// queue; what exceeds that is dropped.
+// Limits of Events: in each namespace a burst, then one in ten seconds. client-go tracks the last 4096
+// namespaces, and queues 1000 Events; further ones are dropped.
 const (
 	eventBurst = 25
 	eventQPS   = 0.1
 )
 
-// EventLimits bound Events by namespace: who has a namespace full of objects makes
-// no more of them than who has one object, and takes none from others. What is in
-// no namespace counts by itself.
+// EventLimits limit Events by namespace: many objects in a namespace cause no more of them than one, and do
+// not affect other namespaces. Cluster-scoped objects count individually.
 func EventLimits() record.CorrelatorOptions {
 	return record.CorrelatorOptions{
 		BurstSize: eventBurst,
@@ -60,9 +57,8 @@ func EventLimits() record.CorrelatorOptions {
 	}
 }
 
-// Decided makes an Event about the object, in its namespace; for what is in no
-// namespace that is "default". In a namespace that is being deleted no Event can
-// be created: there it is about the namespace.
+// Decided creates an Event about the object, in its namespace, or in "default" for a cluster-scoped one. A
+// Terminating namespace accepts no Events: there it is about the namespace.
 func (e Events) Decided(d Decision) {
 	about := &corev1.ObjectReference{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
 	if d.Terminating {

@@ -14,14 +14,12 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// review is an AdmissionReview.
 type review struct {
 	apiVersion string
 	request    admission.Request
 }
 
-// decodeReview reads an AdmissionReview. The error is for what is none: then
-// there is no uid to answer to.
+// decodeReview decodes an AdmissionReview. An error means that there is no uid to answer to.
 func decodeReview(body []byte) (review, error) {
 	if len(body) == 0 {
 		return review{}, errors.New("the body is empty; want an AdmissionReview")
@@ -31,13 +29,13 @@ func decodeReview(body []byte) (review, error) {
 		Kind       string `json:"kind"`
 		Request    *struct {
 			admissionv1.AdmissionRequest
-			// To decode them later would take another look at all of the text.
+			// Decoded at once: doing so later would parse the text again.
 			Object    map[string]any `json:"object"`
 			OldObject map[string]any `json:"oldObject"`
 			Options   map[string]any `json:"options"`
 		} `json:"request"`
 	}
-	if err := unmarshalJSON(body, &e); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // what is of another type is not there
+	if err := unmarshalJSON(body, &e); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) { // a field of another type is treated as missing
 		return review{}, fmt.Errorf("the body is not an AdmissionReview: %w", err)
 	}
 	if e.Request == nil {
@@ -66,18 +64,17 @@ func reviewOf(apiVersion, kind string, request *admissionv1.AdmissionRequest) (r
 	return review{apiVersion: apiVersion, request: admission.Request{AdmissionRequest: *request}}, nil
 }
 
-// piece is a part of a JSON text that is not decoded yet. It stays within the
-// text, which nobody changes.
+// piece is an undecoded part of a JSON text. It shares memory with the text, which must not change.
 type piece []byte
 
-// UnmarshalJSON is for the decoder.
+// UnmarshalJSON implements json.Unmarshaler.
 func (p *piece) UnmarshalJSON(text []byte) error {
 	*p = text
 	return nil
 }
 
-// envelope is a review that is too large to be decoded whole: what its objects
-// hold beside their metadata is left out, and so is what no review has.
+// envelope is a review that is too large to decode whole: it omits the objects' content except their
+// metadata, and unknown fields.
 type envelope struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -97,7 +94,7 @@ type envelope struct {
 	} `json:"request"`
 }
 
-// part is what is read of an object then.
+// part is the decoded part of an object then.
 type part struct {
 	APIVersion piece `json:"apiVersion"`
 	Kind       piece `json:"kind"`
@@ -115,7 +112,7 @@ type part struct {
 	Spec piece `json:"spec"` // of any type
 }
 
-// finalizersIn are those in the spec of a namespace, nil in most others.
+// finalizersIn returns the finalizers in the spec of a namespace, nil in most other specs.
 func finalizersIn(spec piece) piece {
 	var s struct {
 		Finalizers piece `json:"finalizers"`
@@ -126,10 +123,10 @@ func finalizersIn(spec piece) piece {
 	return s.Finalizers
 }
 
-// errTooLarge is for a review of which not even the metadata fits.
+// errTooLarge is for a review whose metadata alone is too large.
 var errTooLarge = fmt.Errorf("what is read of it takes more than %d bytes", maxDecoded)
 
-// decodePart reads of a large AdmissionReview what fits into maxDecoded.
+// decodePart decodes the envelope of a large AdmissionReview, up to maxDecoded.
 func decodePart(body []byte) (review, error) {
 	var e envelope
 	if err := unmarshalJSON(body, &e); err != nil {
@@ -176,7 +173,7 @@ func decodePart(body []byte) (review, error) {
 	}
 	for _, f := range fields {
 		if f.text != nil && f.into != nil {
-			_ = unmarshalJSON(f.text, f.into) // what is of another type is not there
+			_ = unmarshalJSON(f.text, f.into) // a field of another type is treated as missing
 		}
 	}
 	for _, o := range objects {
@@ -185,13 +182,13 @@ func decodePart(body []byte) (review, error) {
 	return reviewOf(e.APIVersion, e.Kind, &request)
 }
 
-// field is where a piece belongs.
+// field is the destination of a piece.
 type field struct {
 	text piece
 	into any
 }
 
-// members are those of an object, by their names, which are not decoded yet.
+// members are undecoded members of an object, by name.
 type members struct {
 	of    map[string]any
 	texts map[string]piece
@@ -201,7 +198,7 @@ func (m *members) decode() {
 	for key, text := range m.texts {
 		var value any
 		if text == nil || unmarshalJSON(text, &value) != nil {
-			continue // it is not there; all of the body is JSON
+			continue // it is missing; the whole body is JSON
 		}
 		m.of[key] = value
 	}

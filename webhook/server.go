@@ -19,50 +19,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// Path is where the Handler is served.
+// Path is the URL path of the Handler.
 const Path = "/validate"
 
-// Check is one condition of readiness. A nil error means that it holds.
+// Check is one condition of readiness. A nil error means that it is met.
 type Check struct {
 	Name  string
 	Check func() error
-	// Note is what is worth knowing although it holds, "" for nothing. Defaults to
-	// nothing.
+	// Note is a remark on a met condition, or "". Defaults to none.
 	Note func() string
 }
 
-// Server serves a Handler to the API server, and health and metrics to others. It is a
-// webhook.Server of controller-runtime, which a manager can be given in place of the
-// default one: what that does not hold, and leaves no way to set, is in test/serving.
+// Server serves a Handler to the API server, and health and metrics to others. It is a webhook.Server of
+// controller-runtime, to replace a manager's default, whose missing limits are in test/serving.
 type Server struct {
-	// GetCertificate is that of tls.Config.
+	// GetCertificate is as in tls.Config.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// VerifyConnection is that of tls.Config, and says who may ask for reviews:
-	// each client must then have a certificate. Defaults to anybody.
+	// VerifyConnection is as in tls.Config, and decides who may send reviews: clients then need a
+	// certificate. Defaults to anyone.
 	VerifyConnection func(tls.ConnectionState) error
 	// Listen and HealthListen are HOST:PORT. Default to ":9443" and ":8081".
 	Listen, HealthListen string
 	// Ready are conditions of readiness.
 	Ready []Check
-	// Alive tells before ctx ends whether this process can go on; an error has it
-	// started anew. Defaults to always.
+	// Alive reports before ctx ends whether this process can continue; an error restarts it. Defaults to
+	// always.
 	Alive func(ctx context.Context) error
 	// Metrics are served at /metrics. Defaults to none.
 	Metrics prometheus.Gatherer
 	// Profile serves /debug/pprof/ beside the metrics.
 	Profile bool
-	// Drain is how long reviews are still answered after readiness turned off:
-	// until every API server has learned that this replica is gone. Defaults
-	// to 5 s.
+	// Drain is how long reviews are still answered after readiness ends, until every API server knows.
+	// Defaults to 5 s.
 	Drain time.Duration
-	// Grace is how long reviews that are under way then may take. Defaults to
-	// 10 s; with Drain it must stay below the pod's grace period.
+	// Grace is how long running reviews may then take. Defaults to 10 s; with Drain it must be below the
+	// pod's grace period.
 	Grace time.Duration
-	// MaxConnections bounds the open connections for reviews, half of which may
-	// be such on which nothing was asked yet. Beyond it, those are closed that
-	// were silent for longest. Defaults to 1000: an API server keeps 25 idle
-	// ones (k8s.io/client-go/transport, idleConnsPerHost), and asks no more at
-	// a time than it answers requests that change something, 200 by default.
+	// MaxConnections bounds the open connections for reviews, half of which may be without a request so far.
+	// Beyond it, the longest idle ones are closed. Defaults to 1000: an API server keeps 25 idle ones
+	// (k8s.io/client-go/transport, idleConnsPerHost), and sends at most one review per mutating request, 200
+	// at a time by default.
 	MaxConnections int
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -72,20 +68,19 @@ type Server struct {
 	started, draining atomic.Bool
 }
 
-// NeedLeaderElection is for a manager: every replica answers.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica answers.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// WebhookMux holds what is registered.
+// WebhookMux returns the mux with the registered handlers.
 func (s *Server) WebhookMux() *http.ServeMux {
 	s.making.Do(func() { s.mux = http.NewServeMux() })
 	return s.mux
 }
 
-// Register has reviews at a path answered, by a Handler at Path. It panics where a path is
-// taken.
+// Register serves reviews at a path; a Handler belongs at Path. It panics if the path is taken.
 func (s *Server) Register(path string, hook http.Handler) { s.WebhookMux().Handle(path, hook) }
 
-// StartedChecker is healthy as long as reviews are taken.
+// StartedChecker is healthy while reviews are accepted.
 func (s *Server) StartedChecker() healthz.Checker {
 	return func(*http.Request) error {
 		if !s.started.Load() {
@@ -116,8 +111,8 @@ func (s *Server) setDefaults() {
 	}
 }
 
-// Start serves until ctx ends; then readiness turns off, the server drains, and
-// Start returns. An error means that it could not serve.
+// Start serves until ctx ends; then readiness ends, the server drains, and Start returns. An error means that
+// it could not serve.
 func (s *Server) Start(ctx context.Context) error {
 	s.setDefaults()
 	reviews, err := net.Listen("tcp", s.Listen)
@@ -152,12 +147,10 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		// Of the whole request: the API server waits for one second.
 		ReadTimeout:  5 * time.Second,
 		WriteTimeout: 20 * time.Second,
-		// Longer than the 90 s for which a client keeps an idle connection
-		// (k8s.io/apimachinery/pkg/util/net, SetTransportDefaults): the side
-		// that sends must be the one that hangs up, or a review is lost.
+		// Longer than the 90 s for which a client keeps an idle connection (k8s.io/apimachinery/pkg/util/net,
+		// SetTransportDefaults): if the server closes it first, a review may be lost.
 		IdleTimeout: 3 * time.Minute,
-		// The API server sends about 500 bytes. Each connection may hold this
-		// much before anybody has looked at it.
+		// The API server sends about 500 bytes. An unauthenticated connection may hold this much.
 		MaxHeaderBytes: 8 << 10,
 		ConnState:      newConnections(s.MaxConnections).changed,
 		ErrorLog:       errorLog,
@@ -165,7 +158,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	checking := &http.Server{
 		Handler:           s.healthMux(),
 		ReadHeaderTimeout: 5 * time.Second,
-		// Probes and scrapes come again within this, or connect anew.
+		// Longer than the usual intervals of probes and scrapes.
 		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 8 << 10,
 		ConnState:      newConnections(maxChecking).changed,
@@ -195,9 +188,8 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	return nil
 }
 
-// closing asks the API server to take its next review elsewhere, once this
-// server drains. To close connections instead could hit one that a review is
-// being sent on.
+// closing makes the API server send its next review elsewhere while this server drains. Closing connections
+// instead could lose a review in transit.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -222,8 +214,7 @@ func (s *Server) healthMux() http.Handler {
 	return mux
 }
 
-// aliveWithin is how long a health check waits for Alive: less than the kubelet waits for
-// the answer (timeoutSeconds of the livenessProbe).
+// aliveWithin bounds the wait for Alive, below timeoutSeconds of the livenessProbe.
 const aliveWithin = 3 * time.Second
 
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
@@ -239,7 +230,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// readyz lists each condition, with what it lacks.
+// readyz lists each condition, and why it is not met.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	checks := append(slices.Clone(s.Ready), Check{Name: "shutdown", Check: func() error {
 		if s.draining.Load() {

@@ -11,24 +11,23 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// StatusFinalizer is what a dry run adds to an object in termguard's namespace to ask
-// for the status of the replica that answers. So the question takes the very way of
-// a review, and only who may edit objects there is told.
+// StatusFinalizer in a dry run on an object in termguard's namespace requests the status of the answering
+// replica. So the request takes the way of a review, and needs the right to edit objects there.
 const StatusFinalizer = "termguard.dev/status"
 
-// Status is what a replica says of itself.
+// Status is the status of a replica.
 type Status struct {
 	Version, Replica string
-	Facts            string    // what they lack; "" where they are complete
-	Policies         int       // that are asked
-	Own              []string  // ids of those that are not in the binary
+	Facts            string    // missing facts; "" if complete
+	Policies         int       // in force
+	Own              []string  // ids of custom policies
 	Configuration    string    // fingerprint of the file in force; "" for none
-	Refused          []string  // what is not in force, and why
+	Refused          []string  // rejected versions, and why
 	CertificateUntil time.Time // of the certificate that it serves
-	Unseen           []string  // what it cannot see, and why
+	Unseen           []string  // facts that it cannot see, and why
 }
 
-// Fingerprint tells files apart, by the SHA-256 of their content.
+// Fingerprint shortens a SHA-256.
 func Fingerprint(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:8]) }
 
 const (
@@ -36,7 +35,7 @@ const (
 	maxRefused  = 3 // lines
 )
 
-// lines tell a status, a line for each thing.
+// lines returns a status, a line per field.
 func (s Status) lines() []string {
 	var lines []string
 	say := func(key, value string) { lines = append(lines, line("status: "+key+": "+value, "")) }
@@ -63,8 +62,8 @@ func (s Status) lines() []string {
 	return lines
 }
 
-// ParseStatus reads what warnings tell of a status; ok is false where they tell of
-// none. What they had no room for is left out.
+// ParseStatus parses the warnings with a status; ok is false if there is none. Fields that did not fit are
+// left out.
 func ParseStatus(warnings []string) (s Status, ok bool) {
 	for _, warning := range warnings {
 		rest, ours := strings.CutPrefix(warning, statusStart)
@@ -81,13 +80,13 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 		case "facts":
 			s.Facts = value
 		case "policies":
-			_, _ = fmt.Sscan(value, &s.Policies) // zero says that it is not known
+			_, _ = fmt.Sscan(value, &s.Policies) // zero means unknown
 		case "own":
 			s.Own = strings.Fields(value)
 		case "configuration":
 			s.Configuration = value
 		case "certificate":
-			s.CertificateUntil, _ = time.Parse(time.RFC3339, value) // the zero time says that it is not known
+			s.CertificateUntil, _ = time.Parse(time.RFC3339, value) // the zero time means unknown
 		case "refused":
 			s.Refused = append(s.Refused, value)
 		case "unseen":
@@ -97,8 +96,8 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 	return s, ok
 }
 
-// asksForStatus tells whether a request is a dry run that adds StatusFinalizer to an
-// object in termguard's namespace.
+// asksForStatus reports whether a request is a dry run that adds StatusFinalizer to an object in termguard's
+// namespace.
 func (h *Handler) asksForStatus(r *question.Request) bool {
 	return h.options.Status != nil && r.Dry() && r.EditsFinalizers() && r.Key().Namespace == h.options.Home &&
 		slices.Contains(r.Finalizers(r.New()), StatusFinalizer) && !slices.Contains(r.Finalizers(r.Old()), StatusFinalizer)

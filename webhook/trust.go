@@ -5,10 +5,10 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// trustsObject tells whether annotations of the object of a request count.
+// trustsObject reports whether annotations of the request's object count.
 func trustsObject(t config.Trust, r *question.Request) bool { return t.Place(r.Within()) }
 
-// trustsPerson tells whether whoever makes a request is among the subjects.
+// trustsPerson reports whether the user of a request is trusted.
 func trustsPerson(t config.Trust, r *question.Request) bool {
 	return t.Person(r.UserInfo.Username, r.UserInfo.Groups)
 }

@@ -13,25 +13,23 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// The API server keeps the text of all warnings of a response until they exceed
-// 4096 characters together; then it cuts each at 256
-// (k8s.io/apiserver/pkg/endpoints/filters/warning.go). 15 lines of 256 stay
-// within that, and people do not read more.
+// The API server keeps the warnings of a response whole until they exceed 4096 characters together; then it
+// cuts each at 256 (k8s.io/apiserver/pkg/endpoints/filters/warning.go). 15 lines of 256 stay within that, and
+// people do not read more.
 const (
 	maxLines    = 15
 	maxLine     = 256  // characters
 	maxOfPolicy = 4    // lines of one policy with one certainty
 	maxNotices  = 3    // lines about termguard itself
-	maxNames    = 3    // object names behind a warning, where they are shown
-	maxReason   = 1024 // characters of a person's reason, in the audit log
+	maxNames    = 3    // object names in a warning, if they are shown
+	maxReason   = 1024 // characters of a user's reason, in the audit log
 )
 
-// page is for those who have nothing but the webhook.
+// page is the link for users without the command line tool.
 const page = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
-// warnings are the lines that a person reads: findings in their order, notices
-// about termguard itself, and last the command that tells the rest. omitted
-// counts findings beside those given.
+// warnings returns the lines for the user: findings in their order, notices about termguard itself, and the
+// command for details. omitted counts further findings.
 func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
@@ -39,7 +37,7 @@ func warnings(r *question.Request, findings []policies.Finding, omitted int, not
 	}
 	if len(findings) > 0 {
 		next := `run "kubectl termguard check ` + targetOf(r) + `" for evidence and the safe way out`
-		if whole := next + ", or see " + page; utf8.RuneCountInString(line(whole, "")) < maxLine { // a link that is cut off leads nowhere
+		if whole := next + ", or see " + page; utf8.RuneCountInString(line(whole, "")) < maxLine { // a truncated link is useless
 			next = whole
 		}
 		last = append(last, line(next, ""))
@@ -69,14 +67,14 @@ func more(n int) string {
 	return fmt.Sprintf("%d more findings", n)
 }
 
-// findingLine is a warning about so many findings.
+// findingLine is a warning about a number of findings.
 type findingLine struct {
 	text     string
 	findings int
 }
 
-// findingLines is a line for each finding; those of one policy beyond
-// maxOfPolicy become one line with their number.
+// findingLines returns a line for each finding; those of one policy beyond maxOfPolicy become one line with
+// their number.
 func findingLines(r *question.Request, findings []policies.Finding, showNames bool) []findingLine {
 	type group struct{ prefix, policy string }
 	count := map[group]int{}
@@ -118,9 +116,8 @@ func rank(f policies.Finding) int {
 	return at
 }
 
-// prefix says what a finding means for the request. What is only good to know
-// has none. An edit of finalizers does not hang: what is wrong with it is what
-// it leaves behind.
+// prefix returns a finding's effect on the request; none if it is informational. An edit of finalizers does
+// not hang, but may be unsafe.
 func prefix(r *question.Request, f policies.Finding) string {
 	switch {
 	case f.Severity == policies.Info:
@@ -134,8 +131,7 @@ func prefix(r *question.Request, f policies.Finding) string {
 	}
 }
 
-// names of the blockers, where they may be shown: those of the namespace that
-// the request is about, and never those of another.
+// names returns the names of blockers, if allowed: only those in the request's namespace.
 func names(r *question.Request, f policies.Finding, show bool) string {
 	if !show {
 		return ""
@@ -158,7 +154,7 @@ func names(r *question.Request, f policies.Finding, show bool) string {
 	return " (" + strings.Join(shown, ", ") + ")"
 }
 
-// line is one warning, cut to size; the policy it comes from is never cut off.
+// line returns one warning, cut to size before the policy's id.
 func line(text, policy string) string {
 	const start = "termguard: "
 	end := ""
@@ -176,7 +172,7 @@ func cut(text string, limit int) string {
 	return string([]rune(text)[:limit-1]) + "…"
 }
 
-// targetOf is the object as kubectl and kubectl termguard take it.
+// targetOf returns the object as arguments of kubectl.
 func targetOf(r *question.Request) string {
 	key := r.Key()
 	target := shell.Quote(r.GroupResource().String() + "/" + key.Name)
@@ -186,8 +182,8 @@ func targetOf(r *question.Request) string {
 	return target
 }
 
-// refusal is the message of a refused request: what, why, and what to do. Who
-// asks may annotate the object where that is heeded.
+// refusal returns the message of a refused request: what, why, and the next step. heeded says that the user's
+// annotation would count.
 func refusal(r *question.Request, why []policies.Finding, heeded bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {

@@ -11,40 +11,36 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What reviews under way may hold in memory, in bytes. It is weighed before it
-// is allocated, until the policies have answered. Small reviews, which are
-// nearly all, have room of their own that large ones cannot take.
-// TestHeldByBodies measures what bodies of the worst kinds come to.
+// Limits of the memory of running reviews, in bytes, reserved before it is allocated and until the policies
+// are done. Small reviews, nearly all, have their own share. TestHeldByBodies measures the worst bodies.
 const (
 	smallBody   = 64 << 10 // up to here a body is small
 	smallBodies = 16 << 20
 	largeBodies = 64 << 20
-	// maxDecoded bounds what one review is decoded to. An object of 1.5 MB, the
-	// most that etcd stores, comes to less, twice, unless somebody made it up
-	// for the purpose; of more than this, the metadata is read only.
+	// maxDecoded bounds the decoded form of one review. Two objects of 1.5 MB, etcd's maximum, need less,
+	// unless crafted; of a larger review only the metadata is read.
 	maxDecoded = 16 << 20
-	// unweighed is read of each body before anything is weighed. Connections
-	// are bounded, see Server.MaxConnections.
+	// unweighed is the part of each body that is read without a reservation. Connections are bounded, see
+	// Server.MaxConnections.
 	unweighed = 8 << 10
 )
 
-// weights are the room for reviews under way.
+// weights limit the memory of running reviews.
 type weights struct{ small, large *semaphore.Weighted }
 
 func newWeights() weights {
 	return weights{semaphore.NewWeighted(smallBodies), semaphore.NewWeighted(largeBodies)}
 }
 
-// load is what one review holds. It is let go when all who hold it have
-// dropped it. A nil load weighs nothing.
+// load is the reservation of one review, released when all holders have dropped it. A nil load reserves
+// nothing.
 type load struct {
 	in      *semaphore.Weighted
 	weight  int64
 	holders atomic.Int32
 }
 
-// load starts with nothing, for a body of a length that is declared; -1 where
-// it is not.
+// load returns an empty reservation, for a body of the declared length, -1 if unknown.
 func (w weights) load(declared int64) *load {
 	l := &load{in: w.large}
 	if declared >= 0 && declared <= smallBody {
@@ -54,7 +50,7 @@ func (w weights) load(declared int64) *load {
 	return l
 }
 
-// add waits for room for n more bytes; the error is errNoRoom.
+// add waits for n more bytes; the error is errNoRoom.
 func (l *load) add(n int64, until time.Time) error {
 	if l == nil || n <= 0 {
 		return nil
@@ -82,12 +78,11 @@ func (l *load) drop() {
 	}
 }
 
-// errNoRoom is for a review for which there was no room in time.
+// errNoRoom is for a review that found no memory in time.
 var errNoRoom = errors.New("other reviews take all the memory that reviews may take")
 
-// read reads a body of a declared length to its end. Room for it is taken when
-// the first bytes have come: whoever promises a body and does not send it holds
-// nothing up.
+// read reads a body of a declared length to its end. It reserves memory after the first bytes: a client that
+// announces a body and sends nothing blocks no others.
 func (l *load) read(body io.Reader, declared int64, until time.Time) ([]byte, error) {
 	const more = bytes.MinRead // or the end takes another round
 	size := int64(unweighed)
@@ -117,13 +112,12 @@ func (l *load) read(body io.Reader, declared int64, until time.Time) ([]byte, er
 	}
 }
 
-// decodedWeight estimates, from above, the memory that a JSON text takes when
-// it is decoded into maps, slices and strings. The text need not be valid.
+// decodedWeight returns an upper bound of the memory of a JSON text that is decoded into maps, slices and
+// strings. The text may be invalid.
 func decodedWeight(text []byte) int64 {
-	// A map has a header and room for 8 members (internal/runtime/maps: 48 and
-	// 264 bytes, in their size classes); beyond that it grows with them. A
-	// value is an interface in a slice or map that may have grown to twice
-	// what it holds, and what it points to.
+	// A map has a header and room for 8 members (internal/runtime/maps: 48 and 264 bytes, in their size
+	// classes); then it grows with them. A value is an interface, in a slice or map of up to twice the
+	// necessary size, with its content.
 	const object, array, value = 352, 48, 72
 	var n int64
 	for i := 0; i < len(text); i++ {
@@ -143,8 +137,7 @@ func decodedWeight(text []byte) int64 {
 	return n
 }
 
-// stringLength is the length of the JSON string that text continues, up to its
-// closing quote.
+// stringLength returns the length of the JSON string that text continues, up to its closing quote.
 func stringLength(text []byte) int {
 	for at := 0; ; {
 		quote := bytes.IndexByte(text[at:], '"')
