@@ -12,7 +12,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// Verb is what an action does.
+// Verb is the operation of an action.
 type Verb string
 
 // The verbs of actions.
@@ -20,16 +20,14 @@ const (
 	VerbDelete Verb = "delete"
 	VerbPatch  Verb = "patch"
 	VerbScale  Verb = "scale"
-	// VerbFinalize takes finalizers out of the spec of a namespace, which only its
-	// subresource finalize does.
+	// VerbFinalize removes finalizers from the spec of a namespace, through its subresource finalize.
 	VerbFinalize Verb = "finalize"
 )
 
-// Action is what a step does to each of some objects: Command says it to a shell, and
-// termguard delete does it by itself.
+// Action is an operation on some objects: Command writes it for a shell, and termguard delete executes it.
 type Action struct {
 	Verb Verb `json:"verb"`
-	// Objects are RESOURCE/NAME each, all of one namespace.
+	// Objects are RESOURCE/NAME, all of one namespace.
 	Objects   []string `json:"objects"`
 	Namespace string   `json:"namespace,omitempty"`
 
@@ -38,10 +36,10 @@ type Action struct {
 	Patch json.RawMessage `json:"patch,omitempty"`
 	// Replicas to scale to.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Finalizers that finalize takes out.
+	// Finalizers that finalize removes.
 	Finalizers []string `json:"finalizers,omitempty"`
-	// NoWait, Cascade, GraceSeconds and Force are how to delete: without waiting until it
-	// is gone; background (the default), foreground or orphan; with so many seconds; at once.
+	// NoWait, Cascade, GraceSeconds and Force are options of delete, as in kubectl; Cascade is background
+	// (the default), foreground or orphan.
 	NoWait       bool   `json:"noWait,omitempty"`
 	Cascade      string `json:"cascade,omitempty"`
 	Force        bool   `json:"force,omitempty"`
@@ -83,11 +81,11 @@ func (a *Action) valid() error {
 	return nil
 }
 
-// dnsName is what resources and namespaces are called (RFC 1123).
+// dnsName matches names of resources and namespaces (RFC 1123).
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// sound reports whether an API server may have objects of these names: a snapshot of a stranger
-// has any, and a shell, kubectl or the path of a request takes some for something else.
+// sound reports whether an API server may have objects of these names: an untrusted snapshot may have any,
+// and a shell, kubectl or a request's path may misread some.
 func (a *Action) sound() bool {
 	return (a.Namespace == "" || dnsName.MatchString(a.Namespace)) && !slices.ContainsFunc(a.Objects, func(object string) bool {
 		resource, name, _ := strings.Cut(object, "/")
@@ -95,12 +93,12 @@ func (a *Action) sound() bool {
 	})
 }
 
-// Forces tells whether it removes an object without what would end it.
+// Forces reports whether it removes an object without the usual cleanup.
 func (a *Action) Forces() bool {
 	return a.Verb == VerbFinalize || a.Force || a.GraceSeconds != nil && *a.GraceSeconds == 0
 }
 
-// Command is a line for a POSIX shell that does it.
+// Command returns a line for a POSIX shell.
 func (a *Action) Command() string {
 	if a.Verb == VerbFinalize {
 		_, name, _ := strings.Cut(a.Objects[0], "/")
@@ -115,7 +113,7 @@ func (a *Action) Command() string {
 	return shell.Join(append(words, a.options()...))
 }
 
-// CommandOver is a line that does it to objects of several namespaces, NAMESPACE/NAME each.
+// CommandOver returns a line for objects of several namespaces, each NAMESPACE/NAME.
 func (a *Action) CommandOver(resource string, places []string) string {
 	return "for at in " + shell.Join(places) + "; do kubectl " + string(a.Verb) + " " + shell.Quote(resource) + `/"${at#*/}" -n "${at%%/*}" ` + shell.Join(a.options()) + "; done"
 }

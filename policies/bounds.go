@@ -7,24 +7,22 @@ import (
 	"strings"
 )
 
-// volumes is how a command names what holds data. What is deleted of them takes the data
-// along, where the owner of a finalizer might have kept it.
+// volumes matches volumes and claims in a command. Deleting them deletes the data, which the owner of a
+// finalizer might have kept.
 var volumes = regexp.MustCompile(`(?i)\b(?:pvc?|persistentvolumes?|persistentvolumeclaims?)[/ ]`)
 
 // IsVolume reports whether an object of an action, RESOURCE/NAME, is a volume or a claim.
 func IsVolume(object string) bool { return volumes.MatchString(object) }
 
-// bounds are of what one request deletes, and tell what no step may do, whichever policy asks
-// for it: every step goes through here.
+// bounds limit the steps of all policies for one request: every step is checked here.
 type bounds struct {
 	about   subject
 	input   map[string]any
 	cluster map[string]any
 }
 
-// keep leaves out of a finding the steps that are out of bounds: that name a volume or a claim
-// which is not deleted in any case, take off a finalizer whose owner works, or delete again,
-// which does nothing.
+// keep removes out-of-bounds steps from a finding: steps that name a volume or claim outside the request,
+// remove a finalizer whose owner works, or repeat a deletion, which has no effect.
 func (b bounds) keep(f *Finding) {
 	for i, s := range f.Steps {
 		if s.Action != nil && s.Action.Verb == VerbDelete && !s.Action.Forces() {
@@ -62,7 +60,7 @@ func (b bounds) goes(resource, namespace, name string) bool {
 		namespace != "" && under(under(under(of, "namespaces"), ""), namespace) != nil
 }
 
-// leaves reports whether an object is being deleted already.
+// leaves reports whether an object is already Terminating.
 func (b bounds) leaves(resource, namespace, name string) bool {
 	if resource == b.about.resource && name == b.about.name {
 		return b.about.leaving
@@ -79,8 +77,7 @@ func (b bounds) leaves(resource, namespace, name string) bool {
 	})
 }
 
-// works reports whether the owner of a finalizer of an object runs, and nothing is known that
-// certainly keeps it from its work.
+// works reports whether the owner of an object's finalizer runs, and nothing certainly prevents its work.
 func (b bounds) works(resource, namespace, name, finalizer string) bool {
 	if resource == b.about.resource && name == b.about.name {
 		return atWork(under(b.input["ownership"], finalizer))
@@ -97,7 +94,7 @@ func atWork(owner any) bool {
 	return under(owner, "state") == "alive" && !anyOf(under(owner, "missing"), lacks) && !anyOf(under(owner, "unallowed"), lacks)
 }
 
-// Strips are the finalizers that a step takes off its objects, if it does nothing else.
+// Strips returns the finalizers that a step removes from its objects, if it does nothing else.
 func (s Step) Strips() (finalizers []string) {
 	a := s.Action
 	switch {

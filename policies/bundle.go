@@ -17,21 +17,20 @@ import (
 	"github.com/open-policy-agent/opa/v1/keys"
 )
 
-// What may stand beside policies, for other tools: the library, and what ties it to the schemas.
+// Packages that may be beside policies, for other tools: the library, and its schema annotations.
 var sharedPath, libraryPath = ast.MustParseRef("data.termguard"), ast.MustParseRef("data.termguard.lib")
 
-// MaxBundle bounds an OPA bundle, and what it unpacks to, in bytes.
+// MaxBundle bounds an OPA bundle, packed and unpacked, in bytes.
 const MaxBundle = 4 << 20
 
-// Key is that by which bundles must be signed. Without one, only bundles that are not
-// signed are taken.
+// Key verifies the signatures of bundles. Without one, only unsigned bundles are accepted.
 type Key = bundle.VerificationConfig
 
-// keyID is what the only key is called, whatever a signature calls it.
+// keyID names the only key, whatever a signature calls it.
 const keyID = "default"
 
-// ReadKey reads a key in PEM, or the secret of an algorithm such as HS256, and
-// takes the names of algorithms of opa sign.
+// ReadKey reads a key in PEM, or the secret of an algorithm such as HS256. Algorithms are named as in opa
+// sign.
 func ReadKey(file, algorithm string) (*Key, error) {
 	if !keys.IsSupportedAlgorithm(algorithm) {
 		return nil, fmt.Errorf("%q is no algorithm that bundles are signed with: RS256 and ES256 are", algorithm)
@@ -50,7 +49,7 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
 }
 
-// ReadBundle has the policies in an OPA bundle, for Load.
+// ReadBundle returns the policies in an OPA bundle, for Load.
 func ReadBundle(name string, key *Key) (fstest.MapFS, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -68,10 +67,9 @@ func ReadBundle(name string, key *Key) (fstest.MapFS, error) {
 }
 
 // readBundle unpacks an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles):
-// FOLDER/FILE.rego, wherever it lies in there, is FILE.rego of the policy in FOLDER. Its
-// data is not read.
+// FOLDER/FILE.rego at any depth is FILE.rego of the policy in FOLDER. Its data is ignored.
 func readBundle(archive []byte, key *Key) (fstest.MapFS, error) {
-	// The reader bounds each file, but not all of them together.
+	// The reader bounds each file, but not their sum.
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return nil, fmt.Errorf("it is no archive that opa build makes: %w", err)
@@ -95,7 +93,7 @@ func readBundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	files := fstest.MapFS{}
 	for _, module := range b.Modules {
 		if of := module.Parsed.Package.Path; of.HasPrefix(libraryPath) || of.Equal(sharedPath) {
-			continue // everybody has it
+			continue // always present
 		}
 		folder := path.Base(path.Dir(path.Join("/", module.Path)))
 		if folder == "/" {

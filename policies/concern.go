@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// subject is what a request is about.
+// subject is the object of a request.
 type subject struct {
 	resource   string // plural, or plural.group
-	namespace  string // the one that is deleted, or that the object is in
+	namespace  string // the deleted namespace, or the object's
 	name, uid  string // of the object itself
 	finalizers bool   // it has some, or their owners are known
 	eviction   bool
-	leaving    bool // it is being deleted already, and a deletion is asked about
+	leaving    bool // a deletion of an object that is already Terminating
 }
 
 func subjectOf(input map[string]any) subject {
@@ -41,8 +41,7 @@ func subjectOf(input map[string]any) subject {
 	return s
 }
 
-// custom tells whether its kind is not one of Kubernetes itself, whose groups are under
-// k8s.io, or have no dot.
+// custom reports whether its kind is not built in: groups of built-in kinds are under k8s.io, or have no dot.
 func (s subject) custom() bool {
 	_, group, _ := strings.Cut(s.resource, ".")
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
@@ -53,7 +52,7 @@ func child(m map[string]any, key string) map[string]any {
 	return c
 }
 
-// documents are what a policy can read.
+// documents are the documents that a policy can read.
 type documents struct{ input, cluster, params map[string]any }
 
 func (d documents) root(name string) map[string]any {
@@ -66,8 +65,7 @@ func (d documents) root(name string) map[string]any {
 	return d.input
 }
 
-// candidate is a policy, and what it needs: of every policy that is asked on a
-// trigger, each review looks at this first.
+// candidate is a policy with its parsed needs, which every review checks first.
 type candidate struct {
 	Policy
 	needs []need
@@ -81,8 +79,8 @@ func candidateOf(p Policy) candidate {
 	return c
 }
 
-// concerned are the policies that may have something to say of a request: most
-// name the resources and the facts without which they do not.
+// concerned returns the policies that may have a finding about a request: most name the resources and facts
+// that they need.
 func (s subject) concerned(all []candidate, read documents) []Policy {
 	var found []Policy
 	for i := range all {
@@ -98,23 +96,21 @@ func (s subject) concerned(all []candidate, read documents) []Policy {
 	return found
 }
 
-// need are documents that a policy needs together, joined by "and" in METADATA.
+// need is a set of documents that a policy needs together, joined by "and" in METADATA.
 type need struct {
 	documents []document
-	resource  string // for requests about it only, "" for all
+	resource  string // for requests about this resource only, "" for all
 }
 
-// document must exist and not be empty. What else of it is wanted follows PATH in
-// METADATA.
+// document must exist and not be empty; a further condition follows PATH in METADATA.
 type document struct {
 	root   string // input, cluster or params
 	path   []string
-	wanted string // one of wants, "" for nothing
+	wanted string // one of wants, "" for none
 	values []string
 }
 
-// wants are what METADATA can want of a document, beside values: to be none of them, or
-// one, to hold one as text, or to be more.
+// wants are the conditions of METADATA on values: none of these, one of these, containing one, or greater.
 var wants = []string{"unless", "is", "with", "over"}
 
 func needOf(text string) need {
@@ -134,16 +130,16 @@ func needOf(text string) need {
 	return n
 }
 
-// evictions stand in METADATA for pods that are evicted.
+// evictions names evicted pods in METADATA.
 const evictions = "pods/eviction"
 
-// about tells whether the policy is one for the resource of a request. Pods are, too,
-// what is evicted; evictions are that alone.
+// about reports whether the policy applies to the resource of a request. A policy for pods applies to
+// evictions, too, but not vice versa.
 func (p *Policy) about(s subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
-// there tells whether what is needed together is there.
+// there reports whether all documents of a need exist.
 func (s subject) there(n need, read documents) bool {
 	if n.resource != "" && n.resource != s.resource {
 		return false
@@ -157,7 +153,7 @@ func (s subject) there(n need, read documents) bool {
 	return true
 }
 
-// reaches tells whether a document is there, from another on.
+// reaches reports whether a document exists below another.
 func (s subject) reaches(from any, path []string, d *document) bool {
 	for len(path) > 0 {
 		element, below := path[0], path[1:]
@@ -185,7 +181,7 @@ func (s subject) reaches(from any, path []string, d *document) bool {
 	return d.wanted == "" || s.fits(fmt.Sprint(from), d)
 }
 
-// named is what a word of METADATA stands for.
+// named returns the value of a placeholder in METADATA.
 func (s subject) named(word string) string {
 	switch word {
 	case "$NAMESPACE":
@@ -195,12 +191,12 @@ func (s subject) named(word string) string {
 	case "$UID":
 		return s.uid
 	case "$CLUSTER":
-		return "" // the namespace of what is in none, which METADATA could not write
+		return "" // the namespace of cluster-scoped objects, which METADATA could not write
 	}
 	return word
 }
 
-// fits tells whether a value is as a document is wanted.
+// fits reports whether a value meets the condition of a document.
 func (s subject) fits(value string, d *document) bool {
 	switch d.wanted {
 	case "unless":
@@ -215,14 +211,14 @@ func (s subject) fits(value string, d *document) bool {
 	return true
 }
 
-// over tells whether a number is more than another. What is none may be.
+// over reports whether a number is greater than another; true for anything that is no number.
 func over(value, bound string) bool {
 	v, err := strconv.ParseFloat(value, 64)
 	b, bad := strconv.ParseFloat(bound, 64)
 	return err != nil || bad != nil || v > b
 }
 
-// anyOf tells whether something is true of a member of an object or a list.
+// anyOf reports whether a condition holds for a member of an object or a list.
 func anyOf(document any, is func(member any) bool) bool {
 	switch d := whole(document).(type) {
 	case map[string]any:

@@ -9,8 +9,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// loadEmbedded has the policies in the binary by their METADATA alone: to parse and compile
-// all of them takes longer than many a run asks them.
+// loadEmbedded reads only the METADATA of the built-in policies: parsing and compiling all of them takes
+// longer than many whole runs.
 func loadEmbedded() (*Set, error) {
 	set := &Set{compile: compileEmbedded}
 	for _, folder := range embeddedFolders() {
@@ -32,9 +32,9 @@ func loadEmbedded() (*Set, error) {
 	return set, nil
 }
 
-// embeddedFolders are those of the policies in the binary, sorted.
+// embeddedFolders returns the folders of the built-in policies, sorted.
 func embeddedFolders() []string {
-	entries, _ := embedded.ReadDir(".") // of what is embedded there is always a root
+	entries, _ := embedded.ReadDir(".") // an embedded file system always has a root
 	var folders []string
 	for _, entry := range entries {
 		if entry.IsDir() && entry.Name() != libFolder && entry.Name() != schemaFolder {
@@ -44,7 +44,7 @@ func embeddedFolders() []string {
 	return folders
 }
 
-// EmbeddedIDs are those of the policies in the binary, sorted.
+// EmbeddedIDs returns the ids of the built-in policies, sorted.
 func EmbeddedIDs() []string {
 	ids := embeddedFolders()
 	for i, folder := range ids {
@@ -53,7 +53,7 @@ func EmbeddedIDs() []string {
 	return ids
 }
 
-// compileEmbedded compiles some of the policies in the binary, with what they import.
+// compileEmbedded compiles some of the built-in policies, with their imports.
 func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.described = true

@@ -17,7 +17,7 @@ import (
 
 // Facts is the facts document, data.cluster.
 type Facts interface {
-	// View calls f with the facts, which stand still until f returns.
+	// View calls f with the facts, which do not change until f returns.
 	View(f func(doc map[string]any))
 }
 
@@ -31,22 +31,20 @@ func (d Document) View(f func(doc map[string]any)) { f(d) }
 type EngineOptions struct {
 	// Params are data.params: configuration, by policy id.
 	Params map[string]any
-	// Off names the policies that are not asked.
+	// Off names the policies that are not evaluated.
 	Off map[string]bool
-	// Deadline bounds one evaluation. Half of it belongs to asking the policies of the
-	// binary at once; if that fails, the rest is shared out among them. Custom policies
-	// are asked after them, and have a quarter of it, which they share in the same way.
-	// Defaults to 200 ms: less than the 300 ms that the webhook gives itself.
+	// Deadline bounds one evaluation. The built-in policies get half of it in one query; if that fails, they
+	// share the rest. Custom policies follow, with a quarter of it, shared in the same way. Defaults to 200
+	// ms: less than the webhook's 300 ms.
 	Deadline time.Duration
-	// Now tells the time of Deadline, which must not run faster than the clock: a run that
-	// can wait counts the processor time that it gets. Defaults to time.Now.
+	// Now returns the time for Deadline, and must not run faster than the clock: a patient caller counts its
+	// processor time. Defaults to time.Now.
 	Now func() time.Time
-	// Brief leaves the steps out of findings, for who does not show them.
+	// Brief omits the steps of findings.
 	Brief bool
-	// Lazy leaves policies uncompiled until they are asked, for a run that asks few of
-	// them.
+	// Lazy compiles policies on first use, for runs that evaluate few of them.
 	Lazy bool
-	// Tracer follows every evaluation. Defaults to nobody.
+	// Tracer follows every evaluation; may be nil.
 	Tracer topdown.QueryTracer
 }
 
@@ -59,21 +57,21 @@ func (o *EngineOptions) setDefaults() {
 	}
 }
 
-// Engine asks policies. It is safe for concurrent use.
+// Engine evaluates policies. It is safe for concurrent use.
 type Engine struct {
 	options EngineOptions
 	store   *store
 	set     *Set
 	on      map[Trigger][]candidate
-	// queries ask some policies at once, by their ids.
+	// queries evaluate several policies at once, by their ids.
 	queries sync.Map
 
 	mu        sync.Mutex // held while policies compile
 	compilers sync.Map   // of policies, by their ids
 }
 
-// NewEngine prepares the policies of a set. An unknown id in options.Off is an
-// error: it would leave on what somebody meant to turn off.
+// NewEngine prepares the policies of a set. An unknown id in options.Off is an error: a policy that was meant
+// to be off would stay on.
 func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, error) {
 	options.setDefaults()
 	if options.Params == nil {
@@ -106,7 +104,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	return e, nil
 }
 
-// Policies are those that are asked.
+// Policies returns the policies that are on.
 func (e *Engine) Policies() []Policy {
 	return slices.DeleteFunc(e.set.Policies(), func(p Policy) bool { return e.options.Off[p.ID] })
 }
@@ -114,7 +112,7 @@ func (e *Engine) Policies() []Policy {
 // answer is the variable of a query that holds the sets of every policy.
 const answer = "answer"
 
-// prepare prepares the query that asks some policies, of one compiler.
+// prepare prepares the query for some policies of one compiler.
 func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQuery, error) {
 	if err := e.compile(of); err != nil {
 		return rego.PreparedEvalQuery{}, err
@@ -132,20 +130,20 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
 		rego.Compiler(compiler),
 		rego.Store(e.store),
-		// A built-in function that fails makes its rule undefined, which
-		// would read as "nothing found".
+		// Without it, a failed built-in function makes its rule undefined, which would read as "nothing
+		// found".
 		rego.StrictBuiltinErrors(true),
 	).PrepareForEval(ctx)
 }
 
-// compiler is that of a policy, nil as long as it is not compiled.
+// compiler returns the compiler of a policy, nil until it is compiled.
 func (e *Engine) compiler(of Policy) *ast.Compiler {
 	compiler, _ := e.compilers.Load(of.ID)
 	c, _ := compiler.(*ast.Compiler)
 	return c
 }
 
-// compile compiles those of some policies that are not compiled, together.
+// compile compiles the missing ones of some policies, together.
 func (e *Engine) compile(of []Policy) error {
 	if len(e.uncompiled(of)) == 0 {
 		return nil
@@ -165,7 +163,7 @@ func (e *Engine) compile(of []Policy) error {
 	return nil
 }
 
-// uncompiled are those of some policies that are not compiled.
+// uncompiled returns the policies that are not compiled.
 func (e *Engine) uncompiled(of []Policy) (missing []Policy) {
 	for _, p := range of {
 		if e.compiler(p) == nil {
@@ -175,10 +173,10 @@ func (e *Engine) uncompiled(of []Policy) (missing []Policy) {
 	return missing
 }
 
-// together are policies by their compilers, which are asked in one query each.
+// together groups policies by compiler, for one query each.
 func (e *Engine) together(who []Policy) [][]Policy {
 	if e.compile(who) != nil {
-		return [][]Policy{who} // who asks them is told why
+		return [][]Policy{who} // their evaluation returns the error
 	}
 	var groups [][]Policy
 	for _, p := range who {
@@ -191,8 +189,7 @@ func (e *Engine) together(who []Policy) [][]Policy {
 	return groups
 }
 
-// Asked are the policies that a request is put to: those of its trigger that it
-// concerns, by their METADATA and the facts.
+// Asked returns the policies that a request concerns, by its trigger, their METADATA and the facts.
 func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
 	facts.View(func(doc map[string]any) {
 		who = subjectOf(input).concerned(e.on[trigger], documents{input, doc, e.options.Params})
@@ -200,8 +197,8 @@ func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who 
 	return who
 }
 
-// Quiet is Evaluate for a request that concerns no policy, as most do: then nothing is
-// evaluated, which takes some microseconds. ok is false for others.
+// Quiet is Evaluate for a request that concerns no policy, as most do: it takes microseconds. ok is false for
+// others.
 func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (result Result, ok bool) {
 	on, known := e.on[trigger]
 	if !known {
@@ -216,9 +213,8 @@ func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (resu
 	return result, ok
 }
 
-// Evaluate asks the policies of a trigger about one request. The error is for
-// what concerns the whole evaluation; policies that fail are in the result.
-// It never panics.
+// Evaluate evaluates the policies of a trigger about one request. The error concerns the whole evaluation;
+// failed policies are in the result. It never panics.
 func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string]any, facts Facts) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -238,7 +234,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		who := about.concerned(on, documents{input, doc, e.options.Params})
 		if len(who) > 0 {
 			if !e.options.Now().Before(until) {
-				err = context.DeadlineExceeded // the time went into the wait for the facts
+				err = context.DeadlineExceeded // the wait for the facts took all the time
 				return
 			}
 			var txn *view
@@ -252,8 +248,8 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			for _, some := range e.together(own) {
 				e.ask(ctx, until, some, input, txn, about, &result)
 			}
-			// However slow these are, they cost the others nothing, and whoever asks
-			// little; so none has to be set aside, which somebody could bring about.
+			// Slow custom policies do not affect the built-in ones, and have little time themselves; so none
+			// is disabled, which a tenant could provoke.
 			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
@@ -274,12 +270,12 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			}
 		}
 		if about.leaving {
-			// It was not refused: that cannot happen any more.
+			// It was not refused, and can no longer be.
 			result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return f.Kind != KindHang })
 		}
 		if about.eviction {
-			// Whatever is said of an eviction, the API server goes on to delete the
-			// pod, and does not show that delete to admission.
+			// Whatever an eviction finds, the API server then deletes the pod, and does not send that delete
+			// to admission.
 			for i := range result.Findings {
 				result.Findings[i].Certainty = May
 			}
@@ -292,10 +288,10 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	return result, nil
 }
 
-// customShare is what part of the deadline is that of custom policies.
+// customShare is the fraction of the deadline for custom policies.
 const customShare = 4
 
-// split parts the policies of the binary from custom ones.
+// split separates built-in policies from custom ones.
 func split(who []Policy) (own, custom []Policy) {
 	for _, p := range who {
 		if p.Custom {
@@ -307,8 +303,8 @@ func split(who []Policy) (own, custom []Policy) {
 	return own, custom
 }
 
-// ask asks policies of one compiler in one query, which shares what they have in common, and
-// each by itself if that fails.
+// ask evaluates policies of one compiler in one query, which shares their common rules, and each by itself if
+// that fails.
 func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, b bounds, result *Result) {
 	var answers map[string]any
 	query, err := e.query(ctx, who)
@@ -335,8 +331,7 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 	}
 }
 
-// query is the one that asks these policies, prepared when it is first needed:
-// few sets of policies occur.
+// query returns the prepared query of these policies, prepared on first use: few combinations occur.
 func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuery, error) {
 	ids := make([]string, len(who))
 	for i, p := range who {
@@ -353,16 +348,14 @@ func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuer
 	return query, err
 }
 
-// errLate is for a policy that ran out of its time, and errUnasked for one whose turn came
-// when the time was over.
+// errLate is the error of a policy that timed out, and errUnasked of one that had no time left.
 var (
 	errLate    = errors.New("took longer")
 	errUnasked = errors.New("was not asked: others took all of the time")
 )
 
-// clock cancels an evaluation when its time is over, or its context done. OPA looks at it
-// before each expression: a timer and a goroutine that waits for it would wake another
-// thread for every evaluation.
+// clock cancels an evaluation at its deadline, or with its context. OPA polls it before each expression: a
+// timer and a goroutine would wake another thread for every evaluation.
 type clock struct {
 	ctx      context.Context
 	earliest time.Time // by the clock, which is cheaper to read
@@ -370,17 +363,17 @@ type clock struct {
 	now      func() time.Time
 }
 
-// Cancel does nothing: nobody but the clock ends an evaluation.
+// Cancel does nothing: only the clock ends an evaluation.
 func (clock) Cancel() {}
 
-// Cancelled tells whether the evaluation is to end.
+// Cancelled reports whether the evaluation must end.
 func (c clock) Cancelled() bool {
 	return c.ctx.Err() != nil || time.Now().After(c.earliest) && c.now().After(c.until)
 }
 
 // eval runs one query and returns the sets of each policy, by its id.
 func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
-	defer func() { // a conversion deep in OPA may panic on a type that it does not know
+	defer func() { // a conversion deep in OPA may panic on an unknown type
 		if r := recover(); r != nil {
 			answers, err = nil, panicked(r)
 		}
@@ -393,8 +386,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
 		rego.EvalExternalCancel(end),
-		// The index over rules walks the whole of x for data.cluster.x[k] ==
-		// "constant", on every evaluation.
+		// The index over rules walks the whole of x for data.cluster.x[k] == "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
 	}
 	if e.options.Tracer != nil {

@@ -9,18 +9,17 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// checkFields refuses what reads a field that no request and no facts have. OPA makes types
-// of properties of a schema, and takes what additionalProperties says for anything at all:
-// below a name, as in data.cluster.nodes[name].redy, every field would be there. So it is
-// asked once more, with schemas in which a map is an object with a property that stands for
-// every key, and with the keys that the modules themselves write.
+// checkFields rejects reads of fields that no request and no facts have. OPA's type checker treats
+// additionalProperties as any, so that below a name, as in data.cluster.nodes[name].redy, every field would
+// exist. So it runs again with schemas in which a map is an object with a wildcard property, and with the
+// keys that the modules write.
 func (l *loader) checkFields() error {
 	modules := maps.Clone(l.modules)
 	maps.DeleteFunc(modules, func(file string, module *ast.Module) bool {
 		shared := module.Package.Path.HasPrefix(library) || library.HasPrefix(module.Package.Path)
 		return !l.everything && !shared && strings.HasPrefix(file, nameOf(Embedded())+"/")
 	})
-	keys := map[string][]string{} // of maps, by what stands for every key of them
+	keys := map[string][]string{} // of maps, by their wildcard
 	for {
 		schemas, err := schemaSet(func(schema any) any { return withKeys(schema, "", keys) })
 		if err != nil {
@@ -49,11 +48,10 @@ func (l *loader) checkFields() error {
 	}
 }
 
-// wildcard begins the name of the property that stands for every key of a map.
+// wildcard is the prefix of the property that represents all keys of a map.
 const wildcard = "*"
 
-// anyKey is the key that was not found, and what stands for every key in its place, "" where
-// nothing does.
+// anyKey returns the unknown key, and the wildcard property in its place, or "".
 func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	word, _ := detail.Ref[detail.Pos].Value.(ast.String)
 	for _, value := range detail.OneOf {
@@ -64,8 +62,7 @@ func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	return "", ""
 }
 
-// withKeys is a schema, which stands at a path, with maps as objects of the keys that are
-// written, and one that stands for every key.
+// withKeys returns the schema at a path, with maps as objects of the keys in use and a wildcard.
 func withKeys(schema any, path string, keys map[string][]string) any {
 	node, is := schema.(map[string]any)
 	if !is {
@@ -85,7 +82,7 @@ func withKeys(schema any, path string, keys map[string][]string) any {
 		node["items"] = withKeys(items, path+"[]", keys)
 	}
 	below := child(node, "additionalProperties")
-	if below == nil { // it has no other fields, or any: OPA takes it for that
+	if below == nil { // it has no other fields, or OPA allows any
 		return node
 	}
 	below, _ = withKeys(below, path+"."+wildcard, keys).(map[string]any)

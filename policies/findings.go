@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// Bounds of what one policy may say about one request. The API server cuts
-// warnings at 256 characters; people do not read more than a screenful.
+// Bounds of one policy's answer about one request. The API server cuts warnings at 256 characters; people do
+// not read more than a screenful.
 const (
 	MaxFindings = 64
 	MaxMessage  = 256 // characters
@@ -26,16 +26,16 @@ const (
 	maxText     = 4096 // characters of a piece of evidence, or of a remedy
 )
 
-// misformatted is what sprintf leaves behind where verbs and arguments differ:
-// %!s(MISSING), %!d(string=x), %!(EXTRA …), %!(NOVERB).
+// misformatted matches sprintf's output for mismatched verbs and arguments: %!s(MISSING), %!d(string=x),
+// %!(EXTRA …), %!(NOVERB).
 var misformatted = regexp.MustCompile(`%!.?\(`)
 
-// ErrMalformed is that a member of a policy's sets is no finding. It is left out, and says
-// nothing about what the others found.
+// ErrMalformed is returned for a member of a policy's sets that is no finding. It is left out; other findings
+// are unaffected.
 var ErrMalformed = errors.New("malformed")
 
-// decode turns the sets of a policy into findings. A member that is malformed
-// is an error and takes no other with it.
+// decode turns the sets of a policy into findings. A malformed member is an error, and does not affect
+// others.
 func decode(p Policy, sets any, b bounds) (found []Finding, omitted int, errs []error) {
 	m, _ := sets.(map[string]any)
 	for _, rule := range []string{"deny", "warn"} {
@@ -133,7 +133,7 @@ func kind(value any) (Kind, error) {
 	return Kind(s), err
 }
 
-// prose tells steps as sentences.
+// prose returns steps as sentences.
 func prose(steps []Step) string {
 	var sentences []string
 	for _, s := range steps {
@@ -184,7 +184,7 @@ func step(value any) (Step, error) {
 		if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
 			return s, fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
 		}
-		if s.Command = s.Action.Command(); !s.Action.sound() || utf8.RuneCountInString(s.Command) > maxText { // nobody reads it, or copies it whole
+		if s.Command = s.Action.Command(); !s.Action.sound() || utf8.RuneCountInString(s.Command) > maxText { // too long to read, or to copy whole
 			s.Command, s.Action = "", nil
 		}
 	case s.Command != m["command"]:
@@ -193,7 +193,7 @@ func step(value any) (Step, error) {
 	return s, nil
 }
 
-// command is a line of words for a shell.
+// command returns a line of words for a shell.
 func command(words []any) (string, error) {
 	line := make([]string, len(words))
 	for i, word := range words {
@@ -205,7 +205,7 @@ func command(words []any) (string, error) {
 	return shell.Join(line), nil
 }
 
-// cause reads what holds the deletion up.
+// cause reads the cause of a finding.
 func cause(value any, into *Cause) error {
 	m, _ := value.(map[string]any)
 	if owner, given := m["owner"]; given {
@@ -225,7 +225,7 @@ func cause(value any, into *Cause) error {
 	return err
 }
 
-// manifest reads what differs where the finding is told of a manifest.
+// manifest reads how a finding differs for manifests.
 func manifest(value any, into *Manifest) error {
 	severity := string(into.Severity)
 	if _, err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &into.Remedy}); err != nil {
@@ -237,7 +237,7 @@ func manifest(value any, into *Manifest) error {
 	return nil
 }
 
-// fields puts the values of a document's keys, all of them text, into variables.
+// fields stores the text values of a document's keys in variables.
 func fields(value any, want string, into map[string]*string) (map[string]any, error) {
 	m, ok := value.(map[string]any)
 	if !ok {
@@ -257,7 +257,7 @@ func fields(value any, want string, into map[string]*string) (map[string]any, er
 	return m, nil
 }
 
-// text is a string of at most limit characters; what is longer ends in "…".
+// text returns a string of at most limit characters; a longer one ends in "…".
 func text(value any, limit int) (string, error) {
 	s, ok := value.(string)
 	if !ok {

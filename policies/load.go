@@ -18,41 +18,41 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// Folders that hold no policy.
+// Folders without a policy.
 const (
 	libFolder    = "lib" // a folder for each package of shared rules: lib/pods is termguard.lib.pods
 	schemaFolder = "schema"
 )
 
-// sharedFile stands beside the embedded folders and says what holds for all.
+// sharedFile, beside the embedded folders, applies to all policies.
 const sharedFile = "termguard.rego"
 
-// named is a file system whose files have a path that people know.
+// named is a file system with a path for error messages.
 type named struct {
 	fs.FS
 	name string
 }
 
-// Dir are the policies below a folder, for Load. Errors name its files by path.
+// Dir returns the policies below a folder, for Load. Errors name its files by path.
 func Dir(name string) fs.FS { return Named(os.DirFS(name), name) }
 
-// Named is a file system that errors name.
+// Named returns a file system with a name for errors.
 func Named(fsys fs.FS, name string) fs.FS { return named{fsys, name} }
 
-// Set are policies that compile. It is immutable.
+// Set is an immutable set of compiled policies.
 type Set struct {
 	policies []Policy // sorted by ID
-	// checked is a compiler of all, whose types are known; nil of those in the binary alone.
+	// checked is a compiler of all, with types; nil if all are built in.
 	checked *ast.Compiler
-	// compile returns a compiler that holds the rules of some policies, at least,
-	// which build the steps of their findings or not.
+	// compile returns a compiler with at least the rules of some policies, with or without the steps of their
+	// findings.
 	compile func(of []Policy, steps bool) (*ast.Compiler, error)
 }
 
-// Policies are the policies of the set, sorted by ID.
+// Policies returns the policies of the set, sorted by ID.
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
-// IDs are those of the policies, sorted.
+// IDs returns the ids of the policies, sorted.
 func (s *Set) IDs() []string {
 	ids := make([]string, len(s.policies))
 	for i, p := range s.policies {
@@ -61,13 +61,11 @@ func (s *Set) IDs() []string {
 	return ids
 }
 
-// Load finds and compiles the policies in the folders of each file system.
-// Policies may import the packages of the embedded library, data.termguard.lib.NAME.
-// Errors name file and line, and are joined where there are several.
+// Load finds and compiles the policies in the folders of each file system. Policies may import the packages
+// of the embedded library, data.termguard.lib.NAME. Errors name file and line, and are joined.
 //
-// Those in the binary were checked when it was made (TestEmbedded), and are taken
-// as they are. Where no others are wanted, only their METADATA is read, and they are
-// parsed and compiled when an Engine asks them.
+// Built-in policies were checked by TestEmbedded, and are not checked again. Without others, only their
+// METADATA is read; an Engine compiles them when it evaluates them.
 func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
 		return loadEmbedded()
@@ -75,8 +73,7 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 	return load(false, fsyses...)
 }
 
-// load compiles everything, and checks the policies in the binary, too, where
-// everything is to be.
+// load compiles everything, and with everything set also checks the built-in policies.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := newLoader(everything)
 	l.start(Embedded(), libFolder+"/*")
@@ -102,8 +99,8 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	return l.set, nil
 }
 
-// compile compiles what was parsed, and with checks holds it to the schemas. Without
-// steps, findings have none.
+// compile compiles the parsed modules, and checks them against the schemas if checks is set. Without steps,
+// findings have none.
 func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
@@ -115,7 +112,7 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 			modules[file] = withoutSteps(module)
 		}
 	}
-	// What only steps use is unused without them.
+	// Without steps, their helpers are unused.
 	compiler := ast.NewCompiler().WithCapabilities(Capabilities()).WithStrict(steps)
 	if checks {
 		schemas, err := schemaSet(func(schema any) any { return schema })
@@ -128,7 +125,7 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 			ast.StageCheckTypes, ast.StageCheckUnusedImports, ast.StageCheckRecursion, ast.StageCheckDuplicateImports,
 			ast.StageCheckKeywordOverrides, ast.StageCheckVoidCalls, ast.StageCheckRuleConflicts, ast.StageCheckUndefinedFuncs,
 			ast.StageCheckSafetyRuleHeads, ast.StageCheckUnsafeBuiltins, ast.StageCheckDeprecatedBuiltins, ast.StageBuildRequiredCapabilities,
-			// No policy asks for its own METADATA.
+			// No policy reads its own METADATA.
 			ast.StageParseMetadataBlocks, ast.StageSetAnnotationSet, ast.StageRewriteRegoMetadataCalls,
 		)
 	}
@@ -145,8 +142,7 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	return compiler, errors.Join(l.errs...)
 }
 
-// withoutSteps is a module whose objects hold no step under "steps". Who shows none
-// need not pay for them: they are most of what a finding costs.
+// withoutSteps returns a module without the values of "steps": they are most of the cost of a finding.
 func withoutSteps(module *ast.Module) *ast.Module {
 	key := ast.StringTerm("steps")
 	brief, err := ast.Transform(ast.NewGenericTransformer(func(x any) (any, error) {
@@ -162,7 +158,7 @@ func withoutSteps(module *ast.Module) *ast.Module {
 		})
 	}), module.Copy())
 	if err != nil {
-		return module // it is right with steps, too
+		return module // it works with steps, too
 	}
 	return brief.(*ast.Module)
 }
@@ -170,7 +166,7 @@ func withoutSteps(module *ast.Module) *ast.Module {
 type loader struct {
 	everything bool
 	described  bool                                   // the METADATA is known, and not parsed again
-	parsed     map[string]func() (*ast.Module, error) // under way, by file name
+	parsed     map[string]func() (*ast.Module, error) // parsing in the background, by file name
 
 	set     *Set
 	modules map[string]*ast.Module
@@ -188,16 +184,16 @@ func newLoader(everything bool) *loader {
 	}
 }
 
-// checks tells whether what a file system holds is checked.
+// checks reports whether the content of a file system is checked.
 func (l *loader) checks(fsys fs.FS) bool { return l.everything || fsys != Embedded() }
 
 func (l *loader) fail(file string, line int, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
 }
 
-// start begins to parse the Rego in the folders that match, on all processors.
+// start begins to parse the Rego in the matching folders, on all processors.
 func (l *loader) start(fsys fs.FS, folders string) {
-	files, _ := fs.Glob(fsys, folders+"/*.rego") // an error comes again where the files are wanted
+	files, _ := fs.Glob(fsys, folders+"/*.rego") // reading the files returns the error again
 	for _, file := range files {
 		known := path.Join(nameOf(fsys), file)
 		if isTest(file) || l.parsed[known] != nil {
@@ -219,8 +215,7 @@ func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: !l.described, RegoVersion: ast.RegoV1})
 }
 
-// shared loads what the binary brings for every policy, whether or not its own
-// policies are wanted.
+// shared loads the embedded library, whether or not its policies are used.
 func (l *loader) shared() {
 	l.parse(Embedded(), sharedFile)
 	packages, _ := embedded.ReadDir(libFolder) // it is embedded
@@ -229,7 +224,7 @@ func (l *loader) shared() {
 	}
 }
 
-// imports loads those packages of the library that what is loaded imports.
+// imports loads the library packages that the loaded modules import.
 func (l *loader) imports() {
 	l.parse(Embedded(), sharedFile)
 	loaded := map[string]bool{}
@@ -259,7 +254,7 @@ func (l *loader) imports() {
 	}
 }
 
-// library is where the packages of the library are.
+// library is the path of the library's packages.
 var library = ast.Ref{ast.DefaultRootDocument, ast.StringTerm("termguard"), ast.StringTerm(libFolder)}
 
 func (l *loader) load(fsys fs.FS) {
@@ -282,8 +277,8 @@ func (l *loader) load(fsys fs.FS) {
 	}
 }
 
-// copied holds a library beside policies, which is there for editors and other tools, to
-// that of the binary, which is the one that counts.
+// copied compares a library beside policies, which only serves editors and other tools, to the embedded one,
+// which is used.
 func (l *loader) copied(fsys fs.FS) {
 	err := fs.WalkDir(fsys, libFolder, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".rego") || isTest(file) {
@@ -360,7 +355,7 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 	}
 }
 
-// parseFolder parses the Rego of a folder, tests left out, by file name.
+// parseFolder parses the Rego of a folder without tests, by file name.
 func (l *loader) parseFolder(fsys fs.FS, folder string) map[string]*ast.Module {
 	files, err := fs.Glob(fsys, folder+"/*.rego")
 	if err != nil {
@@ -407,8 +402,8 @@ func (l *loader) parse(fsys fs.FS, file string) *ast.Module {
 	return module
 }
 
-// references refuses what refers to nothing: OPA takes a misspelt rule for data
-// that is not there, and the rule that asks for it finds nothing, in silence.
+// references rejects references to nothing: OPA takes a misspelt rule for missing data, and the rule that
+// reads it silently finds nothing.
 func (l *loader) references(compiler *ast.Compiler) {
 	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
 		ast.WalkTerms(compiler.Modules[file], func(term *ast.Term) bool {
@@ -444,14 +439,14 @@ func rowOf(term *ast.Term) int {
 	return 1
 }
 
-// metadataFields are those of an object of any kind (k8s.io/apimachinery, ObjectMeta).
+// metadataFields are the fields of any object's metadata (k8s.io/apimachinery, ObjectMeta).
 var metadataFields = []string{
 	"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
 	"labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// metadataField is what a reference reads of the metadata of the object under review, "" where
-// it reads something else, or a variable tells. Which fields the rest has, its kind decides.
+// metadataField returns the metadata field of the object under review that a reference reads, or "" if there
+// is none or a variable names it. The other fields depend on the object's kind.
 func metadataField(ref ast.Ref) string {
 	if len(ref) < 5 || !ref[0].Equal(ast.InputRootDocument) || !ref[1].Equal(ast.InternedTerm("request")) || !ref[3].Equal(ast.InternedTerm("metadata")) ||
 		!ref[2].Equal(ast.InternedTerm("object")) && !ref[2].Equal(ast.InternedTerm("oldObject")) {
@@ -468,7 +463,7 @@ func nameOf(fsys fs.FS) string {
 	return ""
 }
 
-// schemaSet are the shapes that the type checker holds policies to, made of the schemas.
+// schemaSet returns the schemas for the type checker, each transformed by shape.
 func schemaSet(shape func(schema any) any) (*ast.SchemaSet, error) {
 	set := ast.NewSchemaSet()
 	for _, name := range []string{"input.schema", "cluster.schema"} {
@@ -481,7 +476,7 @@ func schemaSet(shape func(schema any) any) (*ast.SchemaSet, error) {
 	return set, nil
 }
 
-// FactsSchema is the JSON schema of the facts (data.cluster).
+// FactsSchema returns the JSON schema of the facts (data.cluster).
 func FactsSchema() ([]byte, error) { return embedded.ReadFile(schemaFolder + "/cluster.schema.json") }
 
 func readSchema(name string, into *any) error {
@@ -495,8 +490,7 @@ func readSchema(name string, into *any) error {
 	return nil
 }
 
-// explained tells of a built-in function that policies may not call why, and what
-// to use instead.
+// explained adds the reason and the alternative to an error about a forbidden built-in function.
 func explained(err *ast.Error) error {
 	name, undefined := strings.CutPrefix(err.Message, "undefined function ")
 	if _, exists := ast.BuiltinMap[name]; !undefined || !exists {

@@ -19,9 +19,8 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// metadata reads the METADATA block of a policy's package. OPA's own parser
-// drops keys that it does not know, so the block is read again, as YAML, and
-// held to its schema if it is checked.
+// metadata reads the METADATA block of a policy's package. OPA's parser drops unknown keys, so the block is
+// parsed again, as YAML, and compared to its schema if check is set.
 func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	at := slices.IndexFunc(module.Annotations, func(a *ast.Annotations) bool { return a.Scope == "package" })
 	if at < 0 {
@@ -31,7 +30,7 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	return describe(file, first, yamlBlock(first, module.Comments), check)
 }
 
-// describe is what a METADATA block says, which begins below a line of a file.
+// describe parses a METADATA block that begins after a line of a file.
 func describe(file string, first int, block string, check bool) (Policy, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(block), &document); err != nil || len(document.Content) == 0 {
@@ -83,8 +82,8 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 	}, nil
 }
 
-// yamlBlock is the text of the comments that follow the METADATA line without
-// a gap, each on its own line, so that line n of it is line first+n of the file.
+// yamlBlock returns the consecutive comments after the METADATA line, so that line n of it is line first+n of
+// the file.
 func yamlBlock(first int, comments []*ast.Comment) string {
 	var block strings.Builder
 	next := first + 1
@@ -97,8 +96,7 @@ func yamlBlock(first int, comments []*ast.Comment) string {
 	return block.String()
 }
 
-// checkMetadata compares a METADATA block with its schema, and the kinds that it
-// names with those of Kubernetes.
+// checkMetadata compares a METADATA block with its schema, and its kinds with those of Kubernetes.
 func checkMetadata(file string, first int, block *yaml.Node) []error {
 	var value, schema any
 	if err := block.Decode(&value); err != nil {
@@ -121,13 +119,13 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	return errs
 }
 
-// violation is one place where a document does not fit its schema.
+// violation is one place where a document does not match its schema.
 type violation struct {
 	path    []string
 	problem string
 }
 
-// String tells the place and the problem.
+// String returns the place and the problem.
 func (v violation) String() string {
 	if len(v.path) == 0 {
 		return v.problem
@@ -135,11 +133,9 @@ func (v violation) String() string {
 	return fmt.Sprintf("key %q: %s", strings.Join(v.path, "."), v.problem)
 }
 
-// matchSchema validates with the JSON schema that OPA carries for its built-in
-// function json.match_schema. The library of that name would bring the same again,
-// and compiles ten schemas of schemas whenever the binary starts, in 4 ms or more:
-// tests use it. Of a violation OPA tells the place and the kind. What it is about is
-// looked up in the document and the schema.
+// matchSchema validates with the JSON schema library in OPA's json.match_schema. The original library would
+// duplicate it, and compiles ten meta-schemas at start, in 4 ms or more: only tests use it. OPA returns the
+// place and kind of a violation; the rest is looked up in the document and the schema.
 func matchSchema(document, schema any) ([]violation, error) {
 	operands := make([]*ast.Term, 2)
 	for i, operand := range []any{document, schema} {
@@ -171,12 +167,12 @@ func matchSchema(document, schema any) ([]violation, error) {
 	slices.SortFunc(found, func(a, b violation) int {
 		return cmp.Or(slices.Compare(a.path, b.path), strings.Compare(a.problem, b.problem))
 	})
-	// OPA tells of each key that is missing or unknown by itself.
+	// OPA returns each missing or unknown key by itself.
 	return slices.CompactFunc(found, func(a, b violation) bool { return slices.Equal(a.path, b.path) && a.problem == b.problem }), err
 }
 
-// violations are those of one kind at one place, given what the document and the
-// schema have there.
+// violations returns the violations of one kind at one place, given the document's value and the schema
+// there.
 func violations(kind, description string, path []string, value, schema any) (found []violation) {
 	rules, _ := schema.(map[string]any)
 	keys, _ := value.(map[string]any)
@@ -208,7 +204,7 @@ func violations(kind, description string, path []string, value, schema any) (fou
 	return found
 }
 
-// at is what a document has at a path, or what a schema says of it.
+// at returns the value of a document, or a schema's rules, at a path.
 func at(node any, path []string) any {
 	for _, key := range path {
 		switch n := node.(type) {
@@ -231,8 +227,7 @@ func at(node any, path []string) any {
 	return node
 }
 
-// kinds are the resources that Kubernetes serves, as plural or plural.group.
-// TestKinds writes them.
+// kinds are the resources that Kubernetes serves, as plural or plural.group. TestKinds writes them.
 var kinds = sync.OnceValue(func() []string {
 	var list []string
 	text, err := embedded.ReadFile("kinds.json")
@@ -245,8 +240,8 @@ var kinds = sync.OnceValue(func() []string {
 	return list
 })
 
-// unknownKinds are the kinds that METADATA names and that do not exist. Those of a
-// group that is not of Kubernetes itself may: a CustomResourceDefinition is enough.
+// unknownKinds returns the kinds in METADATA that do not exist. Kinds of other groups may: a
+// CustomResourceDefinition is enough.
 func unknownKinds(value any, path []string) (found []violation) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -274,12 +269,10 @@ func unknownKinds(value any, path []string) (found []violation) {
 	return found
 }
 
-// naming are the keys of METADATA that list resources, each with what else
-// may stand there.
+// naming are the keys of METADATA that list resources, each with its other allowed values.
 var naming = map[string][]string{"resources": {evictions}, "except": nil, "kinds": {content, instances, referrers, elsewhere}, "for": {finalizers, custom}}
 
-// LineOf is the line, in its document, of the key that path leads to; of the
-// last that exists on the way, otherwise.
+// LineOf returns the line, in its document, of the key at path, or of its last existing parent.
 func LineOf(node *yaml.Node, path []string) int {
 	line := 0
 	for _, key := range path {

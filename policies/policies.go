@@ -1,13 +1,11 @@
-// Package policies answers, in Rego, whether a deletion will finish.
+// Package policies evaluates, in Rego, whether a deletion will finish.
 //
-// A policy is a folder: FOLDER/FOLDER.rego, package termguard.FOLDER, with its
-// tests, fixtures and a generated README beside it. There is no registry: the
-// folders are it. A policy offers the sets deny (it will hang) and warn (it may
-// hang, will be slow, or is unwise) over input, data.cluster and data.params,
-// whose shapes are in schema/. What is true of all its findings stands in the
-// METADATA of its package.
+// A policy is a folder: FOLDER/FOLDER.rego, package termguard.FOLDER, with its tests, fixtures and a
+// generated README. The folders are the registry. A policy defines the sets deny (it will hang) and warn (it
+// may hang, will be slow, or is unwise) over input, data.cluster and data.params, whose schemas are in
+// schema/. The METADATA of its package applies to all its findings.
 //
-// The package knows nothing of Kubernetes clients: facts come as plain maps.
+// The package does not depend on Kubernetes clients: facts are plain maps.
 package policies
 
 import (
@@ -22,20 +20,19 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// Tests are embedded with the rest, for a pattern cannot leave them out: they
-// are a few kilobytes, and Load skips them.
+// Tests are embedded, too, since a pattern cannot exclude them: they are a few kilobytes, and Load skips
+// them.
 //
 //go:embed termguard.rego kinds.json schema/*.json */*.rego lib/*/*.rego
 var embedded embed.FS
 
-// Embedded are the policies in the binary.
+// Embedded returns the built-in policies.
 func Embedded() fs.FS { return named{embedded, "policies"} }
 
-// Digest tells sets of policies in the binary apart: "sha256:", and the SHA-256 of what
-// is loaded of them, file by file.
+// Digest identifies the built-in policies: "sha256:", and the SHA-256 of the loaded files.
 func Digest() string {
 	sum := sha256.New()
-	// What is embedded can be read.
+	// Embedded files can be read.
 	_ = fs.WalkDir(embedded, ".", func(file string, d fs.DirEntry, _ error) error {
 		if !d.IsDir() && !isTest(file) {
 			text, _ := embedded.ReadFile(file)
@@ -46,7 +43,8 @@ func Digest() string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// Trigger is on what policies are asked: question.Trigger in fewer words, as METADATA has it.
+// Trigger is an operation that policies are evaluated about: question.Trigger in fewer words, as METADATA has
+// it.
 type Trigger string
 
 // The triggers.
@@ -56,48 +54,47 @@ const (
 	Apply         Trigger = "apply"          // a manifest that is about to be applied
 )
 
-// Triggers are all of them.
+// Triggers returns all triggers.
 func Triggers() []Trigger { return []Trigger{Delete, FinalizerEdit, Apply} }
 
 // Certainty is how sure a finding is.
 type Certainty string
 
-// How sure a finding is.
+// The certainties.
 const (
 	Will Certainty = "will" // from deny
 	May  Certainty = "may"  // from warn
 )
 
-// Kind is what a finding is about.
+// Kind is the effect that a finding predicts.
 type Kind string
 
 // The kinds of findings.
 const (
 	KindHang      Kind = ""          // the deletion starts, and does not finish
 	KindRefused   Kind = "refused"   // the API server refuses the request at once, and nothing happens
-	KindForbidden Kind = "forbidden" // a rule of people's own says that it must not be
+	KindForbidden Kind = "forbidden" // a user's own rule forbids it
 )
 
-// findingKinds are those that a policy names; without one it is a hang.
+// findingKinds are the kinds that a policy can name; the default is a hang.
 var findingKinds = []string{string(KindRefused), string(KindForbidden)}
 
-// Severity is how much a finding matters. Findings of severity Info do not
-// touch the verdict.
+// Severity is how much a finding matters. Findings of severity Info do not affect the verdict.
 type Severity string
 
-// The severities, the gravest first.
+// The severities, the highest first.
 const (
 	High   Severity = "high"
 	Medium Severity = "medium"
 	Low    Severity = "low"
 	Info   Severity = "info"
-	// None is only of a Manifest: lint does not tell it.
+	// None is only for a Manifest: lint does not report it.
 	None Severity = "none"
 )
 
 var severities = []Severity{High, Medium, Low, Info}
 
-// Policy is what the METADATA of a policy's package says.
+// Policy is the METADATA of a policy's package.
 type Policy struct {
 	ID               string     `json:"id"` // kebab-case of Folder
 	Title            string     `json:"title"`
@@ -105,64 +102,60 @@ type Policy struct {
 	Severity         Severity   `json:"severity"`
 	Triggers         []Trigger  `json:"triggers"`
 	Resources        []string   `json:"resources,omitempty"` // plural, plural.group, or pods/eviction; all, if empty
-	Needs            []string   `json:"needs,omitempty"`     // documents, of which one must be there
+	Needs            []string   `json:"needs,omitempty"`     // documents, one of which must exist
 	ReliesOn         []Reliance `json:"reliesOn,omitempty"`
 	Class            Class      `json:"-"`      // Broken, if empty
-	Symptom          bool       `json:"-"`      // what it finds has a cause that another policy may tell
-	Remedy           string     `json:"remedy"` // unless a finding brings its own
-	Limits           string     `json:"limits"` // what the policy cannot see
+	Symptom          bool       `json:"-"`      // its findings have a cause that another policy may report
+	Remedy           string     `json:"remedy"` // unless a finding has its own
+	Limits           string     `json:"limits"` // the facts that the policy cannot see
 	RelatedResources []Resource `json:"relatedResources"`
-	// Aliases are policies that tell the same on another trigger: lint takes a wish
-	// to ignore one of them for one about this policy, too.
+	// Aliases are policies with the same findings on another trigger: lint's ignores for one apply to this
+	// policy, too.
 	Aliases  []string `json:"aliases,omitempty"`
 	Manifest Manifest `json:"manifest,omitzero"`
-	// Custom is set for one that is not in the binary: whoever wrote it only advises.
+	// Custom is set for a policy that is not built in: its author only advises.
 	Custom bool `json:"-"`
-	// ReadsObject is set for a custom one that may read more of the object than a snapshot
-	// holds, and ReadsUser for one that may read who asks.
+	// ReadsObject says that a custom policy may read more of the object than a snapshot holds, and ReadsUser
+	// that it may read the user.
 	ReadsObject bool   `json:"-"`
 	ReadsUser   bool   `json:"-"`
 	Folder      string `json:"folder"`
 	File        string `json:"file"` // with the policy's METADATA
 }
 
-// ref is a rule of the policy.
+// ref returns a rule of the policy.
 func (p *Policy) ref(rule string) ast.Ref {
 	return ast.MustParseRef("data.termguard." + p.Folder + "." + rule)
 }
 
-// sets are the names of those that the policy offers: deny, warn, or both.
+// sets returns the names of the sets that the policy defines: deny, warn, or both.
 func (p *Policy) sets(compiler *ast.Compiler) []string {
 	return slices.DeleteFunc([]string{"deny", "warn"}, func(rule string) bool { return len(compiler.GetRulesExact(p.ref(rule))) == 0 })
 }
 
-// Manifest is how a finding is told to somebody who wrote a manifest, and can change
-// no cluster. What is empty is told as to everybody else.
+// Manifest overrides parts of a finding for authors of manifests, who cannot change the cluster.
 type Manifest struct {
 	Severity Severity `json:"severity,omitempty"`
 	Remedy   string   `json:"remedy,omitempty"` // a change to the manifest
-	// Once tells findings with the same second object as one, in whatever files
-	// they stand.
+	// Once merges findings with the same second object across files.
 	Once bool `json:"once,omitempty"`
 }
 
-// Reliance names kinds that a policy must see: while one is hidden from the facts,
-// the policy's silence means nothing.
+// Reliance names kinds that a policy must see: while one is hidden from the facts, the absence of findings
+// means nothing.
 type Reliance struct {
-	// Kinds are resources, as plural or plural.group. $CONTENT are those that are
-	// namespaced, $INSTANCES that of the definition under review, $REFERRERS those
-	// whose objects may refer to the object under review, and $ELSEWHERE what rights hide
-	// in other namespaces.
+	// Kinds are resources, as plural or plural.group. $CONTENT are namespaced ones, $INSTANCES the custom
+	// resources of the definition under review, $REFERRERS resources that may refer to the object under
+	// review, and $ELSEWHERE resources hidden in other namespaces.
 	Kinds []string `json:"kinds"`
-	// Except are kinds that do not matter after all.
+	// Except are exceptions from Kinds.
 	Except []string `json:"except,omitempty"`
-	// For are the resources that the policy is asked about when it relies on the
-	// kinds; all that it is asked about, if empty. $FINALIZERS stands for every
-	// object with finalizers, $CUSTOM for one of a kind that is not one of Kubernetes.
+	// For limits the reliance to requests about these resources; all, if empty. $FINALIZERS are objects with
+	// finalizers, $CUSTOM custom resources.
 	For []string `json:"for,omitempty"`
 }
 
-// Resource is a source that a policy rests on.
+// Resource is a source that a policy is based on.
 type Resource struct {
 	Ref         string `json:"ref"`
 	Description string `json:"description,omitempty"`
@@ -184,83 +177,78 @@ type Finding struct {
 	Kind      Kind      `json:"kind,omitempty"`
 	// Message is one sentence of at most MaxMessage characters.
 	Message string `json:"message"`
-	// Objects are the blockers, the most telling first.
+	// Objects are the blockers, the most important first.
 	Objects  []Object `json:"objects"`
 	Evidence []string `json:"evidence"`
-	// EstimateSeconds is how long the deletion takes, where it completes.
+	// EstimateSeconds is how long the deletion takes, if it completes.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	// Field is a path in the manifest of Objects[0], as in
-	// "spec.finalizers[1]"; "" where none is to blame.
+	// Field is a path in the manifest of Objects[0], such as "spec.finalizers[1]", or "".
 	Field string `json:"field,omitempty"`
-	// Remedy is the way out, in prose; Steps tell it step by step, where the
-	// policy can.
+	// Remedy is the solution in prose, and Steps step by step, if the policy has them.
 	Remedy string `json:"remedy"`
 	Steps  []Step `json:"steps,omitempty"`
-	// Cause is what is to blame, where the policy tells.
+	// Cause is the cause, if the policy names it.
 	Cause Cause `json:"-"`
-	// Manifest is how it is told of a manifest.
+	// Manifest overrides parts of it for a manifest.
 	Manifest Manifest `json:"-"`
-	// Class, Symptom and Custom are those of the policy.
+	// Class, Symptom and Custom are the policy's.
 	Class   Class `json:"-"`
 	Symptom bool  `json:"-"`
 	Custom  bool  `json:"-"`
 }
 
-// Cause is what holds a deletion up, and may hold up others.
+// Cause blocks a deletion, and may block others.
 type Cause struct {
-	// Title says what it is, without the objects that it holds.
+	// Title describes it, without the objects that it blocks.
 	Title string `json:"title,omitempty"`
-	// Finalizer is the one that is not removed, and Owner who should remove it, where that one is
-	// to blame.
+	// Finalizer is the blocking finalizer, and Owner its owner, if that is the cause.
 	Finalizer string `json:"finalizer,omitempty"`
 	Owner     *Owner `json:"owner,omitempty"`
 }
 
-// Owner is who removes a finalizer, "" where nobody knows, and what is known of it.
+// Owner removes a finalizer: its name, "" if unknown, and its state.
 type Owner struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// Class is what is to be done about what a policy finds.
+// Class says how to deal with a finding.
 type Class string
 
 // The classes.
 const (
-	Broken Class = "broken" // mend it
+	Broken Class = "broken" // repair it
 	Order  Class = "order"  // nothing is wrong: something else has to be deleted first
-	Rule   Class = "rule"   // somebody, or Kubernetes, wants it so
+	Rule   Class = "rule"   // a user or Kubernetes prevents it on purpose
 )
 
-// StepKind is what a step costs.
+// StepKind is the cost of a step.
 type StepKind string
 
 // The kinds of steps, in the order in which they are tried.
 const (
-	Mend   StepKind = "mend"   // restores what the deletion waits for
-	Remove StepKind = "remove" // gives up one thing that nobody is left for
+	Mend   StepKind = "mend"   // restores the prerequisites of the deletion
+	Remove StepKind = "remove" // gives up one thing whose owner no longer exists
 	Force  StepKind = "force"  // gives up more than that: Do names the price
 )
 
-// StepKinds are all kinds of steps, the safest first.
+// StepKinds returns all kinds of steps, the safest first.
 func StepKinds() []StepKind { return []StepKind{Mend, Remove, Force} }
 
-// Step is one thing to do so that the deletion finishes.
+// Step is one step towards the end of the deletion.
 type Step struct {
 	Kind StepKind `json:"kind"`
 	Do   string   `json:"do"`
-	// Command is a shell line that does it as it stands; "" where that takes
-	// a person's judgement.
+	// Command is a complete shell line for it; "" if it takes human judgement.
 	Command string `json:"command,omitempty"`
-	// Action is what Command does, where termguard can do it by itself. None is without
-	// a Command.
+	// Action is the operation of Command, if termguard can execute it. It needs a Command.
 	Action *Action `json:"action,omitempty"`
-	// Hearsay is what the step rests on where a tenant can write that, as an Event; ""
-	// where it rests on what only the cluster's own parts write.
+	// Hearsay is the source of the step if a tenant can write that, such as an Event; "" if only the
+	// cluster's own parts can.
 	Hearsay string `json:"hearsay,omitempty"`
 }
 
-// Says is what a finding means, in front of its message: "will hang".
+// Says returns the verdict in front of a finding's message: "will hang".
 func (f Finding) Says() string {
 	switch {
 	case f.Kind == KindRefused:
@@ -273,7 +261,7 @@ func (f Finding) Says() string {
 	return string(f.Certainty) + " hang"
 }
 
-// compare orders findings by what a reader needs first.
+// compare orders findings by importance for readers.
 func (f Finding) compare(g Finding) int {
 	certainty := func(c Certainty) int { return slices.Index([]Certainty{Will, May}, c) }
 	return cmp.Or(
@@ -284,37 +272,34 @@ func (f Finding) compare(g Finding) int {
 	)
 }
 
-// Result is what the policies say about one request.
+// Result is the policies' answer about one request.
 type Result struct {
 	// Findings are sorted: will before may, then by severity, policy, message.
 	Findings []Finding
 	// Omitted counts findings beyond MaxFindings of a policy.
 	Omitted int
-	// Errors are policies that failed, and findings that are malformed, each a
-	// PolicyError. What the others found still counts.
+	// Errors are failed policies and malformed findings, each a PolicyError. Other findings still count.
 	Errors []error
-	// Unseen are the resources that matter to the request and are hidden from
-	// the facts, each with the reason: "kialis.kiali.io: forbidden".
+	// Unseen are the resources that matter to the request and are hidden from the facts, each with the
+	// reason: "kialis.kiali.io: forbidden".
 	Unseen []string
-	// Readers are the custom policies that may concern the request, and read more of its
-	// object than a snapshot holds, by ID; UserReaders those that read who asks.
+	// Readers are the ids of custom policies that may concern the request and read more of its object than a
+	// snapshot holds; UserReaders of policies that read the user.
 	Readers, UserReaders []string
 }
 
-// OfStub is the result where no more of the object was known than a snapshot holds: what
-// Readers found, or did not, says nothing, and is left out. where is what held no more, as
-// in "a snapshot".
+// OfStub returns the result without the answers of Readers, which need more of the object than the source
+// named by where, such as "a snapshot".
 func (r Result) OfStub(where string) Result {
 	return r.without(r.Readers, fmt.Sprintf("it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", where))
 }
 
-// OfNobody is the result where it is not known who asks: what UserReaders found, or did
-// not, says nothing, and is left out.
+// OfNobody returns the result without the answers of UserReaders, for an unknown user.
 func (r Result) OfNobody() Result {
 	return r.without(r.UserReaders, "it reads who asks, which is not known here: ask in the cluster, as whoever would delete")
 }
 
-// without is the result but for what some policies said, with why they count as not asked.
+// without returns the result without the answers of some policies, and with the reason why they are unseen.
 func (r Result) without(ids []string, why string) Result {
 	of := func(id string) bool { return slices.Contains(ids, id) }
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return of(f.Policy) })
@@ -329,20 +314,19 @@ func (r Result) without(ids []string, why string) Result {
 	return r
 }
 
-// PolicyError is what went wrong with one policy.
+// PolicyError is an error of one policy.
 type PolicyError struct {
 	Policy string
-	Custom bool // as that of the policy
+	Custom bool // as in Policy
 	Err    error
 }
 
 func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err.Error() }
 
-// Unwrap is for package errors.
 func (e PolicyError) Unwrap() error { return e.Err }
 
-// Whole tells whether all policies of the binary answered. What a custom one fails to say,
-// or says that is no finding, takes nothing from what the others found.
+// Whole reports whether all built-in policies were evaluated. Failures and malformed findings of custom ones
+// do not affect other findings.
 func (r Result) Whole() bool {
 	return !slices.ContainsFunc(r.Errors, func(err error) bool {
 		var of PolicyError
@@ -362,8 +346,7 @@ const (
 	Unknown   Verdict = "unknown"   // otherwise
 )
 
-// Verdict weighs the findings. A policy that failed has seen nothing, so that
-// without findings the verdict is Unknown.
+// Verdict sums up the findings. Without findings, a failed policy makes it Unknown.
 func (r Result) Verdict() Verdict {
 	verdict := Completes
 	if len(r.Unseen) > 0 || len(r.Errors) > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// told is what the facts hold of an object and of the request for its deletion, as in a
-// snapshot: a policy that reads no more of its input answers the same without the object.
+// told are the fields of an object and of the request for its deletion that a snapshot holds: a policy that
+// reads no others gives the same answer without the object.
 var told = []string{
 	"ownership", "refusals",
 	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
@@ -16,9 +16,8 @@ var told = []string{
 	"request.oldObject.metadata.finalizers", "request.oldObject.metadata.name", "request.oldObject.metadata.namespace",
 }
 
-// reads tells whether a policy of these modules reads more of the object than what is told,
-// and whether it reads who asks, by rules of its own or of the library. When in doubt it
-// does, as where the input is handed on as a whole.
+// reads reports whether a policy of these modules reads other fields of the object, and whether it reads the
+// user, in its own rules or the library's. If in doubt, as with the input as a whole, it does.
 func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 	var next []*ast.Rule
 	for _, module := range of {
@@ -44,7 +43,7 @@ func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 	return object, user
 }
 
-// named are the rules that a reference reaches.
+// named returns the rules that a reference reaches.
 func (l *loader) named(ref ast.Ref) (rules []*ast.Rule) {
 	for _, module := range l.modules {
 		home := module.Package.Path
@@ -62,8 +61,8 @@ func (l *loader) named(ref ast.Ref) (rules []*ast.Rule) {
 	return rules
 }
 
-// inputOf are the paths of the input that a rule reads, and the rules that it may name: a
-// variable may be one of its package, too.
+// inputOf returns the paths of the input that a rule reads, and the rules that it may refer to: a variable
+// may be a rule of its package.
 func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	imported := map[ast.Var]ast.Ref{}
 	for _, i := range rule.Module.Imports {
@@ -131,10 +130,10 @@ func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	return paths, names
 }
 
-// userInfo is where the input tells who asks.
+// userInfo is the path of the user in the input.
 const userInfo = "request.userInfo"
 
-// pathOf is the constant part of a path of the input, "" for all of it.
+// pathOf returns the constant part of a path of the input, "" for all of it.
 func pathOf(terms []*ast.Term) string {
 	var words []string
 	for _, term := range terms {
@@ -147,16 +146,16 @@ func pathOf(terms []*ast.Term) string {
 	return strings.Join(words, ".")
 }
 
-// isTold tells whether a path of the input leads to what is told, or below it.
+// isTold reports whether a path of the input is in told, or below a path in it.
 func isTold(path string) bool {
 	return slices.ContainsFunc(told, func(known string) bool { return below(known, path) })
 }
 
-// below tells whether a path leads to where another does, or below it.
+// below reports whether a path equals another, or is below it.
 func below(top, path string) bool { return top == "" || strings.HasPrefix(path+".", top+".") }
 
-// mayConcern tells whether the policy may have something to say of a request, whatever
-// else of its object there is than what is known.
+// mayConcern reports whether the policy may have a finding about a request, whatever the unknown fields of
+// its object are.
 func (s subject) mayConcern(c *candidate, read documents) bool {
 	return c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, func(n need) bool {
 		n.documents = slices.DeleteFunc(slices.Clone(n.documents), func(d document) bool { return d.root == "input" })

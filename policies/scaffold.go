@@ -16,13 +16,11 @@ var scaffolds embed.FS
 
 var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
-// ErrExists is returned for a policy that is there already.
+// ErrExists is returned if the policy exists.
 var ErrExists = errors.New("there is such a policy already")
 
-// Scaffold writes the folder of a new policy below dir, which it makes if it has to,
-// and returns its path: a
-// policy, and its fixtures with what is found in each, all of which pass. The id may be
-// spelt with - or _.
+// Scaffold creates the folder of a new policy below dir, which it creates if necessary, with fixtures that
+// pass, and returns its path. The id may be spelt with - or _.
 func Scaffold(dir, id string) (string, error) {
 	if !policyID.MatchString(id) {
 		return "", fmt.Errorf("policy id %q: want lower case letters, digits and - or _ between them, as in some-cause", id)
@@ -44,7 +42,7 @@ func Scaffold(dir, id string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("scaffold policy: %w", err)
 	}
-	// Made aside, so that what fails leaves nothing behind.
+	// In a temporary folder, so that a failure leaves nothing behind.
 	aside, err := os.MkdirTemp(dir, ".new-policy-*")
 	if err != nil {
 		return "", fmt.Errorf("scaffold policy: %w", err)
@@ -62,7 +60,7 @@ func Scaffold(dir, id string) (string, error) {
 	return target, nil
 }
 
-// fill writes what the templates make of a policy.
+// fill writes the templates for a policy.
 func fill(target, folder, id string) error {
 	if err := os.MkdirAll(filepath.Join(target, "testdata"), 0o755); err != nil {
 		return err

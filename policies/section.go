@@ -1,14 +1,14 @@
 package policies
 
-// Section is a map of the facts that is made as it is read.
+// Section is a map of the facts that is computed on read.
 type Section interface {
-	// Get is what stands under a key: nil for nothing.
+	// Get returns the value of a key, or nil.
 	Get(key string) any
-	// All is the map.
+	// All returns the map.
 	All() map[string]any
 }
 
-// whole is a value of the facts, a section as the map that it stands for.
+// whole returns a value of the facts, a section as a map.
 func whole(value any) any {
 	if section, is := value.(Section); is {
 		return section.All()

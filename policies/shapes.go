@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// The keys of a finding, with the type of what they hold. decodeFinding reads them.
+// The keys of a finding, with their types. decodeFinding reads them.
 var findingKeys = map[string]types.Type{
 	"msg": types.S, "kind": types.S, "remedy": types.S, "field": types.S, "estimate_seconds": types.N,
 	"objects":  types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.S))),
@@ -23,13 +23,12 @@ var findingKeys = map[string]types.Type{
 	"manifest": types.NewObject(nil, types.NewDynamicProperty(types.S, types.S)),
 }
 
-// CheckFindings tells what no evaluation could make a finding of: a text in place
-// of an object, a key that does not exist. It knows what the type checker of Rego
-// knows; what that cannot tell fails when it is asked (Result.Errors).
+// CheckFindings returns errors for rules that can produce no valid finding: a text instead of an object, an
+// unknown key. It knows Rego's static types; other mistakes fail in evaluation (Result.Errors).
 func (s *Set) CheckFindings() error {
 	var errs []error
 	if s.checked == nil || s.checked.TypeEnv == nil {
-		return nil // those in the binary, which TestEmbedded checks
+		return nil // all are built in, which TestEmbedded checks
 	}
 	for _, p := range s.policies {
 		for _, rule := range p.sets(s.checked) {
@@ -47,7 +46,7 @@ func (s *Set) CheckFindings() error {
 	return errors.Join(append(errs, misnamed(s.checked.Modules)...)...)
 }
 
-// misnamed are the findings and steps whose kind is a word that does not exist.
+// misnamed returns errors for findings and steps of an unknown kind.
 func misnamed(modules map[string]*ast.Module) (errs []error) {
 	var steps []string
 	for _, kind := range StepKinds() {
@@ -97,7 +96,7 @@ func objectShape(t *types.Object) error {
 		want, known := findingKeys[key]
 		if !known {
 			hint := nearest.Hint(key, slices.Collect(maps.Keys(findingKeys)))
-			if key == "message" { // what others call it, and not near
+			if key == "message" { // other tools' name, and not a near one
 				hint = `; did you mean "msg"?`
 			}
 			return fmt.Errorf("%s: unknown key%s", key, hint)
@@ -113,7 +112,7 @@ func objectShape(t *types.Object) error {
 	return nil
 }
 
-// fits tells whether a value of one type could be of another.
+// fits reports whether a value of one type could be of another.
 func fits(t, want types.Type) bool {
 	switch t := t.(type) {
 	case types.Any:
@@ -141,7 +140,7 @@ func fits(t, want types.Type) bool {
 	return true
 }
 
-// name is a type in a word, and what it is of.
+// name returns a type in words, with its element type.
 func name(t types.Type) string {
 	text := types.Sprint(t)
 	word, _, _ := strings.Cut(text, "<")

@@ -10,10 +10,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
 
-// store answers data.cluster and data.params from plain maps, without a copy:
-// only what a rule touches is converted. The facts come with the transaction,
-// so that one compiled query serves any document. All other paths, which OPA
-// uses for itself, go to an ordinary store in memory.
+// store reads data.cluster and data.params from plain maps, without a copy: only values that a rule reads are
+// converted. The facts come with the transaction, so that one compiled query serves any document. OPA's own
+// paths are in an ordinary in-memory store.
 type store struct {
 	storage.Store
 	params map[string]any
@@ -23,7 +22,7 @@ func newStore(params map[string]any) *store {
 	return &store{Store: inmem.New(), params: params}
 }
 
-// view is a read transaction over facts that stand still.
+// view is a read transaction over facts that do not change.
 type view struct {
 	storage.Transaction
 	roots map[string]any // by first path element
@@ -46,8 +45,8 @@ func (s *store) Abort(ctx context.Context, txn storage.Transaction) {
 	s.Store.Abort(ctx, txn)
 }
 
-// Read answers a path. An inner node is answered whole, if lazily: OPA asks for
-// it when it walks a map, and would take "not found" for an empty one.
+// Read returns the value at a path. An inner node is returned whole, if lazily: OPA reads it to walk a map,
+// and would take "not found" for an empty one.
 func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.Path) (any, error) {
 	v, ok := txn.(*view)
 	if !ok {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Placeholders in what a policy relies on.
+// Placeholders in a policy's reliances.
 const (
-	content    = "$CONTENT"    // whatever is in a namespace
+	content    = "$CONTENT"    // namespaced resources
 	instances  = "$INSTANCES"  // of the definition under review
-	referrers  = "$REFERRERS"  // whatever may refer to the object under review
-	finalizers = "$FINALIZERS" // an object that has some
-	custom     = "$CUSTOM"     // an object of a kind that somebody defined
-	// What rights hide in other namespaces than the one in question, or in all.
+	referrers  = "$REFERRERS"  // resources that may refer to the object under review
+	finalizers = "$FINALIZERS" // objects with finalizers
+	custom     = "$CUSTOM"     // custom resources
+	// Resources that rights hide in other namespaces than the request's, or in all.
 	elsewhere = "$ELSEWHERE"
 )
 
@@ -21,20 +21,20 @@ const (
 type hidden struct {
 	resource   string
 	namespaced bool
-	elsewhere  bool    // it is seen in the namespace in question, and in others not
+	elsewhere  bool    // it is visible in the request's namespace only
 	forbidden  bool    // rights hide it
-	refers     bool    // its objects may refer to the one in question
-	namespace  *string // where it is hidden, nil for everywhere
+	refers     bool    // its objects may refer to the request's
+	namespace  *string // the namespace that hides it, nil for all
 }
 
-// concerns tells whether what is hidden in one namespace may matter to a request: it
-// is about that namespace, about something in it, or about a definition.
+// concerns reports whether a resource hidden in one namespace may matter to a request: the request is about
+// that namespace, an object in it, or a definition.
 func (h hidden) concerns(s subject) bool {
 	return h.namespace == nil || s.resource == "namespaces" && s.name == *h.namespace || s.resource == h.resource && s.namespace == *h.namespace || s.name == h.resource
 }
 
-// unseen are the hidden resources without which nobody can say what becomes of the
-// request: its own, and those that policies rely on.
+// unseen returns the hidden resources that the answer depends on: the request's own, and the policies'
+// reliances.
 func (s subject) unseen(all []candidate, facts map[string]any) []string {
 	list, _ := facts["unseen"].([]any)
 	var relevant, lacks []string
@@ -44,7 +44,7 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 		h.resource, _ = u["resource"].(string)
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
-		if reason == "version" { // who relies on a section, nobody says
+		if reason == "version" { // the policies that read a section are unknown
 			lacks = append(lacks, h.resource)
 			continue
 		}
@@ -68,7 +68,7 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 	return slices.Compact(relevant)
 }
 
-// Lacking tells of sections that a snapshot lacks.
+// Lacking returns the message about sections that a snapshot lacks.
 func Lacking(sections []string) string {
 	const most = 3
 	text := strings.Join(sections[:min(most, len(sections))], ", ")
@@ -78,7 +78,7 @@ func Lacking(sections []string) string {
 	return "the snapshot lacks " + text + ": another version of termguard wrote it"
 }
 
-// reliesOn tells whether the policy must see a resource to judge a request.
+// reliesOn reports whether the policy must see a resource to judge a request.
 func (p *Policy) reliesOn(s subject, h hidden) bool {
 	return slices.ContainsFunc(p.ReliesOn, func(r Reliance) bool { return r.applies(p, s) && r.includes(s, h) })
 }
