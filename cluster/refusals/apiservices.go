@@ -8,8 +8,7 @@ import (
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// KeepAPIService takes in an APIService that a Service backs. Those that the API
-// server serves itself cannot become unavailable on their own.
+// KeepAPIService adds an APIService with a Service. Local APIServices cannot become unavailable on their own.
 func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 	if o.Spec.Service == nil {
 		p.ForgetAPIService(types.NamespacedName{Name: o.Name})
@@ -43,8 +42,7 @@ func (p *Part) ForgetAPIService(key types.NamespacedName) {
 	p.doc.Prune("apiservices", key.Name)
 }
 
-// SetStale replaces which APIServices ("v1beta1.metrics.k8s.io") serve a group
-// that our own discovery cannot read.
+// SetStale sets the APIServices ("v1beta1.metrics.k8s.io") of groups that our discovery cannot read.
 func (p *Part) SetStale(stale map[string]bool) {
 	p.stale = stale
 	for name, found := range p.apiServices {
@@ -52,9 +50,8 @@ func (p *Part) SetStale(stale map[string]bool) {
 	}
 }
 
-// SetAPIServiceError records why the objects of a resource that an APIService serves cannot
-// be listed, known yet or not; "" withdraws it. One resource that can be listed is no proof
-// of the others.
+// SetAPIServiceError records why the objects of a resource of an APIService, known yet or not, cannot be
+// listed; "" withdraws it. One listable resource does not prove the others.
 func (p *Part) SetAPIServiceError(name, resource, message string) {
 	if message == "" {
 		delete(p.apiErrors[name], resource)
@@ -72,7 +69,7 @@ func (p *Part) SetAPIServiceError(name, resource, message string) {
 	}
 }
 
-// apiError is that of the first resource of an APIService, by name, that cannot be listed.
+// apiError returns the error of the first unlistable resource of an APIService, by name.
 func (p *Part) apiError(name string) string {
 	for _, resource := range slices.Sorted(maps.Keys(p.apiErrors[name])) {
 		return p.apiErrors[name][resource]

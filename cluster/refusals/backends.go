@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// state of what the API server calls.
+// state of a backend that the API server calls.
 type state string
 
 const (
@@ -23,8 +23,8 @@ const (
 	unknown state = "unknown"
 )
 
-// backend is the state of a Service that the API server calls: behind a
-// webhook, an APIService or the conversion of a CustomResourceDefinition.
+// backend is the state of a Service that the API server calls: for a webhook, an APIService or the conversion
+// of a CustomResourceDefinition.
 type backend struct {
 	state  state
 	reason string
@@ -36,14 +36,14 @@ func (b *backend) set(s state, reason string) {
 	b.facts["state"], b.facts["reason"] = string(s), reason
 }
 
-// byURL are the facts about a backend that is no Service.
+// byURL returns the facts about a backend that is no Service.
 func byURL() map[string]any {
 	return map[string]any{"state": string(unknown), "reason": "it is called by URL, which says nothing about its state"}
 }
 
 type service struct {
 	external bool
-	address  string // its ClusterIP, "" where it has none
+	address  string // its ClusterIP, or ""
 	selector map[string]string
 }
 
@@ -52,7 +52,7 @@ type slice struct {
 	ready   bool   // at least one ready endpoint
 }
 
-// backend returns a Service as something that is called, kept up to date.
+// backend returns a Service as a backend, which is kept up to date.
 func (p *Part) backend(name string) *backend {
 	b, found := p.backends[name]
 	if !found {
@@ -90,16 +90,16 @@ func (p *Part) refreshBackend(name string) {
 	if b.state != state || b.reason != reason {
 		p.conversionsDirty = true
 	}
-	p.touched[facts.NamespaceOf(name)] = true // its pods may be those of a webhook
+	p.touched[facts.NamespaceOf(name)] = true // its pods may be a webhook's
 	b.set(state, reason)
 }
 
-// Resight notes that what can be seen has changed.
+// Resight updates which resources are hidden.
 func (p *Part) Resight() {
 	before := p.hidden
 	for i, resource := range []string{"services", "endpointslices.discovery.k8s.io"} {
 		if p.hidden[i], _ = p.options.Sight.Hidden(resource); p.hidden[i] != facts.UnseenForbidden && p.hidden[i] != facts.UnseenElsewhere {
-			p.hidden[i] = "" // what was seen before counts
+			p.hidden[i] = "" // earlier facts count
 		}
 	}
 	if p.hidden != before {
@@ -109,15 +109,14 @@ func (p *Part) Resight() {
 	}
 }
 
-// hides tells whether rights hide the Services of a namespace, or their endpoints.
+// hides reports whether rights hide the Services of a namespace, or their endpoints.
 func (p *Part) hides(namespace string) bool {
 	return slices.ContainsFunc(p.hidden[:], func(reason string) bool {
 		return reason == facts.UnseenForbidden || reason == facts.UnseenElsewhere && namespace != p.reading.within
 	})
 }
 
-// behind are the workloads whose pods a Service selects, each as resource and
-// name: they are in its namespace.
+// behind returns the workloads whose pods a Service selects, as resource and name: they are in its namespace.
 func (p *Part) behind(name string, s service) []any {
 	if len(s.selector) == 0 {
 		return nil
@@ -134,7 +133,7 @@ func (p *Part) behind(name string, s service) []any {
 	return found
 }
 
-// KeepService takes in a Service.
+// KeepService adds a Service.
 func (p *Part) KeepService(o *corev1.Service) bool {
 	name := o.Namespace + "/" + o.Name
 	s := service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
@@ -152,7 +151,7 @@ func (p *Part) ForgetService(key types.NamespacedName) {
 	p.refreshBackend(key.String())
 }
 
-// KeepEndpointSlice takes in endpoints of a Service.
+// KeepEndpointSlice adds endpoints of a Service.
 func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
 	s := slice{o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName], facts.AnyReady(o)}
 	name := o.Namespace + "/" + o.Name
@@ -172,18 +171,17 @@ func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
 	p.refreshBackend(s.service)
 }
 
-// KeepDeployment takes in the labels of a Deployment's pods, by which Services
-// select them; so do KeepStatefulSet and KeepDaemonSet.
+// KeepDeployment adds the labels of a Deployment's pods, for the selectors of Services.
 func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
 	return p.keepTemplate("deployments.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
 }
 
-// KeepStatefulSet does for a StatefulSet what KeepDeployment does.
+// KeepStatefulSet is KeepDeployment for a StatefulSet.
 func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
 	return p.keepTemplate("statefulsets.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
 }
 
-// KeepDaemonSet does for a DaemonSet what KeepDeployment does.
+// KeepDaemonSet is KeepDeployment for a DaemonSet.
 func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
 	return p.keepTemplate("daemonsets.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
 }

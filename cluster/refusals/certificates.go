@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// TrustInterval is how often a backend is dialled again whose certificate
-	// fits, and DistrustInterval one whose does not, or that did not answer.
+	// TrustInterval is the time between handshakes with a backend whose certificate is trusted, and
+	// DistrustInterval with one that is not, or did not answer.
 	TrustInterval, DistrustInterval = 10 * time.Minute, 15 * time.Second
 	// dialTimeout bounds one handshake.
 	dialTimeout = 2 * time.Second
@@ -24,16 +24,15 @@ const (
 // Dial opens a connection, as net.Dialer's DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Handshake is what became of the last handshake with an endpoint.
+// Handshake is the result of the last handshake with an endpoint.
 type Handshake struct {
 	at  time.Time
-	why string // its certificate is not trusted; "" also where it did not answer
+	why string // its certificate is not trusted; "" also if it did not answer
 	ok  bool
 }
 
-// distrusted tells why the API server cannot trust what answers at an endpoint;
-// "" where nothing is known against it. A handshake tells more than caBundle
-// alone, which is looked at in any case.
+// distrusted returns why the API server cannot trust an endpoint, or "" if no reason is known. It checks the
+// last handshake, and caBundle in any case.
 func (p *Part) distrusted(e Endpoint, trusts authority) string {
 	if p.options.Manifests {
 		return "" // a caBundle is filled in later
@@ -44,10 +43,10 @@ func (p *Part) distrusted(e Endpoint, trusts authority) string {
 	return p.handshakes[e].why
 }
 
-// authority is what a caBundle trusts.
+// authority is the content of a caBundle.
 type authority struct {
 	given bool
-	until time.Time // the last certificate is valid; zero where it holds none
+	until time.Time // the last expiry of its certificates; zero if it has none
 }
 
 func readAuthority(caBundle []byte) authority {
@@ -63,8 +62,8 @@ func readAuthority(caBundle []byte) authority {
 	}
 }
 
-// unusable tells why nothing can be trusted by a caBundle. Without one, the
-// authorities of the API server's own system count.
+// unusable returns why a caBundle can verify no certificate. Without one, the API server uses its system's
+// authorities.
 func (a authority) unusable(now time.Time) string {
 	switch {
 	case !a.given:
@@ -77,7 +76,7 @@ func (a authority) unusable(now time.Time) string {
 	return ""
 }
 
-// Due are the endpoints to dial now, each with its address.
+// Due returns the endpoints to dial now, each with its address.
 func (p *Part) Due() map[Endpoint]string {
 	now := p.options.Now()
 	wanted := map[Endpoint]string{}
@@ -107,16 +106,15 @@ func (p *Part) Due() map[Endpoint]string {
 	return wanted
 }
 
-// ShookHands takes in what became of a handshake.
+// ShookHands records the result of a handshake.
 func (p *Part) ShookHands(e Endpoint, t Handshake) {
 	p.conversionsDirty = p.conversionsDirty || p.handshakes[e].why != t.why
 	p.handshakes[e] = t
 }
 
-// Try shakes hands with the backend of a webhook that fails closed or converts, at
-// an address, as the API server would, and goes no further: a certificate that
-// caBundle does not vouch for is a webhook that refuses everything. Whatever else
-// goes wrong says nothing about what the API server would find.
+// Try makes a TLS handshake with the backend of a webhook that fails closed or converts, as the API server
+// would, and nothing more: a webhook with a certificate that caBundle does not verify refuses everything.
+// Other errors say nothing about the API server's connection.
 func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Handshake {
 	err := shakeHands(ctx, dial, e, address)
 	t := Handshake{at: now, ok: err == nil}
@@ -126,8 +124,7 @@ func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.T
 	return t
 }
 
-// shakeHands checks a certificate as the API server does (k8s.io/apiserver,
-// pkg/util/webhook/client.go).
+// shakeHands checks a certificate as the API server does (k8s.io/apiserver, pkg/util/webhook/client.go).
 func shakeHands(ctx context.Context, dial Dial, e Endpoint, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -12,22 +12,22 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// ConversionFailure is part of what the API server says of a custom resource that
-// is not stored in the version asked for and cannot be converted (apiextensions-
-// apiserver, pkg/apiserver/conversion/webhook_converter.go).
+// ConversionFailure is part of the API server's error for a custom resource that is not stored in the
+// requested version and cannot be converted (apiextensions-apiserver,
+// pkg/apiserver/conversion/webhook_converter.go).
 const ConversionFailure = "conversion webhook for "
 
-// uncached is part of its answer while it cannot fill its cache of a resource, as
-// long as one object of it cannot be converted (apiserver, pkg/storage/cacher/ready.go).
+// uncached is part of its error while it cannot fill its cache of a resource because one object cannot be
+// converted (apiserver, pkg/storage/cacher/ready.go).
 const uncached = "storage is (re)initializing"
 
-// ConversionFails tells whether an error is of that kind.
+// ConversionFails reports whether an error is of that kind.
 func ConversionFails(err error) bool {
 	return err != nil && strings.Contains(err.Error(), ConversionFailure)
 }
 
-// deletionVersion is the version that the namespace controller and the garbage
-// collector ask for: of those that are served, the one that discovery puts first.
+// deletionVersion returns the version that the namespace controller and the garbage collector request: the
+// first served one in discovery.
 func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	found := ""
 	for _, v := range crd.Spec.Versions {
@@ -38,7 +38,7 @@ func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return found
 }
 
-// storageVersion is the version that objects are written in from now on.
+// storageVersion returns the version that objects are now written in.
 func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {
@@ -48,20 +48,19 @@ func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// converter is who converts the objects of a definition to the version that
-// deletions ask for.
+// converter converts the objects of a definition to the version that deletions request.
 type converter struct {
 	namespaced       bool
 	version, storage string
 	stored           []string
-	service          map[string]any // as the facts have it, nil where it is called by URL
-	backend          *backend       // nil where it is called by URL
-	called           *Endpoint      // nil where it is called by URL
-	trusts           authority      // what its caBundle holds
+	service          map[string]any // as the facts have it, nil if it is called by URL
+	backend          *backend       // nil if it is called by URL
+	called           *Endpoint      // nil if it is called by URL
+	trusts           authority      // the content of its caBundle
 }
 
-// possible are the versions that objects may be stored in: a definition without a
-// status, as in manifests, stores all in one.
+// possible returns the versions that objects may be stored in: a definition without a status, as in
+// manifests, stores all in one.
 func (c *converter) possible() []string {
 	if len(c.stored) == 0 {
 		return []string{c.storage}
@@ -69,15 +68,14 @@ func (c *converter) possible() []string {
 	return c.stored
 }
 
-// needed tells whether some objects may have to be converted before they can be deleted.
+// needed reports whether some objects may have to be converted before they can be deleted.
 func (c *converter) needed() bool {
 	return c.version != "" && slices.ContainsFunc(c.possible(), func(stored string) bool { return stored != c.version })
 }
 
-// settleConversions brings up to date which definitions have objects that
-// cannot be converted: those with a conversion webhook whose backend is down, or whose
-// objects cannot be listed for want of it; and those whose objects need one to be deleted,
-// by the namespace that it is served from.
+// settleConversions updates the definitions with objects that cannot be converted: their conversion webhook's
+// backend is down, or their objects cannot be listed without it. It also updates, by the namespace of the
+// backend, the definitions whose deletion needs it.
 func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	if !p.conversionsDirty {
 		return
@@ -117,7 +115,7 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	p.doc["unconverted"], p.doc["conversionsFrom"] = unconverted, served
 }
 
-// KeepDefinition takes in a CustomResourceDefinition, and who converts its objects.
+// KeepDefinition adds a CustomResourceDefinition, and its converter.
 func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
 	p.conversionsDirty = true
 	delete(p.converters, o.Name)
@@ -170,19 +168,19 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 	p.conversionsDirty = true
 }
 
-// SetListError records why the objects of a resource cannot be listed in the
-// version that deletions ask for, of those of an aggregated API that counts as
-// available, and of custom resources that cannot be converted; "" withdraws it.
+// SetListError records why the objects of a resource cannot be listed in the version that deletions request:
+// of an aggregated API that counts as available, or of custom resources that cannot be converted. ""
+// withdraws it.
 func (p *Part) SetListError(res facts.Resource, message string) {
 	service := res.Version + "." + res.Group
-	p.SetAPIServiceError(service, res.String(), message) // it may be known only later
+	p.SetAPIServiceError(service, res.String(), message) // it may become known later
 	if p.apiServices[service] != nil {
 		return
 	}
 	p.SetConversionError(res.String(), message)
 }
 
-// SetConversionError is SetListError of a custom resource, as "plural.group".
+// SetConversionError is SetListError for a custom resource, as "plural.group".
 func (p *Part) SetConversionError(resource, message string) {
 	if p.listErrors[resource] == message {
 		return
@@ -194,21 +192,18 @@ func (p *Part) SetConversionError(resource, message string) {
 	p.conversionsDirty = true
 }
 
-// Converts tells whether the objects of a definition are converted by a webhook.
-// It only reads.
+// Converts reports whether a webhook converts the objects of a definition. It only reads.
 func (p *Part) Converts(definition string) bool { return p.converters[definition] != nil }
 
-// ConvertsFrom tells whether deletions of some objects, in any namespace, may need a
-// conversion webhook that is served from this one. It only reads.
+// ConvertsFrom reports whether deletions in any namespace may need a conversion webhook that runs in this
+// one. It only reads.
 func (p *Part) ConvertsFrom(namespace string) bool {
 	served, _ := p.doc["conversionsFrom"].(map[string]any)
 	return served[namespace] != nil
 }
 
-// Unconverted are the resources of definitions that may have objects that nobody
-// converts to the version that deletions ask for: some may be stored in another,
-// and the conversion webhook, if it runs at all, may be one that is not trusted.
-// It only reads.
+// Unconverted returns the resources of definitions that may have unconvertible objects: some may be stored in
+// another version than deletions request, and the conversion webhook may be down or untrusted. It only reads.
 func (p *Part) Unconverted() []facts.Resource {
 	var found []facts.Resource
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {

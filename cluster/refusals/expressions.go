@@ -18,11 +18,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// expressions are evaluated together, compiled as the API server compiles them
-// (k8s.io/apiserver, pkg/admission/plugin/cel).
+// expressions are evaluated together, compiled as the API server compiles them (k8s.io/apiserver,
+// pkg/admission/plugin/cel).
 type expressions struct {
 	compiled []admissioncel.CompilationResult
-	composed *admissioncel.CompositedCompiler // holds the variables that they may read; nil for none
+	composed *admissioncel.CompositedCompiler // has the variables that they may read; nil for none
 }
 
 func compile(compiler admissioncel.Compiler, accessors []admissioncel.ExpressionAccessor, declared admissioncel.OptionalVariableDeclarations) (e expressions) {
@@ -32,7 +32,7 @@ func compile(compiler admissioncel.Compiler, accessors []admissioncel.Expression
 	return e
 }
 
-// outcome of an expression: err where it is an error.
+// outcome of an expression: err if it is an error.
 type outcome struct {
 	is  verdictOf
 	err error
@@ -44,11 +44,11 @@ const (
 	isTrue verdictOf = iota
 	isFalse
 	isError
-	depends // on what is not known
+	depends // on unknown values
 )
 
-// outcomes evaluates with what is known: CEL comes to a result all the same where
-// it does not depend on the rest, as in "request.operation != 'DELETE' || …".
+// outcomes evaluates with the known values: CEL returns a result if it does not depend on the rest, as in
+// "request.operation != 'DELETE' || …".
 func (e expressions) outcomes(in input) []outcome {
 	if len(e.compiled) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (e expressions) outcomes(in input) []outcome {
 		if details != nil && details.ActualCost() != nil {
 			spent += *details.ActualCost()
 		}
-		if spent > budget { // the API server evaluates no further, and says nothing of those before
+		if spent > budget { // the API server stops here, without the earlier results
 			return slices.Repeat([]outcome{{is: depends}}, len(e.compiled))
 		}
 		budget -= spent
@@ -88,17 +88,17 @@ func (e expressions) outcomes(in input) []outcome {
 	return outcomes
 }
 
-// input is what expressions are evaluated with, as far as it is known.
+// input holds the known inputs of expressions.
 type input struct {
 	attributes  admission.Attributes
 	callerKnown bool
-	manifest    bool // the object lacks what the API server fills in
+	manifest    bool // the object lacks fields that the API server sets
 	param       runtime.Object
 	paramKnown  bool
 	namespace   *corev1.Namespace
 }
 
-// variables are those of the API server (k8s.io/apiserver, pkg/admission/plugin/cel/activation.go).
+// variables returns the API server's variables (k8s.io/apiserver, pkg/admission/plugin/cel/activation.go).
 func (in input) variables() map[string]any {
 	a := in.attributes
 	object, old := hidden, hidden
@@ -131,7 +131,7 @@ func (in input) variables() map[string]any {
 	}
 }
 
-// request is what is known of it: of which object it is, and who calls, may not be.
+// request returns the known part of the request: object and caller may be unknown.
 func (in input) request() ref.Val {
 	a := in.attributes
 	gvr, gvk := metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind())
@@ -162,35 +162,35 @@ func valueOf(object runtime.Object) ref.Val {
 	return value
 }
 
-// notKnown is what CEL makes of an expression whose result depends on what is not known.
+// notKnown is CEL's result for an expression that depends on unknown values.
 var notKnown = celtypes.NewUnknown(0, nil)
 
-// shape is what is known of a value, nil where all is.
+// shape is the known part of a value, nil if all is known.
 type shape struct {
-	lacking bool              // what it lacks may be there all the same, but for the fields
+	lacking bool              // missing fields, other than in fields, are unknown
 	fields  map[string]*shape // of a map
-	rest    *shape            // of the other fields, and of what a list holds
+	rest    *shape            // of the other fields, and of the items of a list
 }
 
 var (
-	hidden = &shape{} // of which nothing is known
-	// template is what the template of a pod tells of it.
+	hidden = &shape{} // nothing is known
+	// template is the part of a pod that a template determines.
 	template = &shape{lacking: true, fields: map[string]*shape{"metadata": {lacking: true, fields: map[string]*shape{"labels": nil, "namespace": nil}}}}
-	// defaulted is what the API server may fill in.
+	// defaulted may get defaults from the API server.
 	defaulted = func() *shape {
 		s := &shape{lacking: true}
 		s.rest = s
 		return s
 	}()
-	// manifest is an object as its author wrote it, who alone writes some of its metadata, as a rule.
+	// manifest is an object as written by its author, who usually writes some of its metadata alone.
 	manifest = &shape{lacking: true, rest: defaulted, fields: map[string]*shape{"metadata": {lacking: true, rest: defaulted, fields: map[string]*shape{
 		"name": nil, "namespace": nil, "labels": nil, "annotations": nil, "finalizers": nil, "ownerReferences": nil, "deletionTimestamp": nil}}}}
-	// remaining is what does not change of a namespace when it is deleted.
+	// remaining is the part of a namespace that its deletion does not change.
 	remaining = &shape{fields: map[string]*shape{"status": hidden, "metadata": {fields: map[string]*shape{
 		"deletionTimestamp": hidden, "deletionGracePeriodSeconds": hidden, "resourceVersion": hidden, "generation": hidden, "managedFields": hidden}}}}
 )
 
-// of is a value as far as it is known.
+// of returns the known part of a value.
 func (s *shape) of(value ref.Val) ref.Val {
 	switch {
 	case s == nil:
@@ -218,7 +218,7 @@ func (s *shape) field(name string) *shape {
 	return s.rest
 }
 
-// partial is a map of which not all is known.
+// partial is a map that is known in part.
 type partial struct {
 	traits.Mapper
 	shape *shape
@@ -248,8 +248,8 @@ func (p partial) Get(key ref.Val) ref.Val {
 	return p.Mapper.Get(key)
 }
 
-// Contains implements traits.Container. With "in" one asks for what an author wrote, such as
-// a label: what the API server fills in are fields, for which one asks with has.
+// Contains implements traits.Container. "in" tests for keys that an author wrote, such as labels; has tests
+// for fields that the API server sets.
 func (p partial) Contains(key ref.Val) ref.Val {
 	if p.shape.rest == defaulted {
 		return p.Mapper.Contains(key)

@@ -10,27 +10,25 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// ours are the labels and annotations that the facts keep of a namespace.
+// ours is the prefix of the labels and annotations that the facts keep of a namespace.
 const ours = "termguard.dev/"
 
-// Implied is the annotation, among manifests, of a namespace that none of them has:
-// objects are in it, and which labels it will have nobody knows.
+// Implied is the annotation of a namespace that manifests use but do not contain: its labels are unknown.
 const Implied = ours + "implied"
 
-// namespace is what decides which webhooks and policies look at what is in it.
+// namespace decides which webhooks and policies see the objects in it.
 type namespace struct {
 	labels     map[string]string
 	finalizers []string // in its metadata
-	// whole is it as policies see it, but for its status; nil where that is too much
-	// to keep.
+	// whole is the namespace as policies see it, without its status; nil if it is too large to keep.
 	whole *corev1.Namespace
 }
 
-// maxAnnotations bounds the annotations that are kept of a namespace, in bytes: what
-// deploys it may have left the whole of it in one.
+// maxAnnotations bounds the annotations that are kept of a namespace, in bytes: an installer may have stored
+// its whole manifest in one.
 const maxAnnotations = 8 << 10
 
-// wholeOf is a namespace without what is not to be read.
+// wholeOf returns a namespace without its unread fields.
 func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 	size := 0
 	for key, value := range o.Annotations {
@@ -48,7 +46,7 @@ func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 	}
 }
 
-// KeepNamespace takes in a namespace.
+// KeepNamespace adds a namespace.
 func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
 	known := namespaceFacts(o)
 	if p.options.Manifests && o.Annotations[Implied] != "" {

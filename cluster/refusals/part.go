@@ -1,7 +1,6 @@
-// Package refusals tells which requests that a deletion needs are refused, and by
-// what: webhooks that fail closed and cannot be called, are not trusted, or were
-// seen to refuse; admission policies that deny or fail; custom resources that
-// cannot be converted; APIs without a backend.
+// Package refusals finds the requests of a deletion that are refused, and why: by webhooks that fail closed
+// and cannot be called, are untrusted, or were seen to refuse; by admission policies that deny or fail; by
+// custom resources that cannot be converted; by APIs without a backend.
 package refusals
 
 import (
@@ -16,66 +15,62 @@ import (
 
 // Options of a Part. All are needed.
 type Options struct {
-	// Manifests says that the objects are manifests: what they do not hold is unknown.
+	// Manifests says that the objects are manifests: everything else is unknown.
 	Manifests bool
-	// Now tells the time.
+	// Now returns the time.
 	Now func() time.Time
-	// Owner is the service account of kube-system that removes a finalizer of Kubernetes
-	// itself, "" for any other.
+	// Owner returns the service account in kube-system that removes a built-in finalizer, or "".
 	Owner func(finalizer string) string
-	// Sight tells what rights hide.
+	// Sight knows the hidden resources.
 	Sight *facts.Sight
-	// Dropped is told of events that are kept no longer, for want of space.
+	// Dropped receives events that are dropped for lack of space.
 	Dropped func(event types.NamespacedName)
 }
 
-// Cluster is what the other parts know.
+// Cluster is the interface to the other parts.
 type Cluster interface {
-	// Contents are the resources of which there are objects in a namespace, by
-	// name; for "", those of objects that are in none.
+	// Contents returns the resources with objects in a namespace, by name; for "", cluster-scoped ones.
 	Contents(namespace string) []Content
-	// Total is the number of objects of a resource.
+	// Total returns the number of objects of a resource.
 	Total(resource string) int
-	// NeedsKubelet tells whether pods in a namespace wait for their kubelet when
-	// they are deleted.
+	// NeedsKubelet reports whether the deletion of pods in a namespace waits for their kubelet.
 	NeedsKubelet(namespace string) bool
 }
 
-// Content is what there is of one resource in a namespace.
+// Content describes the objects of one resource in a namespace.
 type Content struct {
 	facts.Resource
-	Count, Held int      // objects, and those of them that have finalizers
+	Count, Held int      // objects, and finalized objects
 	Finalizers  []string // that they have
 }
 
-// Part is the part of the facts that tells it. Whoever calls its methods makes
-// sure that nobody else does; those that say so only read.
+// Part writes the refusals into the facts. Callers serialize all calls, except of methods that only read.
 type Part struct {
 	options Options
 	doc     facts.Document
 
-	backends  map[string]*backend // Services that something refers to, by "namespace/name"
+	backends  map[string]*backend // Services that are referred to, by "namespace/name"
 	services  map[string]service  // by "namespace/name"
 	slices    map[string]slice    // EndpointSlices, by "namespace/name"
 	templates map[string]map[string]map[string]string
 
 	namespaces     map[string]namespace
 	webhooks       map[string]map[string]any // as the facts have them, by "type/configuration/name"
-	hooks          map[string]*hook          // those that refuse when their backend is down, by the same
+	hooks          map[string]*hook          // those that fail closed, by the same key
 	policies       map[string]*policy        // admission policies, by "KIND/NAME"
-	policyBindings map[string]*policyBinding // bindings of theirs that deny, by "KIND/NAME"
-	reading        *reading                  // for them
-	statements     statements                // about webhooks, as others were told
-	handshakes     map[Endpoint]Handshake    // handshakes with their backends
+	policyBindings map[string]*policyBinding // their bindings that deny, by "KIND/NAME"
+	reading        *reading                  // of policies and webhooks
+	statements     statements                // about webhooks, from events and conditions
+	handshakes     map[Endpoint]Handshake    // with their backends
 
 	apiServices map[string]map[string]any    // as the facts have them, by name
-	apiErrors   map[string]map[string]string // of listing what they serve, by name and resource
-	stale       map[string]bool              // APIServices whose group our own discovery cannot read
+	apiErrors   map[string]map[string]string // of listing their resources, by name and resource
+	stale       map[string]bool              // APIServices whose group our discovery cannot read
 	converters  map[string]*converter        // definitions with a conversion webhook, by name
 	listErrors  map[string]string            // of custom resources, by "plural.group"
 
-	// Since the last Settle: namespaces whose contents changed; webhooks that changed,
-	// of hooks; and whether all of them, or the policies, did.
+	// Since the last Settle: namespaces whose contents changed; changed webhooks, of hooks; and whether all
+	// of them, or the policies, changed.
 	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
 
@@ -83,7 +78,7 @@ type Part struct {
 	podsAmong bool      // pods are deleted among the rest, in no order
 }
 
-// New returns a Part that has seen nothing and writes into doc.
+// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "blocked", "selfBlocked", "denied", "unconverted", "conversionsFrom"} {
 		doc[section] = map[string]any{}
@@ -101,33 +96,31 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Touch notes that what is in a namespace changed: the objects of a resource, or
-// their finalizers. "" stands for cluster-scoped objects.
+// Touch records a change of a resource's objects or their finalizers in a namespace, or in "" for
+// cluster-scoped objects.
 func (p *Part) Touch(resource, namespace string) {
 	p.touched[namespace] = true
 	p.conversionsDirty = p.conversionsDirty || p.converters[resource] != nil
 }
 
-// Settle brings what is refused up to date with what changed since the last time.
-// It calls yield between two pieces of work: others may change the facts in it.
+// Settle updates the refusals after changes. It calls yield between pieces of work, while the facts may
+// change.
 func (p *Part) Settle(cluster Cluster, yield func()) {
 	p.settleBlocked(cluster, yield)
 	p.settleConversions(cluster, yield)
 }
 
-// SetPodsFirst takes in whether the namespace controller deletes pods before anything
-// else, as it does where nobody says.
+// SetPodsFirst sets whether the namespace controller deletes pods first, its default.
 func (p *Part) SetPodsFirst(first bool) {
 	p.hooksDirty = p.hooksDirty || p.podsAmong == first
 	p.podsAmong = !first
 }
 
-// Unsettle has everything settled anew, the next time.
+// Unsettle makes the next Settle update everything.
 func (p *Part) Unsettle() { p.hooksDirty, p.conversionsDirty = true, true }
 
-// OnlyManifests tells that there is nothing but manifests: what has no endpoints
-// among them may have some in a cluster, and a webhook whose objectSelector
-// matches nothing among them that its rules are about sees nothing.
+// OnlyManifests says that all objects are manifests: a backend without endpoints among them may have some in
+// a cluster, and a webhook whose objectSelector matches none of them sees nothing.
 func (p *Part) OnlyManifests(contains func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool) {
 	for _, b := range p.backends {
 		if b.state == down {

@@ -21,16 +21,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// refuser is what may refuse a request that a deletion needs.
+// refuser may refuse a request that a deletion needs.
 type refuser interface {
-	// refuses tells how surely it refuses a request, and why.
+	// refuses returns how certainly it refuses a request, and why.
 	refuses(asking) refusal
 }
 
-// policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it
-// (k8s.io/apiserver, pkg/admission/plugin/policy/validating/plugin.go), or a
-// MutatingAdmissionPolicy, of which only errors refuse
-// (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go).
+// policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it (k8s.io/apiserver,
+// pkg/admission/plugin/policy/validating/plugin.go), or a MutatingAdmissionPolicy, which refuses only on
+// errors (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go).
 type policy struct {
 	scope       scope
 	params      *admissionv1.ParamKind
@@ -40,21 +39,21 @@ type policy struct {
 	validations expressions // or mutations
 }
 
-// binding puts a policy into force: one that denies.
+// policyBinding puts a policy into force, with action Deny.
 type policyBinding struct {
 	name   string // of the policy
 	scope  scope
 	params *admissionv1.ParamRef
 }
 
-// bound is a policy where a binding puts it into force.
+// bound is a policy with a binding.
 type bound struct {
 	*policy
 	binding *policyBinding
 	reading *reading
 }
 
-// scope is what a policy or a binding applies to.
+// scope selects the requests of a policy or a binding.
 type scope struct {
 	namespaces, objects labels.Selector
 	rules, excluded     []admissionv1.NamedRuleWithOperations
@@ -62,8 +61,8 @@ type scope struct {
 	nothing             bool // a selector that cannot be parsed
 }
 
-// variable is one of a policy, as the API server compiles it
-// (policy/validating/interface.go; importing that package brings informers).
+// variable is a variable of a policy, as the API server compiles it (policy/validating/interface.go;
+// importing that package brings informers).
 type variable admissionv1.Variable
 
 func (v *variable) GetName() string       { return v.Name }
@@ -72,7 +71,7 @@ func (v *variable) ReturnTypes() []*celgo.Type {
 	return []*celgo.Type{celgo.AnyType, celgo.DynType}
 }
 
-// mutation is one of a MutatingAdmissionPolicy, as the API server compiles it
+// mutation is a mutation of a MutatingAdmissionPolicy, as the API server compiles it
 // (policy/mutating/accessor.go).
 type mutation struct {
 	expression string
@@ -82,15 +81,14 @@ type mutation struct {
 func (m *mutation) GetExpression() string      { return m.expression }
 func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns} }
 
-// maker makes policies: what they have in common to compile.
+// maker compiles policies.
 type maker struct {
 	*policy
 	compiler *admissioncel.CompositedCompiler
 	declared admissioncel.OptionalVariableDeclarations
 }
 
-// newMaker returns nil where the API server's own environment is of no use, which
-// cannot happen.
+// newMaker returns nil if the API server's base environment is invalid, which cannot happen.
 func newMaker(params *admissionv1.ParamKind, fails *admissionv1.FailurePolicyType, constraints *admissionv1.MatchResources, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition) *maker {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -124,8 +122,8 @@ func newPolicy(o *admissionv1.ValidatingAdmissionPolicy) *policy {
 	return m.policy
 }
 
-// newMutatingPolicy takes a mutation for a validation that is true where its
-// expression can be evaluated: whether its result can be applied is not looked at.
+// newMutatingPolicy treats a mutation as a validation that is true if its expression can be evaluated;
+// whether its result can be applied is not checked.
 func newMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) *policy {
 	m := newMaker(o.Spec.ParamKind, o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.Variables, o.Spec.MatchConditions)
 	if m == nil {
@@ -146,7 +144,7 @@ func newMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) *policy {
 	return m.policy
 }
 
-// What mutations come to (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/patch).
+// Result types of mutations (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/patch).
 var (
 	applyConfigurationType = celgo.ObjectType("Object")
 	jsonPatchesType        = celgo.ListType(celgo.ObjectType("JSONPatch"))
@@ -173,8 +171,7 @@ func newScope(m *admissionv1.MatchResources) scope {
 	return s
 }
 
-// matches is Matcher.Matches of k8s.io/apiserver,
-// pkg/admission/plugin/policy/matching, for objects that are not at hand.
+// matches is Matcher.Matches of k8s.io/apiserver, pkg/admission/plugin/policy/matching, for unknown objects.
 func (s scope) matches(attributes admission.Attributes, namespaceLabels map[string]string) certainty {
 	if s.nothing || attributes.GetNamespace() != "" && !s.namespaces.Matches(labels.Set(namespaceLabels)) {
 		return no
@@ -217,8 +214,8 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	return min(sure, best)
 }
 
-// selected tells whether a selector of objects takes in a request: the old object or
-// the new one is enough, and where neither is known, it may.
+// selected returns how certainly an object selector matches a request: the old or the new object suffices,
+// and an unknown one may match.
 func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	if by.Empty() {
 		return will
@@ -232,7 +229,7 @@ func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	return will
 }
 
-// labelled are the labels of an object, nil where there is none.
+// labelled returns the labels of an object, nil without an object.
 func labelled(o runtime.Object) labels.Labels {
 	m, is := o.(metav1.Object)
 	if !is {
@@ -241,7 +238,7 @@ func labelled(o runtime.Object) labels.Labels {
 	return labels.Set(m.GetLabels())
 }
 
-// newBinding returns nil for one that denies nothing.
+// newBinding returns nil for a binding without action Deny.
 func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding {
 	if !slices.Contains(o.Spec.ValidationActions, admissionv1.Deny) {
 		return nil
@@ -249,8 +246,8 @@ func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding 
 	return &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources), params: o.Spec.ParamRef}
 }
 
-// refuses tells how surely the policy denies a request for some object; for which
-// objects, where they were read and it denies some.
+// refuses returns how certainly the policy denies a request for some object; and for which objects, if they
+// were read and it denies some.
 func (b bound) refuses(a asking) refusal {
 	why := "the policy denies it"
 	if b.mutates {
@@ -261,9 +258,8 @@ func (b bound) refuses(a asking) refusal {
 	})
 }
 
-// asDeleted is an object as a request that its deletion needs finds it, and what
-// that makes of it; nil where it needs no such request. Of several finalizers it
-// takes all for gone with the first.
+// asDeleted returns an object before and after a request that its deletion needs; nil if it needs no such
+// request. All finalizers count as removed at once.
 func asDeleted(object *unstructured.Unstructured, op admission.Operation, subresource string) (old, now runtime.Object) {
 	if op == admission.Delete {
 		return object, nil
@@ -286,10 +282,10 @@ func asDeleted(object *unstructured.Unstructured, op admission.Operation, subres
 	return before, after
 }
 
-// denies tells how surely the policy denies a request, with or without its object.
+// denies returns how certainly the policy denies a request, with or without its object.
 func (b bound) denies(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) certainty {
 	if b.mutates && attributes.GetOperation() == admission.Delete {
-		return no // it is not asked
+		return no // it does not apply
 	}
 	sure := min(b.policy.scope.matches(attributes, namespaceLabels), b.binding.scope.matches(attributes, namespaceLabels))
 	if sure == no {
@@ -311,8 +307,7 @@ func (b bound) denies(attributes admission.Attributes, namespaceLabels map[strin
 	return min(sure, denies)
 }
 
-// deniesWith tells how surely the policy denies a request that is in its scope,
-// with one of its parameters.
+// deniesWith is denies for a request in scope, with one of the parameters.
 func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, param runtime.Object, paramKnown bool) certainty {
 	in := input{attributes: attributes, callerKnown: callerKnown, manifest: b.reading.manifests, param: param, paramKnown: paramKnown, namespace: b.reading.namespace(attributes.GetNamespace())}
 	sure := will
@@ -338,7 +333,7 @@ func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, par
 	return min(sure, denies)
 }
 
-// KeepPolicy takes in a ValidatingAdmissionPolicy.
+// KeepPolicy adds a ValidatingAdmissionPolicy.
 func (p *Part) KeepPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
 	var demands []any
 	for _, v := range o.Spec.Validations {
@@ -352,7 +347,7 @@ func (p *Part) KeepPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
 	return true
 }
 
-// KeepMutatingPolicy takes in a MutatingAdmissionPolicy.
+// KeepMutatingPolicy adds a MutatingAdmissionPolicy.
 func (p *Part) KeepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
 	p.keepPolicy(mutatingKind, o.Name, newMutatingPolicy(o), o.Spec.FailurePolicy, nil)
 	return true
@@ -382,13 +377,13 @@ func (p *Part) forgetPolicy(kind, name string) {
 	p.hooksDirty = true
 }
 
-// KeepPolicyBinding takes in a ValidatingAdmissionPolicyBinding.
+// KeepPolicyBinding adds a ValidatingAdmissionPolicyBinding.
 func (p *Part) KeepPolicyBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) bool {
 	p.keepBinding(validatingKind, o.Name, newBinding(o))
 	return true
 }
 
-// KeepMutatingPolicyBinding takes in a MutatingAdmissionPolicyBinding.
+// KeepMutatingPolicyBinding adds a MutatingAdmissionPolicyBinding.
 func (p *Part) KeepMutatingPolicyBinding(o *admissionv1.MutatingAdmissionPolicyBinding) bool {
 	p.keepBinding(mutatingKind, o.Name, &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources), params: o.Spec.ParamRef})
 	return true
@@ -416,7 +411,7 @@ func (p *Part) forgetBinding(kind, name string) {
 	p.hooksDirty = true
 }
 
-// deniers are the policies in force that deny, by "KIND/POLICY/BINDING".
+// deniers returns the policies in force that deny, by "KIND/POLICY/BINDING".
 func (p *Part) deniers() map[string]bound {
 	found := map[string]bound{}
 	for key, b := range p.policyBindings {

@@ -18,26 +18,25 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// maxLookups bounds what is looked up for admission policies and webhooks at the same time.
+// maxLookups bounds the concurrent lookups for admission policies and webhooks.
 const maxLookups = 500
 
-// Lookup is what an admission policy or a webhook's conditions read and the facts do
-// not hold: parameters, or the objects that it would see.
+// Lookup is a query for objects that an admission policy or a webhook's conditions read and the facts do not
+// hold: parameters, or the objects of requests.
 type Lookup struct {
-	// Kind of parameters; empty where objects are asked for.
+	// Kind of parameters; empty for objects of requests.
 	Kind schema.GroupVersionKind
 	// Resource of objects.
 	Resource schema.GroupVersionResource
-	// Namespace that they are in. For parameters it counts only if their kind has
-	// namespaces; Own says that it is that of the request, which has none at all
-	// where it is "".
+	// Namespace of the objects. For parameters it counts only if their kind is namespaced; Own says that it
+	// is the request's, which has none if it is "".
 	Namespace string
 	Own       bool
-	// Name is that of the only one, or else Selector selects by labels.
+	// Name selects one object, and otherwise Selector by labels.
 	Name, Selector string
 }
 
-// Usable is why the API server cannot use parameters of a kind, if it cannot.
+// Usable returns an error if the API server cannot use parameters of a kind.
 func (l Lookup) Usable(namespaced, served bool) error {
 	switch {
 	case !served:
@@ -50,15 +49,15 @@ func (l Lookup) Usable(namespaced, served bool) error {
 	return nil
 }
 
-// Found is what a Lookup finds.
+// Found is the result of a Lookup.
 type Found struct {
 	Objects []*unstructured.Unstructured
-	// Err says that the API server cannot use such parameters.
+	// Err says why the API server cannot use such parameters.
 	Err error
 }
 
-// What is wrong with parameters (k8s.io/apiserver,
-// pkg/admission/plugin/policy/generic/policy_dispatcher.go, CollectParams).
+// Errors of parameters (k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.go,
+// CollectParams).
 var (
 	errNotRead      = errors.New("what the policy reads was not read")
 	ErrNotServed    = errors.New("the kind of the parameters is not served")
@@ -67,23 +66,22 @@ var (
 	errNotFound     = errors.New("no parameters were found")
 )
 
-// reading is what was read for admission policies and webhooks, and what is still to be.
+// reading holds the results of lookups for admission policies and webhooks, and the open ones.
 type reading struct {
 	found map[Lookup]Found
-	// wanted is what was at the last Settle, wanting what is since.
+	// wanted are the lookups at the last Settle, wanting those since.
 	wanted, wanting map[Lookup]bool
-	noting          sync.Mutex // of wanting, which readers of the facts write, too
-	// withObjects says that objects are read, too: those in one namespace, or in all
-	// where within is "".
+	noting          sync.Mutex // guards wanting, which readers of the facts write, too
+	// withObjects says that objects are read, too: in one namespace, or in all if within is "".
 	withObjects bool
 	within      string
-	// manifests says that objects are manifests, which lack what the API server fills in.
+	// manifests says that objects are manifests, which lack fields that the API server sets.
 	manifests bool
-	// namespace is one as policies see it, nil where it is not known whole.
+	// namespace returns a namespace as policies see it, nil if it is not known whole.
 	namespace func(name string) *corev1.Namespace
 }
 
-// lookUp is what was read, if it was; else it is to be.
+// lookUp returns the result of a lookup, if there is one, and requests it.
 func (r *reading) lookUp(l Lookup) (Found, bool) {
 	r.noting.Lock()
 	if len(r.wanting) < maxLookups {
@@ -94,7 +92,7 @@ func (r *reading) lookUp(l Lookup) (Found, bool) {
 	return found, read
 }
 
-// objects are those of a resource in a namespace; the namespace itself is in none.
+// objects returns the objects of a resource in a namespace; the namespace itself is cluster-scoped.
 func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, bool) {
 	if !r.withObjects || r.within != "" && r.within != namespace {
 		return nil, false
@@ -107,9 +105,8 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 	return found.Objects, read
 }
 
-// parameters are those that a binding gives its policy for requests in a
-// namespace, one of them nil where it gives none. errNotRead says that they were
-// not read; any other error is one of the API server's.
+// parameters returns the parameters of a binding for requests in a namespace, one nil if it has none.
+// errNotRead says that they were not read; other errors are the API server's.
 func (b bound) parameters(namespace string) ([]runtime.Object, error) {
 	ref := b.binding.params
 	if b.params == nil || ref == nil {
@@ -142,22 +139,21 @@ func (b bound) parameters(namespace string) ([]runtime.Object, error) {
 	return params, nil
 }
 
-// AskForObjects has the objects looked up that policies and webhooks would see, too, and
-// not just parameters: for those in one namespace, or in all where it is
-// "".
+// AskForObjects enables lookups of the objects of requests, not just of parameters: in one namespace, or in
+// all if it is "".
 func (p *Part) AskForObjects(namespace string) {
 	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
 }
 
-// Lookups are what admission policies, and matchConditions and objectSelectors of
-// webhooks, read that is to be looked up, in order. It only reads.
+// Lookups returns the lookups that admission policies, and matchConditions and objectSelectors of webhooks,
+// need, in order. It only reads.
 func (p *Part) Lookups() []Lookup {
 	return slices.SortedFunc(maps.Keys(p.reading.wanted), func(a, b Lookup) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	})
 }
 
-// TakeIn takes in what was read, in place of all that was before.
+// TakeIn replaces the results of all lookups.
 func (p *Part) TakeIn(found map[Lookup]Found) {
 	if maps.EqualFunc(found, p.reading.found, Found.equal) {
 		return
@@ -172,8 +168,7 @@ func (a Found) equal(b Found) bool {
 	})
 }
 
-// asking is a request that a deletion needs, for some object of a resource. caller is
-// nil where it is not known who calls.
+// asking is a request that a deletion needs, for some object of a resource. caller is nil if unknown.
 type asking struct {
 	op                     admission.Operation
 	resource               schema.GroupVersionResource
@@ -182,13 +177,13 @@ type asking struct {
 	caller                 user.Info
 }
 
-// attributes are those of the request as admission sees it, with its object or without.
+// attributes returns the request as admission sees it, with its object or without.
 func (a asking) attributes(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
 	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, known(a.caller))
 }
 
-// judge tells how surely a request is refused, of tells it of one. Where that depends
-// on the object, and objects were read, it tells for which.
+// judge returns how certainly a request is refused, by of. If that depends on the object, and objects were
+// read, it returns for which.
 func (r *reading) judge(a asking, of func(admission.Attributes) refusal) refusal {
 	name := ""
 	if a.resource == namespacesResource {
@@ -208,7 +203,7 @@ func (r *reading) judge(a asking, of func(admission.Attributes) refusal) refusal
 		if old == nil {
 			continue
 		}
-		if a.op != admission.Delete { // the namespace controller deletes collections, and their items come without a name
+		if a.op != admission.Delete { // the namespace controller deletes collections, whose items have no name in the request
 			name = object.GetName()
 		}
 		one := of(a.attributes(now, old, object.GroupVersionKind(), name))

@@ -19,9 +19,9 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Of tells what refuses one request at once: webhooks that fail closed and cannot be
-// called, admission policies that deny, and the API server itself. Where the object is not
-// known whole, or who asks is not, what depends on it is "may". It only reads.
+// Of returns the refusals of one request: webhooks that fail closed and cannot be called, admission policies
+// that deny, and the API server itself. Those that depend on unknown parts of the object, or an unknown user,
+// are "may". It only reads.
 func (p *Part) Of(request *question.Request) []any {
 	if request.Operation != admissionv1.Delete && request.Operation != admissionv1.Update {
 		return nil
@@ -64,8 +64,8 @@ func (p *Part) Of(request *question.Request) []any {
 	return found
 }
 
-// Once are the refusals of a request once Services are gone that are there now: gone reports
-// whether that of a webhook, TYPE/CONFIGURATION/NAME, is. It only reads.
+// Once returns the refusals of a request after Services were deleted: gone reports whether a webhook's
+// (TYPE/CONFIGURATION/NAME) was. It only reads.
 func (p *Part) Once(request *question.Request, gone func(key, namespace, name string) bool) (found []any) {
 	for _, key := range p.closed(request, func(key string, _ *admissionregistrationv1.ValidatingWebhook) bool {
 		namespace, _ := facts.Lookup(p.doc, "webhooks", key, "service", "namespace").(string)
@@ -77,9 +77,8 @@ func (p *Part) Once(request *question.Request, gone func(key, namespace, name st
 	return found
 }
 
-// Guards are the webhooks, TYPE/CONFIGURATION/NAME, of which nobody knows what they answer to a
-// request before they are asked: one of their rules names just its operation and resource. It
-// only reads.
+// Guards returns the webhooks (TYPE/CONFIGURATION/NAME) whose answer to a request is unknown in advance: one
+// of their rules names exactly its operation and resource. It only reads.
 func (p *Part) Guards(request *question.Request) []string {
 	resource := request.GroupResource()
 	return p.closed(request, func(_ string, of *admissionregistrationv1.ValidatingWebhook) bool {
@@ -91,8 +90,8 @@ func (p *Part) Guards(request *question.Request) []string {
 	})
 }
 
-// closed are the webhooks that see a request, fail closed and can be called, of those that are
-// asked for. Of namespaces that are not known, all labels are possible.
+// closed returns the webhooks selected by asked that see a request, fail closed and can be called. An unknown
+// namespace may have any labels.
 func (p *Part) closed(request *question.Request, asked func(key string, of *admissionregistrationv1.ValidatingWebhook) bool) (keys []string) {
 	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}
 	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
@@ -121,8 +120,8 @@ func (p *Part) closed(request *question.Request, asked func(key string, of *admi
 	return keys
 }
 
-// attributesOf is a request as admission sees it: a DELETE, or an UPDATE of an object,
-// which may be a manifest.
+// attributesOf returns a request as admission sees it: a DELETE, or an UPDATE of an object, which may be a
+// manifest.
 func attributesOf(request *question.Request, manifest bool) admission.Attributes {
 	key, namespace := request.Key(), request.Namespace
 	gvr := schema.GroupVersionResource(request.Resource)
@@ -135,7 +134,7 @@ func attributesOf(request *question.Request, manifest bool) admission.Attributes
 		namespace, key.Name, gvr, request.SubResource, admission.Operation(request.Operation), options(request), false, &caller)
 }
 
-// options are those of the request, nil where nobody knows them.
+// options returns the options of the request, nil if unknown.
 func options(request *question.Request) runtime.Object {
 	if with := request.With(); with != nil {
 		return &unstructured.Unstructured{Object: with}
@@ -143,7 +142,7 @@ func options(request *question.Request) runtime.Object {
 	return nil
 }
 
-// whole is an object if it is known as the API server holds it, or is a manifest.
+// whole returns an object that is known as the API server holds it, or is a manifest; otherwise nil.
 func whole(object map[string]any, manifest bool) runtime.Object {
 	if len(object) == 0 {
 		return nil

@@ -2,9 +2,8 @@ package refusals
 
 import "slices"
 
-// clusterKinds are custom kinds of well-known projects that are in no namespace, by
-// API group: manifests with a webhook often lack the definitions of what it sees. The
-// scope is that of each project's own CustomResourceDefinition.
+// clusterKinds are cluster-scoped custom kinds of well-known projects, by API group, from their
+// CustomResourceDefinitions: manifests with a webhook often lack the definitions of its resources.
 var clusterKinds = map[string][]string{
 	"addon.open-cluster-management.io":    {"addontemplates", "clustermanagementaddons"},
 	"apps.kruise.io":                      {"imagelistpulljobs", "nodeimages", "nodepodprobes", "sidecarsets"},
@@ -24,7 +23,7 @@ var clusterKinds = map[string][]string{
 	"kueue.x-k8s.io":                      {"admissionchecks", "clusterqueues", "cohorts", "resourceflavors", "topologies"},
 	"kyverno.io":                          {"clustercleanuppolicies", "clusterpolicies", "globalcontextentries"},
 	"network.kubesphere.io":               {"bgpconfs", "bgppeers", "eips"},
-	"networking.x-k8s.io":                 {"gatewayclasses"}, // what gateway.networking.k8s.io was called before
+	"networking.x-k8s.io":                 {"gatewayclasses"}, // the former name of gateway.networking.k8s.io
 	"nvidia.com":                          {"clusterpolicies", "nvidiadrivers"},
 	"olm.operatorframework.io":            {"clustercatalogs", "clusterextensions"},
 	"operator.open-cluster-management.io": {"clustermanagers", "klusterlets"},
@@ -40,8 +39,7 @@ var clusterKinds = map[string][]string{
 	"work.karmada.io":                     {"clusterresourcebindings"},
 }
 
-// inNoNamespace tells whether a kind is known to be in no namespace, whatever else is
-// known of it.
+// inNoNamespace reports whether a kind is certainly cluster-scoped.
 func inNoNamespace(group, resource string) bool {
 	return slices.Contains(clusterKinds[group], resource)
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Whether a webhook that is up does its work shows in what the API server told
-// others: controllers put its errors into events, the namespace controller into
-// the conditions of a namespace that it cannot empty.
+// Failures of a running webhook show in the API server's errors: controllers put them into events, the
+// namespace controller into the conditions of a namespace that it cannot empty.
 
-// MaxStatements bounds the statements that are kept, and MaxStatementsOf those that
-// events of one namespace make: the newest.
+// MaxStatements bounds the statements, and MaxStatementsOf those from events of one namespace: the newest are
+// kept.
 const MaxStatements, MaxStatementsOf = 500, 20
 
-// home is the namespace whose events count everywhere: only those who run the
-// cluster write there. Anywhere else, who may write an event may write any.
+// home is the namespace whose events count everywhere: only administrators write there. Elsewhere, users may
+// forge events.
 const home = "kube-system"
 
-// failedCall, with the URL that was called, and deniedBy are what the API server answers where it could not
-// call a webhook that fails closed, and where the webhook said no (k8s.io/apiserver,
+// failedCall, with the URL, and deniedBy are the API server's errors if it could not call a webhook that
+// fails closed, and if the webhook denied the request (k8s.io/apiserver,
 // pkg/admission/plugin/webhook/errors/statuserror.go, and .../validating/dispatcher.go).
 var (
 	failedCall    = regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)`)
@@ -33,25 +32,23 @@ var (
 	deniedBy      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?`)
 )
 
-// statement is one such statement.
 type statement struct {
 	webhook        string // as the configuration names it
-	service        string // "namespace/name" of what was called, "" where that is not said
+	service        string // "namespace/name" of the backend, "" if unknown
 	cause, message string
 	last           time.Time
 }
 
-// statements are kept by who tells: an event, or, without a namespace, a namespace.
+// statements are kept by source: an event, or, without a namespace, a namespace.
 type statements map[types.NamespacedName]statement
 
-// statementFrom is a statement with the namespace that tells it, "" for what the
-// namespace controller tells.
+// statementFrom is a statement with the namespace of the event, "" for the namespace controller's conditions.
 type statementFrom struct {
 	namespace string
 	statement
 }
 
-// byWebhook are the statements by the name of the webhook that they are about.
+// byWebhook returns the statements by webhook name.
 func (t statements) byWebhook() map[string][]statementFrom {
 	found := map[string][]statementFrom{}
 	for from, s := range t {
@@ -60,8 +57,8 @@ func (t statements) byWebhook() map[string][]statementFrom {
 	return found
 }
 
-// newest is the newest statement about a webhook behind a Service that counts in a
-// namespace: events count where they are. Names of webhooks are not unique.
+// newest returns the newest statement about a webhook behind a Service that counts in a namespace: events
+// count in their own. Names of webhooks are not unique.
 func newest(about []statementFrom, service, namespace string) (found statement, any bool) {
 	for _, s := range about {
 		if s.namespace != "" && s.namespace != home && s.namespace != namespace {
@@ -74,7 +71,7 @@ func newest(about []statementFrom, service, namespace string) (found statement, 
 	return found, any
 }
 
-// newer orders statements: those of the same time by what they say.
+// newer orders statements, those of the same time by text.
 func newer(a, b statement) bool {
 	if a.last.Equal(b.last) {
 		return a.cause+a.message > b.cause+b.message
@@ -82,8 +79,7 @@ func newer(a, b statement) bool {
 	return a.last.After(b.last)
 }
 
-// readStatement finds what a text says of a webhook. Refusals only count where
-// what was refused is a deletion.
+// readStatement finds a statement about a webhook in a text. Refusals count only for a deletion.
 func readStatement(text string, deletion bool) (t statement, found bool) {
 	text, _, _ = strings.Cut(text, "\n")
 	if said := failedCall.FindStringSubmatch(text); said != nil {
@@ -99,8 +95,7 @@ func readStatement(text string, deletion bool) (t statement, found bool) {
 	return statement{}, false
 }
 
-// KeepEvent takes in an event of any controller, and tells whether it is about a
-// webhook.
+// KeepEvent adds an event of any controller, and reports whether it is about a webhook.
 func (p *Part) KeepEvent(e *corev1.Event) bool {
 	t, found := readStatement(e.Message, e.Reason == "FailedDelete")
 	t.last = facts.LastSeen(e)
@@ -110,7 +105,7 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 // ForgetEvent undoes KeepEvent.
 func (p *Part) ForgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}, false) }
 
-// keepNamespaceStatement takes in what holds a namespace that is Terminating.
+// keepNamespaceStatement adds the newest statement in the conditions of a Terminating namespace.
 func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {
 	var newest statement
 	any := false
@@ -155,8 +150,8 @@ func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) 
 	return true
 }
 
-// restate notes that what is said of webhooks in a namespace has changed. That
-// concerns nobody else, and nobody at all where there are no such webhooks.
+// restate records that statements about webhooks in a namespace have changed, which affects that namespace,
+// and only if there are such webhooks.
 func (p *Part) restate(namespace string, webhooks ...string) {
 	for key, h := range p.hooks {
 		if !slices.Contains(webhooks, h.Name) {

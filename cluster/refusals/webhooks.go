@@ -28,8 +28,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// hook is a webhook that refuses what it matches while its backend is down:
-// one with failurePolicy Fail.
+// hook is a webhook that refuses matching requests while its backend is down: with failurePolicy Fail.
 type hook struct {
 	admissionv1.ValidatingWebhook
 	backend    Endpoint
@@ -37,51 +36,48 @@ type hook struct {
 	objects    labels.Selector
 	conditions expressions
 	names      []string  // of the conditions
-	changed    time.Time // when its configuration was, for the last time
-	trusts     authority // what its caBundle holds
+	changed    time.Time // the last change of its configuration
+	trusts     authority // the content of its caBundle
 	reach      reach     // at the last Settle
 }
 
-// reach is what keeps the API server from calling a webhook, and whether its
-// backend is up.
+// reach says why the API server cannot call a webhook, and whether its backend is up.
 type reach struct {
 	refusal
 	up bool
 }
 
-// Endpoint is what the API server calls, and how it knows it.
+// Endpoint is a backend as the API server calls it.
 type Endpoint struct {
 	service  string // "namespace/name"
 	port     int32
 	caBundle string
 }
 
-// conditions compiles match conditions. What it is made of takes milliseconds.
+// conditions compiles match conditions. Creating it takes milliseconds.
 var conditions = sync.OnceValue(func() admissioncel.Compiler {
 	return admissioncel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 })
 
-// callers of the requests that a deletion needs, other than the person's own
-// (cmd/kube-controller-manager with --use-service-account-credentials, and the
-// kubelet's second DELETE of a pod).
+// Callers of the requests that a deletion needs, other than the user (cmd/kube-controller-manager with
+// --use-service-account-credentials, and the kubelet's second DELETE of a pod).
 var (
 	namespaceController = &user.DefaultInfo{
 		Name:   "system:serviceaccount:kube-system:namespace-controller",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
 	}
-	// It takes its finalizer off the pods of a Job, once it has counted them.
+	// Removes its finalizer from the pods of a Job, once it has counted them.
 	jobController = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:job-controller", Groups: namespaceController.Groups}
-	// It takes foregroundDeletion off what was deleted in the foreground.
+	// Removes foregroundDeletion.
 	garbageCollector = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector", Groups: namespaceController.Groups}
 	apiServer        = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
-	// Of which node a pod is makes no difference to conditions that are met in
-	// practice: they look at the group, or at the name's prefix.
+	// The node does not matter to conditions in practice: they check the group, or the name's prefix.
 	kubeletUser        = &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes", "system:authenticated"}}
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// validating is what a mutating webhook has in common with a validating one: all
-// that decides what it sees, and who is called.
+// validating returns the fields that a mutating webhook shares with a validating one: all that decide which
+// requests it sees, and its client.
 func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
 		Name: m.Name, ClientConfig: m.ClientConfig, Rules: m.Rules, FailurePolicy: m.FailurePolicy, MatchPolicy: m.MatchPolicy,
@@ -90,7 +86,7 @@ func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	}
 }
 
-// newHook returns nil for a webhook that never refuses by being down.
+// newHook returns nil for a webhook that refuses nothing when it is down.
 func newHook(of admissionv1.ValidatingWebhook) *hook {
 	client := of.ClientConfig
 	if facts.Or(of.FailurePolicy, admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
@@ -98,7 +94,7 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 	}
 	h, err := compileHook(of)
 	if err != nil {
-		return nil // the API server does not call a webhook whose selector it cannot parse: it refuses the configuration
+		return nil // the API server rejects the configuration
 	}
 	h.backend = Endpoint{
 		service: client.Service.Namespace + "/" + client.Service.Name, port: facts.Or(client.Service.Port, 443), caBundle: string(client.CABundle),
@@ -107,7 +103,7 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 	return h
 }
 
-// compileHook compiles what decides which requests a webhook sees.
+// compileHook compiles the selectors and conditions of a webhook.
 func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 	h = &hook{ValidatingWebhook: of}
 	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
@@ -128,7 +124,7 @@ func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 	return h, nil
 }
 
-// selector is that of a webhook: none matches everything.
+// selector returns a webhook's selector: none matches everything.
 func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return labels.Everything(), nil
@@ -136,11 +132,10 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// selects tells whether the webhook sees objects with the given labels, as far as
-// these decide.
+// selects reports whether the object selector matches the given labels.
 func (h *hook) selects(of map[string]string) bool { return h.objects.Matches(labels.Set(of)) }
 
-// certainty is how surely a webhook sees a request.
+// certainty is how certainly a webhook sees a request.
 type certainty int
 
 const (
@@ -151,17 +146,15 @@ const (
 
 func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] }
 
-// sees tells how surely the webhook sees a request for some object of a
-// resource, and which of its conditions fails on it, and how: the API server
-// refuses such a request whatever the webhook would say (k8s.io/apiserver,
-// pkg/admission/plugin/webhook/matchconditions). caller is nil where it is not
-// known who calls.
+// sees returns how certainly the webhook sees a request for some object of a resource, and the condition that
+// fails on it: the API server then refuses the request without a call (k8s.io/apiserver,
+// pkg/admission/plugin/webhook/matchconditions). caller is nil if unknown.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
 	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
 	return h.seesAs(input{attributes: attributes, callerKnown: caller != nil}, namespaceLabels)
 }
 
-// seesAs is sees for a request of which the objects may be known.
+// seesAs is sees for a request whose objects may be known.
 func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certainty, failing string) {
 	if !h.rules(in.attributes) {
 		return no, ""
@@ -185,7 +178,7 @@ func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certain
 	return sure, failing
 }
 
-// rules tells whether the rules of the webhook are about a request.
+// rules reports whether the rules of the webhook match a request.
 func (h *hook) rules(attributes admission.Attributes) bool {
 	return slices.ContainsFunc(h.Rules, func(rule admissionv1.RuleWithOperations) bool {
 		if facts.Or(h.MatchPolicy, admissionv1.Equivalent) == admissionv1.Equivalent {
@@ -196,15 +189,14 @@ func (h *hook) rules(attributes admission.Attributes) bool {
 	})
 }
 
-// concerns tells whether a webhook sees writes of an object with such labels, in some
-// namespace.
+// concerns reports whether a webhook sees writes of an object with such labels in some namespace.
 func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of map[string]string) bool {
 	return h.selects(of) && slices.ContainsFunc([]admission.Operation{admission.Create, admission.Update, admission.Delete}, func(op admission.Operation) bool {
 		return h.rules(admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, namespace, "", gvr, "", op, nil, false, &user.DefaultInfo{}))
 	})
 }
 
-// known is who calls, nobody in particular where that is not known.
+// known returns the caller, or an empty one if unknown.
 func known(caller user.Info) user.Info {
 	if caller == nil {
 		return &user.DefaultInfo{}
@@ -212,18 +204,16 @@ func known(caller user.Info) user.Info {
 	return caller
 }
 
-// refusal is why a request is refused: cause is one of the words that the
-// schema of the facts lists, why says it in words.
+// refusal is why a request is refused: cause is a word from the schema of the facts, why a text.
 type refusal struct {
 	sure       certainty
 	cause, why string
-	last       time.Time // when it was seen, of what was seen once
-	// about are the names of the objects that it is about, where all were read.
+	last       time.Time // when it was observed, for an observation
+	// about are the names of the affected objects, if all were read.
 	about []string
 }
 
-// refusingHook is a webhook that fails closed, with what keeps the API server from
-// calling it, as far as anything does.
+// refusingHook is a webhook that fails closed, with the reason why the API server cannot call it, if any.
 type refusingHook struct {
 	*hook
 	refusal
@@ -257,7 +247,7 @@ func (h refusingHook) refuses(a asking) refusal {
 	return r
 }
 
-// reachOf tells what keeps the API server from calling a webhook now.
+// reachOf returns why the API server cannot call a webhook now.
 func (p *Part) reachOf(h *hook) reach {
 	b := p.backend(h.backend.service)
 	r := reach{up: b.state == up}
@@ -269,8 +259,7 @@ func (p *Part) reachOf(h *hook) reach {
 	return r
 }
 
-// stated tells what was said in a place of a webhook that can be called, since it
-// was changed last.
+// stated returns a refusal in a place since the last change of a webhook that can be called.
 func stated(h *hook, at place) refusal {
 	if t, found := newest(at.said[h.Name], h.backend.service, at.name); found && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
@@ -278,9 +267,8 @@ func stated(h *hook, at place) refusal {
 	return refusal{}
 }
 
-// settleBlocked works out anew which deletes run into a webhook that refuses because
-// its backend is down, or will be once it has gone with the namespace: in the
-// namespaces that changed, and of the webhooks that changed, in all.
+// settleBlocked updates the deletes that run into a webhook that refuses because its backend is down, or will
+// be after the deletion of its namespace: in changed namespaces, and for changed webhooks in all.
 func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	for key, h := range p.hooks {
 		if now := p.reachOf(h); !reflect.DeepEqual(now, h.reach) {
@@ -289,7 +277,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	}
 	if p.hooksDirty {
 		p.hooksDirty = false
-		p.reading.wanting = map[Lookup]bool{} // what is still needed is looked up again
+		p.reading.wanting = map[Lookup]bool{} // the remaining ones are added again
 		p.touched[""] = true
 		for namespace := range p.namespaces {
 			p.touched[namespace] = true
@@ -298,7 +286,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 			p.changed[key] = true
 		}
 	}
-	// Whatever changes while this goes on is for the next time.
+	// Changes during this run are for the next one.
 	touched, changed := p.touched, p.changed
 	p.touched, p.changed = map[string]bool{}, map[string]bool{}
 	for key, h := range p.hooks {
@@ -307,7 +295,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 			yield()
 		}
 	}
-	// Who looks up while this goes on sees what was wanted before.
+	// Readers during this run see the previous lookups.
 	defer func() { p.reading.wanted = maps.Clone(p.reading.wanting) }()
 	said, deniers := p.statements.byWebhook(), p.deniers()
 	for namespace := range touched {
@@ -359,17 +347,17 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	}
 }
 
-// place is where deletions may be refused: a namespace, or, as "", what is in none.
+// place is where deletions may be refused: a namespace, or "" for cluster-scoped objects.
 type place struct {
 	namespace
 	name     string
 	exists   bool
-	contents func() []held // takes time, and few webhooks need it
+	contents func() []held // slow, and few webhooks need it
 	kubelet  bool          // its pods wait for their kubelet
 	said     map[string][]statementFrom
 }
 
-// held is content with those who take its finalizers off.
+// held is content with the owners of its finalizers.
 type held struct {
 	Content
 	owners []user.Info
@@ -395,8 +383,8 @@ func put(into map[string]any, key string, requests []any) {
 	}
 }
 
-// settleHook puts into blocked what a webhook refuses in a place, and into
-// selfBlocked what it will refuse once its backend has gone with the place.
+// settleHook puts the requests that a webhook refuses in a place into blocked, and its refusals after the
+// backend is deleted with the place into selfBlocked.
 func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked map[string]any) {
 	now := refusingHook{h, h.reach.refusal, p.reading}
 	if now.sure == no {
@@ -406,7 +394,7 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 		put(blocked, key, p.blockedBy(now, at, namespaceController))
 	}
 	if h.reach.up && facts.NamespaceOf(h.backend.service) == at.name {
-		var deletesPods []user.Info // while it deletes them first, the backend is still there
+		var deletesPods []user.Info // while pods are deleted first, the backend still exists
 		if p.podsAmong {
 			deletesPods = append(deletesPods, namespaceController)
 		}
@@ -414,11 +402,9 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	}
 }
 
-// blockedBy lists the requests that a deletion in a namespace needs and that a
-// webhook or a policy refuses: the deletes of what is in it, the updates that remove
-// finalizers, and those of the namespace itself. "" stands for cluster-scoped
-// objects. deletesPods are those who delete pods: the kubelet does so once more
-// when a pod has stopped.
+// blockedBy lists the requests of a deletion in a namespace that a webhook or a policy refuses: the deletes
+// of its objects, the updates that remove finalizers, and its own deletion. "" stands for cluster-scoped
+// objects. deletesPods are the callers that delete pods: the kubelet does so again when a pod has stopped.
 func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	if at.kubelet {
 		deletesPods = append(deletesPods, kubeletUser)
@@ -462,8 +448,8 @@ func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 		if c.Held > 0 {
 			add(admission.Update, c.Resource, "", c.Held, c.owners...)
 		}
-		// The delete of a definition gives it a finalizer, which goes by way of the
-		// status (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
+		// The delete of a definition adds a finalizer, which an update of the status removes
+		// (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
 		if name == "customresourcedefinitions.apiextensions.k8s.io" {
 			add(admission.Update, c.Resource, "status", c.Count, apiServer)
 		}
@@ -479,7 +465,7 @@ func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	return requests
 }
 
-// owners are those who remove finalizers, each once: nil is someone not known by name.
+// owners returns the owners of finalizers, each once: nil if unknown.
 func (p *Part) owners(finalizers []string) []user.Info {
 	var found []user.Info
 	known := map[string]bool{}
@@ -497,7 +483,7 @@ func (p *Part) owners(finalizers []string) []user.Info {
 	return found
 }
 
-// KeepValidating takes in a ValidatingWebhookConfiguration.
+// KeepValidating adds a ValidatingWebhookConfiguration.
 func (p *Part) KeepValidating(o *admissionv1.ValidatingWebhookConfiguration) bool {
 	p.forgetWebhooks("validating", o.Name)
 	for _, hook := range o.Webhooks {
@@ -509,7 +495,7 @@ func (p *Part) KeepValidating(o *admissionv1.ValidatingWebhookConfiguration) boo
 // ForgetValidating undoes KeepValidating.
 func (p *Part) ForgetValidating(key types.NamespacedName) { p.forgetWebhooks("validating", key.Name) }
 
-// KeepMutating takes in a MutatingWebhookConfiguration.
+// KeepMutating adds a MutatingWebhookConfiguration.
 func (p *Part) KeepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
 	p.forgetWebhooks("mutating", o.Name)
 	for _, hook := range o.Webhooks {
@@ -521,8 +507,8 @@ func (p *Part) KeepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
 // ForgetMutating undoes KeepMutating.
 func (p *Part) ForgetMutating(key types.NamespacedName) { p.forgetWebhooks("mutating", key.Name) }
 
-// keepWebhook records one webhook of a configuration: the fields that decide
-// what it matches as the API writes them, and the state of its backend.
+// keepWebhook records one webhook of a configuration: its matching fields as the API writes them, and the
+// state of its backend.
 func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook admissionv1.ValidatingWebhook, whole any) {
 	found, err := asMap(whole)
 	if err != nil {
@@ -575,9 +561,8 @@ func asMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// settleOwn tells what a webhook means for its own home: that it sees the creation of
-// the pods that it runs in itself, so that once all of them are gone, none can come
-// back; and what it holds while it is down.
+// settleOwn updates the effects of a webhook on the namespace of its backend: it sees the creation of its own
+// pods, so that none can be created after all are deleted; and the requests that it blocks while it is down.
 func (p *Part) settleOwn(key string, h *hook) {
 	delete(p.webhooks[key], "ownPods")
 	if sure := p.seesOwnPods(h); sure != no {
@@ -589,9 +574,9 @@ func (p *Part) settleOwn(key string, h *hook) {
 	p.publishHeld(key, "ownWorkloads", p.ownWorkloads(h, home))
 }
 
-// ownWorkloads are the kinds of the workloads behind a webhook whose updates it surely sees: their
-// pods go first where they are deleted in the foreground, and nobody answers any more when
-// the garbage collector takes foregroundDeletion off them.
+// ownWorkloads returns the kinds of workloads behind a webhook whose updates it certainly sees: in a
+// foreground deletion their pods are deleted first, and none answers when the garbage collector removes
+// foregroundDeletion.
 func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	if !h.selects(nil) || !p.foretells(h, home) {
 		return nil
@@ -613,7 +598,7 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	return held
 }
 
-// publishHeld publishes what a webhook holds while it is down.
+// publishHeld publishes the requests that a webhook blocks while it is down.
 func (p *Part) publishHeld(key, section string, held []string) {
 	delete(p.webhooks[key], section)
 	if len(held) > 0 {
@@ -621,16 +606,16 @@ func (p *Part) publishHeld(key, section string, held []string) {
 	}
 }
 
-// everywhere is what nobody can do, in a namespace that nothing is known of, while the
-// backend is down: of what every namespace holds, and of what it may hold.
+// everywhere returns the requests that fail in any namespace while the backend is down, about objects that
+// every namespace has or may have.
 func (h *hook) everywhere() (held []string) {
 	if !h.selects(nil) {
-		return nil // it is for what has its label
+		return nil // it is for objects with its label
 	}
 	namespace := map[string]string{corev1.LabelMetadataName: "any"}
 	sees := func(op admission.Operation, gvr schema.GroupVersionResource, subresource string, caller user.Info) bool {
 		sure, _ := h.sees(op, gvr, subresource, "any", namespace, caller)
-		// It sees what has no labels: as surely as its conditions tell.
+		// It sees objects without labels: as certainly as its conditions say.
 		return sure == will || sure == may && len(h.names) == 0
 	}
 	core := corev1.SchemeGroupVersion
@@ -662,17 +647,16 @@ func (h *hook) everywhere() (held []string) {
 	return held
 }
 
-// workloads are kinds that most namespaces hold, and that nobody can do without deleting.
+// workloads are kinds that most namespaces have, and that are deleted routinely.
 var workloads = []schema.GroupVersionResource{
 	{Group: "apps", Version: "v1", Resource: "daemonsets"}, {Group: "apps", Version: "v1", Resource: "deployments"},
 	{Group: "apps", Version: "v1", Resource: "replicasets"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
-// ownKinds are the writes of custom resources in the namespace of its own backend that
-// the webhook sees, and that a deletion of that namespace needs, as "DELETE
-// things.example.com", or "DELETE *.example.com" where a rule names the group alone.
-// Whether there will be any, nobody knows.
+// ownKinds returns the writes of custom resources in the namespace of its backend that the webhook sees, and
+// that the namespace's deletion needs, as "DELETE things.example.com", or "DELETE *.example.com" if a rule
+// names the group alone. Such objects may not exist.
 func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	if of == nil {
 		of = map[string]string{corev1.LabelMetadataName: home}
@@ -705,9 +689,9 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	return slices.Compact(held)
 }
 
-// foretells tells whether it is known what the selector of the webhook makes of a
-// namespace. Whoever creates one that no manifest has may give it any label, as readmes
-// ask for: only its name is known. Nobody creates those that Kubernetes keeps.
+// foretells reports whether the result of the webhook's selector for a namespace is known. A namespace
+// outside the manifests may get any label, as readmes instruct: only its name is known, unless Kubernetes
+// creates it.
 func (p *Part) foretells(h *hook, namespace string) bool {
 	of := p.namespaces[namespace].whole
 	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || question.Immortal(namespace) {
@@ -717,8 +701,8 @@ func (p *Part) foretells(h *hook, namespace string) bool {
 	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
-// seesOwnPods tells how surely the webhook sees the creation of the pods behind it, as
-// far as the labels of their templates tell.
+// seesOwnPods returns how certainly the webhook sees the creation of the pods behind it, as far as the labels
+// of their templates determine that.
 func (p *Part) seesOwnPods(h *hook) certainty {
 	service, found := p.services[h.backend.service]
 	if !found || len(service.selector) == 0 {
@@ -735,7 +719,7 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 			continue
 		}
 		seen, _ := h.sees(admission.Create, pods, "", namespace, p.namespaces[namespace].labels, nil)
-		if seen == may { // it looks at the object
+		if seen == may { // it depends on the object
 			pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace}}}
 			pod.SetLabels(of)
 			attributes := admission.NewAttributesRecord(pod, nil, kind, namespace, "", pods, "", admission.Create, nil, false, known(nil))
