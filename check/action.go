@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// do does what an action says to one object, if it still is the one that was noted.
+// do applies an action to one object, if it still has the noted UID.
 func do(ctx context.Context, a *policies.Action, objects dynamic.ResourceInterface, name string, uid types.UID, dry []string) error {
 	patched := func(kind types.PatchType, patch []byte) error {
 		_, err := objects.Patch(ctx, name, kind, patch, metav1.PatchOptions{DryRun: dry})
@@ -47,7 +47,7 @@ func do(ctx context.Context, a *policies.Action, objects dynamic.ResourceInterfa
 	})
 }
 
-// objectsIn are the objects of an action.
+// objectsIn returns the objects of an action.
 func objectsIn(a *policies.Action) (names []Name) {
 	for _, object := range a.Objects {
 		resource, name, _ := strings.Cut(object, "/")
@@ -56,7 +56,7 @@ func objectsIn(a *policies.Action) (names []Name) {
 	return names
 }
 
-// guarded is a patch that changes nothing but the object with this UID.
+// guarded returns a patch that applies only to the object with this UID.
 func guarded(kind types.PatchType, patch []byte, uid types.UID) ([]byte, error) {
 	if kind == types.JSONPatchType {
 		var changes []any
@@ -79,8 +79,7 @@ func guarded(kind types.PatchType, patch []byte, uid types.UID) ([]byte, error) 
 	return json.Marshal(change)
 }
 
-// finalize takes finalizers out of the spec of a namespace, which only its subresource
-// finalize does.
+// finalize removes finalizers from the spec of a namespace, through its subresource finalize.
 func finalize(ctx context.Context, finalizers []string, objects dynamic.ResourceInterface, name string, uid types.UID, dry []string) error {
 	namespace, err := objects.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -98,13 +97,13 @@ func finalize(ctx context.Context, finalizers []string, objects dynamic.Resource
 	return err
 }
 
-// Hands carry out plans. They touch only objects that were there when the plan was made:
-// each by its UID, so that one that was deleted and made anew is left alone.
+// Hands execute plans. They change only objects that existed when the plan was made, by UID, so that a
+// recreated one is left alone.
 type Hands struct {
-	// DryRun has the API server check each request, and change nothing.
+	// DryRun makes the API server check each request without effect.
 	DryRun bool
 
-	// Types are those of the cluster, as it is now.
+	// Types are the current types of the cluster.
 	Types Types
 
 	client dynamic.Interface
@@ -120,7 +119,7 @@ func NewHands(config *rest.Config) (*Hands, error) {
 	return &Hands{client: client, uids: map[Name]types.UID{}}, nil
 }
 
-// Note remembers which objects the steps are about.
+// Note records the UIDs of the steps' objects.
 func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	var names []Name
 	for _, step := range plan {
@@ -139,7 +138,7 @@ func (h *Hands) Note(ctx context.Context, plan []Step) error {
 		reading.Go(func() error {
 			objects, _, err := h.objects(name)
 			if err != nil {
-				return nil //nolint:nilerr // told when the step comes
+				return nil //nolint:nilerr // the step itself reports it
 			}
 			object, err := objects.Get(ctx, name.Name, metav1.GetOptions{})
 			if err == nil {
@@ -161,26 +160,25 @@ func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	return nil
 }
 
-// A Deed is a step as it would be carried out now: what it means, and for whose objects.
+// A Deed is a step with its permission class and objects, as they are now.
 type Deed struct {
 	Step
 	Class Class
-	// Objects are those that are there, each with whose it is.
+	// Objects are the existing ones, each with its owner.
 	Objects []Touched
 }
 
-// Touched is an object that a step is about, and its class.
+// Touched is an object of a step, and its class.
 type Touched struct {
 	Name
 	Class Class
-	// Whose it is, as far as its metadata tells: "owned by ReplicaSet web-1".
+	// Whose is its owner, as far as its metadata says: "owned by ReplicaSet web-1".
 	Whose string
-	// Named tells that a flag has to name it.
+	// Named says that a flag has to name it.
 	Named bool
 }
 
-// Weigh reads what a step is about, and tells what it would mean to carry it out: the class
-// is that of the object for which it is gravest. A deed with Advice is for a person.
+// Weigh reads a step's objects, and classifies the step by the gravest of them. A deed with Advice is manual.
 func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, error) {
 	weighed := Deed{Step: s, Class: ClassWait}
 	for _, name := range objectsIn(s.Action) {
@@ -215,7 +213,7 @@ func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, err
 	return weighed, nil
 }
 
-// owns tells whether an object is one of the targets, or in a namespace that is one.
+// owns reports whether an object is a target, or in a namespace that is one.
 func owns(targets []Subject, object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.UID() == string(object.GetUID()) ||
@@ -223,15 +221,14 @@ func owns(targets []Subject, object *unstructured.Unstructured) bool {
 	})
 }
 
-// defines tells whether a target is the definition of a resource, with which all of its
-// objects go.
+// defines reports whether a target is the definition of a resource, whose objects are deleted with it.
 func defines(targets []Subject, resource schema.GroupResource) bool {
 	return slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.Type.GroupResource() == definitions && t.Name == resource.String()
 	})
 }
 
-// whose tells who made an object, or keeps it, by its metadata.
+// whose returns who created or manages an object, by its metadata.
 func whose(object *unstructured.Unstructured) string {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		return "owned by " + owner.Kind + " " + owner.Name
@@ -248,12 +245,12 @@ func whose(object *unstructured.Unstructured) string {
 	return "whose it is, its metadata does not tell"
 }
 
-// String is the object as it stands on the command line.
+// String returns the object as on the command line.
 func (n Name) String() string {
 	return shown(policies.Object{Resource: n.Type, Namespace: n.Namespace, Name: n.Name}, "")
 }
 
-// Same reports whether two names are of one object, whatever their types are called.
+// Same reports whether two names are of one object, whatever alias their types have.
 func (h *Hands) Same(a, b Name) bool {
 	typeA, errA := h.Types.Find(a.Type)
 	typeB, errB := h.Types.Find(b.Type)
@@ -271,9 +268,8 @@ func (h *Hands) objects(name Name) (dynamic.ResourceInterface, Type, error) {
 	return h.client.Resource(typ.GroupVersionResource), typ, nil
 }
 
-// Do carries out a step. Each object is tried, and what became of each is told; the error
-// joins those that failed. When ctx ends, the last that is told is the one whose request
-// may have arrived.
+// Do executes a step for each object, and returns the results; the error joins the failures. If ctx ends, the
+// request of the last result may have arrived.
 func (h *Hands) Do(ctx context.Context, s policies.Step) (told []string, err error) {
 	if s.Action == nil {
 		return nil, fmt.Errorf("this command is for you to run: %s", s.Command)
@@ -327,7 +323,7 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, name Name) (became 
 	return "", fmt.Errorf("%s: %w", name, explain(err))
 }
 
-// Deletion is what deletes a subject, which was noted as it was read.
+// Deletion returns the deed that deletes a subject, and notes its UID.
 func (h *Hands) Deletion(s Subject, options map[string]any) (Deed, error) {
 	name := Name{Type: s.Type.GroupResource().String(), Name: s.Name, Namespace: s.Namespace}
 	if uid := s.UID(); uid != "" {
@@ -346,7 +342,7 @@ func (h *Hands) Deletion(s Subject, options map[string]any) (Deed, error) {
 	return Deed{Step: Step{Step: step}, Class: class, Objects: []Touched{{name, class, "a target", d.named(class)}}}, err
 }
 
-// Gone tells whether a subject is no longer there: gone, or another of its name is.
+// Gone reports whether a subject no longer exists, and whether it was recreated.
 func (h *Hands) Gone(ctx context.Context, s Subject) (gone, anew bool, err error) {
 	objects, _, err := h.objects(Name{Type: s.Type.GroupResource().String(), Name: s.Name, Namespace: s.Namespace})
 	if err != nil {

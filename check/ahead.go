@@ -12,23 +12,22 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// maxForeseen bounds the objects that the steps of one plan delete and that are asked about.
+// maxForeseen bounds the objects, deleted by the steps of one plan, that are evaluated.
 const maxForeseen = 50
 
-// ahead is what has to be done before a step: by its command, the steps that the deletion of
-// what it deletes waits for.
+// ahead holds the steps that have to precede a step, by its command.
 type ahead map[string][]Step
 
-// Foresee asks about each object that the plan deletes as if somebody deleted it alone, and about
-// those that lose a finalizer, as who asks would take it off: a step that hangs, or is refused,
-// is no way out. What such an object waits for, or what refuses it, becomes a step before.
+// Foresee evaluates the deletion of each object that the plan deletes, and the removal of finalizers by the
+// same user: a step that hangs or is refused is no solution. The blockers of such an object become steps
+// before it.
 func (r *Report) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
 	before, err := foresee(ctx, engine, world, r.Plan, deletionOf(r.Target).Command(), r.asker)
 	r.Plan = before.weave(r.Plan)
 	return err
 }
 
-// Foresee does so for objects that are deleted together.
+// Foresee is Report.Foresee for objects that are deleted together.
 func (s *Set) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
 	var asker authenticationv1.UserInfo
 	for _, r := range s.Items {
@@ -39,8 +38,8 @@ func (s *Set) Foresee(ctx context.Context, engine Evaluator, world *cluster.Worl
 	return err
 }
 
-// foresee tells of a plan what has to come before its steps. own is the deletion that all of
-// it is for.
+// foresee returns the steps that have to precede the steps of a plan. own is the deletion that all of it is
+// for.
 func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan []Step, own string, asker authenticationv1.UserInfo) (ahead, error) {
 	before, left := ahead{}, maxForeseen
 	for queue := slices.Clone(plan); len(queue) > 0; queue = queue[1:] {
@@ -59,7 +58,7 @@ func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan [
 			}
 			for _, s := range found {
 				if own := slices.IndexFunc(plan, func(t Step) bool { return s.Cause != "" && t.Cause == s.Cause && t.Kind == s.Kind }); own >= 0 {
-					s = plan[own] // which tells of it already
+					s = plan[own] // its steps are in the plan already
 				}
 				if s.Command != "" && s.Command == own {
 					continue
@@ -73,18 +72,18 @@ func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan [
 	return before, nil
 }
 
-// deletes tells whether a step is a deletion that waits for what its object waits for.
+// deletes reports whether a step is a deletion that waits until its object is deleted.
 func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
-// blockers are what the deletion of an object certainly waits for, or, where it is to lose
-// finalizers, what certainly refuses that, as steps: what mends, and what has to be deleted first.
+// blockers returns the certain blockers of an object's deletion, or of the removal of its finalizers, as
+// steps: repairs, and deletions that have to come first.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	world.Read(func(f cluster.Facts) { s, err = Described(f, name.Type, name.Namespace, name.Name) })
 	if err != nil {
-		return nil, nil // it is gone, and so nothing waits for it
+		return nil, nil // it is deleted: nothing waits for it
 	}
 	request := s.Deletion(nil)
 	if len(strips) > 0 {
@@ -103,10 +102,10 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 		}
 		for _, step := range stepsOf(f) {
 			if step.Kind != policies.Mend && step.Command != "" && !deletes(step) {
-				continue // which gives something up in place of waiting
+				continue // it gives something up instead of waiting
 			}
 			if step.Action != nil && slices.ContainsFunc(step.Action.Objects, policies.IsVolume) {
-				continue // which are no target of the plan, whatever its step deletes
+				continue // an object outside the targets, whatever its step deletes
 			}
 			step.Do = "For " + shown(report.Target, "") + ": " + lowered(act(step.Do))
 			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true), Cause: culprit(f)})
@@ -115,7 +114,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 	return steps, nil
 }
 
-// weave puts what has to be done before a step before it.
+// weave inserts the steps that have to precede others.
 func (a ahead) weave(plan []Step) []Step {
 	woven, placed := []Step{}, map[string]bool{}
 	var place func(Step)

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// mostAlong bounds the volumes that are told of.
+// mostAlong bounds the volumes that are named.
 const mostAlong = 10
 
-// Along tells what becomes of the volumes behind claims that are targets, or in a namespace
-// that is one: a line for each of the first few.
+// Along says what happens to the volumes of claims that are targets, or in a namespace that is one: a line
+// for each of the first few.
 func (h *Hands) Along(ctx context.Context, targets []Subject) []string {
 	if !slices.ContainsFunc(targets, func(s Subject) bool {
 		return s.Type.GroupResource() == namespaces || s.Type.GroupResource().String() == "persistentvolumeclaims"

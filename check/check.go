@@ -13,61 +13,56 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Report is the answer, apiVersion termguard.dev/v1, kind Check, or Drain of a node.
+// Report is the answer, apiVersion termguard.dev/v1, kind Check, or Drain for a node.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Target is the object that would be deleted.
 	Target policies.Object `json:"target"`
-	// TerminatingSince is the deletionTimestamp of a target that is being deleted already:
-	// when it should have been gone, if it has no finalizers.
-	TerminatingSince string `json:"terminatingSince,omitempty"`
-	// Verdict is completes, at-risk, hangs, refused or unknown.
-	Verdict policies.Verdict `json:"verdict"`
-	// EstimateSeconds is how long the deletion takes at most, where somebody
-	// can tell and it does not hang.
+	// TerminatingSince is the deletionTimestamp of a Terminating target: when it would have been deleted
+	// without finalizers.
+	TerminatingSince string           `json:"terminatingSince,omitempty"`
+	Verdict          policies.Verdict `json:"verdict"`
+	// EstimateSeconds is the longest duration of the deletion, if it is known and does not hang.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	// UsualSeconds is how long it usually takes, where that was seen here.
+	// UsualSeconds is the usual duration, if it was observed here.
 	UsualSeconds *int `json:"usualSeconds,omitempty"`
-	// Findings are what stands in the way, and what is good to know.
+	// Findings are blockers, and information.
 	Findings []policies.Finding `json:"findings"`
 	// WaitsFor are the finalizers that a live owner has to remove first.
 	WaitsFor []Wait `json:"waitsFor"`
-	// Guard is what termguard's webhook in the cluster says to it; nil where there is none, and
-	// of a snapshot.
+	// Guard is the answer of termguard's webhook in the cluster; nil if there is none, and for a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
-	// Notes tell what becomes of the volumes behind the target.
+	// Notes say what happens to the volumes of the target.
 	Notes []string `json:"notes,omitempty"`
-	// Omitted counts findings beyond what one policy may say.
+	// Omitted counts findings beyond the limit of a policy.
 	Omitted int `json:"omitted,omitempty"`
-	// Plan is what to do, in this order.
+	// Plan is the next steps, in this order.
 	Plan []Step `json:"plan"`
-	// Unseen is what the answer depends on and could not be seen, each with
-	// the reason; policies that failed are among it.
+	// Unseen lists the facts that the answer depends on and that could not be read, each with the reason, and
+	// the policies that failed.
 	Unseen []string `json:"unseen"`
 
 	terminating string                    // for how long, in words
-	asker       authenticationv1.UserInfo // who asks, without a name where that is not known
+	asker       authenticationv1.UserInfo // the user, without a name if unknown
 }
 
-// Evaluator asks the policies about one request. *policies.Engine is one.
+// Evaluator evaluates the policies about one request. *policies.Engine is one.
 type Evaluator interface {
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
-// Ask asks the policies about the deletion of a subject with the given
-// DeleteOptions.
+// Ask evaluates the policies about the deletion of a subject with the given DeleteOptions.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, options map[string]any) (Report, error) {
 	return evaluate(ctx, engine, world, nil, s, s.Deletion(options))
 }
 
-// Deletion is the request for it, with the given DeleteOptions.
+// Deletion returns the request for it, with the given DeleteOptions.
 func (s Subject) Deletion(options map[string]any) *question.Request {
 	return s.target().Delete(options)
 }
 
-// evaluate asks the policies about a request that a subject is the object of: one of a set,
-// or, where that is nil, alone.
+// evaluate evaluates the policies about a request for a subject, in a set or, if that is nil, alone.
 func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (report Report, err error) {
 	world.Ask(request, func(m cluster.Moment) {
 		if set != nil {
@@ -117,7 +112,7 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 	return report, nil
 }
 
-// finishes tells whether a deletion of this verdict has a time that it takes.
+// finishes reports whether a deletion with this verdict has a duration.
 func finishes(v policies.Verdict) bool { return v != policies.Hangs && v != policies.Refused }
 
 func longest(findings []policies.Finding) *int {
@@ -130,12 +125,12 @@ func longest(findings []policies.Finding) *int {
 	return longest
 }
 
-// Immortal tells whether the API server never deletes an object.
+// Immortal reports whether the API server never deletes an object.
 func Immortal(o policies.Object) bool {
 	return o.Resource == namespaces.Resource && question.Immortal(o.Name)
 }
 
-// plan tells what to do about the findings, and then to delete what is not deleted yet.
+// plan makes the plan: the findings' steps, and then the deletion unless it has begun.
 func (r *Report) plan() {
 	r.Plan = plan(r.Findings)
 	if r.TerminatingSince == "" && !Immortal(r.Target) {
@@ -143,7 +138,7 @@ func (r *Report) plan() {
 	}
 }
 
-// since tells for how long the target has been Terminating.
+// since sets how long the target has been Terminating.
 func (r *Report) since(s Subject, now time.Time) {
 	deleted, _ := child(s.Object, "metadata")["deletionTimestamp"].(string)
 	since, err := time.Parse(time.RFC3339, deleted)

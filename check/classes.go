@@ -9,8 +9,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Class is what it means for others to carry an action out. A step of a plan is advice;
-// whether termguard delete may follow it goes by its class.
+// Class is the effect of an action on others, as a permission of termguard delete.
 type Class string
 
 // The classes, the most harmless first.
@@ -24,16 +23,16 @@ const (
 	ClassForce   Class = "force"
 )
 
-// Meaning is what people are told of a class.
+// Meaning describes a class to users.
 type Meaning struct {
 	Class Class
-	// Does is what actions of the class do, Lost what that costs, and Consent who allows it.
+	// Does is the effect of its actions, Lost the cost, and Consent the flag that allows it.
 	Does, Lost, Consent string
-	// ByName tells that a flag has to name each object, too.
+	// ByName says that a flag has to name each object, too.
 	ByName bool
 }
 
-// Classes are all of them, the most harmless first: the table of docs/delete.md.
+// Classes are all classes, the most harmless first: the table of docs/delete.md.
 var Classes = []Meaning{
 	{ClassWait, "deletes what is Terminating already, which changes nothing", "nothing", "`--yes`", false},
 	{ClassOwn, "deletes or changes a target, or what is in a namespace that is a target", "what you asked to delete", "`--yes`", false},
@@ -44,12 +43,12 @@ var Classes = []Meaning{
 	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, or deletes with grace period 0", "what others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
 }
 
-// MeaningOf is the row of a class.
+// MeaningOf returns the row of a class.
 func MeaningOf(c Class) Meaning {
 	return Classes[slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })]
 }
 
-// Worse is the class of the two that harms others more.
+// Worse returns the more harmful class.
 func Worse(a, b Class) Class {
 	rank := func(c Class) int { return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c }) }
 	if rank(b) > rank(a) {
@@ -71,19 +70,17 @@ var grave = []schema.GroupResource{
 	{Group: "policy", Resource: "poddisruptionbudgets"},
 }
 
-// deed is what a step does to one object.
+// deed is a step for one object.
 type deed struct {
 	policies.Step
 	resource schema.GroupResource
-	// own tells that the object is a target or in a namespace that is one, and leaving
-	// that it is Terminating.
+	// own says that the object is a target or in a namespace that is one, and leaving that it is Terminating.
 	own, leaving bool
-	// goes tells that it goes with a target in any case: it is one, is in one, or its
-	// definition is one.
+	// goes says that it is deleted with a target in any case: it is one, is in one, or its definition is one.
 	goes bool
 }
 
-// rules tell the class of a deed: the first that holds.
+// rules classify a deed: the first that matches.
 var rules = []struct {
 	class Class
 	holds func(deed) bool
@@ -97,8 +94,8 @@ var rules = []struct {
 	{ClassForeign, func(d deed) bool { return d.Action.Verb == policies.VerbDelete }},
 }
 
-// class is that of a deed. The error is for one that the rules do not know: nobody has
-// thought about what it means for others, so it is not carried out.
+// class returns the class of a deed. An error means that no rule matches: its effect on others is unknown, so
+// it is not executed.
 func (d deed) class() (Class, error) {
 	for _, rule := range rules {
 		if rule.holds(d) {
@@ -108,13 +105,12 @@ func (d deed) class() (Class, error) {
 	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", d.Command)
 }
 
-// named tells whether a flag has to name the object, where the class alone would allow what
-// is done to anybody's.
+// named reports whether a flag has to name the object, since the class alone would allow the action on any
+// object.
 func (d deed) named(c Class) bool { return MeaningOf(c).ByName || c == ClassStrip && !d.goes }
 
-// advice tells why a step is left to a person, "" where its finding licenses it: one of a
-// policy in the binary that is certain. hangs tells that the deletion certainly does, for
-// whatever cause.
+// advice returns why a step is manual, or "" for a certain finding of a built-in policy. hangs says that the
+// deletion certainly hangs, for any cause.
 func advice(f policies.Finding, s policies.Step, hangs bool) string {
 	switch {
 	case f.Custom:

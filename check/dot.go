@@ -14,10 +14,10 @@ var colors = map[policies.Verdict]string{
 	policies.Refused: "red", policies.Hangs: "red", policies.AtRisk: "orange", policies.Unknown: "gray", policies.Completes: "green",
 }
 
-// DOT writes the tree of what blocks the deletion as a graph for Graphviz.
+// DOT writes the tree of blockers as a graph for Graphviz.
 func (r Report) DOT(w io.Writer) error { return graph(w, []Report{r}) }
 
-// DOT writes the trees of what blocks the deletions as a graph for Graphviz.
+// DOT writes the trees of blockers as a graph for Graphviz.
 func (s Set) DOT(w io.Writer) error { return graph(w, s.Items) }
 
 func graph(w io.Writer, reports []Report) error {
@@ -45,8 +45,8 @@ func graph(w io.Writer, reports []Report) error {
 	return err
 }
 
-// quoted is a string of the DOT language, in which only quotes are escaped, and
-// backslashes begin an escape of labels (graphviz.org/doc/info/lang.html).
+// quoted returns a string of the DOT language, in which only quotes are escaped, and backslashes begin an
+// escape of labels (graphviz.org/doc/info/lang.html).
 func quoted(label string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(printable.Lines(label)) + `"`
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Drain asks whether all pods of a node would leave it, as kubectl drain
-// --ignore-daemonsets asks them to: whether each can be evicted, and whether it goes
-// then. The estimate is that of the slowest, since they leave side by side.
+// Drain evaluates kubectl drain --ignore-daemonsets: whether each pod of a node can be evicted, and is then
+// deleted. The estimate is the slowest pod's, since they stop in parallel.
 func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Subject) (Report, error) {
 	reports, err := drain(ctx, engine, world, node)
 	if err != nil {
@@ -21,7 +20,7 @@ func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Sub
 	return reports[0], nil
 }
 
-// DrainAll asks it of several nodes.
+// DrainAll is Drain for several nodes.
 func DrainAll(ctx context.Context, engine Evaluator, world *cluster.World, nodes []Subject, missing []error) (Set, error) {
 	reports, err := drain(ctx, engine, world, nodes...)
 	if err != nil {
@@ -65,11 +64,10 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	return reports, nil
 }
 
-// drains makes of the answer about a node, and those about its pods, that about a
-// drain. Of pods that go, only how long they take counts: what there is to say of it,
-// the node's own answer says of all of them.
+// drains merges the answers about a node and its pods into one about a drain. Pods that are deleted
+// contribute only their duration: the node's own findings cover them.
 func (r *Report) drains(pods []Report) {
-	r.Kind, r.WaitsFor = "Drain", []Wait{} // for its own finalizers a drain does not wait
+	r.Kind, r.WaitsFor = "Drain", []Wait{} // a drain does not wait for the node's own finalizers
 	told := slices.Clone(r.Findings)
 	for _, pod := range pods {
 		if pod.Verdict != policies.Completes {
@@ -91,8 +89,8 @@ func (r *Report) drains(pods []Report) {
 	}
 }
 
-// podsOn fills in the pods of each node that a drain evicts: not those of DaemonSets, nor
-// the mirrors of its static pods, which the node owns.
+// podsOn sets the pods of each node that a drain evicts: not those of DaemonSets, nor mirror pods, which the
+// node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
 	world.Read(func(f cluster.Facts) {
 		var typ Type

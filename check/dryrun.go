@@ -21,16 +21,14 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// dryRuns is the policy of what dry runs find, which no policy can.
+// dryRuns is the policy id of findings from dry runs.
 const dryRuns = "dry-run-deletes"
 
-// DryRun asks the API server, in place of policies, what would be refused: it sends dry
-// runs of the deletion of the object and of the removal of its finalizers; of a namespace,
-// of an object of each kind in it. They change nothing. Webhooks and admission policies
-// that are up answer them, with the rights of whoever asks: what they say to controllers
-// may be something else. What they refuse, or put back, becomes a finding, and so does what
-// termguard's own webhook warns of and this check does not see; what could not be asked is unseen.
-// The guard of the report is what that webhook says to the deletion.
+// DryRun sends dry runs of the deletion of the object and of the removal of its finalizers; for a namespace,
+// of one object of each kind in it. They change nothing. Running webhooks and admission policies answer them,
+// with the user's rights: controllers may get other answers. Refusals and restored finalizers become
+// findings, and so do warnings of termguard's own webhook that this check lacks; failed dry runs are unseen.
+// The report's guard is that webhook's answer to the deletion.
 func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any, report *Report) error {
 	var said warned
 	var dry metav1.DeleteOptions
@@ -54,7 +52,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 		report.Unseen = append(report.Unseen, unseen...)
 	}
 	answers := make([]dryRun, len(subjects))
-	if !s.Terminating() { // else nobody can refuse it any more
+	if !s.Terminating() { // otherwise it can no longer be refused
 		err = s.on(client).Delete(ctx, s.Name, dry) // by itself, so that the warnings are about it
 		if report.Guard != nil {
 			report.Guard = heard(err, said.texts)
@@ -89,8 +87,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 	return nil
 }
 
-// oneOfEach is an object of each kind in a namespace, one with finalizers where the first
-// few hold one.
+// oneOfEach returns an object of each kind in a namespace, one with finalizers if the first few include one.
 func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []string, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -117,7 +114,7 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 			return nil
 		})
 	}
-	_ = listing.Wait() // what failed is told of each
+	_ = listing.Wait() // errors are reported per kind
 	for i, s := range found {
 		if failed[i] != nil {
 			unseen = append(unseen, fmt.Sprintf("%s: dry run: %s", types.all[i].GroupResource(), reasonOf(failed[i])))
@@ -129,13 +126,13 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 	return subjects, unseen, ctx.Err()
 }
 
-// dryRun is what the API server says of one object.
+// dryRun is the API server's answer about one object.
 type dryRun struct {
 	findings []policies.Finding
 	unseen   []string
 }
 
-// on is where requests about the object go.
+// on returns the client for the object.
 func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
 	if s.Namespace != "" {
 		return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
@@ -143,7 +140,7 @@ func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
 	return client.Resource(s.Type.GroupVersionResource)
 }
 
-// release asks about the removal of the object's finalizers, if it has some.
+// release sends a dry run of the removal of the object's finalizers.
 func (d *dryRun) release(ctx context.Context, s Subject, client dynamic.Interface) {
 	if len((&unstructured.Unstructured{Object: s.Object}).GetFinalizers()) == 0 {
 		return
@@ -155,11 +152,10 @@ func (d *dryRun) release(ctx context.Context, s Subject, client dynamic.Interfac
 	}
 }
 
-// deletion is what is asked of each object.
+// deletion is the operation in messages.
 const deletion = "its deletion"
 
-// certain says of the object that is asked about that its deletion is refused: it would be
-// asked for with the same rights.
+// certain marks the refusal of the target's deletion as certain: the real request has the same rights.
 func (d *dryRun) certain() {
 	for i := range d.findings {
 		if strings.HasPrefix(d.findings[i].Message, refused(deletion)) {
@@ -170,11 +166,11 @@ func (d *dryRun) certain() {
 
 func refused(what string) string { return "a dry run of " + what + " is refused: " }
 
-// judge takes the API server's word.
+// judge evaluates the API server's answer.
 func (d *dryRun) judge(s Subject, what string, err error) {
 	var status apierrors.APIStatus
 	switch {
-	case err == nil, apierrors.IsNotFound(err): // it is gone by now
+	case err == nil, apierrors.IsNotFound(err): // it was deleted by now
 	case !errors.As(err, &status):
 		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot "), strings.Contains(err.Error(), "does not support dry run"):
@@ -186,13 +182,13 @@ func (d *dryRun) judge(s Subject, what string, err error) {
 	}
 }
 
-// warned is what webhooks answer with a dry run.
+// warned collects the warnings of a dry run.
 type warned struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-// HandleWarningHeaderWithContext keeps a warning.
+// HandleWarningHeaderWithContext records a warning.
 func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,14 +197,14 @@ func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _ stri
 	}
 }
 
-// maxWarned bounds the warnings that are kept: the webhook says 15 of an object at most.
+// maxWarned bounds the recorded warnings: the webhook sends 15 per object at most.
 const maxWarned = 1000
 
-// ofFinding is a line of termguard's webhook about a finding, and its policy.
+// ofFinding matches a warning of termguard's webhook about a finding, with its policy.
 var ofFinding = regexp.MustCompile(`^termguard: (?:will|may) (?:hang|be refused): .* \[([a-z0-9-]+)\]$`)
 
-// unknown are what termguard's webhook warns of and nobody found: it sees what whoever asks may
-// not, such as reports of node probes, and names no path and no file. Any webhook might say so.
+// unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
+// user cannot, such as reports of node probes, and names no path and no file. Any webhook could send them.
 func (w *warned) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
 	for _, text := range w.texts {
 		line := ofFinding.FindStringSubmatch(text)
@@ -237,7 +233,7 @@ func (d *dryRun) find(s Subject, message string) {
 	})
 }
 
-// reasonOf is a refusal in a word, where it is one.
+// reasonOf shortens an error to its reason, if it has one.
 func reasonOf(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "forbidden"

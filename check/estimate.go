@@ -9,19 +9,18 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Took is how long owners took to remove a finalizer from other objects, from the
-// deletion of each on.
+// Took is how long owners took to remove a finalizer after the deletion of other objects.
 type Took struct {
-	Objects int `json:"objects"` // how many that were
-	// UsualSeconds is the median, and LongestSeconds the longest, rounded up.
+	Objects int `json:"objects"` // how many
+	// UsualSeconds is the median, and LongestSeconds the maximum, rounded up.
 	UsualSeconds   int `json:"usualSeconds"`
 	LongestSeconds int `json:"longestSeconds"`
 }
 
-// enough are so many objects that what they took is a measure.
+// enough is the least number of objects for an estimate.
 const enough = 3
 
-// tookOf is what the facts tell of a finalizer in a namespace, nil if nothing.
+// tookOf returns the observed durations for a finalizer in a namespace, or nil.
 func tookOf(f cluster.Facts, finalizer, resource, namespace string) *Took {
 	d, seen := f.Took(finalizer, resource, namespace)
 	if !seen {
@@ -30,7 +29,7 @@ func tookOf(f cluster.Facts, finalizer, resource, namespace string) *Took {
 	return &Took{d.Count, d.UsualSeconds, d.LongestSeconds}
 }
 
-// String tells it with the objects that it rests on.
+// String returns it with the number of objects.
 func (t Took) String() string {
 	if t.Objects == 1 {
 		return fmt.Sprintf("it did so for 1 object before, within %s", seconds(t.LongestSeconds))
@@ -38,7 +37,7 @@ func (t Took) String() string {
 	return fmt.Sprintf("it did so for the last %d objects, usually within %s, within %s at most", t.Objects, seconds(t.UsualSeconds), seconds(t.LongestSeconds))
 }
 
-// seconds is so many seconds in words.
+// seconds returns a duration in words.
 func seconds(n int) string {
 	switch {
 	case n < 120:
@@ -49,9 +48,8 @@ func seconds(n int) string {
 	return fmt.Sprintf("%d h", n/3600)
 }
 
-// estimate adds to what policies say of how long the deletion takes at most what was
-// seen here: how long its pods took before, and with the finalizers that it waits
-// for, their owners. Where that was not seen of each, nobody can tell.
+// estimate adds observed durations to the policies' estimate: of the pods, and of the owners of finalizers
+// that the deletion waits for. It needs all of them.
 func (r *Report) estimate(stops int) {
 	if r.Verdict != policies.Completes {
 		return
@@ -66,7 +64,7 @@ func (r *Report) estimate(stops int) {
 	if r.Target.Resource == namespaces.Resource && len(r.WaitsFor) > 0 {
 		usual, longest = passes(usual), passes(longest)
 	}
-	if bound := r.EstimateSeconds; bound != nil { // pods go first
+	if bound := r.EstimateSeconds; bound != nil { // pods are deleted first
 		if stops == 0 && len(r.WaitsFor) == 0 {
 			return
 		}
@@ -77,8 +75,8 @@ func (r *Report) estimate(stops int) {
 	}
 }
 
-// stopsOf is how long the pods that the deletion of s waits for usually take to stop, in
-// seconds; 0 where that was not seen of each of their workloads.
+// stopsOf returns how long the pods that the deletion of s waits for usually take to stop, in seconds; 0
+// unless observed for all their workloads.
 func stopsOf(f cluster.Facts, s Subject) int {
 	var waiting []cluster.Pod
 	switch s.Type.GroupResource() {
@@ -99,22 +97,21 @@ func stopsOf(f cluster.Facts, s Subject) int {
 		usual = max(usual, seen.UsualSeconds)
 	}
 	if usual > 0 && s.Type.GroupResource() == namespaces {
-		// The namespace controller begins after 5 s, and looks again after half the
-		// longest grace period, and a second
-		// (pkg/controller/namespace/namespace_controller.go).
+		// The namespace controller begins after 5 s, and checks again after half the longest grace period and
+		// a second (pkg/controller/namespace/namespace_controller.go).
 		return looked(usual, f.LongestGrace(s.Name)/2+1)
 	}
 	return usual
 }
 
-// passes is when the namespace controller notices, in seconds, that the finalizers of
-// what is in a namespace are gone: it begins after 5 s, and looks again every 8 s
-// (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod, and
-// deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 + 1).
+// passes returns when the namespace controller notices, in seconds, that finalizers in a namespace were
+// removed: it begins after 5 s, and checks again every 8 s (pkg/controller/namespace/namespace_controller.go,
+// namespaceDeletionGracePeriod, and deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 +
+// 1).
 func passes(seconds int) int { return looked(seconds, 8) }
 
-// looked is when the namespace controller, which looks again every so often, notices
-// what is true after so many seconds.
+// looked returns when the namespace controller, with a period of again seconds, notices a change after some
+// seconds.
 func looked(seconds, again int) int {
 	const begins = 5
 	return begins + (seconds+again-1)/again*again

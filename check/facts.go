@@ -16,15 +16,15 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// AllFromFacts finds objects in facts that were read before, as in a snapshot. They hold no
-// whole objects: a subject is as much of it as they tell.
+// AllFromFacts finds objects in facts such as a snapshot. A subject has only the parts of its object that
+// they hold.
 func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missing []error, err error) {
 	world.Read(func(f cluster.Facts) { subjects, missing, err = allFromFacts(f, names) })
 	return subjects, missing, err
 }
 
 func allFromFacts(f cluster.Facts, names []Name) (subjects []Subject, missing []error, err error) {
-	types := typesOf(f) // once: they take long to gather in a large cluster
+	types := typesOf(f) // once: collecting them is slow in a large cluster
 	for _, name := range names {
 		s, err := fromFacts(f, types, name)
 		switch {
@@ -55,8 +55,8 @@ func fromFacts(f cluster.Facts, types Types, name Name) (Subject, error) {
 	return s, nil
 }
 
-// Described is an object of a resource as the facts tell of it, among them no more than of
-// that resource: FromFacts gathers all types first, which takes long in a large cluster.
+// Described returns an object from the facts with only the type of its own resource: AllFromFacts collects
+// all types, which is slow in a large cluster.
 func Described(f cluster.Facts, resource, namespace, name string) (Subject, error) {
 	typ, err := typeIn(f, schema.ParseGroupResource(resource), namespace != "")
 	if err != nil {
@@ -69,7 +69,7 @@ func Described(f cluster.Facts, resource, namespace, name string) (Subject, erro
 	return s, err
 }
 
-// typeIn is the type of a resource that the facts tell of.
+// typeIn returns the type of a resource in the facts.
 func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) (Type, error) {
 	var types Types
 	for _, k := range cluster.Builtin() {
@@ -86,14 +86,14 @@ func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) (Ty
 	return types.Find(resource.String())
 }
 
-// bodies are the kinds of whose objects policies read what no snapshot holds, and what that
-// is (TestParity).
+// bodies are the kinds with fields that policies read and no snapshot holds, and a description of the fields
+// (TestParity).
 var bodies = map[string]string{
 	"daemonsets.apps":   "which nodes it may run on",
 	"persistentvolumes": "whether it is bound",
 }
 
-// untold is what of the object, and of who asks, policies read and a snapshot does not hold.
+// untold returns the parts of the object and of the user that policies read and a snapshot does not hold.
 func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 	resource := s.Type.GroupResource()
 	what := bodies[resource.String()]
@@ -114,8 +114,8 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 	return unseen
 }
 
-// unowned is what a deletion in the foreground depends on, and what of the object is unknown
-// without its UID: what is on record of dependents names their owner by that alone.
+// unowned returns the part of a foreground deletion that is unknown without the object's UID: the facts name
+// the owner of dependents by UID alone.
 func (s Subject) unowned(f cluster.Facts, request *question.Request) []string {
 	finalizers, _ := child(s.Object, "metadata")["finalizers"].([]any)
 	foreground := request.With()["propagationPolicy"] == "Foreground" || slices.Contains(finalizers, any(metav1.FinalizerDeleteDependents))
@@ -125,7 +125,7 @@ func (s Subject) unowned(f cluster.Facts, request *question.Request) []string {
 	return []string{fmt.Sprintf("%s itself: its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster", s)}
 }
 
-// describe fills in of the object what the facts tell.
+// describe fills in the object from the facts.
 func (s *Subject) describe(f cluster.Facts) error {
 	s.Object, s.Stub = bare(s.Type, s.Namespace, s.Name), "a snapshot"
 	resource := s.Type.GroupResource().String()
@@ -137,9 +137,8 @@ func (s *Subject) describe(f cluster.Facts) error {
 	return s.finalize(f, recorded || hidden)
 }
 
-// finalize sets the finalizers that the facts know the object by. They count objects, and
-// name those with finalizers, or the first few of them: of one that is not known otherwise,
-// that tells whether it is there.
+// finalize sets the finalizers of the object from the facts. They count objects, and name those with
+// finalizers, or the first few: if the object is not known otherwise, that decides whether it exists.
 func (s *Subject) finalize(f cluster.Facts, known bool) error {
 	resource, metadata := s.Type.GroupResource().String(), child(s.Object, "metadata")
 	finalizers, _ := metadata["finalizers"].([]any)
@@ -153,7 +152,7 @@ func (s *Subject) finalize(f cluster.Facts, known bool) error {
 		for _, name := range held.Names {
 			named[name] = true
 		}
-		// Those of a namespace are on record, apart from those in its spec.
+		// A namespace's own are on record, separate from those in its spec.
 		if s.Type.GroupResource() != namespaces && slices.Contains(held.Names, s.Name) && !slices.Contains(finalizers, any(held.Finalizer)) {
 			finalizers = append(finalizers, held.Finalizer)
 		}
@@ -173,7 +172,7 @@ func (s *Subject) finalize(f cluster.Facts, known bool) error {
 	return nil
 }
 
-// typesOf are the types that the facts tell of.
+// typesOf returns the types in the facts.
 func typesOf(f cluster.Facts) Types {
 	var types Types
 	for _, k := range cluster.Builtin() {
@@ -193,14 +192,13 @@ func typesOf(f cluster.Facts) Types {
 	return types
 }
 
-// builtin adds a kind of Kubernetes itself.
+// builtin adds a built-in kind.
 func (t *Types) builtin(k cluster.Kind) {
 	api := metav1.APIResource{Name: k.GroupResource().Resource, Kind: k.Kind, SingularName: strings.ToLower(k.Kind), ShortNames: k.Short, Namespaced: k.Namespaced}
 	t.add(k.GroupVersion(), api, true)
 }
 
-// define adds the type of a definition, in each version that it serves: any of them may be
-// named, as in a cluster.
+// define adds the type of a definition, in each version that it serves: users may name any of them.
 func (t *Types) define(f cluster.Facts, name string) {
 	d, gr := f.Definition(name), schema.ParseGroupResource(name)
 	singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))

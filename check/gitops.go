@@ -19,11 +19,11 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// maxInventory bounds the objects of an inventory that are read and asked about.
+// maxInventory bounds the objects of an inventory that are evaluated.
 const maxInventory = 1000
 
-// FromInventory finds what goes with an object of Argo CD or Flux, which it deletes when it
-// is deleted itself. It is false of any other object, and of one that does not exist.
+// FromInventory returns the objects that Argo CD or Flux deletes together with one of its own objects; false
+// for other or missing objects.
 func FromInventory(ctx context.Context, config *rest.Config, name Name) (Together, bool, error) {
 	if typ, _, _ := strings.Cut(strings.ToLower(name.Type), "."); !slices.Contains(inventoryNames, typ) {
 		return Together{}, false, nil
@@ -38,7 +38,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	}
 	s := Subject{Name: name.Name, Namespace: name.Namespace}
 	if s.Type, err = types.Find(name.Type); err != nil || !keepsInventory(s.Type) {
-		return Together{}, false, nil //nolint:nilerr // told when it is asked about
+		return Together{}, false, nil //nolint:nilerr // evaluating it reports the error
 	}
 	switch err := s.read(ctx, client); {
 	case errors.As(err, new(missingError)):
@@ -83,7 +83,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 		}
 	}
 	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
-		return Together{}, false, nil // nothing goes with it
+		return Together{}, false, nil // nothing is deleted with it
 	}
 	together.Of, together.Types = s.String(), &types
 	together.Command = deletionOf(s.id()).Command()
@@ -91,7 +91,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 	return together, true, nil
 }
 
-// inventoryNames are what the types may be called on the command line.
+// inventoryNames are the names of the types on the command line.
 var inventoryNames = []string{
 	"application", "applications", "app", "apps", "applicationset", "applicationsets", "appset", "appsets",
 	"kustomization", "kustomizations", "ks", "helmrelease", "helmreleases", "hr",
@@ -101,7 +101,7 @@ func keepsInventory(t Type) bool {
 	return slices.Contains(inventory.Resources, t.GroupResource())
 }
 
-// applications are those that go with an ApplicationSet, and what goes with them.
+// applications returns the Applications of an ApplicationSet, and their objects.
 func applications(ctx context.Context, client dynamic.Interface, s Subject, set *unstructured.Unstructured) (Together, error) {
 	resource := inventory.Applications.WithVersion(s.Type.Version)
 	list, err := client.Resource(resource).Namespace(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -117,7 +117,7 @@ func applications(ctx context.Context, client dynamic.Interface, s Subject, set 
 		together.take(inventory.Application(app), s.Namespace)
 		together.close(Name{Type: inventory.Applications.String(), Namespace: s.Namespace, Name: app.GetName()})
 	}
-	if len(owned) > 1 { // each has waves of its own
+	if len(owned) > 1 { // each has its own waves
 		together.Waits = false
 		for i := range together.Names {
 			together.Names[i].Place = 0
@@ -126,8 +126,8 @@ func applications(ctx context.Context, client dynamic.Interface, s Subject, set 
 	return together, nil
 }
 
-// take adds what an inventory holds, in the order in which it is deleted. What has no
-// namespace of its own is in namespace, where its kind has one.
+// take adds the objects of an inventory, in the order of their deletion. namespace is the default for
+// namespaced kinds.
 func (t *Together) take(i inventory.Inventory, namespace string) {
 	t.By, t.Waits, t.kept = i.By, i.Waits, i.Kept
 	if i.Foreground {
@@ -137,7 +137,7 @@ func (t *Together) take(i inventory.Inventory, namespace string) {
 		t.Notes = append(t.Notes, i.Stays)
 		return
 	}
-	// What may hang first: there may be more than can be asked about.
+	// Likely blockers first: there may be more objects than the limit.
 	builtin := cluster.BuiltinGroups()
 	entries := slices.Clone(i.Entries)
 	slices.SortStableFunc(entries, func(a, b inventory.Entry) int {
@@ -164,7 +164,7 @@ func (t *Together) take(i inventory.Inventory, namespace string) {
 	}
 }
 
-// close adds the object that the rest goes with: it is gone last.
+// close adds the object that owns the rest: it is deleted last.
 func (t *Together) close(name Name) {
 	for _, other := range t.Names {
 		name.Place = max(name.Place, other.Place+1)
@@ -172,7 +172,7 @@ func (t *Together) close(name Name) {
 	t.Names = append(t.Names, name)
 }
 
-// settle leaves out what the command keeps, by the annotations of what was read.
+// settle removes the objects that the command keeps, by their annotations.
 func (t *Together) settle(subjects []Subject) []Subject {
 	if t.kept == nil {
 		return subjects

@@ -9,30 +9,29 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Answer is what termguard's webhook in the cluster, the guard, says to a deletion.
+// Answer is the answer of termguard's webhook in the cluster, the guard, to a deletion.
 type Answer string
 
 // The answers.
 const (
-	Refuses Answer = "refuses" // the API server refuses the deletion for it
-	Warns   Answer = "warns"   // it is let through, with a warning
-	Allows  Answer = "allows"  // it is let through, without one, or the guard is not asked
-	Unknown Answer = "unknown" // nobody sent a dry run, or nobody answered it
+	Refuses Answer = "refuses" // the API server refuses the deletion because of it
+	Warns   Answer = "warns"   // allowed with a warning
+	Allows  Answer = "allows"  // allowed without one, or not sent to the guard
+	Unknown Answer = "unknown" // no dry run was sent or answered
 )
 
-// Guard is what termguard's webhook in the cluster says to a dry run of the deletion.
+// Guard is the answer of termguard's webhook in the cluster to a dry run of the deletion.
 type Guard struct {
-	// Answer is refuses, warns, allows or unknown.
 	Answer Answer `json:"answer"`
-	// Why that is not known.
+	// Why the answer is unknown.
 	Why string `json:"why,omitempty"`
 }
 
-// guardName is the webhook that deletes are sent to, as deploy/ names it.
+// guardName is the webhook for deletes, as deploy/ names it.
 const guardName = "delete.termguard.dev"
 
-// GuardOf is the guard before it is asked, nil where the cluster has none, or where its answer
-// has been given: the object is being deleted.
+// GuardOf returns the guard before a dry run; nil if the cluster has none, or the object is already
+// Terminating.
 func GuardOf(world *cluster.World, s Subject) (guard *Guard) {
 	if s.Terminating() {
 		return nil
@@ -50,7 +49,7 @@ func GuardOf(world *cluster.World, s Subject) (guard *Guard) {
 	return guard
 }
 
-// Unasked tells of webhooks whose answer to the deletion only a dry run tells.
+// Unasked adds the webhooks whose answer to the deletion only a dry run shows.
 func (r *Report) Unasked(world *cluster.World, s Subject, options map[string]any) {
 	if s.Terminating() {
 		return
@@ -73,7 +72,7 @@ func (r *Report) Unasked(world *cluster.World, s Subject, options map[string]any
 	r.plan()
 }
 
-// heard is what the guard said to a dry run that ended with err, and with warnings.
+// heard returns the guard's answer to a dry run with this error and these warnings.
 func heard(err error, warnings []string) *Guard {
 	switch {
 	case err != nil && strings.Contains(err.Error(), `webhook "`+guardName+`"`):
@@ -86,7 +85,7 @@ func heard(err error, warnings []string) *Guard {
 	return &Guard{Answer: Allows}
 }
 
-// line tells people of it; "" where there is nothing to tell.
+// line returns the line for people, or "".
 func (g *Guard) line() string {
 	if g == nil {
 		return ""

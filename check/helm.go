@@ -14,8 +14,8 @@ import (
 // byHelm is the command that deletes a release, in words.
 const byHelm = "helm uninstall"
 
-// FromRelease finds what the uninstall of a Helm release deletes, from the record that
-// Helm keeps in the namespace.
+// FromRelease returns the objects that the uninstall of a Helm release deletes, from Helm's record in the
+// namespace.
 func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Together, error) {
 	r, err := release.Find(ctx, config, namespace, name)
 	if err != nil {
@@ -24,7 +24,7 @@ func FromRelease(ctx context.Context, config *rest.Config, namespace, name strin
 	return ofRelease(r, namespace)
 }
 
-// ofRelease finds what the uninstall of a release deletes.
+// ofRelease returns the objects that the uninstall of a release deletes.
 func ofRelease(r *release.Release, namespace string) (Together, error) {
 	name := r.Name
 	u, err := r.Uninstall()
@@ -46,8 +46,8 @@ func ofRelease(r *release.Release, namespace string) (Together, error) {
 	return together, err
 }
 
-// FromHelmManifest finds what helm uninstall deletes of manifests as helm get manifest,
-// or helm template, prints them: in a file, a folder, or stdin for "-".
+// FromHelmManifest returns the objects that helm uninstall deletes for manifests as helm get manifest, or
+// helm template, prints them: in a file, a folder, or stdin for "-".
 func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
 	var all bytes.Buffer
 	err := Files{Stdin: stdin}.each(path, func(_ string, in io.Reader) error {

@@ -23,14 +23,13 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// reads bounds the objects that are read at once.
+// reads bounds concurrent reads.
 const reads = 16
 
-// maxCandidates bounds the objects that are listed for the one that was meant.
+// maxCandidates bounds the objects that are listed for a hint.
 const maxCandidates = 500
 
-// FromCluster finds an object in a cluster and reads the facts that its deletion
-// depends on.
+// FromCluster reads an object in a cluster, and the facts that its deletion depends on.
 func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
 	subjects, missing, world, err := AllFromCluster(ctx, config, options, Together{Names: []Name{name}}, log)
 	switch {
@@ -42,8 +41,8 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 	return subjects[0], world, nil
 }
 
-// AllFromCluster finds several objects. One that does not exist, or whose type does not,
-// is missing, with an error that says so. The facts are nil where all are.
+// AllFromCluster is FromCluster for several objects. Each missing object or type is an error in missing. The
+// facts are nil if all are missing.
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
 	names, types := together.Names, together.Types
 	if types == nil {
@@ -98,18 +97,17 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	return subjects, missing, world, nil
 }
 
-// Read reads the objects that names mean, in their order; missing are errors for those that
-// are not there.
+// Read reads objects by name, in their order; missing are errors for objects that do not exist.
 func Read(ctx context.Context, config *rest.Config, names []Name) (subjects []Subject, missing []error, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	user, _ := Whoami(ctx, config) // who would delete is unknown, then
+	user, _ := Whoami(ctx, config) // on an error the user is unknown
 	return types.subjects(ctx, config, user, names)
 }
 
-// subjects reads the objects that names mean, in their order.
+// subjects reads objects by name, in their order.
 func (t Types) subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
 	client, err := objectsOf(config)
 	if err != nil {
@@ -160,8 +158,8 @@ func (t Types) subjects(ctx context.Context, config *rest.Config, user authentic
 	return subjects, missing, nil
 }
 
-// Collect reads the facts of the cluster that serves the types, without asking again what
-// it serves. Where ctx ends, the error comes with what was read by then.
+// Collect reads the facts of the cluster that serves the types, without another discovery. If ctx ends, the
+// error comes with the facts so far.
 func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
 	world, err := live.Collect(ctx, config, options, t.discovered, namespace, log)
 	if err != nil {
@@ -170,12 +168,11 @@ func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster
 	return world, nil
 }
 
-// maxSelected bounds the objects that are asked about by their type.
+// maxSelected bounds the objects that are selected by type.
 const maxSelected = 1000
 
-// Selected are the objects of types, by a selector of labels and one of fields, as kubectl
-// has them; in all namespaces where namespace is "". An error tells of more than can be asked
-// about at once.
+// Selected returns the objects of types, by kubectl's label and field selectors; in all namespaces if
+// namespace is "". Too many objects are an error.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
 	known, err := Served(ctx, config)
 	if err != nil {
@@ -218,7 +215,7 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 	return together, nil
 }
 
-// TypeNames are the types that can be deleted, as they are named on the command line.
+// TypeNames returns the types that can be deleted, as named on the command line.
 func TypeNames(ctx context.Context, config *rest.Config) ([]string, error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -238,7 +235,7 @@ type missingError string
 
 func (e missingError) Error() string { return string(e) }
 
-// objectsOf reads objects, as fast as the API server lets it.
+// objectsOf returns a client without a rate limit of its own.
 func objectsOf(config *rest.Config) (dynamic.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -249,7 +246,7 @@ func objectsOf(config *rest.Config) (dynamic.Interface, error) {
 	return client, nil
 }
 
-// read reads the object. One that may not be read is unseen, not an error.
+// read reads the object. A forbidden one is unseen, not an error.
 func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	var objects dynamic.ResourceInterface = client.Resource(s.Type.GroupVersionResource)
 	if s.Namespace != "" {
@@ -271,8 +268,7 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	}
 }
 
-// hint is what was meant by an object that is not there, as far as that can be
-// listed.
+// hint suggests the name of an existing object, as far as they can be listed.
 func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
@@ -298,7 +294,7 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
 }
 
-// Whoami is who requests would come from.
+// Whoami returns the user of requests.
 func Whoami(ctx context.Context, config *rest.Config) (user authenticationv1.UserInfo, err error) {
 	client, err := authenticationclient.NewForConfig(config)
 	if err != nil {
@@ -311,7 +307,7 @@ func Whoami(ctx context.Context, config *rest.Config) (user authenticationv1.Use
 	return review.Status.UserInfo, nil
 }
 
-// explain says what to do about a cluster that does not answer.
+// explain adds the next step to an error of connecting.
 func explain(err error) error {
 	var network *net.OpError
 	var timeout net.Error

@@ -21,18 +21,16 @@ import (
 
 // Files are manifests as kubectl takes them.
 type Files struct {
-	// Paths are files of YAML or JSON, folders, of which each .yaml, .yml and .json counts,
-	// and "-" for Stdin.
+	// Paths are files of YAML or JSON, folders with .yaml, .yml and .json files, and "-" for Stdin.
 	Paths []string
 	// Recursive reads the folders in folders, too.
 	Recursive bool
 	Stdin     io.Reader
-	// Rendered are manifests that are no files, by what they were made from.
+	// Rendered are manifests without a file, by their source.
 	Rendered map[string]io.Reader
 }
 
-// Names are the objects that kubectl delete -f would delete. What has no namespace of its
-// own is in namespace. What comes twice, in whatever files, is one.
+// Names returns the objects that kubectl delete -f would delete, each once. namespace is the default.
 func Names(files Files, namespace string) (names []Name, err error) {
 	known := map[Name]bool{}
 	read := func(file string, in io.Reader) error {
@@ -72,7 +70,7 @@ func Names(files Files, namespace string) (names []Name, err error) {
 	return names, nil
 }
 
-// counting counts what is read.
+// counting counts the bytes that are read.
 type counting struct {
 	io.Reader
 	bytes int
@@ -107,7 +105,7 @@ func (f Files) each(path string, read func(file string, in io.Reader) error) err
 	return nil
 }
 
-// of are the files that kubectl reads for a path.
+// of returns the files that kubectl reads for a path.
 func (f Files) of(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -135,8 +133,8 @@ func (f Files) of(path string) ([]string, error) {
 }
 
 func namesIn(in io.Reader, namespace string) ([]Name, error) {
-	// UTF-16 is read by its byte order mark, as kubectl does (k8s.io/cli-runtime,
-	// resource/visitor.go, FileVisitor).
+	// UTF-16 is recognized by its byte order mark, as in kubectl (k8s.io/cli-runtime, resource/visitor.go,
+	// FileVisitor).
 	decoder := yaml.NewYAMLOrJSONDecoder(transform.NewReader(in, unicode.BOMOverride(unicode.UTF8.NewDecoder())), 4096)
 	var names []Name
 	add := func(object *unstructured.Unstructured) error {
@@ -175,7 +173,7 @@ func namesIn(in io.Reader, namespace string) ([]Name, error) {
 	}
 }
 
-// nameOf names an object; what has no namespace of its own is in namespace.
+// nameOf names an object; namespace is the default.
 func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	gvk := object.GroupVersionKind()
 	if gvk.Group == "kustomize.config.k8s.io" || gvk.Group == "" && gvk.Kind == "" && (object.Object["resources"] != nil || object.Object["bases"] != nil) {
@@ -196,5 +194,5 @@ func typeOf(gvk schema.GroupVersionKind) string {
 	if gvk.Group == "" {
 		return strings.ToLower(gvk.Kind)
 	}
-	return strings.ToLower(gvk.Kind) + "." + gvk.Group // of whatever version: it is the same object
+	return strings.ToLower(gvk.Kind) + "." + gvk.Group // of any version: it is the same object
 }

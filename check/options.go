@@ -8,16 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// cascades are the propagation policies as kubectl names them.
+// cascades are the propagation policies, by kubectl's names.
 var cascades = map[string]metav1.DeletionPropagation{
 	"background": metav1.DeletePropagationBackground,
 	"foreground": metav1.DeletePropagationForeground,
 	"orphan":     metav1.DeletePropagationOrphan,
 }
 
-// DeleteOptions are those that kubectl delete would send for its flags of the
-// same names. A negative grace period, in seconds, is the object's own. As with
-// kubectl, 0 seconds without force are one.
+// DeleteOptions returns kubectl delete's options for flags of the same names. A negative grace period, in
+// seconds, means the object's own. As with kubectl, 0 seconds without force become 1.
 func DeleteOptions(cascade string, grace int64, force bool) (map[string]any, error) {
 	propagation, known := cascades[strings.ToLower(cascade)]
 	if !known {

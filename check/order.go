@@ -12,22 +12,22 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Wave is what may be deleted side by side, once the waves before it are gone.
+// Wave may be deleted in parallel, once the previous waves are deleted.
 type Wave struct {
 	Objects []policies.Object `json:"objects"`
-	// Why tells of what has to be gone before something of a later wave, and why.
+	// Why says which objects have to be deleted before objects of a later wave, and why.
 	Why []string `json:"why,omitempty"`
 }
 
-// edge has one object be gone before another is deleted, by their places in a list.
+// edge says that one object must be deleted before another, by their indexes.
 type edge struct {
 	first, then int
 	why         string
 }
 
-// order is in which order the objects of some answers may be deleted by name, and which of them
-// wait for each other, so that there is none. An object that nothing waits for stands in the last
-// wave: of what is unknown, it may be what an earlier one needs.
+// order returns the order in which the objects of some answers may be deleted by name, or a circle of objects
+// that wait for each other. An object that nothing waits for is in the last wave: unknown dependencies may
+// need it.
 func order(world *cluster.World, items []Report) (waves []Wave, circle []string) {
 	edges := edgesOf(world, items)
 	behind, level := make([]int, len(items)), make([]int, len(items)) // how many are behind it, and how many waves
@@ -77,9 +77,9 @@ func order(world *cluster.World, items []Report) (waves []Wave, circle []string)
 	return waves, circle
 }
 
-// edgesOf are what has to be gone before what: what controls an object before that, what a finalizer is on before who removes it, what
-// a finding wants deleted before what it is about, and what the API server calls before what
-// answers there.
+// edgesOf returns the order constraints: a controller before its objects, finalized objects before the
+// finalizer's owner, objects that a finding wants deleted first, and callers of the API server before the
+// backend that answers.
 func edgesOf(world *cluster.World, items []Report) (edges []edge) {
 	at := map[policies.Object]int{}
 	groups := map[string]int{} // by an APIService
@@ -89,7 +89,7 @@ func edgesOf(world *cluster.World, items []Report) (edges []edge) {
 			groups[group] = i
 		}
 	}
-	// goes is the object with which one goes: itself, or its namespace.
+	// goes returns the object with which one is deleted: itself, or its namespace.
 	goes := func(o policies.Object) (int, bool) {
 		i, known := at[o]
 		if !known && o.Namespace != "" {

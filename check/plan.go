@@ -10,38 +10,34 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Delete is the kind of the last step: what was asked about is deleted.
+// Delete is the kind of the last step: the deletion of the target.
 const Delete policies.StepKind = "delete"
 
-// Step is one thing to do, and the finding that asks for it.
+// Step is a step of a plan, and the finding that it is from.
 type Step struct {
 	policies.Step
 	Why string `json:"why"`
-	// Certainty is that of the finding.
+	// Certainty of the finding.
 	Certainty policies.Certainty `json:"-"`
-	// Advice tells why the step is for a person to carry out, whatever it does; "" where
-	// termguard delete may.
+	// Advice says why the step is manual, or "" if termguard delete may execute it.
 	Advice string `json:"-"`
-	// Cause is the one thing to blame, where that is an object of which several findings tell:
-	// a webhook, an API.
+	// Cause is the object, such as a webhook or an API, that several findings blame.
 	Cause string `json:"-"`
-	// Mends are the causes that the step is a way out of, each with the certainty of its finding.
+	// Mends are the causes that the step fixes, each with the certainty of its finding.
 	Mends map[string]policies.Certainty `json:"-"`
 	// Before is the command of the step that this one has to come before, as it was foreseen; ""
 	// for the others.
 	Before string `json:"-"`
-	// Symptom tells that the finding only says what the API server says of a deletion
-	// that hangs.
+	// Symptom says that the finding only quotes the API server about a deletion that hangs.
 	Symptom bool `json:"-"`
-	// Refusal tells that the finding says that the deletion does not begin.
+	// Refusal says that the deletion does not begin.
 	Refusal bool `json:"-"`
 }
 
-// plan lists every distinct step once: what mends before what removes, what forces
-// last, and otherwise in the order of the findings, those that are only symptoms behind
-// their causes. What mends several causes comes before what mends one, unless that refuses
-// the deletion. Each list is about one object. What is only good to know asks for
-// nothing while something else stands in the way.
+// plan lists every distinct step once: repairs before removals, force last, and otherwise in the order of the
+// findings, symptoms after their causes. A step for several causes precedes one for a single cause, unless
+// that refuses the deletion. Each list is about one object. Informational findings add steps only if nothing
+// blocks.
 func plan(lists ...[]policies.Finding) []Step {
 	var findings []policies.Finding
 	for _, list := range lists {
@@ -77,7 +73,7 @@ func plan(lists ...[]policies.Finding) []Step {
 				}
 			}
 		}
-		if kind == policies.Mend { // what is refused begins no deletion
+		if kind == policies.Mend { // a refused request begins no deletion
 			begun := slices.IndexFunc(steps, func(s Step) bool { return !s.Refusal })
 			slices.SortStableFunc(steps[max(begun, 0):], func(a, b Step) int { return cmp.Compare(len(b.Mends), len(a.Mends)) })
 		}
@@ -93,17 +89,16 @@ func plan(lists ...[]policies.Finding) []Step {
 	return steps
 }
 
-// promise is what a step says of the whole deletion, which holds only where it is about
-// all that holds it.
+// promise matches a step's statement about the whole deletion, which applies only without other blockers.
 var promise = regexp.MustCompile(`(?:, then delete again|(?:, and the deletion|, and it|: what waits then|: what it holds then|: then the deletion) finishes by itself)$`)
 
-// act is what a step does, without what comes of it.
+// act returns a step without its promise.
 func act(do string) string { return promise.ReplaceAllString(do, "") }
 
-// culprits are the resources of which one object is the cause of whatever is said of it.
+// culprits matches resources whose objects are the cause of every finding about them.
 var culprits = regexp.MustCompile(`^(?:apiservices|(?:validating|mutating)webhookconfigurations)(?:\.|$)`)
 
-// culprit is the object that a finding blames, "" where it blames none of those.
+// culprit returns the object that a finding blames, or "".
 func culprit(f policies.Finding) string {
 	at := slices.IndexFunc(f.Objects, func(o policies.Object) bool { return culprits.MatchString(o.Resource) })
 	if at < 0 {
@@ -112,8 +107,8 @@ func culprit(f policies.Finding) string {
 	return shown(f.Objects[at], "")
 }
 
-// byCause is a plan as it is told: the ways out of one cause stand together, the safest first,
-// each behind what has to be done before it; what mends several stands alone.
+// byCause groups a plan by cause, the safest step first, each after the steps that have to precede it; steps
+// for several causes are on their own.
 func byCause(plan []Step) (told []Step) {
 	var tell func(Step)
 	tell = func(s Step) {
@@ -141,8 +136,7 @@ func byCause(plan []Step) (told []Step) {
 	return told
 }
 
-// causesOf counts what holds a deletion, of what a plan is about: what certainly does, and
-// that with what may. What the API server says of it is none.
+// causesOf counts the causes in a plan, certain and all, without symptoms.
 func causesOf(plan []Step) (certain, all int) {
 	causes := map[string]policies.Certainty{}
 	for _, s := range plan {
@@ -160,18 +154,17 @@ func causesOf(plan []Step) (certain, all int) {
 
 func blocks(f policies.Finding) bool { return f.Severity != policies.Info }
 
-// Symptoms tells whether nothing stands in the way but what the conditions of the target
-// say, which may be older than what was done about it.
+// Symptoms reports whether the only blockers are conditions of the target, which may be out of date.
 func (r Report) Symptoms() bool {
 	return len(r.Findings) > 0 && !slices.ContainsFunc(r.Findings, func(f policies.Finding) bool { return blocks(f) && !f.Symptom })
 }
 
-// Symptoms tells that of those whose verdict is the worst.
+// Symptoms reports whether that is true of all reports with the worst verdict.
 func (s Set) Symptoms() bool {
 	return !slices.ContainsFunc(s.Items, func(r Report) bool { return r.Verdict == s.Verdict && !r.Symptoms() })
 }
 
-// rank is smaller for what comes first: a request that is refused begins no deletion.
+// rank is smaller for more important findings: a refused request begins no deletion.
 func rank(f policies.Finding) int {
 	switch {
 	case f.Kind != policies.KindHang && f.Certainty == policies.Will:
@@ -182,8 +175,8 @@ func rank(f policies.Finding) int {
 	return 1
 }
 
-// causes are the findings about one object: what refuses the request first, symptoms last. Where a cause is known, what a
-// symptom advises of a namespace says no more, unless it is a command.
+// causes returns the findings about one object: refusals first, symptoms last. If a cause is known, a
+// symptom's advice about a namespace is dropped, unless it has a command.
 func causes(findings []policies.Finding) []policies.Finding {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
@@ -199,7 +192,7 @@ func causes(findings []policies.Finding) []policies.Finding {
 	return sorted
 }
 
-// stepsOf are the steps of a finding; its remedy is one, where it has no others.
+// stepsOf returns the steps of a finding, or else its remedy as one.
 func stepsOf(f policies.Finding) []policies.Step {
 	if len(f.Steps) > 0 || f.Remedy == "" {
 		return f.Steps
@@ -207,7 +200,7 @@ func stepsOf(f policies.Finding) []policies.Step {
 	return []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
 }
 
-// finish ends a plan with the deletion itself, unless a step before does the same.
+// finish ends a plan with the deletion itself, unless a step includes it.
 func finish(plan []Step, do, command string) []Step {
 	if len(plan) == 0 || slices.ContainsFunc(plan, func(s Step) bool { return strings.HasPrefix(s.Command, command) }) {
 		return plan
@@ -215,13 +208,12 @@ func finish(plan []Step, do, command string) []Step {
 	return append(plan, Step{Step: policies.Step{Kind: Delete, Do: do, Command: command}})
 }
 
-// deletionOf deletes an object.
+// deletionOf returns the action that deletes an object.
 func deletionOf(o policies.Object) *policies.Action {
 	return &policies.Action{Verb: policies.VerbDelete, Objects: []string{shown(policies.Object{Resource: o.Resource, Name: o.Name}, "")}, Namespace: o.Namespace}
 }
 
-// Groups are steps as people count them: those that do the same in several commands, one
-// behind the other, are one.
+// Groups merges consecutive steps that do the same in several commands.
 func Groups(plan []Step) (groups [][]Step) {
 	for _, step := range plan {
 		last := len(groups) - 1
@@ -234,9 +226,8 @@ func Groups(plan []Step) (groups [][]Step) {
 	return groups
 }
 
-// Commands are those of steps that do the same, with one for all objects to which the same
-// patch is applied: kubectl takes many of one namespace, and a loop goes through several
-// namespaces.
+// Commands returns the commands of steps that do the same, with one for all objects of the same patch:
+// kubectl takes many of one namespace, and a loop handles several namespaces.
 func Commands(steps []Step) (commands []string) {
 	var all []*patches
 	for _, step := range steps {
@@ -265,8 +256,7 @@ func Commands(steps []Step) (commands []string) {
 	return commands
 }
 
-// patches are the same patch of several objects of a resource, or another command, which
-// has none.
+// patches is the same patch for several objects of a resource, or another command, without a resource.
 type patches struct {
 	policies.Action
 	resource string

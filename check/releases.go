@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// maxReleased bounds the objects of releases that are read and kept, some 10 KiB each.
+// maxReleased bounds the objects of releases that are kept, some 10 KiB each.
 const maxReleased = 5000
 
 // Release is a Helm release with the objects that its uninstall deletes.
@@ -32,21 +32,21 @@ type Release struct {
 	missing  []error
 }
 
-// Ask asks about helm uninstall of the release.
+// Ask evaluates helm uninstall of the release.
 func (r *Release) Ask(ctx context.Context, engine Evaluator, world *cluster.World, options map[string]any) (Set, error) {
 	return AskAll(ctx, engine, world, r.together, r.subjects, r.missing, options)
 }
 
-// Objects are those that exist.
+// Objects returns its existing objects.
 func (r *Release) Objects() []Subject { return r.subjects }
 
-// Releases are those of which Helm keeps records, as these arrive.
+// Releases collects Helm's records as they arrive.
 type Releases struct {
 	mu     sync.Mutex
 	newest map[types.NamespacedName]release.Record
 }
 
-// Arrived takes in an object: see cluster.Options.
+// Arrived adds an object: see cluster.Options.
 func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
 	r, is := release.RecordOf(res.String(), m)
 	if !is {
@@ -59,14 +59,13 @@ func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
 	}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Release}
 	had, known := all.newest[key]
-	// Secrets are where Helm looks by itself.
+	// Secrets are Helm's default.
 	if !known || r.Resource == had.Resource && r.Version > had.Version || r.Resource == "secrets" && had.Resource != "secrets" {
 		all.newest[key] = r
 	}
 }
 
-// Read reads what Helm stored of each, and the objects. An error of one tells that nobody
-// can tell what its uninstall deletes; another error is of all.
+// Read reads the record and the objects of each release. lost are errors of single releases, err of all.
 func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types, user authenticationv1.UserInfo, within func(namespace string) bool) (read []*Release, lost []error, err error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -78,7 +77,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Release, b.Release))
 	})
 	records = slices.DeleteFunc(records, func(r release.Record) bool {
-		return r.Status == "uninstalled" || !within(r.Namespace) // of the former, only the history is left
+		return r.Status == "uninstalled" || !within(r.Namespace) // only the history is left
 	})
 	found, errs := make([]*Release, len(records)), make([]error, len(records))
 	var reading errgroup.Group
@@ -97,7 +96,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			return nil
 		})
 	}
-	_ = reading.Wait() // each keeps what became of it
+	_ = reading.Wait() // each keeps its error
 	objects := 0
 	for i, one := range found {
 		if one == nil {

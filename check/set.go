@@ -18,60 +18,57 @@ import (
 
 // Together are objects that one command deletes.
 type Together struct {
-	// Names are they, each with its place in the order.
+	// Names are the objects, each with its place in the order.
 	Names []Name
-	// By is the command in words, and Waits as question.Set has it; "" is kubectl
-	// delete -f.
+	// By is the command in words, "" for kubectl delete -f, and Waits as in question.Set.
 	By    string
 	Waits bool
-	// Of is what the command is about, for people.
+	// Of describes the argument of the command.
 	Of string
-	// Command is what to run when what stands in the way is gone, where one is known.
+	// Command is the command to run when nothing blocks any more, if known.
 	Command string
-	// Notes tell what the command leaves, and what happens around it.
+	// Notes say what the command keeps, and its side effects.
 	Notes []string
-	// Unseen is what of the objects could not be told.
+	// Unseen lists unreadable parts of the objects.
 	Unseen []string
-	// Options are the DeleteOptions of the command; nil for those that are asked with.
+	// Options are the DeleteOptions of the command; nil for the caller's.
 	Options map[string]any
 
-	// Types are those of the cluster, where they were looked up just before.
+	// Types are the types of the cluster, if they were read just before.
 	Types *Types
 
 	// first are steps before all others.
 	first []Step
-	// kept tells why the command leaves an object.
+	// kept returns why the command keeps an object.
 	kept func(*unstructured.Unstructured) string
 }
 
-// Set is the answer about objects that are deleted together, apiVersion
-// termguard.dev/v1, kind CheckSet.
+// Set is the answer about objects that are deleted together, apiVersion termguard.dev/v1, kind CheckSet.
 type Set struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// By is the command that deletes them, in words, and Of what it is about.
+	// By is the command that deletes them, in words, and Of its argument.
 	By string `json:"by,omitempty"`
 	Of string `json:"of,omitempty"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
-	// Notes tell what the command leaves, and what happens around it.
+	// Notes say what the command keeps, and its side effects.
 	Notes []string `json:"notes,omitempty"`
 	Items []Report `json:"items"`
-	// Missing says which objects do not exist: nothing is to be done about them.
+	// Missing are the objects that do not exist, and need no deletion.
 	Missing []string `json:"missing"`
-	// Order is in which order they may be deleted by name: what is in one wave side by side. None
-	// of what another command deletes, which has an order of its own.
+	// Order is the order in which they may be deleted by name, each wave in parallel; nil for a command with
+	// its own order.
 	Order []Wave `json:"order,omitempty"`
-	// Circle is why some are in no wave: each has to be gone before the next.
+	// Circle says why some are in no wave: each waits for the next.
 	Circle []string `json:"circle,omitempty"`
-	// Plan is that of all together.
+	// Plan is the plan for all.
 	Plan []Step `json:"plan"`
-	// Unseen is what of the objects could not be told; what an answer about one of them
-	// depends on is with that.
+	// Unseen lists unreadable parts of the objects; each item has its own list, too.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
-// AskAll asks about the deletion of all subjects by one command.
+// AskAll evaluates the deletion of all subjects by one command.
 func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, together Together, subjects []Subject, missing []error, options map[string]any) (Set, error) {
 	for _, err := range missing {
 		if errors.As(err, new(noTypeError)) && together.By == byHelm {
@@ -106,8 +103,8 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 	return set, nil
 }
 
-// each asks about subjects, side by side, and keeps their order. Few goroutines ask many
-// questions: the stack that policies need grows once in each.
+// each evaluates subjects in parallel, in order, with few goroutines: the stack that policies need grows once
+// in each.
 func each(ctx context.Context, subjects []Subject, ask func(context.Context, Subject) (Report, error)) ([]Report, error) {
 	answers := make([]Report, len(subjects))
 	asking, ctx := errgroup.WithContext(ctx)
@@ -139,7 +136,7 @@ func newSet(items []Report, missing []error) Set {
 	return set
 }
 
-// worse tells whether one verdict is worse than another.
+// worse reports whether a is the worse verdict.
 func worse(a, b policies.Verdict) bool {
 	rank := map[policies.Verdict]int{policies.Completes: 0, policies.Unknown: 1, policies.AtRisk: 2, policies.Hangs: 3, policies.Refused: 4}
 	return rank[a] > rank[b]

@@ -8,7 +8,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Style is how text for people looks on a terminal; the zero value is that of a file.
+// Style is the style of text on a terminal; the zero value is plain.
 type Style struct {
 	// Width of a line in columns; 0 does not wrap.
 	Width int
@@ -17,17 +17,16 @@ type Style struct {
 	ASCII bool
 }
 
-// toASCII has as many columns for each sign, but for the ellipsis.
+// toASCII keeps the width, except of the ellipsis.
 var toASCII = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|")
 
-// narrowest is the least width that is wrapped to: below it, nothing is readable.
+// narrowest is the least width for wrapping: below it, nothing is readable.
 const narrowest = 20
 
-// Apply wraps and colours what Text wrote. Lines go on below their own beginning, and
-// commands so that they can be copied.
+// Apply wraps and colors text. Continued lines are indented, and commands can be copied.
 func (s Style) Apply(text string) string {
 	var out strings.Builder
-	column := 0 // where the last column of a table begins; 0 in none
+	column := 0 // where the last column of a table begins; 0 outside tables
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		command := commandLine.MatchString(line)
@@ -37,7 +36,7 @@ func (s Style) Apply(text string) string {
 		pieces := []string{line}
 		if s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
 			if strings.HasPrefix(line, endingHead) {
-				pieces = []string{strings.TrimRight(line[:strings.LastIndex(line, " ")], " ")} // what WHY heads stands below
+				pieces = []string{strings.TrimRight(line[:strings.LastIndex(line, " ")], " ")} // the heading WHY is on the next line
 			} else if column > 0 {
 				pieces = row(line, column, max(s.Width, narrowest))
 			} else {
@@ -65,13 +64,13 @@ func (s Style) Apply(text string) string {
 
 var (
 	commandLine = regexp.MustCompile(`^ +\$ `)
-	// beginning is what a line starts with before its words.
+	// beginning matches the prefix of a line before its words.
 	beginning = regexp.MustCompile(`^(?:[ │├└─]*)(?:\$ |\d+\. |[a-z]+: (?:\$ )?)?`)
 	branches  = strings.NewReplacer("├", "│", "└", " ", "─", " ")
 	word      = regexp.MustCompile(`^(\S.*?: )(refused|hangs|at-risk|unknown|completes)|^(\S+ +)(refused|hangs|at-risk|unknown|completes) |^([ │├└─]+)(will (?:hang|be refused)|may (?:hang|be refused)|forbidden|may be forbidden):`)
 )
 
-// The escapes of ECMA-48 that terminals understand.
+// Escapes of ECMA-48.
 const (
 	red    = "\x1b[31m"
 	green  = "\x1b[32m"
@@ -104,8 +103,7 @@ func colored(line string, first, command bool) string {
 	return line
 }
 
-// row is a row of a table, whose last column goes on lines of its own, so that the others
-// stand below each other.
+// row returns a table row, with the last column wrapped onto lines of its own.
 func row(line string, column, width int) []string {
 	runes := []rune(line)
 	column = min(column, len(runes))
@@ -122,8 +120,7 @@ func row(line string, column, width int) []string {
 	return append(pieces, wrap(begin+string(runes[column:]), width, false)...)
 }
 
-// wrap breaks a line between words, that of a command with a backslash before the break,
-// and in JSON between its members.
+// wrap breaks a line between words, a command with backslashes, and JSON between its members.
 func wrap(line string, width int, command bool) (lines []string) {
 	begin := beginning.FindString(line)
 	if !strings.HasPrefix(line, " ") && !strings.ContainsAny(begin, "│├└") {
@@ -144,7 +141,7 @@ func wrap(line string, width int, command bool) (lines []string) {
 	}
 	current := begin
 	empty := true
-	joined := false // the word goes on in JSON: no space before it, no backslash
+	joined := false // the word continues in JSON: no space, no backslash
 	for _, next := range breaks(line[len(begin):]) {
 		more := strings.HasSuffix(next, jsonBreak)
 		next = strings.TrimSuffix(next, jsonBreak)
@@ -166,11 +163,11 @@ func wrap(line string, width int, command bool) (lines []string) {
 	return append(lines, current)
 }
 
-// jsonBreak ends a piece of a word that may be broken as JSON allows it.
+// jsonBreak ends a piece of a word that may be broken as JSON allows.
 const jsonBreak = "\x00"
 
-// commandWords are the words of a shell line, quotes included. JSON in single quotes is
-// in pieces that end with jsonBreak, since a line may end there, too.
+// commandWords returns the words of a shell line, quotes included. JSON in single quotes is split into pieces
+// that end with jsonBreak.
 func commandWords(command string) (found []string) {
 	var piece strings.Builder
 	single, double, inJSON := false, false, false

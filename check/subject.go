@@ -21,10 +21,10 @@ var (
 	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
-// Name is an object as it is named on the command line.
+// Name is an object as named on the command line.
 type Name struct {
 	Type, Name string
-	// Namespace for what is in one.
+	// Namespace of a namespaced object.
 	Namespace string
 	// Place in the order of the command that deletes several (question.Set).
 	Place int
@@ -32,7 +32,7 @@ type Name struct {
 	File string
 }
 
-// located names the file that an error is about.
+// located adds the file to an error.
 func (n Name) located(err error) error {
 	if n.File == "" {
 		return err
@@ -40,8 +40,8 @@ func (n Name) located(err error) error {
 	return fmt.Errorf("%s: %w", n.File, err)
 }
 
-// ParseNames reads the objects that the arguments of kubectl name: TYPE/NAME of each, or
-// TYPE[,TYPE...] and the NAMEs. What is named twice is one.
+// ParseNames parses the arguments of kubectl: TYPE/NAME for each object, or TYPE[,TYPE...] and the NAMEs.
+// Duplicates are merged.
 func ParseNames(args []string) (names []Name, err error) {
 	const usage = "want TYPE/NAME, as in namespaces/demo"
 	add := func(typ, name string) {
@@ -76,7 +76,7 @@ func ParseNames(args []string) (names []Name, err error) {
 	return names, nil
 }
 
-// meant is a hint for a word that is no type of Kubernetes itself: often it is a namespace.
+// meant returns a hint for a word that is no built-in type: it may be a namespace.
 func meant(word string) string {
 	var types Types
 	for _, k := range cluster.Builtin() {
@@ -88,20 +88,20 @@ func meant(word string) string {
 	return "; if it is a namespace: namespaces/" + word
 }
 
-// Subject is the object whose deletion is in question.
+// Subject is the object whose deletion is evaluated.
 type Subject struct {
 	Type      Type
-	Namespace string // "" for what is in none
+	Namespace string // "" for cluster-scoped objects
 	Name      string
 	Place     int // as in Name
-	// Object as the API server holds it, or as much of it as is known.
+	// Object as the API server holds it, or its known part.
 	Object map[string]any
-	// User who would delete it; the zero value where that is not known.
+	// User who would delete it; the zero value if unknown.
 	User authenticationv1.UserInfo
-	// Stub is what held no more of the object than its name and its finalizers, as in
-	// "a snapshot"; "" where Object is known well enough to ask policies of anybody about it.
+	// Stub is the source, such as "a snapshot", that has only the object's name and finalizers; "" if Object
+	// is complete enough for all policies.
 	Stub string
-	// Unseen is what could not be seen of the object itself.
+	// Unseen lists unreadable parts of the object.
 	Unseen []string
 }
 
@@ -113,30 +113,30 @@ func (s Subject) String() string {
 	return text
 }
 
-// UID of the object, "" where it could not be read.
+// UID returns the UID of the object, "" if unknown.
 func (s Subject) UID() string {
 	uid, _ := child(s.Object, "metadata")["uid"].(string)
 	return uid
 }
 
-// guarded tells whether it is a custom resource with finalizers.
+// guarded reports whether it is a custom resource with finalizers.
 func (s Subject) guarded() bool {
 	return !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil
 }
 
-// Terminating tells whether it is being deleted already.
+// Terminating reports whether its deletion has begun.
 func (s Subject) Terminating() bool {
 	return child(s.Object, "metadata")["deletionTimestamp"] != nil
 }
 
-// Is tells whether a name is that of the subject.
+// Is reports whether a name is the subject's.
 func (s Subject) Is(n Name) bool {
 	names := append([]string{s.Type.Resource, s.Type.singular, strings.ToLower(s.Type.Kind)}, s.Type.short...)
 	_, called := s.Type.called(strings.ToLower(n.Type), names)
 	return called && s.Name == n.Name && (s.Namespace == "" || s.Namespace == n.Namespace)
 }
 
-// target is what questions are about.
+// target returns the target of questions.
 func (s Subject) target() question.Target {
 	return question.Target{
 		Kind: s.Type.GroupVersion().WithKind(s.Type.Kind), Resource: s.Type.GroupVersionResource,
@@ -144,12 +144,12 @@ func (s Subject) target() question.Target {
 	}
 }
 
-// id is how policies call it.
+// id returns the object as policies name it.
 func (s Subject) id() policies.Object {
 	return policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}
 }
 
-// bare is an object of which no more is known than that it is meant.
+// bare returns an object with only its name.
 func bare(t Type, namespace, name string) map[string]any {
 	metadata := map[string]any{"name": name}
 	if namespace != "" {

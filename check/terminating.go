@@ -27,40 +27,37 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// MaxTerminating bounds the objects that are asked about, those first that have been
-// Terminating for longest.
+// MaxTerminating bounds the objects that are evaluated, the longest Terminating first.
 const MaxTerminating = 500
 
-// Terminating is the answer about everything that is being deleted, apiVersion
-// termguard.dev/v1, kind CheckTerminating.
+// Terminating is the answer about all Terminating objects, apiVersion termguard.dev/v1, kind
+// CheckTerminating.
 type Terminating struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
-	// Items are the objects, those first that have been Terminating for longest.
+	// Items are the objects, the longest Terminating first.
 	Items []Ending `json:"items"`
-	// Omitted counts objects that were not asked about.
+	// Omitted counts objects that were not evaluated.
 	Omitted int `json:"omitted,omitempty"`
-	// Unseen is what could not be listed, each with the reason: something of it may be
+	// Unseen lists the types that could not be listed, each with the reason: their objects may be
 	// Terminating, too.
 	Unseen []string `json:"unseen"`
 
 	now       time.Time
-	namespace string // that was asked about; "" for all
+	namespace string // the evaluated namespace; "" for all
 }
 
-// Ending is the answer about one of them.
+// Ending is the answer about a Terminating object.
 type Ending struct {
-	// Since is its deletionTimestamp: when it should have been gone, if it has
-	// no finalizers.
+	// Since is its deletionTimestamp: when it would have been deleted without finalizers.
 	Since metav1.Time `json:"since"`
 	Report
 }
 
-// AllTerminating asks about the objects in a namespace that are being deleted, and about
-// the namespace itself; where namespace is "", about all there are. It asks about so many at
-// most.
+// AllTerminating evaluates the Terminating objects in a namespace, and the namespace itself, or all if
+// namespace is "". most bounds them.
 func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Terminating, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -76,9 +73,8 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	return all, err
 }
 
-// TerminatingOf asks about an object that is being deleted, and about what is being deleted
-// with it. The error is one of Gone where there is no such object any more: none, or
-// another than that of a UID that is not "".
+// TerminatingOf evaluates a Terminating object, and the Terminating objects that are deleted with it. The
+// error is one of Gone if there is no such object, or another UID than uid, unless that is "".
 func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Terminating, Subject, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -86,7 +82,7 @@ func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, f
 	switch {
 	case err == nil && uid != "" && s.UID() != uid:
 		return Terminating{}, s, missingError(fmt.Sprintf("%s has gone: the one that is there now was made since", s))
-	case uid != "" && errors.As(err, new(noTypeError)): // its definition has gone, too
+	case uid != "" && errors.As(err, new(noTypeError)): // its definition was deleted, too
 		return Terminating{}, s, missingError(err.Error())
 	case err != nil:
 		return Terminating{}, s, err
@@ -95,12 +91,12 @@ func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, f
 	return all, s, err
 }
 
-// Gone tells whether an error says that an object does not exist.
+// Gone reports whether an error says that an object does not exist.
 func Gone(err error) bool { return errors.As(err, new(missingError)) }
 
-// Endings are the objects that are being deleted, of those that arrive while facts are read.
+// Endings collects the Terminating objects that arrive while facts are read.
 type Endings struct {
-	// Most bounds those that are asked about, those first that have been Terminating for longest.
+	// Most bounds the objects that are evaluated, the longest Terminating first.
 	Most int
 
 	mu    sync.Mutex
@@ -135,15 +131,15 @@ func (e *Endings) keep(wanted func(Subject) bool) {
 	maps.DeleteFunc(e.found, func(_ types.UID, end ending) bool { return !wanted(end.Subject) })
 }
 
-// Ask asks about those that are subjects, or go with one: what is in a namespace, the
-// objects of a definition, and what names it as owner.
+// Ask evaluates the subjects and the objects deleted with them: the content of a namespace, the objects of a
+// definition, and dependents.
 func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Terminating, error) {
 	within, of := map[string]bool{}, map[string]bool{}
 	var next []types.UID
 	for _, s := range subjects {
 		uid := types.UID(s.UID())
 		next = append(next, uid)
-		if _, arrived := e.found[uid]; !arrived && s.Terminating() { // its kind cannot be listed, or it has just gone
+		if _, arrived := e.found[uid]; !arrived && s.Terminating() { // its kind cannot be listed, or it was just deleted
 			e.Arrived(cluster.Resource{GroupVersionResource: s.Type.GroupVersionResource, Namespaced: s.Type.Namespaced}, &unstructured.Unstructured{Object: s.Object})
 		}
 		switch s.Type.GroupResource() {
@@ -178,7 +174,7 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 	return e.ask(ctx, config, engine, world, namespace, options)
 }
 
-// ask asks about all of them; what could not be listed in namespace is unseen.
+// ask evaluates all of them; types that could not be listed in namespace are unseen.
 func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Terminating, error) {
 	uids := slices.SortedFunc(maps.Keys(e.found), func(a, b types.UID) int {
 		return cmp.Or(e.found[a].since.Compare(e.found[b].since.Time), strings.Compare(e.found[a].String(), e.found[b].String()))
@@ -207,7 +203,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 				gone[i] = s.UID() != "" && s.UID() != string(uid) // another of its name
 			case Gone(err):
 				gone[i] = true
-			default: // one that cannot be read takes no other with it
+			default: // an unreadable object must not affect the others
 				s.Object = bare(s.Type, s.Namespace, s.Name)
 				s.Unseen = append(s.Unseen, err.Error())
 			}
@@ -247,8 +243,8 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	return all, nil
 }
 
-// tell adds what check by name reads about objects to the facts: Events, and the status of objects
-// in the namespaces among them.
+// tell adds the facts that check by name reads about objects: Events, and the status of objects in their
+// namespaces.
 func tell(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, subjects []Subject) error {
 	if !slices.ContainsFunc(subjects, Subject.guarded) {
 		return nil
@@ -278,8 +274,7 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	return nil
 }
 
-// notListed are the resources that could not be listed in a namespace, or, where that is
-// "", anywhere.
+// notListed returns the resources that could not be listed in a namespace, or anywhere if that is "".
 func notListed(world *cluster.World, namespace string) (unseen []string) {
 	unseen = []string{}
 	world.Read(func(f cluster.Facts) {
@@ -295,7 +290,7 @@ func notListed(world *cluster.World, namespace string) (unseen []string) {
 	return slices.Compact(unseen)
 }
 
-// elsewhere says that only one namespace was looked at, to those who have another in mind.
+// elsewhere says that only one namespace was read, for users who expect another.
 func elsewhere(namespace string) string {
 	if namespace == "" {
 		return ""
@@ -303,13 +298,13 @@ func elsewhere(namespace string) string {
 	return " in namespace " + namespace + "; no other was looked at (all: termguard check --terminating -A)"
 }
 
-// endingHead is the first column of the table, with what is between it and the next.
+// endingHead is the first column's heading of the table, with padding.
 const endingHead = "SINCE  "
 
-// Text writes a line for each object, and one for all of a kind and place that wait for the same.
+// Text writes a line per object, and one for all of a kind and place with the same reason.
 func (t Terminating) Text(w io.Writer) error { return t.text(w, folded) }
 
-// Full is Text with a line for each object.
+// Full is Text with a line per object.
 func (t Terminating) Full(w io.Writer) error { return t.text(w, whole) }
 
 func (t Terminating) text(w io.Writer, l limits) error {
@@ -339,7 +334,7 @@ func (t Terminating) text(w io.Writer, l limits) error {
 			why += fmt.Sprintf("; %d more like it (%s)", more, eachHint)
 			alike[of(item)] = 0
 		} else if l != whole && more < 0 {
-			continue // it was told with the first
+			continue // it is part of the first
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(why))
@@ -362,10 +357,10 @@ func (t Terminating) text(w io.Writer, l limits) error {
 	return err
 }
 
-// String is the object, on a line.
+// String returns the object in one line.
 func (e Ending) String() string { return printable.Line(shown(e.Target, "")) }
 
-// Why returns what holds it, as check by name has it, else the first finding, or what the deletion
+// Why returns the blocker, as check by name does, else the first finding, or the owner that the deletion
 // waits for.
 func (e Ending) Why() string {
 	f := e.cause(policies.May, false)
@@ -382,7 +377,7 @@ func (e Ending) Why() string {
 	return meaning
 }
 
-// Usual is how long a deletion like this usually takes, 0 where that was not seen.
+// Usual returns the usual duration of such a deletion, 0 if unknown.
 func (e Ending) Usual() time.Duration {
 	usual := 0
 	if e.UsualSeconds != nil {
@@ -396,7 +391,7 @@ func (e Ending) Usual() time.Duration {
 	return time.Duration(usual) * time.Second
 }
 
-// Wide is Full, which has a line for each.
+// Wide is Full, which has a line per object.
 func (t Terminating) Wide(w io.Writer) error { return t.Full(w) }
 
 // Blocked writes the names of the objects whose deletion does not complete.
@@ -409,5 +404,5 @@ func (t Terminating) reports() (items []Report) {
 	return items
 }
 
-// DOT draws the trees of all of them, as that of a Set.
+// DOT draws the trees of all of them, as for a Set.
 func (t Terminating) DOT(w io.Writer) error { return newSet(t.reports(), nil).DOT(w) }

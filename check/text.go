@@ -16,32 +16,31 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// limits bound what a text tells.
+// limits bound a text.
 type limits struct {
-	names   int // of objects of which the same is told
-	causes  int // of one object; and objects with causes of their own
-	steps   int // of a plan; the last is always told
-	command int // bytes of a command that stands with its step: a longer one stands last
+	names   int // objects per finding
+	causes  int // causes per object, and objects with their own causes
+	steps   int // of a plan; the last is always shown
+	command int // bytes of a command beside its step; longer ones are at the end
 }
 
-// Folded, the first screen of a terminal, 24 lines of 80 columns, holds the story of 300 objects.
-// Drawings have room.
+// folded fits the first screen of a terminal, 24 lines of 80 columns, for 300 objects. Drawings have room.
 var (
 	folded     = limits{names: 3, causes: 3, steps: 10, command: 400}
 	inDrawings = limits{names: 10, causes: math.MaxInt}
 	whole      = limits{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 )
 
-// eachHint says how all that is folded is told.
+// eachHint says how to see everything.
 const eachHint = "-o full has each"
 
-// node is a line of the tree of blockers, with what is below it.
+// node is a line of the tree of blockers, with the lines below it.
 type node struct {
 	line  string
 	below []*node
 }
 
-// child returns the node below n with this line; there is one of each.
+// child returns the node below n with this line, and adds it if necessary.
 func (n *node) child(line string) *node {
 	for _, below := range n.below {
 		if below.line == line {
@@ -64,11 +63,10 @@ func (n *node) write(out *strings.Builder, indent string) {
 	}
 }
 
-// Text writes the report for people: the verdict, the tree of what blocks the
-// deletion, what to do about it, and what could not be seen.
+// Text writes the report for people: the verdict, the tree of blockers, the plan, and the unseen facts.
 func (r Report) Text(w io.Writer) error { return r.text(w, folded) }
 
-// Full is Text without anything folded.
+// Full is Text without limits.
 func (r Report) Full(w io.Writer) error { return r.text(w, whole) }
 
 func (r Report) text(w io.Writer, l limits) error {
@@ -96,14 +94,14 @@ func (r Report) writeTree(out *strings.Builder, l limits) {
 	}
 }
 
-// writeGuard writes what the guard in the cluster would do.
+// writeGuard writes the guard's answer.
 func (r Report) writeGuard(out *strings.Builder) {
 	if line := r.Guard.line(); line != "" && (r.Verdict != policies.Completes || r.Guard.Answer != Unknown) {
 		fmt.Fprintf(out, "%s\n", printable.Line(line))
 	}
 }
 
-// block writes what was found of one of several, whose cause stands in the tree.
+// block writes one of several reports, whose cause is in the tree.
 func (r Report) block(l limits) string {
 	var out strings.Builder
 	why := r.Why()
@@ -116,7 +114,7 @@ func (r Report) block(l limits) string {
 	return out.String()
 }
 
-// writePlan writes the steps, and returns the commands that are too long to stand among them.
+// writePlan writes the steps, and returns the commands that are too long to be among them.
 func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 	if len(plan) == 0 {
 		return ""
@@ -127,7 +125,7 @@ func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 	for _, step := range plan {
 		told[step.Why] = true
 	}
-	because := len(told) > 2 // else the first line says it
+	because := len(told) > 2 // otherwise the first line says it
 	clear(told)
 	groups := Groups(plan)
 	for i, group := range groups {
@@ -161,16 +159,16 @@ func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
 	return long
 }
 
-// maxRun bounds a command in the first line; longer ones stand in the plan only.
+// maxRun bounds a command in the first line; longer ones are only in the plan.
 const maxRun = 120
 
-// lowered is a sentence as it goes on behind a colon.
+// lowered returns a sentence for use after a colon.
 func lowered(sentence string) string {
 	first, size := utf8.DecodeRuneInString(sentence)
 	return string(unicode.ToLower(first)) + sentence[size:]
 }
 
-// next is what to do first, and of how many things that hold it.
+// next returns the first step, and the number of blockers.
 func next(plan []Step) string {
 	if len(plan) == 0 {
 		return ""
@@ -189,7 +187,7 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-// writeUnseen writes what was not seen, a line for each reason.
+// writeUnseen writes the unseen facts, a line per reason.
 func writeUnseen(out *strings.Builder, unseen []string, user string, l limits) {
 	if len(unseen) == 0 {
 		return
@@ -203,7 +201,7 @@ func writeUnseen(out *strings.Builder, unseen []string, user string, l limits) {
 	}
 }
 
-// forbidden are the resources that were not seen for want of a right.
+// forbidden returns the resources that are unseen for lack of a right.
 func forbidden(unseen []string) (resources []string) {
 	for _, item := range unseen {
 		resource, reason, _ := strings.Cut(item, ": ")
@@ -216,11 +214,10 @@ func forbidden(unseen []string) (resources []string) {
 	return slices.Compact(resources)
 }
 
-// Text writes the reports for people, and one plan for all. Objects that nothing
-// stands in the way of are in one line.
+// Text writes the reports for people, and one plan for all. Objects that nothing blocks are in one line.
 func (s Set) Text(w io.Writer) error { return s.text(w, folded) }
 
-// Full is Text without anything folded.
+// Full is Text without limits.
 func (s Set) Full(w io.Writer) error { return s.text(w, whole) }
 
 func (s Set) text(w io.Writer, l limits) error {
@@ -286,7 +283,7 @@ func (s Set) text(w io.Writer, l limits) error {
 	return err
 }
 
-// writeOrder writes in which order the objects may be deleted, each wave in a line.
+// writeOrder writes the order in which the objects may be deleted, a line per wave.
 func (s Set) writeOrder(out *strings.Builder, l limits, unseen bool) {
 	switch {
 	case len(s.Order) == 0:
@@ -294,7 +291,7 @@ func (s Set) writeOrder(out *strings.Builder, l limits, unseen bool) {
 	case len(s.Order) > 1 || len(s.Circle) > 0:
 		out.WriteString("\nin which order, each line when the one before is gone:\n")
 	case unseen:
-		return // what is hidden may need one
+		return // hidden objects may need one
 	default:
 		out.WriteString("\nthey may be deleted side by side\n")
 		return
@@ -314,14 +311,14 @@ func (s Set) writeOrder(out *strings.Builder, l limits, unseen bool) {
 	}
 }
 
-// alike are objects of which the same is told, but for their names.
+// alike are objects with the same text except their names.
 type alike struct {
 	text  string // of the first
 	more  []policies.Object
-	apart string // what they have in common, where each has a cause of its own
+	apart string // their common part, if each has its own cause
 }
 
-// withNew is a list with those of another that it does not have.
+// withNew appends the elements of others that list lacks.
 func withNew(list, others []string) []string {
 	for _, other := range others {
 		if !slices.Contains(list, other) {
@@ -338,7 +335,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Why is what becomes of the deletion, and why: the first line, without what to do.
+// Why returns the verdict and the reason: the first line without the next step.
 func (r Report) Why() string {
 	line := r.meaning()
 	if r.terminating == "" || strings.Contains(line, ": Terminating for ") {
@@ -348,7 +345,7 @@ func (r Report) Why() string {
 	return verdict + " (" + r.terminating + ")" + strings.TrimPrefix(line, verdict)
 }
 
-// next is what to do first, "" where nothing is.
+// next returns the next step, or "".
 func (r Report) next() string {
 	switch {
 	case r.Verdict == policies.Completes:
@@ -359,7 +356,7 @@ func (r Report) next() string {
 	return next(r.Plan)
 }
 
-// next is what to do first, "" where nothing is.
+// next returns the next step, or "".
 func (s Set) next() string {
 	if s.Verdict == policies.Completes {
 		return ""
@@ -367,7 +364,7 @@ func (s Set) next() string {
 	return next(s.Plan)
 }
 
-// Why is the worst verdict, whose it is, and why.
+// Why returns the worst verdict, its object, and the reason.
 func (s Set) Why() string {
 	line := string(s.Verdict)
 	for _, r := range s.Items {
@@ -404,7 +401,7 @@ func (r Report) meaning() string {
 	case policies.AtRisk:
 		f := r.cause(policies.May, false)
 		if f.EstimateSeconds == nil {
-			within = "" // it may take for ever
+			within = "" // it may never end
 		}
 		return "at-risk: " + cmp.Or(f.Message, "its "+what+" may not finish, or may take long") + within
 	case policies.Completes:
@@ -429,11 +426,11 @@ func (r Report) meaning() string {
 	}
 }
 
-// staying is the policy that tells what stays when its owner is gone.
+// staying is the policy for objects that stay after their owner is deleted.
 const staying = "dependents-stay"
 
-// cause is the finding that the verdict rests on: the first of such certainty, and of
-// those that refuse the request, if they do.
+// cause returns the finding that the verdict is based on: the first of a certainty, and if refused is set, of
+// a refusal.
 func (r Report) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
 	for _, f := range r.Findings {
 		switch {
@@ -447,16 +444,16 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 	return cause
 }
 
-// remaining are the conditions of a namespace that only count what is left in it.
+// remaining are conditions of a namespace that only count its content.
 var remaining = []string{"(NamespaceContentRemaining)", "(NamespaceFinalizersRemaining)"}
 
-// counts tells whether a finding only counts what is left in a namespace.
+// counts reports whether a finding only counts the content of a namespace.
 func counts(f policies.Finding) bool {
 	return f.Symptom && slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) })
 }
 
-// holds is the finding that tells best what holds a deletion that hangs. That content is left
-// in a namespace is certain, and tells no cause: what may hold that content does.
+// holds returns the best explanation of a hang. Content left in a namespace is certain, but no cause: the
+// possible blockers of that content are.
 func (r Report) holds() policies.Finding {
 	lead := r.cause(policies.Will, false)
 	if !counts(lead) {
@@ -465,7 +462,7 @@ func (r Report) holds() policies.Finding {
 	for _, f := range r.Findings {
 		switch {
 		case f.Symptom && f.Certainty == policies.Will && !counts(f):
-			return f // as that an API does not answer, which certainly holds it
+			return f // for example, an API does not answer: a certain blocker
 		case counts(lead) && !f.Symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
 			lead = f
 		}
@@ -473,9 +470,8 @@ func (r Report) holds() policies.Finding {
 	return lead
 }
 
-// tree has objects below the target, findings below objects, and evidence below
-// findings; then the finalizers that the deletion waits for, below who removes
-// them.
+// tree has objects below the target, findings below objects, and evidence below findings; then the finalizers
+// that the deletion waits for, below their owners.
 func (r Report) tree(l limits) *node {
 	root := &node{}
 	for _, f := range causes(r.Findings) {
@@ -519,7 +515,7 @@ func (r Report) blockers(objects []policies.Object, l limits) string {
 	return names(slices.DeleteFunc(slices.Clone(objects), func(o policies.Object) bool { return o == r.Target }), r.home(), l)
 }
 
-// policies are the ids of those that found something.
+// policies returns the ids of the policies with findings.
 func (r Report) policies() (ids []string) {
 	for _, f := range r.Findings {
 		ids = append(ids, f.Policy)
@@ -528,12 +524,12 @@ func (r Report) policies() (ids []string) {
 	return slices.Compact(ids)
 }
 
-// names are those of the first objects, and how many more there are. Of many of one resource
-// and namespace these are said once.
+// names returns the names of the first objects, and how many more there are. A common resource and namespace
+// is written once.
 func names(objects []policies.Object, home string, l limits) string {
 	var all []string
 	most := l.names
-	if most < math.MaxInt-2 && len(objects) <= most+2 { // few more are named, too
+	if most < math.MaxInt-2 && len(objects) <= most+2 { // a few more are named, too
 		most = len(objects)
 	}
 	for _, o := range objects[:min(len(objects), most)] {
@@ -556,7 +552,7 @@ func names(objects []policies.Object, home string, l limits) string {
 	return strings.Join(all, ", ") + more(beyond)
 }
 
-// more tells of so many beyond those that are named.
+// more returns the number of unnamed objects.
 func more(beyond int) string {
 	if beyond <= 0 {
 		return ""
@@ -564,8 +560,7 @@ func more(beyond int) string {
 	return fmt.Sprintf(" and %d more", beyond)
 }
 
-// byReason gathers what is unseen for the same reason, "RESOURCE: REASON", in
-// one line for each.
+// byReason groups unseen facts, "RESOURCE: REASON", in one line per reason.
 func byReason(unseen []string, l limits) []string {
 	var lines []string
 	at, of := map[string]int{}, map[string][]string{}
@@ -591,7 +586,7 @@ func byReason(unseen []string, l limits) []string {
 	return lines
 }
 
-// home is the namespace that goes without saying.
+// home is the namespace that texts omit.
 func (r Report) home() string {
 	if r.Target.Resource == namespaces.Resource {
 		return r.Target.Name
@@ -599,7 +594,7 @@ func (r Report) home() string {
 	return r.Target.Namespace
 }
 
-// typed is an object as a shell takes it for kubectl, or for termguard.
+// typed returns an object as shell arguments of kubectl or termguard.
 func typed(o policies.Object) string {
 	words := []string{o.Resource + "/" + o.Name}
 	if o.Namespace != "" {
@@ -608,7 +603,7 @@ func typed(o policies.Object) string {
 	return printable.Line(shell.Join(words))
 }
 
-// shown is an object as kubectl takes it.
+// shown returns an object as kubectl takes it.
 func shown(o policies.Object, home string) string {
 	text := o.Resource
 	if o.Name != "" {
@@ -623,7 +618,7 @@ func shown(o policies.Object, home string) string {
 // Wide writes a line for the object.
 func (r Report) Wide(w io.Writer) error { return table(w, []Report{r}) }
 
-// Wide writes a line for each object.
+// Wide writes a line per object.
 func (s Set) Wide(w io.Writer) error {
 	if err := table(w, s.Items); err != nil {
 		return err

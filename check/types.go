@@ -25,19 +25,19 @@ type Type struct {
 	singular string
 	short    []string
 	versions []string
-	verbs    []string // nil where nobody knows
-	groups   []string // of types, as all
+	verbs    []string // nil if unknown
+	groups   []string // categories, such as all
 }
 
-// Types are those that a cluster serves, in its order.
+// Types are the types that a cluster serves, in its order.
 type Types struct {
 	all        []Type
 	lost       []string // groups that could not be read
 	discovered *live.Discovered
 }
 
-// Served connects to a cluster for its types. Groups that do not answer are left out; the
-// error is for a cluster that cannot be asked at all.
+// Served reads the types of a cluster. Groups that do not answer are left out; an error means that discovery
+// failed.
 func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -62,7 +62,7 @@ func Served(ctx context.Context, config *rest.Config) (Types, error) {
 			continue
 		}
 		for _, api := range list.APIResources {
-			if !strings.Contains(api.Name, "/") { // else a subresource
+			if !strings.Contains(api.Name, "/") { // otherwise a subresource
 				types.add(gv, api, preferred[gv.Group] == gv.Version)
 			}
 		}
@@ -89,7 +89,7 @@ func (t *Types) add(gv schema.GroupVersion, api metav1.APIResource, preferred bo
 	}
 }
 
-// findAll returns the types that name stands for: several, where it is a category such as all.
+// findAll returns the types for a name: several for a category such as all.
 func (t Types) findAll(name string) (found []Type, err error) {
 	for _, typ := range t.all {
 		if slices.Contains(typ.groups, strings.ToLower(name)) && typ.deletable() == nil {
@@ -103,10 +103,8 @@ func (t Types) findAll(name string) (found []Type, err error) {
 	return []Type{typ}, err
 }
 
-// Find returns the type that name stands for, as kubectl takes it: plural,
-// singular, kind or short name, with ".GROUP" or ".VERSION.GROUP" behind it. Of
-// several, those of Kubernetes itself come first; where that does not decide,
-// the name is ambiguous and an error.
+// Find returns the type for a name, as kubectl does: plural, singular, kind or short name, optionally with
+// ".GROUP" or ".VERSION.GROUP". Built-in types take precedence; other ambiguities are an error.
 func (t Types) Find(name string) (Type, error) {
 	name = strings.ToLower(name)
 	for _, names := range []func(Type) []string{
@@ -140,7 +138,7 @@ type noTypeError string
 
 func (e noTypeError) Error() string { return string(e) }
 
-// called tells whether name is one of names, and of which version.
+// called reports whether name is one of names, and returns the type in the version that it has.
 func (t Type) called(name string, names []string) (Type, bool) {
 	for _, own := range names {
 		if own == "" {
@@ -180,7 +178,7 @@ func choose(name string, found []Type) (Type, error) {
 	return Type{}, fmt.Errorf("type %q is ambiguous: say which of %s is meant", name, strings.Join(full, ", "))
 }
 
-// deletable is an error for what no DELETE is known for.
+// deletable returns an error if the API has no DELETE for the type.
 func (t Type) deletable() error {
 	if t.verbs != nil && !slices.Contains(t.verbs, "delete") {
 		return fmt.Errorf("%s cannot be deleted: the API server has no such verb for it", t.GroupResource())

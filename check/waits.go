@@ -12,33 +12,32 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Wait is a group of objects whose deletion rests on the owner of a finalizer:
-// it is alive, and has to remove that finalizer from each of them.
+// Wait is a group of objects whose deletion depends on the live owner of a finalizer, which has to remove it
+// from each.
 type Wait struct {
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
-	// Names are those of the first few objects; Count is how many there are.
+	// Names are the first few objects; Count is their number.
 	Names []string `json:"names"`
 	Count int      `json:"count"`
-	// Owner removes the finalizer; "" where nobody knows its name.
+	// Owner removes the finalizer; "" if its name is unknown.
 	Owner string `json:"owner,omitempty"`
-	// Clears is what the owner does before that.
+	// Clears is what the owner cleans up first.
 	Clears   string   `json:"clears,omitempty"`
 	Evidence []string `json:"evidence"` // that the owner is alive
-	// Took is how long it took with others, nil where that was not seen.
+	// Took is how long it took for other objects, nil if unknown.
 	Took *Took `json:"took,omitempty"`
-	// Unproven are the reasons why nothing vouches for it that the owner does: it was never seen to
-	// remove the finalizer here, or what the objects say was not read. Empty where all is proven.
+	// Unproven are the reasons to doubt that the owner removes it: it was never seen to do so here, or the
+	// objects' status was not read.
 	Unproven []string `json:"unproven,omitempty"`
 
 	runs []policies.Object // workloads of the owner
 	seen bool              // to remove it here
 }
 
-// waitsFor lists the finalizers with a live owner that the deletion of s waits
-// for: those of the object, of what is in a namespace, of the instances of a
-// definition, and of the dependents of an object that goes in the foreground.
+// waitsFor lists the finalizers with a live owner that the deletion of s waits for: on the object, in a
+// namespace, on the instances of a definition, and on the dependents of a foreground deletion.
 func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[string]any) []Wait {
 	type key struct{ finalizer, resource, namespace, owner string }
 	waits, known := []Wait{}, map[key]int{}
@@ -100,11 +99,10 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 	return waits
 }
 
-// maxWords bounds what is quoted of a status, and maxQuote each of it, in bytes.
+// maxWords bounds the quotes of a status, and maxQuote each quote, in bytes.
 const maxWords, maxQuote = 3, 300
 
-// quote adds to the report what the status of an object says since its deletion began, unless a
-// finding does.
+// quote adds to the report what the status of an object says since its deletion began, unless a finding does.
 func (r *Report) quote(s Subject) {
 	var words []string
 	for _, item := range question.Conditions(s.Object) {
@@ -125,8 +123,8 @@ func (r *Report) quote(s Subject) {
 	}
 }
 
-// unread is how many objects of a group may say in their status that their owner
-// fails, and were not read for that, though others of their namespace were.
+// unread returns how many objects of a group may report a failure of their owner in a status that was not
+// read, though others of their namespace were.
 func unread(f cluster.Facts, w Wait) int {
 	if !f.Looked(w.Namespace) || !f.Defines(w.Resource) {
 		return 0
@@ -140,15 +138,15 @@ func unread(f cluster.Facts, w Wait) int {
 	return n
 }
 
-// Unproven reports whether a deletion that completes rests on an owner that nothing vouches for.
+// Unproven reports whether a deletion that completes depends on an owner with such doubts.
 func (r Report) Unproven() bool {
 	return slices.ContainsFunc(r.WaitsFor, func(w Wait) bool { return len(w.Unproven) > 0 })
 }
 
-// Unproven reports that of any of them.
+// Unproven reports whether any item is.
 func (s Set) Unproven() bool { return slices.ContainsFunc(s.Items, Report.Unproven) }
 
-// Unproven reports that of any of them.
+// Unproven reports whether any item is.
 func (t Terminating) Unproven() bool { return slices.ContainsFunc(t.reports(), Report.Unproven) }
 
 // String describes the group, without its owner.
@@ -162,14 +160,14 @@ func (w Wait) String() string {
 	return fmt.Sprintf("%d %s %s %s", w.Count, what, holds, w.Finalizer)
 }
 
-// owner names who removes the finalizer.
+// owner names the owner of the finalizer.
 func (w Wait) owner() string { return cmp.Or(w.Owner, "the owner of "+w.Finalizer) }
 
 // maxOwners bounds the owners that the first line of a report names.
 const maxOwners = 3
 
-// condition is on whom the deletion rests: "Kubernetes removes 2 finalizers and
-// cert-manager removes 1".
+// condition returns the owners that the deletion waits for: "Kubernetes removes 2 finalizers and cert-manager
+// removes 1".
 func condition(waits []Wait) string {
 	counts := map[string]int{}
 	var owners []string

@@ -1,7 +1,6 @@
-// Package inventory tells what goes with an object of Argo CD or Flux that is deleted: the
-// inventory that its controller keeps in the status, and whether it prunes. Facts are from
-// argo-cd (controller/appcontroller.go, shouldBeDeleted; controller/sort_delete.go) and
-// kustomize-controller (finalizerShouldDeleteResources).
+// Package inventory lists the objects that Argo CD or Flux deletes with one of its own objects: the inventory
+// in the status, and whether it prunes. Sources: argo-cd (controller/appcontroller.go, shouldBeDeleted;
+// controller/sort_delete.go) and kustomize-controller (finalizerShouldDeleteResources).
 package inventory
 
 import (
@@ -13,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What has an inventory.
+// The resources with an inventory.
 var (
 	Applications    = schema.GroupResource{Group: "argoproj.io", Resource: "applications"}
 	ApplicationSets = schema.GroupResource{Group: "argoproj.io", Resource: "applicationsets"}
@@ -32,18 +31,18 @@ type Entry struct {
 	Wave int
 }
 
-// Inventory is what goes with an object.
+// Inventory lists the objects that are deleted with an object.
 type Inventory struct {
 	Entries []Entry
-	// By is who deletes them, in words.
+	// By names the software that deletes them.
 	By string
-	// Waits tells that one wave is gone before the next is deleted.
+	// Waits says that one wave is deleted before the next begins.
 	Waits bool
-	// Foreground tells that they are deleted in the foreground.
+	// Foreground says that they are deleted in the foreground.
 	Foreground bool
-	// Stays tells why nothing goes with the object; "" where something may.
+	// Stays says why nothing else is deleted, or "".
 	Stays string
-	// Kept tells of an object, by its annotations and labels, why it stays.
+	// Kept returns why an object stays, by its annotations and labels.
 	Kept func(*unstructured.Unstructured) string
 }
 
@@ -116,8 +115,8 @@ func Kustomization(k *unstructured.Unstructured) Inventory {
 	return i
 }
 
-// parse reads NAMESPACE_NAME_GROUP_KIND (cli-utils, pkg/object). In names of RBAC a colon
-// is written as two underscores.
+// parse parses NAMESPACE_NAME_GROUP_KIND (cli-utils, pkg/object). RBAC names have two underscores for a
+// colon.
 func parse(id string) (Entry, bool) {
 	namespace, rest, ok := strings.Cut(id, "_")
 	at := strings.LastIndex(rest, "_")
@@ -144,8 +143,7 @@ func keptByFlux(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// HelmRelease tells which release of Helm goes with a HelmRelease of Flux: Stays tells
-// why none does.
+// HelmRelease returns the Helm release of a HelmRelease of Flux; stays says why none is deleted.
 func HelmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	if stays = held(h); stays != "" {
 		return "", "", stays
@@ -161,7 +159,7 @@ func HelmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	return namespace, text(history[0], "name"), ""
 }
 
-// held tells why Flux deletes nothing here.
+// held returns why Flux deletes nothing here.
 func held(object *unstructured.Unstructured) string {
 	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); suspended {
 		return "it is suspended: only the " + object.GetKind() + " goes"
@@ -172,7 +170,7 @@ func held(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// Owned are the Applications that go with an ApplicationSet: those that it owns.
+// Owned returns the Applications that an ApplicationSet owns.
 func Owned(set *unstructured.Unstructured, applications []unstructured.Unstructured) (owned []*unstructured.Unstructured) {
 	for at := range applications {
 		for _, owner := range applications[at].GetOwnerReferences() {

@@ -17,20 +17,19 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// maxListed bounds the records that are listed of a namespace. Helm keeps 10 of each
-// release, unless it is told otherwise.
+// maxListed bounds the records that are listed in a namespace. Helm keeps 10 of each release by default.
 const maxListed = 10_000
 
-// Record is where Helm keeps a revision of a release.
+// Record is Helm's record of one revision of a release.
 type Record struct {
-	Resource        string // secrets, or configmaps, where Helm was told to keep it there
+	Resource        string // secrets, or configmaps if Helm is configured so
 	Namespace, Name string
 	Release         string
 	Version         int
 	Status          string
 }
 
-// RecordOf tells whether an object is a record, by its labels, which Helm gives all of them.
+// RecordOf reports whether an object is a record, by Helm's labels.
 func RecordOf(resource string, object metav1.Object) (Record, bool) {
 	labels := object.GetLabels()
 	version, err := strconv.Atoi(labels["version"])
@@ -40,7 +39,7 @@ func RecordOf(resource string, object metav1.Object) (Record, bool) {
 
 func (r Record) String() string { return fmt.Sprintf("%s/%s -n %s", r.Resource, r.Name, r.Namespace) }
 
-// Read reads what Helm stored.
+// Read reads the stored release.
 func (r Record) Read(ctx context.Context, core typedcorev1.CoreV1Interface) (*Release, error) {
 	value, err := r.value(ctx, core)
 	if err != nil {
@@ -74,9 +73,8 @@ func (r Record) value(ctx context.Context, core typedcorev1.CoreV1Interface) ([]
 	return secret.Data["release"], nil
 }
 
-// Find reads the newest record of a release, with the user's own rights: from Secrets, or
-// from ConfigMaps, where Helm was told to keep it there. The error of a release that is
-// not there names those that are.
+// Find reads the newest record of a release, with the user's own rights, from Secrets or, if Helm is
+// configured so, ConfigMaps. The error for a missing release names the existing ones.
 func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Release, error) {
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {
@@ -91,7 +89,7 @@ func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Re
 		objects := all.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm", Limit: maxListed})
 		if apierrors.IsForbidden(err) && resource == "configmaps" {
-			break // Helm keeps nothing there unless it is told to
+			break // by default Helm stores nothing there
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list the records of releases in namespace %q: %w (whoever may: helm get manifest %s -n %s | termguard check -f - --helm)", namespace, err, name, namespace)

@@ -11,9 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// order is that of helm uninstall by kind (UninstallOrder in pkg/release/v1/util). Kinds
-// that are not in it come last, by name: all custom resources are among them, and, before
-// Helm 4, the configurations of webhooks, the first two (helm/helm#30701).
+// order is helm uninstall's order of kinds (UninstallOrder in pkg/release/v1/util). Other kinds come last, by
+// name: all custom resources and, before Helm 4, the first two, configurations of webhooks (helm/helm#30701).
 var order = []string{
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "Ingress",
 	"IngressClass", "Service", "CronJob", "Job", "StatefulSet", "HorizontalPodAutoscaler",
@@ -25,26 +24,23 @@ var order = []string{
 	"Namespace", "PriorityClass",
 }
 
-// Uninstall is what helm uninstall does.
+// Uninstall lists the effects of helm uninstall.
 type Uninstall struct {
-	// Deletes are the objects that it deletes: those of one kind at once, the next when
-	// all of these are asked for. It does not wait for any to be gone.
+	// Deletes are the deleted objects, a kind at a time. Helm does not wait for the deletions to finish.
 	Deletes [][]*unstructured.Unstructured
-	// Kept are left for their annotation helm.sh/resource-policy: keep.
+	// Kept are kept because of their annotation helm.sh/resource-policy: keep.
 	Kept []*unstructured.Unstructured
-	// Hooks are created around it, or were around what was done before. It deletes none
-	// of them with the rest.
+	// Hooks are created by this or earlier operations. The uninstall does not delete them with the rest.
 	Hooks []Hook
-	// Definitions are the CustomResourceDefinitions in the chart's folder crds, which no
-	// uninstall deletes.
+	// Definitions are the CustomResourceDefinitions in the chart's folder crds, which no uninstall deletes.
 	Definitions []string
 }
 
 // separator is where Helm splits manifests (SplitManifests).
 var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
-// Order tells what is deleted of manifests as Helm rendered them (helm get manifest, or
-// helm template): by Helm 4, or by one before, whose order holds up more.
+// Order returns the effects for rendered manifests (helm get manifest, or helm template), by Helm 4 or by an
+// earlier version, whose order blocks more.
 func Order(manifests string, helm4 bool) (Uninstall, error) {
 	order := order
 	if !helm4 {
@@ -117,7 +113,7 @@ func compare(order []string, a, b string) int {
 	return at - bt
 }
 
-// listed are the values of an annotation.
+// listed returns the values of an annotation.
 func listed(value string) []string {
 	var values []string
 	for v := range strings.SplitSeq(value, ",") {
@@ -126,8 +122,8 @@ func listed(value string) []string {
 	return values
 }
 
-// definitionsIn are the names of CustomResourceDefinitions in a file. One that cannot be
-// read tells nothing: it stays, whatever it is.
+// definitionsIn returns the names of CustomResourceDefinitions in a file, without unreadable documents, which
+// stay in any case.
 func definitionsIn(text string) []string {
 	var names []string
 	for _, doc := range separator.Split(text, -1) {
@@ -139,7 +135,7 @@ func definitionsIn(text string) []string {
 	return names
 }
 
-// Sentences tell what stays of a release, and what happens around its uninstall.
+// Sentences say which objects of a release stay, and which run around its uninstall.
 func (u Uninstall) Sentences() []string {
 	var told []string
 	say := func(format string, what []string) {

@@ -1,6 +1,6 @@
-// Package release reads what Helm stored of a release (Helm 3 and 4), and tells what
-// helm uninstall deletes, in which order, and what it leaves. Facts are from
-// helm.sh/helm/v4 v4.3.1, pkg/storage/driver and pkg/action/uninstall.go.
+// Package release reads Helm's record of a release (Helm 3 and 4), and finds the objects that helm uninstall
+// deletes, their order, and the objects that it keeps. Sources: helm.sh/helm/v4 v4.3.1, pkg/storage/driver
+// and pkg/action/uninstall.go.
 package release
 
 import (
@@ -14,11 +14,10 @@ import (
 	"strings"
 )
 
-// maxRecord bounds a record in bytes, unpacked: a Secret holds 1 MiB of it, packed, and
-// manifests and charts pack to a tenth or so.
+// maxRecord bounds an unpacked record, in bytes: a Secret holds 1 MiB of it, packed to a tenth or so.
 const maxRecord = 64 << 20
 
-// Release is as much of Helm's record as an uninstall depends on.
+// Release is the part of Helm's record that an uninstall depends on.
 type Release struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -27,9 +26,9 @@ type Release struct {
 	Info    struct {
 		Status string `json:"status"`
 	} `json:"info"`
-	// ApplyMethod is only told by Helm 4.
+	// ApplyMethod is only set by Helm 4.
 	ApplyMethod string `json:"apply_method"`
-	// Manifest is what was rendered, without hooks.
+	// Manifest is the rendered manifest, without hooks.
 	Manifest string `json:"manifest"`
 	Hooks    []Hook `json:"hooks"`
 	Chart    struct {
@@ -40,7 +39,7 @@ type Release struct {
 	} `json:"chart"`
 }
 
-// Hook is an object that Helm creates around what it does.
+// Hook is an object that Helm creates before or after an operation.
 type Hook struct {
 	Name           string   `json:"name"`
 	Kind           string   `json:"kind"`
@@ -48,8 +47,8 @@ type Hook struct {
 	DeletePolicies []string `json:"delete_policies"`
 }
 
-// Decode reads the value of "release" in the Secret or ConfigMap of a revision. It is
-// base64 of JSON, packed with gzip in all but very old records.
+// Decode decodes the value of "release" in the Secret or ConfigMap of a revision: base64 of JSON, gzipped in
+// all but very old records.
 func Decode(value []byte) (*Release, error) {
 	record := make([]byte, base64.StdEncoding.DecodedLen(len(value)))
 	n, err := base64.StdEncoding.Decode(record, value)
@@ -87,7 +86,7 @@ func unpack(record []byte) ([]byte, error) {
 	return record, nil
 }
 
-// Uninstall tells what the uninstall of the release does.
+// Uninstall returns the effects of the uninstall of the release.
 func (r *Release) Uninstall() (Uninstall, error) {
 	u, err := Order(r.Manifest, r.ApplyMethod != "")
 	if err != nil {
