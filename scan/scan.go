@@ -1,7 +1,7 @@
 // Package scan evaluates the deletion of everything in a cluster, and groups the blockers by cause: what
 // fixing one would unblock.
 //
-// The answers are those of package check: nothing here judges a deletion.
+// The answers are from package check: nothing here judges a deletion.
 package scan
 
 import (
@@ -59,7 +59,7 @@ type Scan struct {
 	Mended *Mended `json:"mended,omitempty"`
 	// Terminating are the Terminating objects, the oldest first; they are among Items.
 	Terminating []Ending `json:"terminating"`
-	// Items are the objects whose deletion does not complete, and those that are Terminating.
+	// Items are the objects whose deletion does not complete, and Terminating ones.
 	Items []Item `json:"items"`
 	// Unseen lists the facts and objects that could not be read, each with the reason.
 	Unseen []string `json:"unseen"`
@@ -129,7 +129,7 @@ type Options struct {
 	Only []Kind
 	// Progress receives the number of evaluated questions.
 	Progress func(done, of int)
-	// Delete are the DeleteOptions; nil for those of kubectl delete.
+	// Delete are the DeleteOptions; nil for kubectl delete's.
 	Delete map[string]any
 }
 

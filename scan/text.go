@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// shownCauses bounds the causes that are shown whole, and shownRest those in one line: an ordinary
+	// shownCauses bounds the causes that are shown whole, and shownRest the causes in one line: an ordinary
 	// cluster fits on a first screen of 24 lines.
 	shownCauses, shownRest = 4, 5
 	// shownNames bounds the blocked objects whose names are shown.

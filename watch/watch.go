@@ -1,6 +1,6 @@
 // Package watch shows the Terminating objects until they are deleted.
 //
-// The answers are those of package check: nothing here judges a deletion.
+// The answers are from package check: nothing here judges a deletion.
 package watch
 
 import (

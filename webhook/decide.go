@@ -51,8 +51,8 @@ func (h *Handler) decide(r *question.Request, c considered) *answer {
 	return a
 }
 
-// incomplete adds notices about unchecked parts. After an eviction, the API server deletes the pod whatever
-// the answer to that delete is.
+// incomplete adds notices about unchecked parts. Evictions are never refused: their findings are "may hang"
+// at most.
 func (h *Handler) incomplete(a *answer, r *question.Request, c considered) {
 	say := func(why string) { a.notices = append(a.notices, "not checked in full: "+why) }
 	if len(c.result.Errors) > 0 {

@@ -73,7 +73,7 @@ type Ignore struct {
 	Resources, Namespaces, Names []string
 
 	Reason string
-	// Until is the last day on which it applies; zero without end.
+	// Until is the last day of the ignore; zero without end.
 	Until time.Time
 	// Its place in the file.
 	Line, Column int
