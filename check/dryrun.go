@@ -30,7 +30,7 @@ const dryRuns = "dry-run-deletes"
 // findings, and so do warnings of termguard's own webhook that this check lacks; failed dry runs are unseen.
 // The report's guard is that webhook's answer to the deletion.
 func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any, report *Report) error {
-	var said warned
+	var said warningLog
 	var dry metav1.DeleteOptions
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(options, &dry); err != nil {
 		return fmt.Errorf("read the options of the deletion: %w", err)
@@ -55,7 +55,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 	if !s.Terminating() { // otherwise it can no longer be refused
 		err = s.on(client).Delete(ctx, s.Name, dry) // by itself, so that the warnings are about it
 		if report.Guard != nil {
-			report.Guard = heard(err, said.texts)
+			report.Guard = guardAnswer(err, said.texts)
 		}
 		answers[0].judge(s, deletion, err)
 		answers[0].certain()
@@ -182,14 +182,14 @@ func (d *dryRun) judge(s Subject, what string, err error) {
 	}
 }
 
-// warned collects the warnings of a dry run.
-type warned struct {
+// warningLog collects the warnings of a dry run.
+type warningLog struct {
 	mu    sync.Mutex
 	texts []string
 }
 
 // HandleWarningHeaderWithContext records a warning.
-func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.texts) < maxWarned {
@@ -205,7 +205,7 @@ var ofFinding = regexp.MustCompile(`^termguard: (?:will|may) (?:hang|be refused)
 
 // unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
 // user cannot, such as reports of node probes, and names no path and no file. Any webhook could send them.
-func (w *warned) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
+func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
 	for _, text := range w.texts {
 		line := ofFinding.FindStringSubmatch(text)
 		if line == nil || slices.ContainsFunc(slices.Concat(found, all), func(f policies.Finding) bool { return f.Policy == line[1] || strings.HasSuffix(f.Message, text) }) {

@@ -72,8 +72,8 @@ func (r *Report) Unasked(world *cluster.World, s Subject, options map[string]any
 	r.plan()
 }
 
-// heard returns the guard's answer to a dry run with this error and these warnings.
-func heard(err error, warnings []string) *Guard {
+// guardAnswer returns the guard's answer to a dry run with this error and these warnings.
+func guardAnswer(err error, warnings []string) *Guard {
 	switch {
 	case err != nil && strings.Contains(err.Error(), `webhook "`+guardName+`"`):
 		return &Guard{Answer: Refuses}

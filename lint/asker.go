@@ -58,10 +58,10 @@ func (a *asker) ask(ctx context.Context, sub *subject) error {
 	if quiet(sub.Object) {
 		// A set that includes its controllers is deleted together with them. An Application that deploys its
 		// own controller deletes that, too.
-		questions = slices.DeleteFunc(questions, func(q asked) bool {
+		questions = slices.DeleteFunc(questions, func(q query) bool {
 			return !(q.Question == DeleteSet && owned(q.owners) || q.Question == DeleteObject && sub.self || q.Question == ApplyObject && a.set.misnamed(sub.Object))
 		})
-	} else if a.set.run.asked(sub.File) {
+	} else if a.set.run.selected(sub.File) {
 		a.note(questions[0].owners)
 	}
 	for _, q := range questions {
@@ -85,8 +85,8 @@ func owned(owners cluster.Verdicts) bool {
 	return false
 }
 
-// asked is a question about a subject.
-type asked struct {
+// query is a question about a subject.
+type query struct {
 	Question
 	about   *subject
 	trigger policies.Trigger
@@ -95,12 +95,12 @@ type asked struct {
 	facts   policies.Facts
 }
 
-func (a *asker) questions(ctx context.Context, sub *subject) []asked {
+func (a *asker) questions(ctx context.Context, sub *subject) []query {
 	onDelete := DeleteObject
 	if sub.resource.GroupResource() == question.Namespaces {
 		onDelete = DeleteNamespace
 	}
-	var all []asked
+	var all []query
 	deletion := sub.target().Delete(deleteOptions)
 	a.facts.Ask(deletion, func(m cluster.Moment) {
 		owners := m.Ownership()
@@ -108,12 +108,12 @@ func (a *asker) questions(ctx context.Context, sub *subject) []asked {
 		if len(sub.object.GetOwnerReferences()) == 0 {
 			creation := sub.target().Create()
 			owners := a.named(ctx, sub, owners)
-			all = append(all, asked{ApplyObject, sub, policies.Apply, creation.Input(owners, m.About(creation).Refusals()), owners, a.facts})
+			all = append(all, query{ApplyObject, sub, policies.Apply, creation.Input(owners, m.About(creation).Refusals()), owners, a.facts})
 		}
 		input := deletion.Input(owners, m.Refusals())
-		all = append(all, asked{onDelete, sub, policies.Delete, input, owners, a.facts})
+		all = append(all, query{onDelete, sub, policies.Delete, input, owners, a.facts})
 		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 && !a.cleaned(sub) {
-			all = append(all, asked{DeleteSet, sub, policies.Delete, input, owners, a.together()})
+			all = append(all, query{DeleteSet, sub, policies.Delete, input, owners, a.together()})
 		}
 	})
 	return all
@@ -180,7 +180,7 @@ func (a *asker) note(owners cluster.Verdicts) {
 	}
 }
 
-func (a *asker) evaluate(ctx context.Context, q asked) error {
+func (a *asker) evaluate(ctx context.Context, q query) error {
 	sub := q.about
 	result, err := a.engine.Evaluate(ctx, q.trigger, q.input, q.facts)
 	if err != nil {

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), told: map[*set]total{}, kustomized: map[string]kustomized{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(o), unfinished: map[*set]total{}, kustomized: map[string]kustomized{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -160,10 +160,10 @@ type run struct {
 	counted     sync.Map // workloads that budgets count, by namespace
 	projects    sync.Map // catalog owners with a running workload, by the domain of their finalizers
 
-	mu      sync.Mutex
-	stopped bool
-	total   // of finished sets
-	told    map[*set]total
+	mu         sync.Mutex
+	stopped    bool
+	total      // of finished sets
+	unfinished map[*set]total
 }
 
 // stop ends the run: later findings are discarded.
@@ -179,7 +179,7 @@ func (s *set) tell() {
 	defer s.run.mu.Unlock()
 	t := s.total
 	t.notes.unasked = maps.Clone(t.notes.unasked)
-	s.run.told[s] = t
+	s.run.unfinished[s] = t
 }
 
 // settle adds the findings of a finished set.
@@ -188,7 +188,7 @@ func (r *run) settle(t total, s *set) {
 	defer r.mu.Unlock()
 	if !r.stopped {
 		r.add(t)
-		delete(r.told, s)
+		delete(r.unfinished, s)
 	}
 }
 
@@ -316,7 +316,7 @@ func (r *run) inputs(ctx context.Context) error {
 		r.sets = append(r.sets, given)
 	}
 	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
-		return i.size() == 0 || r.only != nil && !i.quoted && !slices.ContainsFunc(i.all(), r.asked)
+		return i.size() == 0 || r.only != nil && !i.quoted && !slices.ContainsFunc(i.all(), r.selected)
 	})
 	return nil
 }
@@ -448,7 +448,7 @@ func (r *run) survive(files []*source.File, work func() error) error {
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.told { // of unfinished sets
+	for _, t := range r.unfinished { // of unfinished sets
 		t.findings = bundled(distinct(slices.Clone(t.findings)))
 		r.add(t)
 	}

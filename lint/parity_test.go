@@ -127,7 +127,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 		t.Fatal(err)
 	}
 	for i, f := range handler.Findings {
-		handler.Findings[i] = told(f)
+		handler.Findings[i] = forAuthor(f)
 	}
 	var linted []policies.Finding
 	lines := map[int]bool{}

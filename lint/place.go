@@ -88,7 +88,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 	if at.implied {
 		field = ""
 	}
-	f = told(f)
+	f = forAuthor(f)
 	if meant := a.set.meant(sub.Object, f); meant != "" {
 		f.Evidence = append(slices.Clone(f.Evidence), meant)
 	}
@@ -107,7 +107,7 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)
 	}
-	if !a.set.run.asked(sub.File) && !a.set.run.asked(at.File) {
+	if !a.set.run.selected(sub.File) && !a.set.run.selected(at.File) {
 		return // neither the deleted object nor the place is in a linted file
 	}
 	p, _ := at.Find(field)
@@ -140,8 +140,8 @@ func (a *asker) past(objects []policies.Object) string {
 	return ""
 }
 
-// told returns a finding for readers who can change a manifest.
-func told(f policies.Finding) policies.Finding {
+// forAuthor returns a finding for readers who can change a manifest.
+func forAuthor(f policies.Finding) policies.Finding {
 	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
 	if f.Manifest.Remedy != "" {
 		f.Remedy, f.Steps = f.Manifest.Remedy, nil

@@ -27,8 +27,8 @@ func (s *set) read(ctx context.Context) error {
 	return nil
 }
 
-// asked reports whether the objects of a file are evaluated.
-func (r *run) asked(file *source.File) bool {
+// selected reports whether the objects of a file are evaluated.
+func (r *run) selected(file *source.File) bool {
 	if b := r.builds[file]; b != nil && r.only != nil {
 		return len(b.reads) == 0 || slices.ContainsFunc(b.reads, func(name string) bool { return r.only[relative(r.options.Dir, b.known[name].path)] })
 	}

@@ -166,7 +166,7 @@ func (s subject) reaches(from any, path []string, d *document) bool {
 		case "*":
 			return anyOf(from, func(member any) bool { return s.reaches(member, below, d) })
 		}
-		from, path = under(from, s.named(element)), below
+		from, path = under(from, s.expand(element)), below
 	}
 	switch v := whole(from).(type) {
 	case nil:
@@ -181,8 +181,8 @@ func (s subject) reaches(from any, path []string, d *document) bool {
 	return d.wanted == "" || s.fits(fmt.Sprint(from), d)
 }
 
-// named returns the value of a placeholder in METADATA.
-func (s subject) named(word string) string {
+// expand returns the value of a placeholder in METADATA.
+func (s subject) expand(word string) string {
 	switch word {
 	case "$NAMESPACE":
 		return s.namespace
@@ -202,7 +202,7 @@ func (s subject) fits(value string, d *document) bool {
 	case "unless":
 		return !slices.Contains(d.values, value)
 	case "is":
-		return slices.ContainsFunc(d.values, func(word string) bool { return value == s.named(word) })
+		return slices.ContainsFunc(d.values, func(word string) bool { return value == s.expand(word) })
 	case "with":
 		return slices.ContainsFunc(d.values, func(text string) bool { return strings.Contains(value, text) })
 	case "over":

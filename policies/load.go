@@ -27,8 +27,8 @@ const (
 // sharedFile, beside the embedded folders, applies to all policies.
 const sharedFile = "termguard.rego"
 
-// named is a file system with a path for error messages.
-type named struct {
+// namedFS is a file system with a path for error messages.
+type namedFS struct {
 	fs.FS
 	name string
 }
@@ -37,7 +37,7 @@ type named struct {
 func Dir(name string) fs.FS { return Named(os.DirFS(name), name) }
 
 // Named returns a file system with a name for errors.
-func Named(fsys fs.FS, name string) fs.FS { return named{fsys, name} }
+func Named(fsys fs.FS, name string) fs.FS { return namedFS{fsys, name} }
 
 // Set is an immutable set of compiled policies.
 type Set struct {
@@ -457,7 +457,7 @@ func metadataField(ref ast.Ref) string {
 }
 
 func nameOf(fsys fs.FS) string {
-	if n, ok := fsys.(named); ok {
+	if n, ok := fsys.(namedFS); ok {
 		return n.name
 	}
 	return ""

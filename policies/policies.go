@@ -27,7 +27,7 @@ import (
 var embedded embed.FS
 
 // Embedded returns the built-in policies.
-func Embedded() fs.FS { return named{embedded, "policies"} }
+func Embedded() fs.FS { return namedFS{embedded, "policies"} }
 
 // Digest identifies the built-in policies: "sha256:", and the SHA-256 of the loaded files.
 func Digest() string {

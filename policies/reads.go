@@ -37,14 +37,14 @@ func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 			user = user || below(userInfo, path) || below(path, userInfo)
 		}
 		for _, name := range names {
-			next = append(next, l.named(name)...)
+			next = append(next, l.rulesOf(name)...)
 		}
 	}
 	return object, user
 }
 
-// named returns the rules that a reference reaches.
-func (l *loader) named(ref ast.Ref) (rules []*ast.Rule) {
+// rulesOf returns the rules that a reference reaches.
+func (l *loader) rulesOf(ref ast.Ref) (rules []*ast.Rule) {
 	for _, module := range l.modules {
 		home := module.Package.Path
 		switch {

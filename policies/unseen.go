@@ -17,8 +17,8 @@ const (
 	elsewhere = "$ELSEWHERE"
 )
 
-// hidden is a resource that the facts cannot see.
-type hidden struct {
+// hiddenResource is a resource that the facts cannot see.
+type hiddenResource struct {
 	resource   string
 	namespaced bool
 	elsewhere  bool    // it is visible in the request's namespace only
@@ -29,7 +29,7 @@ type hidden struct {
 
 // concerns reports whether a resource hidden in one namespace may matter to a request: the request is about
 // that namespace, an object in it, or a definition.
-func (h hidden) concerns(s subject) bool {
+func (h hiddenResource) concerns(s subject) bool {
 	return h.namespace == nil || s.resource == "namespaces" && s.name == *h.namespace || s.resource == h.resource && s.namespace == *h.namespace || s.name == h.resource
 }
 
@@ -40,7 +40,7 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 	var relevant, lacks []string
 	for _, item := range list {
 		u, _ := item.(map[string]any)
-		var h hidden
+		var h hiddenResource
 		h.resource, _ = u["resource"].(string)
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
@@ -79,7 +79,7 @@ func Lacking(sections []string) string {
 }
 
 // reliesOn reports whether the policy must see a resource to judge a request.
-func (p *Policy) reliesOn(s subject, h hidden) bool {
+func (p *Policy) reliesOn(s subject, h hiddenResource) bool {
 	return slices.ContainsFunc(p.ReliesOn, func(r Reliance) bool { return r.applies(p, s) && r.includes(s, h) })
 }
 
@@ -90,7 +90,7 @@ func (r Reliance) applies(p *Policy, s subject) bool {
 	return slices.Contains(r.For, s.resource) || s.finalizers && slices.Contains(r.For, finalizers) || s.custom() && slices.Contains(r.For, custom)
 }
 
-func (r Reliance) includes(s subject, h hidden) bool {
+func (r Reliance) includes(s subject, h hiddenResource) bool {
 	if slices.Contains(r.Except, h.resource) {
 		return false
 	}

@@ -181,7 +181,7 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool) {
 	type ending struct {
 		at metav1.Time
-		asked
+		candidate
 	}
 	var terminating []ending
 	for _, res := range a.resources() {
@@ -206,7 +206,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 			if within != nil && !within[home] || immortal(kind, m.GetName()) {
 				continue
 			}
-			one := asked{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, kind) }}
+			one := candidate{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, kind) }}
 			if kind == Terminating {
 				terminating = append(terminating, ending{*m.GetDeletionTimestamp(), one})
 				continue
@@ -220,7 +220,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 		p.unseen = append(p.unseen, moreTerminating(more))
 	}
 	for _, e := range terminating {
-		p.subjects = append(p.subjects, e.asked)
+		p.subjects = append(p.subjects, e.candidate)
 	}
 }
 

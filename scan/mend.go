@@ -118,7 +118,7 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 				here = append(here, q)
 			}
 		}
-		for _, a := range askAll(ctx, asking{engine, t}, here, options, func(int) {}) {
+		for _, a := range askAll(ctx, withoutCauses{engine, t}, here, options, func(int) {}) {
 			switch {
 			case !a.answered:
 				return nil
@@ -188,12 +188,12 @@ func sections(found []string) (all []string) {
 	return all
 }
 
-// asking is an Evaluator over the facts without the causes.
-type asking struct {
+// withoutCauses is an Evaluator over facts without causes.
+type withoutCauses struct {
 	check.Evaluator
 	without *cluster.Without
 }
 
-func (a asking) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, facts policies.Facts) (policies.Result, error) {
+func (a withoutCauses) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, facts policies.Facts) (policies.Result, error) {
 	return a.Evaluator.Evaluate(ctx, trigger, a.without.Input(input), a.without.Over(facts))
 }

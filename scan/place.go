@@ -19,7 +19,7 @@ import (
 // Place is a part of a cluster that was read at once: all of it, or a namespace.
 type Place struct {
 	World    *cluster.World
-	subjects []asked
+	subjects []candidate
 	unseen   []string
 	unlisted []Kind          // kinds of which some objects could not be listed
 	leftOut  map[Kind]string // kinds that cannot be evaluated here, and why
@@ -47,8 +47,8 @@ func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 // Unlisted reports whether some objects of a kind could not be listed, and so were not evaluated.
 func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, kind) }
 
-// asked is an object to evaluate. Its subject is made when it is needed: a cluster has many.
-type asked struct {
+// candidate is an object to evaluate. Its subject is made when it is needed: a cluster has many.
+type candidate struct {
 	kind    Kind
 	subject func() check.Subject
 	release *check.Release // nil for other kinds
@@ -176,7 +176,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 				continue
 			}
 		}
-		p.subjects = append(p.subjects, asked{kind: kind, subject: func() check.Subject { return s }})
+		p.subjects = append(p.subjects, candidate{kind: kind, subject: func() check.Subject { return s }})
 	}
 	if more := terminating - maxTerminating; more > 0 {
 		p.unseen = append(p.unseen, moreTerminating(more))

@@ -11,8 +11,8 @@ import (
 const releaseType = "releases.helm.sh"
 
 // releaseOf returns the question about the uninstall of a release.
-func releaseOf(r *check.Release) asked {
-	return asked{kind: Releases, release: r, subject: func() check.Subject {
+func releaseOf(r *check.Release) candidate {
+	return candidate{kind: Releases, release: r, subject: func() check.Subject {
 		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
 		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
 		return s
@@ -36,7 +36,7 @@ func (a *answer) whole(set check.Set) check.Report {
 				whole.Unseen = append(whole.Unseen, unseen)
 			}
 		}
-		a.parts = append(a.parts, answer{question: question{asked{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true})
+		a.parts = append(a.parts, answer{question: question{candidate{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true})
 	}
 	return whole
 }
@@ -46,10 +46,10 @@ func (g *grouping) holdsPartsOf(a *answer) (held []Hold, parts []Part) {
 	held = []Hold{}
 	for i := range a.parts {
 		part := &a.parts[i]
-		told := Part{part.report.Target, part.report.Verdict, g.holds(part)}
-		parts = append(parts, told)
-		for _, h := range told.HeldBy {
-			h.Objects = slices.Concat([]policies.Object{told.Target}, h.Objects)
+		row := Part{part.report.Target, part.report.Verdict, g.holds(part)}
+		parts = append(parts, row)
+		for _, h := range row.HeldBy {
+			h.Objects = slices.Concat([]policies.Object{row.Target}, h.Objects)
 			h.Objects = h.Objects[:min(len(h.Objects), maxBlockers)]
 			held = add(held, h)
 		}

@@ -160,7 +160,7 @@ const (
 )
 
 type question struct {
-	asked
+	candidate
 	place *Place
 }
 
@@ -201,8 +201,8 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 		return cmp.Compare(slices.Index(Kinds(), a.kind), slices.Index(Kinds(), b.kind))
 	})
 	var done atomic.Int64
-	told := func(n int) { options.Progress(int(done.Add(int64(n))), len(questions)) }
-	answers := askAll(ctx, engine, questions, options.Delete, told)
+	progress := func(n int) { options.Progress(int(done.Add(int64(n))), len(questions)) }
+	answers := askAll(ctx, engine, questions, options.Delete, progress)
 	switch n := int(done.Load()); {
 	case n < len(questions):
 		s.Interrupted = fmt.Sprintf("%d of %d questions were answered: this is not all", n, len(questions))
@@ -219,7 +219,7 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 
 // askAll evaluates questions in parallel, in few goroutines: the stack that policies need grows once in each.
 // Nodes are evaluated in batches, each in one pass over the pods.
-func askAll(ctx context.Context, engine check.Evaluator, questions []question, options map[string]any, told func(int)) []answer {
+func askAll(ctx context.Context, engine check.Evaluator, questions []question, options map[string]any, progress func(int)) []answer {
 	answers := make([]answer, len(questions))
 	var batches [][]int
 	for i, q := range questions {
@@ -232,21 +232,21 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []question, o
 		batches = append(batches, []int{i})
 	}
 	var next atomic.Int64
-	var asking sync.WaitGroup
+	var workers sync.WaitGroup
 	for range min(len(batches), runtime.GOMAXPROCS(0)) {
-		asking.Go(func() {
+		workers.Go(func() {
 			for b := next.Add(1) - 1; b < int64(len(batches)) && ctx.Err() == nil; b = next.Add(1) - 1 {
 				of := make([]*answer, len(batches[b]))
 				for n, i := range batches[b] {
 					of[n] = &answers[i]
 				}
 				if ask(ctx, engine, of, options) {
-					told(len(of))
+					progress(len(of))
 				}
 			}
 		})
 	}
-	asking.Wait()
+	workers.Wait()
 	return answers
 }
 

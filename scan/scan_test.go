@@ -110,10 +110,10 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		if s.Total().Asked != len(place.subjects) {
 			t.Errorf("%s: %d of %d questions have an answer", file, s.Total().Asked, len(place.subjects))
 		}
-		for _, asked := range place.subjects {
-			subject := asked.subject()
+		for _, candidate := range place.subjects {
+			subject := candidate.subject()
 			var want check.Report
-			if asked.kind == Nodes {
+			if candidate.kind == Nodes {
 				want, err = check.Drain(t.Context(), engine, world, subject)
 			} else {
 				want, err = check.Ask(t.Context(), engine, world, subject, background(t))
@@ -309,7 +309,7 @@ func TestMended(t *testing.T) {
 				}
 			}
 			after := Scan{}
-			after.tell(askAll(t.Context(), asking{engine, place.World.Without(gone([]*Cause{&c}))}, questions, background(t), func(int) {}))
+			after.tell(askAll(t.Context(), withoutCauses{engine, place.World.Without(gone([]*Cause{&c}))}, questions, background(t), func(int) {}))
 			left := map[policies.Object]Item{}
 			for _, item := range after.Items {
 				left[item.Target] = item

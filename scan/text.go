@@ -40,11 +40,11 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 	for _, c := range s.Asked {
 		all[c.Kind] = c.Asked
 	}
-	told := map[policies.Class]int{}
+	byClass := map[policies.Class]int{}
 	for _, c := range s.Causes {
-		n := told[c.Class]
-		told[c.Class]++
-		if n == 0 && (long || len(told) == 1 || len(told) == 2 && told[policies.Broken] > 0) {
+		n := byClass[c.Class]
+		byClass[c.Class]++
+		if n == 0 && (long || len(byClass) == 1 || len(byClass) == 2 && byClass[policies.Broken] > 0) {
 			out.WriteString("\n")
 		}
 		switch {
@@ -55,7 +55,7 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 		}
 	}
 	for _, class := range Classes() {
-		if more := told[class] - shownRest; more > 0 && !long {
+		if more := byClass[class] - shownRest; more > 0 && !long {
 			line("%s: %d more (--all)", headings[class], more)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// considered is the policies' result, with the other inputs of the decision.
-type considered struct {
+// assessment is the policies' result, with the other inputs of the decision.
+type assessment struct {
 	rules       *Rules // that the result is from
 	result      policies.Result
 	labels      map[string]string // of the request's namespace
@@ -33,32 +33,32 @@ type considered struct {
 	err    error // if set, the fields above are unset
 }
 
-// consider evaluates the policies, and returns when ctx ends, whatever they do.
-func (h *Handler) consider(ctx context.Context, r *question.Request, load *load) considered {
+// assess evaluates the policies, and returns when ctx ends, whatever they do.
+func (h *Handler) assess(ctx context.Context, r *question.Request, load *load) assessment {
 	rules := h.rules.Load()
-	var known *looked
+	var known *preview
 	// Most requests concern no policy. Checking that is cheaper than starting a goroutine, which is for slow
 	// cases: large objects, a wait for the facts, and policies.
 	if load == nil || load.in == h.weights.small {
 		h.options.Facts.TryAsk(r, func(m cluster.Moment) { known = lookQuietly(r, rules, m) })
 		if known != nil && known.quiet {
-			return known.considered
+			return known.assessment
 		}
 	}
 	select {
 	case h.slots <- struct{}{}:
 	default:
-		return considered{reason: busy, err: fmt.Errorf("%d reviews are under way", maxInFlight)}
+		return assessment{reason: busy, err: fmt.Errorf("%d reviews are under way", maxInFlight)}
 	}
-	done := make(chan considered, 1)
+	done := make(chan assessment, 1)
 	load.hold()
 	h.run(func() {
 		defer load.drop()
 		defer func() { <-h.slots }()
-		c := considered{reason: evaluation, err: errors.New("the evaluation ended without an answer")}
+		c := assessment{reason: evaluation, err: errors.New("the evaluation ended without an answer")}
 		defer func() {
 			if p := recover(); p != nil {
-				c = considered{reason: panicked, err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+				c = assessment{reason: panicked, err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 			}
 			done <- c
 		}()
@@ -68,7 +68,7 @@ func (h *Handler) consider(ctx context.Context, r *question.Request, load *load)
 	case c := <-done:
 		return c
 	case <-ctx.Done():
-		return considered{reason: deadline, err: fmt.Errorf("no answer within %v", h.options.Deadline)}
+		return assessment{reason: deadline, err: fmt.Errorf("no answer within %v", h.options.Deadline)}
 	}
 }
 
@@ -99,16 +99,16 @@ func (h *Handler) run(f func()) {
 // rest is how long a goroutine stays idle before it ends.
 const rest = 10 * time.Second
 
-// looked is the state of a request before any policy is evaluated.
-type looked struct {
-	considered
+// preview is the state of a request before any policy is evaluated.
+type preview struct {
+	assessment
 	moment cluster.Moment // of the state
 	input  map[string]any
 	quiet  bool // no policy needs to be evaluated
 }
 
 // lookQuietly looks at a request that no declaration affects; nil for others.
-func lookQuietly(r *question.Request, rules *Rules, m cluster.Moment) *looked {
+func lookQuietly(r *question.Request, rules *Rules, m cluster.Moment) *preview {
 	if m.Declared() || r.Annotation(cluster.OwnerAnnotation) != "" {
 		return nil
 	}
@@ -119,7 +119,7 @@ func lookQuietly(r *question.Request, rules *Rules, m cluster.Moment) *looked {
 
 // ask evaluates the policies, and again without declarations if they may change the outcome. It reuses known
 // if that is still valid.
-func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, known *looked) considered {
+func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, known *preview) assessment {
 	declares := r.Annotation(cluster.OwnerAnnotation) != "" && trustsObject(*h.options.Trust, r)
 	if !declares {
 		m = m.Plain()
@@ -127,7 +127,7 @@ func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m 
 	if known == nil || !m.Is(known.moment) {
 		known = look(r, rules, m)
 	}
-	c := known.considered
+	c := known.assessment
 	result, err := rules.Evaluator.Evaluate(ctx, triggerOf(r), known.input, m)
 	if err == nil {
 		plain := m.Plain()
@@ -148,17 +148,17 @@ func (h *Handler) ask(ctx context.Context, r *question.Request, rules *Rules, m 
 	}
 	switch {
 	case ctx.Err() != nil:
-		return considered{reason: deadline, err: ctx.Err()}
+		return assessment{reason: deadline, err: ctx.Err()}
 	case err != nil:
-		return considered{reason: evaluation, err: err}
+		return assessment{reason: evaluation, err: err}
 	}
 	c.result = result
 	return c
 }
 
 // look reads the facts that the request lacks.
-func look(r *question.Request, rules *Rules, m cluster.Moment) *looked {
-	l := &looked{considered: considered{rules: rules, known: m.Knows()}, moment: m, input: m.Input()}
+func look(r *question.Request, rules *Rules, m cluster.Moment) *preview {
+	l := &preview{assessment: assessment{rules: rules, known: m.Knows()}, moment: m, input: m.Input()}
 	if r.GroupResource() == question.Namespaces {
 		l.labels = (&unstructured.Unstructured{Object: r.Old()}).GetLabels()
 		return l

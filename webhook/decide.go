@@ -33,7 +33,7 @@ type answer struct {
 }
 
 // decide turns the policies' result into the answer.
-func (h *Handler) decide(r *question.Request, c considered) *answer {
+func (h *Handler) decide(r *question.Request, c assessment) *answer {
 	a := &answer{judgement: judge(c.rules.Enforcement, c.result.Findings, c.labels), how: allowed, audit: map[string]string{}, omitted: c.result.Omitted, names: h.options.ShowObjectNames}
 	switch {
 	case len(a.say) > 0:
@@ -53,7 +53,7 @@ func (h *Handler) decide(r *question.Request, c considered) *answer {
 
 // incomplete adds notices about unchecked parts. Evictions are never refused: their findings are "may hang"
 // at most.
-func (h *Handler) incomplete(a *answer, r *question.Request, c considered) {
+func (h *Handler) incomplete(a *answer, r *question.Request, c assessment) {
 	say := func(why string) { a.notices = append(a.notices, "not checked in full: "+why) }
 	if len(c.result.Errors) > 0 {
 		h.metrics.policiesFailed(c.result.Errors)
@@ -82,7 +82,7 @@ func (h *Handler) failedOpen(a *answer, reason failure) {
 }
 
 // written records outcomes that annotations or declarations have changed.
-func (h *Handler) written(a *answer, r *question.Request, c considered) {
+func (h *Handler) written(a *answer, r *question.Request, c assessment) {
 	changed := func(without judgement, key, by string) {
 		if !a.differs(without) {
 			return
@@ -110,7 +110,7 @@ func (h *Handler) written(a *answer, r *question.Request, c considered) {
 }
 
 // refuse refuses a request, unless a trusted annotation allows it.
-func (h *Handler) refuse(a *answer, r *question.Request, c considered) {
+func (h *Handler) refuse(a *answer, r *question.Request, c assessment) {
 	reason, heeded := excuse(*h.options.Trust, r)
 	if reason != "" && heeded {
 		a.how, reason = brokeGlass, cut(reason, maxReason)
@@ -149,7 +149,7 @@ func (a *answer) response(r *question.Request) admission.Response {
 
 // record reports a refusal, or a request that users' annotations allowed. Dry runs are not reported. An Event
 // contains text of the requesting user: there is none about objects that only the review mentions.
-func (h *Handler) record(r *question.Request, c considered, why []policies.Finding, by string) {
+func (h *Handler) record(r *question.Request, c assessment, why []policies.Finding, by string) {
 	if r.Dry() {
 		return
 	}

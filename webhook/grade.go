@@ -103,7 +103,7 @@ func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Reg
 
 // Said records the prediction about an allowed deletion, unless the watch does not have the review's
 // finalizers: a review can be forged. It never blocks for long.
-func (g *Grader) Said(r *question.Request, c considered) {
+func (g *Grader) Said(r *question.Request, c assessment) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
 	}

@@ -128,7 +128,7 @@ func TestGrader(t *testing.T) {
 				g := NewGrader(client, shows(!d.hidden), registry, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 				r := d.Delete(nil)
 				r.DryRun = &d.dry
-				g.Said(r, considered{result: policies.Result{Findings: tc.found}})
+				g.Said(r, assessment{result: policies.Result{Findings: tc.found}})
 				before := outcomes(t, registry)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
@@ -183,7 +183,7 @@ func TestGraderIsBounded(t *testing.T) {
 	for i := range 3 * maxGraded {
 		g.Said(deleteOf("a", func(d *deleting) {
 			d.Object["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00))
-		}).Delete(nil), considered{})
+		}).Delete(nil), assessment{})
 	}
 	if len(g.waiting) != maxGraded {
 		t.Errorf("%d deletions are followed", len(g.waiting))

@@ -181,7 +181,7 @@ func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response 
 	// an answer.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
 	defer cancel()
-	c := h.consider(ctx, r, at.load)
+	c := h.assess(ctx, r, at.load)
 	if c.err != nil {
 		return h.allowUnchecked(r.UID, c.reason, c.err)
 	}
@@ -208,7 +208,7 @@ func triggerOf(r *question.Request) policies.Trigger {
 }
 
 // follow follows an allowed request, to learn from it and to grade the predictions.
-func (h *Handler) follow(r *question.Request, c considered) {
+func (h *Handler) follow(r *question.Request, c assessment) {
 	removal, removes := removalOf(r)
 	if removes {
 		h.options.Learner.Saw(removal)

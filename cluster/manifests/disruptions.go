@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/cluster/budgets"
 )
 
-// scaled is a workload with its desired number of pods.
-type scaled struct {
+// workload is a workload with its desired number of pods.
+type workload struct {
 	namespace, name string
 	labels          labels.Set
 	replicas        int64
@@ -22,14 +22,14 @@ type scaled struct {
 
 // fleet is a set of workloads, and their autoscalers.
 type fleet struct {
-	scaled     []scaled
+	workloads  []workload
 	autoscaled map[string]int64 // the fewest pods of an autoscaled workload, by NAMESPACE/NAME, 0 if unknown; without a name: of all workloads there
 }
 
 // expects counts the pods that a selector selects in a namespace. An autoscaled workload counts with its
 // fewest pods, or not at all if those are unknown.
 func (f fleet) expects(namespace string, selector labels.Selector) (expected int64, autoscaled, selects bool) {
-	for _, w := range f.scaled {
+	for _, w := range f.workloads {
 		if w.namespace != namespace || !selector.Matches(w.labels) {
 			continue
 		}
@@ -55,7 +55,7 @@ func (p *player) elsewhere(namespace string) fleet {
 		return known
 	}
 	f := fleet{autoscaled: maps.Clone(p.autoscaled)}
-	known := map[string]scaled{}
+	known := map[string]workload{}
 	for _, obj := range p.in(namespace) {
 		if isScaler(obj) {
 			target := targetOf(obj, namespace)
@@ -67,14 +67,14 @@ func (p *player) elsewhere(namespace string) fleet {
 			continue
 		}
 		labels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
-		w := scaled{namespace, obj.GetName(), labels, replicas(obj)}
+		w := workload{namespace, obj.GetName(), labels, replicas(obj)}
 		id := obj.GetKind() + "/" + w.name
 		other, again := known[id]
 		if again && (other.replicas != w.replicas || !maps.Equal(other.labels, w.labels)) {
 			f.autoscaled[namespace+"/"+w.name] = 0
 		}
 		if known[id] = w; !again {
-			f.scaled = append(f.scaled, w)
+			f.workloads = append(f.workloads, w)
 		}
 	}
 	p.others[namespace] = f

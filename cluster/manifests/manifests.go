@@ -259,7 +259,7 @@ func (p *player) run(obj *unstructured.Unstructured, res string) []*unstructured
 	}
 	p.pods = append(p.pods, pod)
 	if res != "daemonsets.apps" {
-		p.scaled = append(p.scaled, scaled{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas(obj)})
+		p.workloads = append(p.workloads, workload{obj.GetNamespace(), obj.GetName(), pod.GetLabels(), replicas(obj)})
 	}
 	made := []*unstructured.Unstructured{pod}
 	if p.hooks && res == "deployments.apps" {

@@ -24,7 +24,7 @@ import (
 // refuser may refuse a request that a deletion needs.
 type refuser interface {
 	// refuses returns how certainly it refuses a request, and why.
-	refuses(asking) refusal
+	refuses(neededRequest) refusal
 }
 
 // policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it (k8s.io/apiserver,
@@ -46,8 +46,8 @@ type policyBinding struct {
 	params *admissionv1.ParamRef
 }
 
-// bound is a policy with a binding.
-type bound struct {
+// boundPolicy is a policy with a binding.
+type boundPolicy struct {
 	*policy
 	binding *policyBinding
 	reading *reading
@@ -248,7 +248,7 @@ func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding 
 
 // refuses returns how certainly the policy denies a request for some object; and for which objects, if they
 // were read and it denies some.
-func (b bound) refuses(a asking) refusal {
+func (b boundPolicy) refuses(a neededRequest) refusal {
 	why := "the policy denies it"
 	if b.mutates {
 		why = "the policy fails on it"
@@ -283,7 +283,7 @@ func asDeleted(object *unstructured.Unstructured, op admission.Operation, subres
 }
 
 // denies returns how certainly the policy denies a request, with or without its object.
-func (b bound) denies(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) certainty {
+func (b boundPolicy) denies(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) certainty {
 	if b.mutates && attributes.GetOperation() == admission.Delete {
 		return no // it does not apply
 	}
@@ -308,7 +308,7 @@ func (b bound) denies(attributes admission.Attributes, namespaceLabels map[strin
 }
 
 // deniesWith is denies for a request in scope, with one of the parameters.
-func (b bound) deniesWith(attributes admission.Attributes, callerKnown bool, param runtime.Object, paramKnown bool) certainty {
+func (b boundPolicy) deniesWith(attributes admission.Attributes, callerKnown bool, param runtime.Object, paramKnown bool) certainty {
 	in := input{attributes: attributes, callerKnown: callerKnown, manifest: b.reading.manifests, param: param, paramKnown: paramKnown, namespace: b.reading.namespace(attributes.GetNamespace())}
 	sure := will
 	for _, outcome := range b.conditions.outcomes(in) {
@@ -412,12 +412,12 @@ func (p *Part) forgetBinding(kind, name string) {
 }
 
 // deniers returns the policies in force that deny, by "KIND/POLICY/BINDING".
-func (p *Part) deniers() map[string]bound {
-	found := map[string]bound{}
+func (p *Part) deniers() map[string]boundPolicy {
+	found := map[string]boundPolicy{}
 	for key, b := range p.policyBindings {
 		kind, name, _ := strings.Cut(key, "/")
 		if g := p.policies[kind+"/"+b.name]; g != nil {
-			found[kind+"/"+b.name+"/"+name] = bound{g, b, p.reading}
+			found[kind+"/"+b.name+"/"+name] = boundPolicy{g, b, p.reading}
 		}
 	}
 	return found

@@ -107,7 +107,7 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 
 // parameters returns the parameters of a binding for requests in a namespace, one nil if it has none.
 // errNotRead says that they were not read; other errors are the API server's.
-func (b bound) parameters(namespace string) ([]runtime.Object, error) {
+func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	ref := b.binding.params
 	if b.params == nil || ref == nil {
 		return []runtime.Object{nil}, nil
@@ -168,8 +168,8 @@ func (a Found) equal(b Found) bool {
 	})
 }
 
-// asking is a request that a deletion needs, for some object of a resource. caller is nil if unknown.
-type asking struct {
+// neededRequest is a request that a deletion needs, for some object of a resource. caller is nil if unknown.
+type neededRequest struct {
 	op                     admission.Operation
 	resource               schema.GroupVersionResource
 	subresource, namespace string
@@ -178,13 +178,13 @@ type asking struct {
 }
 
 // attributes returns the request as admission sees it, with its object or without.
-func (a asking) attributes(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
+func (a neededRequest) attributes(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
 	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, known(a.caller))
 }
 
 // judge returns how certainly a request is refused, by of. If that depends on the object, and objects were
 // read, it returns for which.
-func (r *reading) judge(a asking, of func(admission.Attributes) refusal) refusal {
+func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) refusal {
 	name := ""
 	if a.resource == namespacesResource {
 		name = a.namespace

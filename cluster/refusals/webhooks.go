@@ -220,7 +220,7 @@ type refusingHook struct {
 	reading *reading
 }
 
-func (h refusingHook) refuses(a asking) refusal {
+func (h refusingHook) refuses(a neededRequest) refusal {
 	if h.sure == no && len(h.names) == 0 {
 		return refusal{} // it can be called
 	}
@@ -352,13 +352,13 @@ type place struct {
 	namespace
 	name     string
 	exists   bool
-	contents func() []held // slow, and few webhooks need it
-	kubelet  bool          // its pods wait for their kubelet
+	contents func() []heldContent // slow, and few webhooks need it
+	kubelet  bool                 // its pods wait for their kubelet
 	said     map[string][]statementFrom
 }
 
-// held is content with the owners of its finalizers.
-type held struct {
+// heldContent is content with the owners of its finalizers.
+type heldContent struct {
 	Content
 	owners []user.Info
 }
@@ -367,10 +367,10 @@ func (p *Part) place(cluster Cluster, name string, said map[string][]statementFr
 	of, exists := p.namespaces[name]
 	return place{
 		namespace: of, name: name, exists: exists || name == "", kubelet: cluster.NeedsKubelet(name), said: said,
-		contents: sync.OnceValue(func() []held {
-			var found []held
+		contents: sync.OnceValue(func() []heldContent {
+			var found []heldContent
 			for _, c := range cluster.Contents(name) {
-				found = append(found, held{c, p.owners(c.Finalizers)})
+				found = append(found, heldContent{c, p.owners(c.Finalizers)})
 			}
 			return found
 		}),
@@ -414,7 +414,7 @@ func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	add := func(op admission.Operation, res facts.Resource, subresource string, count int, callers ...user.Info) {
 		var r refusal
 		for _, caller := range callers {
-			if by := h.refuses(asking{op, res.GroupVersionResource, subresource, namespace, at.labels, caller}); by.sure > r.sure {
+			if by := h.refuses(neededRequest{op, res.GroupVersionResource, subresource, namespace, at.labels, caller}); by.sure > r.sure {
 				r = by
 			}
 		}

@@ -8,12 +8,11 @@ import (
 	"runtime/metrics"
 )
 
-// Most runs make some 170 MB of garbage, and use a tenth of that at a time: up to roomy, in bytes,
-// none is collected, which saves a quarter of the processor time. Where more than crowded is
-// still in use after a collection, Go's own measure holds, which goes by that.
+// Most runs allocate some 170 MB, and use a tenth of that at a time: no collection up to roomy, in bytes, saves
+// a quarter of the processor time. If more than crowded remains in use after one, Go's default GOGC applies.
 const roomy, crowded = 96 << 20, 32 << 20
 
-// growHeap lets the heap grow, unless whoever started the program has said how.
+// growHeap lets the heap grow, unless GOGC or GOMEMLIMIT is set.
 func growHeap() {
 	if os.Getenv("GOGC")+os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(-1)
@@ -22,7 +21,7 @@ func growHeap() {
 	}
 }
 
-// afterCollection looks at the heap after the next collection, and those that follow.
+// afterCollection checks the heap after each collection until it exceeds crowded.
 func afterCollection() {
 	runtime.AddCleanup(&struct{ _ *int }{}, func(int) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -17,7 +17,7 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 		return
 	}
 	before := len(result.Problems)
-	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !r.asked(problem.File) })
+	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !r.selected(problem.File) })
 	if n := before - len(result.Problems); n > 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", lint.Counted(n, "problem"), ref))
 	}
@@ -42,8 +42,8 @@ func (r *runner) withoutThem(problems []lint.Problem) string {
 	return strings.Join(flags, " ")
 }
 
-// asked reports whether a file is to be linted.
-func (r *runner) asked(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
+// selected reports whether a file is to be linted.
+func (r *runner) selected(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
 
 // folder returns the folder of a path argument.
 func (r *runner) folder(path string) string {

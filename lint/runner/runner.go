@@ -144,7 +144,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	if failed := lint.Guarded(func() error {
 		kept, suppressed := triage.Suppress(result, triage.Options{
-			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.asked,
+			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.selected,
 			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
 		})
 		prints := lint.Fingerprints(kept, fromRoot)
