@@ -476,7 +476,7 @@ func (w *World) readsWhole(res Resource) bool {
 func (w *World) WorksElsewhere(namespace string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace)
+	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace) || w.refusals.SeesUpdatesFrom(namespace)
 }
 
 // SetWithin records the only namespace of which objects are read that only count by their

@@ -189,6 +189,19 @@ func (h *hook) rules(attributes admission.Attributes) bool {
 	})
 }
 
+// SeesUpdatesFrom reports whether a webhook that fails closed and sees updates is served from a namespace. It
+// only reads.
+func (p *Part) SeesUpdatesFrom(namespace string) bool {
+	for _, h := range p.hooks {
+		if facts.NamespaceOf(h.backend.service) == namespace && slices.ContainsFunc(h.Rules, func(r admissionv1.RuleWithOperations) bool {
+			return slices.Contains(r.Operations, admissionv1.Update) || slices.Contains(r.Operations, admissionv1.OperationAll)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // concerns reports whether a webhook sees writes of an object with such labels in some namespace.
 func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of map[string]string) bool {
 	return h.selects(of) && slices.ContainsFunc([]admission.Operation{admission.Create, admission.Update, admission.Delete}, func(op admission.Operation) bool {
