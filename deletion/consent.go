@@ -80,7 +80,7 @@ func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bo
 // Question is a step, or several that do the same, that needs consent.
 type Question struct {
 	Class check.Class `json:"class"`
-	// Do says what is done, Why cites the finding that advises it, and Lost says what it costs.
+	// Do describes the step, Why cites the finding that advises it, and Lost names its cost.
 	Do        string             `json:"do"`
 	Why       string             `json:"why,omitempty"`
 	Certainty policies.Certainty `json:"certainty,omitempty"`
@@ -146,8 +146,7 @@ func path(n check.Name) string {
 	return n.Type + "/" + n.Namespace + "/" + n.Name
 }
 
-// Prompt returns the question as it precedes the answer. What a step that removes a finalizer
-// wants done before is left out: that is for the person to do.
+// Prompt returns the question for the terminal, without the manual cleanup before the removal of a finalizer.
 func (q Question) Prompt() string {
 	do := q.Do
 	if len(q.strips) > 0 {
@@ -164,7 +163,7 @@ func (q Question) Prompt() string {
 	return fmt.Sprintf("\n%s?\n  risked: %s\n%s", printable.Line(do), printable.Line(q.risk()), q.commands())
 }
 
-// risk returns what a yes costs, and whose objects it touches, in one line.
+// risk returns the cost of a yes, and the owners of the objects, in one line.
 func (q Question) risk() string {
 	if q.Class == check.ClassOwn || q.Class == check.ClassWait {
 		return q.Lost

@@ -7,7 +7,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Outcome is what a run did and left, as JSON has it.
+// Outcome is the result of a run, as JSON has it.
 type Outcome struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -19,15 +19,15 @@ type Outcome struct {
 	Yours      []Task           `json:"yours"`
 }
 
-// Task is a step that is left to a person.
+// Task is a manual step.
 type Task struct {
 	Do      string `json:"do"`
 	Command string `json:"command,omitempty"`
-	// Why says why termguard does not take the step, although it could.
+	// Why says why termguard does not take an executable step.
 	Why string `json:"why,omitempty"`
 }
 
-// Outcome returns what the run has done so far.
+// Outcome returns the result so far.
 func (r *Run) Outcome() Outcome {
 	left := []string{}
 	for _, s := range r.left {
@@ -40,8 +40,8 @@ func (r *Run) Outcome() Outcome {
 	return Outcome{"termguard.dev/v1", "Deletion", r.last.Verdict, r.last.Why, append([]string{}, r.done...), left, append([]Question{}, r.open...), tasks}
 }
 
-// Interrupted returns the error of a run that was interrupted: what it did, and what is left. It
-// makes no request, so that the program ends at once.
+// Interrupted returns the error of an interrupted run, with its steps and the remaining targets. It makes no
+// request, so that the program ends at once.
 func (r *Run) Interrupted() error {
 	if len(r.done) == 0 {
 		return errors.New("interrupted: nothing was changed")

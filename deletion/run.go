@@ -1,5 +1,5 @@
-// Package deletion carries out what an answer plans: it asks for consent to a step, takes it, waits
-// for its effect and looks again, until the targets are gone or nothing more may be done.
+// Package deletion executes the plan of an answer: it requests consent to a step, takes it, waits for its
+// effect and looks again, until the targets are deleted or nothing more may be done.
 package deletion
 
 import (
@@ -27,22 +27,22 @@ var (
 	errChanged = errors.New("the answer has changed")
 )
 
-// interval is the time between two requests about what was changed.
+// interval is the time between two requests about a change.
 const interval = time.Second
 
-// Hands change the cluster. *check.Hands are those of a real one.
+// Hands change the cluster. *check.Hands does in a real one.
 type Hands interface {
 	// Note remembers the objects of a plan by their UIDs.
 	Note(ctx context.Context, plan []check.Step) error
-	// Weigh returns what a step means now, and for whose objects.
+	// Weigh classifies a step and its objects as they are now.
 	Weigh(ctx context.Context, s check.Step, targets []check.Subject) (check.Deed, error)
 	// Deletion returns the step that deletes a target.
 	Deletion(s check.Subject, options map[string]any) (check.Deed, error)
 	// Do takes a step, and returns a line for each object.
 	Do(ctx context.Context, s policies.Step) ([]string, error)
-	// Gone reports whether a target is gone, and whether another of its name exists.
+	// Gone reports whether a target was deleted, and whether it was recreated.
 	Gone(ctx context.Context, s check.Subject) (gone, recreated bool, err error)
-	// Along returns what becomes of the volumes behind the targets, a line each.
+	// Along says what happens to the volumes of the targets, a line each.
 	Along(ctx context.Context, targets []check.Subject) []string
 	// Same reports whether two names are of one object.
 	Same(a, b check.Name) bool
@@ -54,20 +54,19 @@ type Run struct {
 	// Look evaluates the policies about the targets anew.
 	Look     func(context.Context) (State, error)
 	Consents Consents
-	// Ask puts a question to the person at the terminal; nil without one. The error is for an
-	// input that ended.
+	// Ask prompts the user at the terminal; nil without one. An error means that the input ended.
 	Ask func(context.Context, Question) (yes bool, err error)
 	// Say writes a line for a person.
 	Say func(format string, args ...any)
-	// Show writes what is still being deleted.
+	// Show writes the objects that are still Terminating.
 	Show func(check.Terminating)
 	// Options are the DeleteOptions.
 	Options map[string]any
-	// DryRun has the API server check each step, and changes nothing.
+	// DryRun makes the API server check each step without effect.
 	DryRun bool
 	// Patience bounds the wait for the effect of a step, and for the deletion.
 	Patience time.Duration
-	// Glance is the time between two looks at what holds the targets.
+	// Glance is the time between two evaluations of the targets.
 	Glance time.Duration
 
 	targets  []check.Subject
@@ -76,7 +75,7 @@ type Run struct {
 	left     []check.Subject   // targets that exist
 	declined map[string]bool   // commands without consent
 	advised  map[string]string // why commands are left to a person
-	moot     bool              // a step of the plan finds nothing to do any more
+	moot     bool              // a step of the plan has nothing left to do
 	open     []Question        // without an answer
 	skipped  []Task            // steps of the plan that should have preceded the deletion
 }
@@ -129,7 +128,7 @@ func (r *Run) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// loop takes what steps it may, deletes, and waits, until the targets are gone.
+// loop takes the allowed steps, deletes, and waits, until the targets are deleted.
 func (r *Run) loop(ctx context.Context) error {
 	var until time.Time // the end of the wait for the deletion
 	again := false      // the cluster was looked at once more, as others took the steps that were due
@@ -200,7 +199,7 @@ func (r *Run) stay() error {
 	return r.end()
 }
 
-// gone ends a run whose targets are gone. That none could be read may have another cause.
+// gone ends a run whose targets were deleted. It checks them: a failed read may have another cause.
 func (r *Run) gone(ctx context.Context) error {
 	if err := r.wait(ctx, 0); err != nil {
 		return err
@@ -351,7 +350,7 @@ func (r *Run) do(ctx context.Context, due []check.Deed) (failed bool, err error)
 	return false, nil
 }
 
-// effect waits until the plan holds none of the steps: those that follow depend on it.
+// effect waits until the plan holds none of the steps: later ones depend on it.
 func (r *Run) effect(ctx context.Context, due []check.Deed) error {
 	for until := time.Now().Add(r.Patience); ; {
 		if err := r.look(ctx); err != nil {
@@ -370,13 +369,13 @@ func (r *Run) effect(ctx context.Context, due []check.Deed) error {
 	}
 }
 
-// risks say what may become of a deletion, by the verdict.
+// risks describe the verdicts of a deletion.
 var risks = map[policies.Verdict]string{
 	policies.Hangs: "it hangs", policies.Refused: "it is refused", policies.AtRisk: "it may hang", policies.Unknown: "whether it hangs is unknown",
 }
 
-// delete deletes the targets if nothing is known to hold them, or if the person wants it all the
-// same. The error is errChanged if the verdict changed during the question.
+// delete deletes the targets if nothing is known to block them, or if the user insists. The error is
+// errChanged if the verdict changed during the question.
 func (r *Run) delete(ctx context.Context) error {
 	now := r.last
 	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
@@ -467,7 +466,7 @@ func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err 
 	return yes, true, err
 }
 
-// end ends a run that leaves a target: it says what is left to a person, and what had no consent.
+// end ends a run that leaves a target: it lists the manual steps, and steps without consent.
 func (r *Run) end() error {
 	for _, q := range r.open {
 		r.Say("  not allowed: %s\n    to allow it: %s\n", printable.Line(q.Do), printable.Line(strings.Join(q.Allow, " ")))
@@ -492,7 +491,7 @@ func (r *Run) end() error {
 	return ErrLeft
 }
 
-// tasks returns the steps of the plan that no consent has termguard take.
+// tasks returns the manual steps of the plan, which no consent makes termguard take.
 func (r *Run) tasks() []Task {
 	all := []Task{}
 	for _, s := range r.last.Plan {
@@ -536,7 +535,7 @@ func (r *Run) wait(ctx context.Context, while time.Duration) error {
 	}
 }
 
-// rehearse has the API server check each step and the deletion.
+// rehearse makes the API server check each step and the deletion.
 func (r *Run) rehearse(ctx context.Context) error {
 	r.Say("\ndry run: nothing is changed\n")
 	var failed bool

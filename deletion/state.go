@@ -29,8 +29,8 @@ type State struct {
 	// Ends returns the objects that are being deleted with the targets.
 	Ends func(context.Context) (check.Terminating, error)
 
-	unseen  []string // what the answer depends on and could not be read
-	refused []string // commands of the steps against what refuses the deletion at once
+	unseen  []string // facts that the answer depends on and that could not be read
+	refused []string // commands of the steps against an immediate refusal
 	before  string   // the step to take first if the deletion may hang and termguard cannot take it
 }
 
