@@ -22,26 +22,22 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// maxPagesElsewhere bounds how many pages of a kind are read for the sake of what is in
-// other namespaces.
+// maxPagesElsewhere bounds the pages of a kind that are read for objects in other namespaces.
 const maxPagesElsewhere = 40
 
 const (
-	// askedAtOnce is how many things are asked for by their names at the same time, and
-	// askedWithin bounds how long each takes.
+	// askedAtOnce bounds concurrent requests by name, and askedWithin the time of each.
 	askedAtOnce = 8
 	askedWithin = 10 * time.Second
 )
 
 var errTooMany = fmt.Errorf("there are more than %d: those in other namespaces are not read", maxPagesElsewhere*pageSize)
 
-// Collect reads a cluster once: the facts as Cluster would keep them, without
-// watching. Of resources that only count by their metadata it reads those in
-// one namespace; all where namespace is "", or where something in it may have work in
-// others, as an operator has. What may not be read in all namespaces it reads in this one.
-// What cannot be read is unseen; an error means that the cluster could not be asked at all,
-// or that ctx ended: then it comes with the facts that were read by then, of which the rest
-// is unseen.
+// Collect reads a cluster once: the facts as Cluster would keep them, without watching. Resources that matter
+// only by their metadata are read in one namespace; in all if namespace is "", or if a workload in it, such
+// as an operator, may work in others. A resource that is forbidden in all namespaces is read in this one.
+// Unreadable resources are unseen; an error means that discovery failed, or that ctx ended: then it comes
+// with the facts so far, and the rest is unseen.
 func Collect(ctx context.Context, config *rest.Config, options cluster.Options, discovered *Discovered, namespace string, log *slog.Logger) (*cluster.World, error) {
 	world := cluster.NewWorld(options)
 	world.AskForObjects(namespace)
@@ -124,7 +120,7 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 		}
 	}
 	listing.Wait()
-	// What runs in the namespace shows by now, and what it may do.
+	// By now the namespace's workloads and their rights are known.
 	within := namespace
 	if world.Settle(); namespace != "" && world.WorksElsewhere(namespace) {
 		within = metav1.NamespaceAll
@@ -145,7 +141,7 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 		world.Settle()
 		return world, ctx.Err()
 	}
-	for _, res := range world.Unconverted() { // a page at a time is read past the API server's cache, which controllers ask
+	for _, res := range world.Unconverted() { // pages are read past the API server's cache, which controllers use
 		if err := readable(ctx, c.lister(res, metav1.NamespaceAll)); refusals.ConversionFails(err) {
 			world.SetListError(res, err.Error())
 		}
@@ -164,8 +160,8 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 	return world, ctx.Err()
 }
 
-// readNeeded asks for what objects of a namespace need in others, of the kinds that were
-// read in that one alone. What was found may need more.
+// readNeeded reads the objects that a namespace needs from others, of kinds that were read in that namespace
+// alone. They may need more.
 func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
 	for range cluster.ReadRounds {
 		wanted := c.world.Needs(namespace)
@@ -187,7 +183,7 @@ func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
 				return nil
 			})
 		}
-		_ = asking.Wait() // each keeps what became of it
+		_ = asking.Wait() // each keeps its error
 		c.world.Answered(wanted, answers)
 		c.world.Settle()
 	}

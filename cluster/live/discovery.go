@@ -17,15 +17,14 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Discovered is what an API server says that it serves.
+// Discovered is the result of a discovery.
 type Discovered struct {
 	Groups []*metav1.APIGroup
 	Lists  []*metav1.APIResourceList
-	Failed map[schema.GroupVersion]error // those that do not answer
+	Failed map[schema.GroupVersion]error // groups that do not answer
 }
 
-// Discover asks an API server what it serves. An error is for one that cannot be asked at
-// all.
+// Discover reads what an API server serves. An error means that none of it could be read.
 func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Discovered, error) {
 	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
 	found := Discovered{Groups: groups, Lists: lists}
@@ -39,8 +38,7 @@ func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContex
 	return found, nil
 }
 
-// serves tells what the cluster serves: the resources to follow, and the groups
-// that did not answer.
+// serves returns the resources to follow, and the groups that did not answer.
 func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[string]error, err error) {
 	found := c.discovered
 	if found == nil {
@@ -91,15 +89,14 @@ func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[
 	return wanted, lost, nil
 }
 
-// unknownResources stands for all resources of a group that cannot be read.
+// unknownResources represents all resources of a group that cannot be read.
 func unknownResources(group string) cluster.Resource {
 	return cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Resource: "*"}, Namespaced: true}
 }
 
-// wantedResources picks what to keep: of each group the preferred version, or
-// the version that the reducers understand, of everything that can be deleted
-// and listed. What the reducers read is in older, with its versions, where the cluster
-// serves it in others than theirs alone.
+// wantedResources selects the resources to keep: everything that can be deleted and listed, in its group's
+// preferred version, or in the version that the reducers understand. older has the versions of the reducers'
+// resources that the cluster serves in others, too.
 func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) (wanted map[string]feed, older map[string][]string) {
 	wanted, older = map[string]feed{}, map[string][]string{}
 	for _, list := range lists {

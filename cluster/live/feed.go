@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// feed lists and watches one resource for as long as ctx lasts.
+// feed lists and watches one resource until ctx ends.
 func (c *Cluster) feed(ctx context.Context, f *feed) {
 	backoff := newBackoff()
 	for ctx.Err() == nil {
@@ -28,7 +28,7 @@ func (c *Cluster) feed(ctx context.Context, f *feed) {
 			return c.follow(ctx, f, func() { backoff = newBackoff() })
 		})
 		if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-			// The API server's cache stands still: a read past it tells why.
+			// The API server's cache does not progress: a read past it shows why.
 			if why := readable(ctx, f.lister); refusals.ConversionFails(why) {
 				err = why
 			}
@@ -53,8 +53,8 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 30 * time.Second}
 }
 
-// unseen records why a resource cannot be seen. The wait for it is over: what
-// is unseen is part of every answer.
+// unseen records why a resource cannot be seen. That ends the wait for it: unseen resources are part of every
+// answer.
 func (c *Cluster) unseen(f *feed, err error) {
 	reason := facts.UnseenError
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
@@ -63,7 +63,7 @@ func (c *Cluster) unseen(f *feed, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.feeds[f.String()] != f {
-		return // dropped meanwhile: it is not unseen, but gone
+		return // it was dropped meanwhile: not unseen, but no longer served
 	}
 	c.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
 	c.world.SetUnseen(f.Resource, reason, err.Error())
@@ -79,9 +79,8 @@ func (c *Cluster) setSynced(f *feed) {
 	f.synced = true
 }
 
-// follow lists a resource and follows it until that fails. Objects are reduced
-// one by one as they arrive: a client-go Reflector would hold all of them while
-// it lists. healthy is called once the list is complete.
+// follow lists and watches a resource until that fails. Objects are reduced as they arrive: a client-go
+// Reflector would hold all of them while it lists. healthy is called once the list is complete.
 func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 	if !f.verbs.Has("watch") {
 		return c.poll(ctx, f, healthy)
@@ -98,7 +97,7 @@ func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 			if w, err = c.watch(ctx, cancel, f, version); err != nil {
 				return err
 			}
-			c.world.Seen(f.Resource) // an error before this one may have hidden it
+			c.world.Seen(f.Resource) // an earlier error may have hidden it
 		}
 		err := c.drain(ctx, f, w, &version, nil)
 		w.Stop()
@@ -110,9 +109,9 @@ func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 	}
 }
 
-// watch begins to watch what was listed. Before Kubernetes 1.31 the API server leaves
-// that without an answer as long as it cannot fill its cache for want of a conversion
-// (apiserver v0.30, pkg/storage/cacher/ready.go): a read past the cache tells.
+// watch begins to watch a listed resource. Before Kubernetes 1.31 the API server does not answer while a
+// failed conversion keeps it from filling its cache (apiserver v0.30, pkg/storage/cacher/ready.go): a read
+// past the cache shows that.
 func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *feed, version string) (watch.Interface, error) {
 	waits, answered := context.WithCancel(ctx)
 	defer answered()
@@ -136,14 +135,14 @@ func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *
 	return w, nil
 }
 
-// errSilent is for a resource whose objects cannot be listed for want of an answer.
+// errSilent is for a resource whose API does not answer.
 var errSilent = errors.New("its API accepts requests and does not answer them")
 
 func noAnswer(limit time.Duration) error {
 	return fmt.Errorf("%w: nothing came in %s", errSilent, limit)
 }
 
-// silence is why ctx ended, if that is for want of an answer.
+// silence returns the cause of ctx if it is errSilent.
 func silence(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, errSilent) {
 		return err
@@ -151,15 +150,15 @@ func silence(ctx context.Context) error {
 	return nil
 }
 
-// listing is a list under way.
+// listing is a running list.
 type listing struct {
 	done  bool // all its events have come
 	began time.Time
 	limit time.Duration
-	timer *time.Timer // runs out where nothing comes
+	timer *time.Timer // expires if nothing comes
 }
 
-// progress gives a listing more time: what drips is cut off in the end.
+// progress gives a listing more time, up to longestListing.
 func (l *listing) progress() {
 	if time.Since(l.began) < longestListing {
 		l.timer.Reset(l.limit)
@@ -174,8 +173,7 @@ func (f *feed) patience() time.Duration {
 	return firstSilence
 }
 
-// place waits until a resource may be listed. Those that did not answer before
-// take no place from the others.
+// place waits until a resource may be listed. Resources that did not answer before have places of their own.
 func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) {
 	c.mu.Lock()
 	group := c.groups[f.Group]
@@ -200,9 +198,9 @@ func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) 
 	return func() { long.Stop(); once() }, nil
 }
 
-// list takes in all objects of a resource: as a stream of events where the API
-// server offers that (sendInitialEvents, KEP-3157), else page by page. Where no
-// answer comes, it gives up; cancel ends ctx, and with it the watch.
+// list reads all objects of a resource: as a stream of events if the API server offers that
+// (sendInitialEvents, KEP-3157), else page by page. Without an answer it gives up; cancel ends ctx, and with
+// it the watch.
 func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *feed) (version string, w watch.Interface, err error) {
 	leave, err := c.place(ctx, f)
 	if err != nil {
@@ -230,7 +228,7 @@ func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *f
 			w = nil
 		}
 	}
-	// Over an etcd that is too old for it, the refusal is the first event (apiserver,
+	// With an etcd that is too old for it, the refusal is the first event (apiserver,
 	// pkg/storage/cacher/cacher.go, RequestWatchProgress).
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsInternalError(err) {
 		under.timer.Stop() // each page has its own limit
@@ -244,7 +242,7 @@ func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *f
 	return version, w, nil
 }
 
-// listedAll closes a listing.
+// listedAll ends a listing.
 func (c *Cluster) listedAll(f *feed) {
 	c.world.End(f.Resource)
 	if !f.astray {
@@ -253,10 +251,9 @@ func (c *Cluster) listedAll(f *feed) {
 	c.setSynced(f)
 }
 
-// followOther follows a resource that cannot be read for want of a conversion in
-// another version, such as the one that it is stored in, until the version that
-// deletions ask for can be read again. It returns why that failed at first if no
-// other can be read.
+// followOther follows a resource that cannot be converted in another version, such as its storage version,
+// until the version that deletions request can be read again. If no other can be read, it returns the first
+// failure.
 func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error {
 	right := f.lister
 	defer func() { f.lister, f.astray = right, false }()
@@ -288,9 +285,9 @@ func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error 
 	return failed
 }
 
-// readable asks whether all objects of a resource can be read, without reading
-// any: a list with a selector is answered from the API server's cache alone
-// (apiserver, pkg/storage/cacher/delegator.go, shouldDelegateListOnNotReadyCache).
+// readable reports whether all objects of a resource can be read, without reading any: a list with a selector
+// is answered from the API server's cache alone (apiserver, pkg/storage/cacher/delegator.go,
+// shouldDelegateListOnNotReadyCache).
 func readable(ctx context.Context, s lister) error {
 	_, err := s.List(ctx, metav1.ListOptions{LabelSelector: "termguard.dev/none", Limit: 1})
 	return err
@@ -331,7 +328,7 @@ func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	return list, nil
 }
 
-// poll lists a resource that cannot be watched, again and again.
+// poll repeatedly lists a resource that cannot be watched.
 func (c *Cluster) poll(ctx context.Context, f *feed, healthy func()) error {
 	for ctx.Err() == nil {
 		c.world.Begin(f.Resource)
@@ -346,8 +343,7 @@ func (c *Cluster) poll(ctx context.Context, f *feed, healthy func()) error {
 	return nil
 }
 
-// drain takes in events until the watch ends or, with a listing given, the initial
-// events do.
+// drain handles events until the watch ends or, with a listing, the initial events do.
 func (c *Cluster) drain(ctx context.Context, f *feed, w watch.Interface, version *string, under *listing) error {
 	for {
 		var event watch.Event

@@ -8,13 +8,12 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// impatient answers at once where a list fails for want of a conversion. The API
-// server says 429 and asks to try again later, which the client would do ten times
-// (client-go, rest/with_retry.go): minutes, in which nobody knows more.
+// impatient fails at once if a list fails for lack of a conversion. The API server's 429 would make the
+// client retry ten times (client-go, rest/with_retry.go): minutes without new information.
 type impatient struct{ http.RoundTripper }
 
-// WrappedRoundTripper lets client-go cancel requests; without it, it writes to stderr that it
-// cannot (client-go, transport/transport.go, tryCancelRequest).
+// WrappedRoundTripper lets client-go cancel requests; without it, client-go writes an error to stderr
+// (transport/transport.go, tryCancelRequest).
 func (t impatient) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {

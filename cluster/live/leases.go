@@ -11,14 +11,14 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// nodeLeases are the leases of kubelets, which are left out.
+// nodeLeases excludes the leases of kubelets.
 const nodeLeases = "metadata.namespace!=kube-node-lease"
 
 // readLeases lists leases into the facts.
 func readLeases(ctx context.Context, client typedcoordinationv1.LeasesGetter, world *cluster.World) error {
 	var all []coordinationv1.Lease
 	options := metav1.ListOptions{FieldSelector: nodeLeases, Limit: pageSize}
-	for range maxPagesElsewhere { // who may write leases in one namespace may write any number
+	for range maxPagesElsewhere { // a user of one namespace may create any number of leases
 		list, err := client.Leases(metav1.NamespaceAll).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("list leases: %w", err)

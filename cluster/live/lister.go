@@ -20,8 +20,7 @@ type lister interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// lister reads a resource, in one namespace where it is namespaced and namespace
-// is not "".
+// lister returns a lister of a resource, in one namespace if it is namespaced and namespace is not "".
 func (c *Cluster) lister(res cluster.Resource, namespace string) lister {
 	if !res.Namespaced {
 		namespace = metav1.NamespaceAll
@@ -69,8 +68,8 @@ func (s metadataLister) Watch(ctx context.Context, options metav1.ListOptions) (
 	return s.client.Watch(ctx, options)
 }
 
-// dynamicLister reads whole objects of kinds that the scheme does not know: of
-// those only names are kept (cluster/references).
+// dynamicLister reads whole objects of kinds that the scheme does not know: only names of them are kept
+// (cluster/references).
 type dynamicLister struct{ client dynamic.ResourceInterface }
 
 func (s dynamicLister) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

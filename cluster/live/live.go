@@ -1,5 +1,5 @@
-// Package live reads the facts about a cluster from its API server: it keeps a World up to
-// date by watching, or fills one by reading once.
+// Package live reads the facts about a cluster from its API server: it keeps a World up to date by watching,
+// or fills one by reading once.
 package live
 
 import (
@@ -31,45 +31,40 @@ import (
 )
 
 const (
-	// discoveryInterval is how often the served groups are read when nothing
-	// hints at a change; kube-aggregator itself looks every 60 s
-	// (kube-aggregator, pkg/apiserver/handler_discovery.go).
+	// discoveryInterval is the time between discoveries without a hint at a change; kube-aggregator itself
+	// checks every 60 s (kube-aggregator, pkg/apiserver/handler_discovery.go).
 	discoveryInterval = 30 * time.Second
-	// discoveryPause is kept between two discoveries however often something
-	// hints at a change, and discoveryLag after the last hint comes one more:
-	// the discovery document may follow a CustomResourceDefinition late.
+	// discoveryPause is the shortest time between discoveries, and discoveryLag the delay of one more after
+	// the last hint: the discovery document may follow a CustomResourceDefinition late.
 	discoveryPause = 500 * time.Millisecond
 	discoveryLag   = 3 * time.Second
-	// dialPause is kept between two looks at which backends to dial.
+	// dialPause is the time between two checks for backends to dial.
 	dialPause = time.Second
-	// rewatchPause is kept between two watches of one resource.
+	// rewatchPause is the time between two watches of one resource.
 	rewatchPause = 100 * time.Millisecond
-	// pollInterval is how often a resource without the verb watch is listed.
+	// pollInterval is the time between lists of a resource without the verb watch.
 	pollInterval = 60 * time.Second
-	// againInterval is how often it is tried whether objects can be converted again.
+	// againInterval is the time between checks whether objects can be converted again.
 	againInterval = 5 * time.Second
-	// initialLists bounds how many resources are listed at the same time, and
-	// groupLists how many of one API group: a group that hangs takes no more.
+	// initialLists bounds concurrent lists, and groupLists those of one API group: a group that hangs takes
+	// no more.
 	initialLists, groupLists = 10, 3
-	// firstSilence is how long a listing may go without an answer before the
-	// resource counts as unseen, and laterSilence how long when it is tried again,
-	// in the background. The API server itself gives up after 60 s
+	// firstSilence is how long a listing may go without an answer before the resource counts as unseen, and
+	// laterSilence the same for later tries in the background. The API server itself gives up after 60 s
 	// (apiserver, pkg/server/config.go, RequestTimeout).
 	firstSilence, laterSilence = 10 * time.Second, 70 * time.Second
-	// longestListing bounds a listing of which something comes now and then, and
-	// longPlace how long it keeps others waiting.
+	// longestListing bounds a listing with slow progress, and longPlace how long it keeps others waiting.
 	longestListing, longPlace = 5 * time.Minute, 30 * time.Second
-	// pageSize bounds how many objects one page of a list holds.
-	pageSize = 500
-	// maxEventPages bounds how many pages of events are read.
+	pageSize                  = 500
+	// maxEventPages bounds the pages of events.
 	maxEventPages = 20
 )
 
-// events is the resource of what is told, of which some is evidence.
+// events is the resource of Events, some of which are evidence.
 const events = "events"
 
-// eventSelector leaves out, at the API server, what every pod that comes up
-// tells (pkg/kubelet/events/event.go), and controllers that do their work.
+// eventSelector excludes, at the API server, Events of every pod that starts (pkg/kubelet/events/event.go),
+// and of controllers' normal work.
 var eventSelector = func() string {
 	var not []fields.Selector
 	for _, reason := range []string{
@@ -81,9 +76,8 @@ var eventSelector = func() string {
 	return fields.AndSelectors(not...).String()
 }()
 
-// unwatched resources are left out of the inventory, by decision: their objects
-// come and go by the thousand and practically never carry finalizers. See
-// docs/limits.md. Of events, see there, some are read as evidence.
+// unwatched resources are not watched: they have thousands of short-lived objects, practically never with
+// finalizers. See docs/limits.md. Some Events are read as evidence.
 var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
 
 // Cluster keeps a World up to date with a cluster.
@@ -97,21 +91,21 @@ type Cluster struct {
 	core      typedcorev1.CoreV1Interface
 	rest      map[schema.GroupVersion]rest.Interface
 	log       *slog.Logger
-	// discovered is what the cluster serves, where it was asked just before; nil for ask.
+	// discovered is the result of a discovery just before; nil for none.
 	discovered *Discovered
 
-	lists places        // for the initial lists under way
-	slow  places        // for those of resources that did not answer the first time
-	kick  chan struct{} // asks for discovery
+	lists places        // for running initial lists
+	slow  places        // for resources that did not answer the first time
+	kick  chan struct{} // requests a discovery
 
 	mu     sync.Mutex
 	feeds  map[string]*feed  // by "plural.group"
-	listed bool              // discovery has answered
+	listed bool              // discovery has succeeded
 	lost   map[string]error  // groups that could not be read
 	groups map[string]places // for the initial lists of one API group
 }
 
-// places bound how much is done at the same time.
+// places bound concurrent work.
 type places chan struct{}
 
 // take waits for a place.
@@ -131,9 +125,9 @@ type feed struct {
 	cluster.Resource
 	verbs  sets.Set[string]
 	lister lister
-	// others read the same objects in versions that deletions do not ask for.
+	// others are the same resource in versions that deletions do not request.
 	others []cluster.Resource
-	role   int  // what it is read for; see World.Role
+	role   int  // its use; see World.Role
 	astray bool // lister is one of those
 	silent bool // it did not answer the last time; read by the feed alone
 	most   int  // pages of a listing, 0 for all
@@ -144,7 +138,7 @@ type feed struct {
 // New returns a Cluster that reads the cluster behind config into world, once it is run.
 func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the limit that counts
+	config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the effective limit
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
 	dc, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -239,7 +233,7 @@ func (c *Cluster) Run(ctx context.Context) {
 	}
 }
 
-// Synced tells whether every resource that can be listed has been.
+// Synced reports whether every listable resource has been listed.
 func (c *Cluster) Synced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,7 +258,7 @@ func (c *Cluster) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// rediscover asks for discovery without waiting for it.
+// rediscover requests a discovery without waiting for it.
 func (c *Cluster) rediscover() {
 	select {
 	case c.kick <- struct{}{}:
@@ -272,9 +266,9 @@ func (c *Cluster) rediscover() {
 	}
 }
 
-// discover reads what the cluster serves, as the namespace controller does
-// before each pass (pkg/controller/namespace/deletion), and starts and stops
-// feeds accordingly. A group that cannot be read becomes a fact.
+// discover reads what the cluster serves, as the namespace controller does before each pass
+// (pkg/controller/namespace/deletion), and starts and stops feeds accordingly. An unreadable group becomes a
+// fact.
 func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 	wanted, lost, err := c.serves(ctx)
 	if err != nil {
@@ -297,7 +291,7 @@ func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 				have.others = want.others
 				continue
 			}
-			have.cancel() // another version is preferred now, or more is read of it
+			have.cancel() // the preferred version changed, or more is read of it
 		}
 		f := &feed{Resource: want.Resource, verbs: want.verbs, others: want.others, role: want.role, lister: c.lister(want.Resource, metav1.NamespaceAll)}
 		if have == nil || !have.synced { // in another version, the objects are the same
@@ -310,7 +304,7 @@ func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 	}
 	for group := range c.lost {
 		if lost[group] == nil {
-			c.world.Seen(unknownResources(group)) // it answers again, or is gone
+			c.world.Seen(unknownResources(group)) // it answers again, or no longer exists
 		}
 	}
 	c.lost = lost

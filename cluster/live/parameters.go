@@ -16,14 +16,14 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// readInterval is how often the parameters of admission policies are read.
+// readInterval is the time between reads of admission policies' parameters.
 const readInterval = 10 * time.Second
 
-// errUnread is why a lookup is left open.
+// errUnread says that a lookup is still open.
 var errUnread = errors.New("not read")
 
-// readForPolicies reads what admission policies ask for, and tells whether they
-// ask for anything. What cannot be read is left open.
+// readForPolicies performs the lookups of admission policies, and reports whether there are any. Failed ones
+// stay open.
 func (c *Cluster) readForPolicies(ctx context.Context) bool {
 	lookups := c.world.Lookups()
 	all, left := map[refusals.Lookup]refusals.Found{}, cluster.MaxRead
@@ -69,7 +69,7 @@ func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (
 		return refusals.Found{}, fmt.Errorf("%w: what is in secrets is nobody's business", errUnread)
 	}
 	options := metav1.ListOptions{LabelSelector: lookup.Selector, Limit: int64(limit) + 1}
-	if lookup.Name != "" { // by a list: to get objects is no right that termguard has
+	if lookup.Name != "" { // by a list: termguard lacks the right to get objects
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, lookup.Name).String()
 	}
 	namespace := ""

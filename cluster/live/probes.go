@@ -11,11 +11,10 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxReports bounds the reports that are read at once: Kubernetes is made for 5,000 nodes.
+// maxReports bounds the reports of one read: Kubernetes supports 5,000 nodes.
 const maxReports = 5000
 
-// Reports of node probes are in termguard's own namespace, where no tenant writes.
-// Whoever may not read them does without.
+// Reports of node probes are in termguard's own namespace, where no tenant writes. They are optional.
 
 // readProbes lists them into the facts.
 func (c *Cluster) readProbes(ctx context.Context) {
@@ -56,8 +55,7 @@ func (c *Cluster) followProbes(ctx context.Context) {
 	controller.RunWithContext(ctx)
 }
 
-// keepReport takes in the report that a ConfigMap holds. One that makes no sense counts
-// as none.
+// keepReport adds the report in a ConfigMap. An invalid one is ignored.
 func (c *Cluster) keepReport(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
 	if !ok {
