@@ -13,46 +13,45 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Act is what the owner of a finalizer does with other objects before it takes the
-// finalizer off: it needs the right to.
+// Act is what the owner of a finalizer does with other objects before it removes the finalizer: it needs the
+// rights.
 type Act struct {
-	// Verbs are what it does, each with what becomes of the finalizer where RBAC does not
-	// let it: Hangs or May.
+	// Verbs are its operations, each with the effect on the finalizer if RBAC forbids it: Hangs or May.
 	Verbs map[string]string `json:"verbs"`
-	// Path leads to texts that name the objects, and Names is how: a regular expression
-	// with groups namespace, group and kind.
+	// Path leads to texts that name the objects, and Names parses them: a regular expression with groups
+	// namespace, group and kind.
 	Path  string `json:"path,omitempty"`
 	Names string `json:"names,omitempty"`
-	// Kind stands in their place, as Kind.group: pods of the ServiceAccount do it, beside the object.
+	// Kind replaces both, as Kind.group: pods of the ServiceAccount do it, beside the object.
 	Kind string `json:"kind,omitempty"`
-	// As leads to the name of the ServiceAccount, in the object's namespace, that it acts
-	// as: where nothing stands there, or without it, it acts as itself.
+	// As leads to the name of the ServiceAccount, in the object's namespace, that it acts as; without a value
+	// it acts as itself.
 	As string `json:"as,omitempty"`
-	// When are conditions on the object without which it does nothing.
+	// When are conditions on the object for the act.
 	When []Condition `json:"when,omitempty"`
-	// Source is the file or the thread that shows it.
+	// Source is the file or thread that shows it.
 	Source string `json:"source"`
 
 	path, as []string
 	names    *regexp.Regexp
 }
 
-// ActVerbs are those of which the facts know who may, beside those that change an object.
+// ActVerbs are the verbs whose holders the facts know, beside those that change an object.
 var ActVerbs = []string{"create", "delete", "get", "impersonate", "list"}
 
-// Deed is an act on all objects of a kind in a namespace, "" for those without one.
+// Deed is an act on all objects of a kind in a namespace, "" for cluster-scoped ones.
 type Deed struct {
 	Verb, Without string
 	Kind          schema.GroupKind
 	Namespace     string
-	// As is the name of a ServiceAccount in the object's namespace, "" for the owner's own; ByPods
-	// says that pods run under it.
+	// As is the name of a ServiceAccount in the object's namespace, "" for the owner's own; ByPods says that
+	// pods run under it.
 	As     string
 	ByPods bool
 }
 
-// On are the deeds that an object asks for, each once, in order: of those on the same
-// things, what surely hangs comes first.
+// On returns the deeds that an object needs, each once, in order: certain hangs first among those on the same
+// objects.
 func (a *Act) On(object map[string]any) []Deed {
 	if !hold(a.When, object, nil) {
 		return nil

@@ -1,12 +1,9 @@
-// Package catalog knows well-known finalizers and the software that removes
-// them, and versions of Kubernetes components with bugs that make deletions
-// hang.
+// Package catalog knows well-known finalizers and the software that removes them, and versions of Kubernetes
+// components with bugs that make deletions hang.
 //
-// All of it is hints: how an installation usually looks, and what a finalizer
-// usually waits for. It never outweighs what a cluster itself shows. Since a
-// workload that is not found may count as proof that its owner is gone, an
-// entry names workloads only where they are specific, and none where they are
-// not known or not in the cluster that holds the objects.
+// All of it is hints about usual installations and finalizers, and never outweighs the facts of a cluster.
+// Since a missing workload may count as proof that its owner is not installed, an entry names workloads only
+// if they are specific, known, and in the cluster of the objects.
 package catalog
 
 import (
@@ -25,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Components in which whatever removes a finalizer runs.
+// Components in which the owners of finalizers run.
 const (
 	InCluster              = "in-cluster"
 	KubeControllerManager  = "kube-controller-manager"
@@ -36,7 +33,7 @@ const (
 
 var components = []string{InCluster, KubeControllerManager, CloudControllerManager, KubeAPIServer, External}
 
-// Entry describes one finalizer, or those that a pattern matches.
+// Entry describes one finalizer, or a pattern of finalizers.
 type Entry struct {
 	Finalizer string `json:"finalizer,omitempty"`
 	Prefix    string `json:"prefix,omitempty"`
@@ -47,76 +44,70 @@ type Entry struct {
 	On        []string `json:"resources"`
 	Owner     string   `json:"owner"`
 	Component string   `json:"component"`
-	// ServiceAccount of kube-system is what a controller of kube-controller-manager
-	// removes the finalizer as (cmd/kube-controller-manager/app).
+	// ServiceAccount in kube-system is the identity of kube-controller-manager's controller that removes the
+	// finalizer (cmd/kube-controller-manager/app).
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// CRDGroup is the API group without which the owner cannot work.
 	CRDGroup string `json:"crdGroup,omitempty"`
-	// Seldom is set where current versions of the owner do not put the finalizer
-	// on the objects unless they are asked to.
+	// Seldom is set if current versions of the owner set the finalizer only on request.
 	Seldom bool `json:"seldom,omitempty"`
-	// Set is what the owner must be run as to put the finalizer on its objects, where
-	// not every version does, or none without being asked to.
+	// Set describes the owners that set the finalizer, if not all versions or configurations do.
 	Set *Set `json:"set,omitempty"`
-	// Carries tells, of a pattern, which finalizer the objects of a kind carry:
-	// {kind} stands for the kind in lower case, {plural} for its plural.
+	// Carries is the finalizer of a pattern on objects of a kind: {kind} is replaced by the kind in lower
+	// case, {plural} by its plural.
 	Carries string `json:"carries,omitempty"`
-	// Clears says what clears the finalizer, in a few words.
+	// Clears describes the cleanup in a few words.
 	Clears string `json:"clears,omitempty"`
-	// Creates is what the owner must create in the object's namespace to clear
-	// the finalizer, as plural.group. The API server refuses that once the
-	// namespace is Terminating (k8s.io/apiserver,
-	// pkg/admission/plugin/namespace/lifecycle/admission.go): the owner never
-	// gets there, though it runs. It is left out where the owner gives up then.
+	// Creates is the resource, as plural.group, that the owner must create in the object's namespace to clear
+	// the finalizer. The API server refuses that once the namespace is Terminating (k8s.io/apiserver,
+	// pkg/admission/plugin/namespace/lifecycle/admission.go), so the finalizer stays although the owner runs.
+	// It is unset if the owner then gives up.
 	Creates string `json:"creates,omitempty"`
-	// CreatesWhen are conditions on the object without which it creates nothing.
+	// CreatesWhen are conditions on the object for Creates.
 	CreatesWhen []Condition `json:"createsWhen,omitempty"`
-	// Needs are what the owner must read to clear the finalizer.
+	// Needs are the objects that the owner must read to clear the finalizer.
 	Needs []Need `json:"needs,omitempty"`
-	// Sure are the releases of which Needs are sure: others may let the finalizer go
-	// without. Nil stands for all.
+	// Sure are the releases for which Needs are certain: others may remove the finalizer without. Nil means
+	// all.
 	Sure *Set `json:"sure,omitempty"`
-	// WaitsFor are those that refer to the object: the finalizer stays, by design,
-	// as long as there are any.
+	// WaitsFor are the referrers of the object: the finalizer stays, by design, as long as there are any.
 	WaitsFor []Referrer `json:"waitsFor,omitempty"`
 	// Obstacles are known to keep the finalizer although the owner runs.
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
 	// Acts are what the owner does with other objects first.
 	Acts []Act `json:"acts,omitempty"`
-	// Drains tells that the owner evicts the pods of a node first.
+	// Drains says that the owner evicts the pods of a node first.
 	Drains *Drain `json:"drains,omitempty"`
 	Note   string `json:"note,omitempty"`
-	// Workloads are those of a usual installation.
+	// Workloads are the workloads of a usual installation.
 	Workloads []Workload `json:"workloads,omitempty"`
-	// Source is where the string stands: github.com/owner/repository@VERSION:path#LLINE.
+	// Source is the place of the string: github.com/owner/repository@VERSION:path#LLINE.
 	Source string `json:"source"`
 
 	regex *regexp.Regexp
 }
 
-// Drain is how the owner of a finalizer gets the pods off a node.
+// Drain says how the owner of a finalizer evicts the pods of a node.
 type Drain struct {
-	// Node is the path to the node's name in the object, as fields with dots
-	// between them.
+	// Node is the path to the node's name in the object, as fields with dots between them.
 	Node string `json:"node"`
-	// Bounded are paths to how long the owner asks budgets: a duration, or a number
-	// of seconds. After that it goes on whatever they say.
+	// Bounded are paths to how long the owner respects budgets: a duration, or a number of seconds.
 	Bounded []string `json:"bounded,omitempty"`
-	// Elsewhere tells that the node may be one of another cluster.
+	// Elsewhere says that the node may be in another cluster.
 	Elsewhere bool   `json:"elsewhere,omitempty"`
 	Source    string `json:"source"`
 }
 
-// Set is what a container must be to set a finalizer. Empty fields say nothing.
+// Set describes containers that set a finalizer. Empty fields match anything.
 type Set struct {
 	Image  string `json:"image"`            // as in Workload
 	Since  string `json:"since,omitempty"`  // the first version that does, by its tag
-	Before string `json:"before,omitempty"` // the first that no longer does
-	Option string `json:"option,omitempty"` // what one of its arguments holds
+	Before string `json:"before,omitempty"` // the first version that no longer does
+	Option string `json:"option,omitempty"` // part of one of its arguments
 }
 
-// By tells whether a container says that it is what s describes: a tag that is no
-// version, or a digest, says nothing.
+// By reports whether a container matches s. With Since or Before, an image without a version as its tag does
+// not.
 func (s Set) By(image string, args []string) bool {
 	if imageName(image) != s.Image {
 		return false
@@ -148,15 +139,14 @@ func (s *Set) check() error {
 	return nil
 }
 
-// Workload describes what runs the owner of a finalizer. Empty fields say nothing.
+// Workload describes a workload of the owner of a finalizer. Empty fields match anything.
 type Workload struct {
 	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet, DaemonSet or Pod
 	Namespace string `json:"namespace,omitempty"` // the usual one: it counts for generic names only
 	Name      string `json:"name,omitempty"`      // may hold '*'
-	// Image is the last path element of the image's repository, without tag. It
-	// is left out where containers that do not remove the finalizer run it too,
-	// a webhook or the database that an operator manages: they would stand for
-	// a controller that is gone.
+	// Image is the last path element of the image's repository, without tag. It is unset if other containers
+	// run it too, such as a webhook or the database that an operator manages: they would be taken for a
+	// missing controller.
 	Image string `json:"image,omitempty"`
 }
 
@@ -166,17 +156,16 @@ var genericNames = []string{
 	"node", "node-agent", "operator", "server", "webhook", "worker",
 }
 
-// Generic tells whether many projects share a name, whatever '*' stands for.
+// Generic reports whether many projects share a name, whatever '*' matches.
 func Generic(name string) bool {
 	return slices.Contains(genericNames, strings.Trim(name, "*-"))
 }
 
-// versionSuffix is what a version adds to a name: "-v2", "-1-20-3".
+// versionSuffix matches a version at the end of a name: "-v2", "-1-20-3".
 var versionSuffix = regexp.MustCompile(`^(-v?[0-9][0-9a-z]*)+$`)
 
-// Matches tells whether a workload of a cluster is the one described. The
-// images are those of its containers, as references or as their last path
-// elements. It is the one described
+// Matches reports whether a workload of a cluster is the one described. The images are its containers', as
+// references or as their last path elements. It is the one described
 //   - by image, whatever its name, if one of the images is w.Image;
 //   - by name, if it is of w.Kind and has w.Name, in any namespace: as it is, or
 //     behind the name of a Helm release ("RELEASE-NAME"), or, for names of two
@@ -203,14 +192,14 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
 }
 
-// longer tells whether the words before w.Name in the name of a workload are
-// those of its image, and not the name of a release.
+// longer reports whether the words before w.Name in the name of a workload come from its image, and are not
+// the name of a release.
 func (w Workload) longer(name, image string) bool {
 	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))
 }
 
-// Doubtful reports whether only the end of a name makes a workload that Matches finds the one
-// described: none of its images has the name of w, or of its image, in its own.
+// Doubtful reports whether Matches finds a workload only by the end of its name: none of its images contains
+// the name of w, or of its image.
 func (w Workload) Doubtful(name string, images []string) bool {
 	return len(images) > 0 && !Generic(w.Name) && !glob(w.Name, name) && glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool {
 		image := imageName(ref)
@@ -218,21 +207,20 @@ func (w Workload) Doubtful(name string, images []string) bool {
 	})
 }
 
-// glob tells whether a name matches a pattern; check has seen that it is one.
+// glob reports whether a name matches a pattern, which check has validated.
 func glob(pattern, name string) bool {
 	matched, err := path.Match(pattern, name)
 	return err == nil && matched
 }
 
-// imageName is the last path element of an image reference, without tag and
-// digest.
+// imageName returns the last path element of an image reference, without tag and digest.
 func imageName(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	name, _, _ := strings.Cut(path.Base(ref), ":")
 	return name
 }
 
-// Catalog is a set of entries. A nil Catalog, and an empty one, know nothing.
+// Catalog is a set of entries. A nil Catalog is empty.
 type Catalog struct {
 	read func() []Entry
 
@@ -257,8 +245,7 @@ func (c *Catalog) entries() []Entry {
 //go:embed finalizers.yaml
 var shipped []byte
 
-// Default is the catalog that ships in the binary, which is read when something is looked
-// up in it.
+// Default returns the built-in catalog, which is read on first use.
 func Default() *Catalog { return fromBinary }
 
 var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
@@ -269,8 +256,8 @@ var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
 	return c.entries()
 })}
 
-// Parse reads a catalog in YAML. It refuses fields that it does not know, and
-// entries that could never be found. Errors name the entry.
+// Parse reads a catalog in YAML. It rejects unknown fields, and entries that could never match. Errors name
+// the entry.
 func Parse(data []byte) (*Catalog, error) {
 	var entries []Entry
 	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
@@ -282,9 +269,9 @@ func Parse(data []byte) (*Catalog, error) {
 	return &Catalog{read: func() []Entry { return entries }}, nil
 }
 
-// check refuses entries that could never be found, and prepares the others.
+// check rejects entries that could never match, and prepares the others.
 func check(entries []Entry) error {
-	seen := map[[2]string]int{} // what matches, and a resource
+	seen := map[[2]string]int{} // pattern and resource
 	for i := range entries {
 		e := &entries[i]
 		if err := e.check(); err != nil {
@@ -301,7 +288,7 @@ func check(entries []Entry) error {
 	return nil
 }
 
-// culprit finds the entry that a whole catalog could not be read for.
+// culprit finds the entry that makes a catalog unreadable.
 func culprit(data []byte, err error) error {
 	var entries []map[string]any
 	if yaml.Unmarshal(data, &entries) != nil {
@@ -325,7 +312,7 @@ func (e *Entry) BuiltIn() bool {
 	return e.Component == "kube-controller-manager" || e.Component == "kube-apiserver"
 }
 
-// Key names an entry by what it matches.
+// Key names an entry by its pattern.
 func (e *Entry) Key() string {
 	switch {
 	case e.Finalizer != "":
@@ -340,7 +327,7 @@ func (e *Entry) Key() string {
 	return "no finalizer"
 }
 
-// resourcePattern is that of plural.group, or of a plural of the core group.
+// resourcePattern matches plural.group, or a plural of the core group.
 var resourcePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 func (e *Entry) check() error {
@@ -410,7 +397,7 @@ func (e *Entry) check() error {
 	return e.compile()
 }
 
-// compile prepares what is no data: regular expressions and ranges of versions.
+// compile compiles regular expressions and ranges of versions.
 func (e *Entry) compile() (err error) {
 	if e.Regex != "" {
 		if e.regex, err = whole(e.Regex); err != nil {
@@ -434,7 +421,7 @@ func (e *Entry) compile() (err error) {
 	return nil
 }
 
-// whole is a regular expression that matches whole texts.
+// whole compiles a regular expression that matches whole texts.
 func whole(pattern string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + pattern + ")$") }
 
 func (w Workload) check() error {
@@ -456,16 +443,15 @@ func (w Workload) check() error {
 	return nil
 }
 
-// Merge returns a catalog in which the entries of user come first: of entries
-// that match equally well, the user's wins.
+// Merge returns a catalog in which the entries of user come first: among equally good matches, the user's
+// wins.
 func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{read: sync.OnceValue(func() []Entry { return slices.Concat(user.Entries(), c.Entries()) })}
 }
 
-// Carried returns the finalizers that its controller puts on every object of a
-// custom resource, and that go by the name of its API group. What a person
-// writes into a manifest, or has to ask for, is not among them. runs tells whether a
-// container is there that sets a finalizer which not all of them do.
+// Carried returns the finalizers that its controller sets on every object of a custom resource, and that are
+// named after its API group, except the ones that users write or request. runs reports whether a container
+// exists for a finalizer that only some versions set.
 func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	plural, group, custom := strings.Cut(resource, ".")
 	if !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
@@ -487,12 +473,12 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	return found
 }
 
-// Entries of the catalog, in its order.
+// Entries returns the entries of the catalog, in its order.
 func (c *Catalog) Entries() []Entry {
 	return slices.Clone(c.entries())
 }
 
-// ReferringOn are those of Referring that list a resource, as it is written there.
+// ReferringOn returns the entries of Referring that list a resource, as written there.
 func (c *Catalog) ReferringOn(resource string) []*Entry {
 	if c == nil {
 		return nil
@@ -508,8 +494,8 @@ func (c *Catalog) ReferringOn(resource string) []*Entry {
 	return c.byOn[resource]
 }
 
-// Referring are the entries that tell which objects name one another, or which of
-// their fields matter, in the order of the catalog. They are not to be changed.
+// Referring returns the entries with references or conditions on fields, in the order of the catalog. They
+// must not be changed.
 func (c *Catalog) Referring() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for i, entries := 0, c.entries(); i < len(entries); i++ {
@@ -520,14 +506,12 @@ func (c *Catalog) Referring() iter.Seq[*Entry] {
 	}
 }
 
-// Lookup finds the entry for a finalizer on a resource (plural.group): exact
-// before the longest prefix or suffix, those before a regular expression. Of
-// entries that match equally well, one that lists the resource wins over one
-// for "*", and that over one that lists others only.
+// Lookup finds the entry for a finalizer on a resource (plural.group): exact before the longest prefix or
+// suffix, before a regular expression. Among equally good matches, an entry that lists the resource wins over
+// one for "*", and that over one that lists others only.
 //
-// An entry that lists others only counts where the finalizer names a domain, or
-// the resource is of its API group: "kiali.io/finalizer" is Kiali's on whatever
-// kind it appears, but "server" is Dynatrace's on its own kinds only.
+// An entry that lists others only counts if the finalizer names a domain, or the resource is of its API
+// group: "kiali.io/finalizer" is Kiali's on any kind, but "server" is Dynatrace's on its own kinds only.
 func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	if c == nil {
 		return Entry{}, false
@@ -570,7 +554,7 @@ func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// rank is how well an entry matches a finalizer: 0 not at all.
+// rank is how well an entry matches a finalizer: 0 for no match.
 func (e *Entry) rank(finalizer string) int {
 	switch {
 	case e.Finalizer != "" && e.Finalizer == finalizer:
@@ -585,22 +569,21 @@ func (e *Entry) rank(finalizer string) int {
 	return 0
 }
 
-// qualified tells whether what an entry matches names a domain, which makes it
-// one project's: "user.cleanup" and "redisFinalizer" do not.
+// qualified reports whether an entry's pattern names a domain, which makes it one project's: "user.cleanup"
+// and "redisFinalizer" do not.
 func (e *Entry) qualified() bool {
 	domain, _, _ := strings.Cut(e.Finalizer+e.Prefix+e.Suffix+e.Regex, "/")
 	dot := strings.LastIndexByte(domain, '.')
 	return dot >= 0 && !slices.Contains([]string{"", "cleanup", "finalizer", "finalizers"}, domain[dot+1:])
 }
 
-// Foreign tells whether the finalizer belongs to software that has other kinds of
-// its own, and is not known to put it on this resource.
+// Foreign reports whether the finalizer belongs to software that has its own kinds, and is not known to set
+// it on this resource.
 func (e *Entry) Foreign(resource string) bool {
 	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.owns(resource)
 }
 
-// owns tells whether a resource is of the API group that the owner needs, or of
-// one below it.
+// owns reports whether a resource is of the API group that the owner needs, or of one below it.
 func (e *Entry) owns(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))

@@ -9,46 +9,43 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Obstacle is something that is known to keep a finalizer although its owner runs: a
-// fault of some releases, or a setting of the object that no release gets past.
+// Obstacle is known to keep a finalizer although its owner runs: a bug of some releases, or a setting of the
+// object that blocks all releases.
 type Obstacle struct {
 	ID string `json:"id"`
-	// Of are the resources of the entry that it holds for, all if there is none, as
-	// in Reference.
+	// Of are the resources of the entry that have it, all if empty, as in Reference.
 	Of []string `json:"of,omitempty"`
-	// Image is what runs the software that has the fault, as in Workload; without it
-	// that is the control plane of Kubernetes.
+	// Image is the software with the bug, as in Workload; without it, the control plane of Kubernetes.
 	Image string `json:"image,omitempty"`
-	// Affected is a range of versions, as github.com/blang/semver/v4 reads it. Without
-	// it every release is stopped, and When tells by what.
+	// Affected is a range of versions, as github.com/blang/semver/v4 reads it. Without it every release is
+	// blocked, and When is the setting.
 	Affected string `json:"affected,omitempty"`
-	// When are conditions on the object without which it does not show. Where what
-	// decides is not known, a fault may show, and a setting is not told.
+	// When are conditions on the object. If a field is unknown, a bug may occur, and a setting is not
+	// reported.
 	When []Condition `json:"when,omitempty"`
-	// Lacks is the resource, as plural.group, of which Needs name a thing: it shows
-	// only where that is not there, or goes with the object's namespace.
+	// Lacks is a resource, as plural.group, in Needs: the obstacle occurs only if the needed object is
+	// missing, or is deleted with the namespace.
 	Lacks string `json:"lacks,omitempty"`
-	// WithNamespace tells that it shows only where the object's namespace goes.
+	// WithNamespace says that it occurs only in the deletion of the object's namespace.
 	WithNamespace bool `json:"withNamespace,omitempty"`
-	// Right is what these releases must be allowed, unlike others: it shows only where
-	// RBAC does not say so.
+	// Right is a right that these releases need, unlike others: it occurs only without it.
 	Right *Right `json:"right,omitempty"`
-	// Symptom says in a few words what goes wrong, and Fix what to do.
+	// Symptom describes the failure in a few words, and Mend the repair.
 	Symptom string `json:"symptom"`
 	Mend    string `json:"mend"`
-	// Source is the file or the thread that tells of it.
+	// Source is the file or thread that describes it.
 	Source string `json:"source"`
 
 	affects semver.Range
 }
 
-// Right is one to do something with all objects of a resource, as plural.group.
+// Right is a verb on all objects of a resource, as plural.group.
 type Right struct {
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`
 }
 
-// verbs are those of which the facts know who may.
+// verbs are the verbs whose holders the facts know.
 var verbs = []string{"patch", "update"}
 
 func (o *Obstacle) check(on []string) error {
@@ -77,7 +74,7 @@ func (o *Obstacle) check(on []string) error {
 	return nil
 }
 
-// ObstaclesOf are those that hold for objects of a resource (plural.group).
+// ObstaclesOf returns the obstacles for objects of a resource (plural.group).
 func (e *Entry) ObstaclesOf(resource string) []Obstacle {
 	var found []Obstacle
 	for _, o := range e.Obstacles {
@@ -88,7 +85,7 @@ func (e *Entry) ObstaclesOf(resource string) []Obstacle {
 	return found
 }
 
-// Shows tells whether it may show with an object.
+// Shows reports whether it may occur with an object.
 func (o *Obstacle) Shows(object map[string]any) bool {
 	if o.affects == nil {
 		return hold(o.When, object, nil)
@@ -96,15 +93,14 @@ func (o *Obstacle) Shows(object map[string]any) bool {
 	return mayHold(o.When, object)
 }
 
-// In tells whether a version has it, given as a tag, or as a component reports it.
-// What is no version is not affected.
+// In reports whether a version has it, given as a tag, or as a component reports it. Other texts are not
+// affected.
 func (o *Obstacle) In(version string) bool {
 	v, err := parseVersion(version)
 	return err == nil && o.affects != nil && o.affects(v)
 }
 
-// Affected are the images of which it matters which release runs, each with true. They
-// are not to be changed.
+// Affected returns the images whose release matters, each with true. It must not be changed.
 func (c *Catalog) Affected() map[string]bool {
 	if c == nil {
 		return nil
@@ -125,7 +121,7 @@ func (c *Catalog) Affected() map[string]bool {
 	return c.affected
 }
 
-// Tag is that of an image reference, "" if it has none.
+// Tag returns the tag of an image reference, or "".
 func Tag(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	_, tag, _ := strings.Cut(ref[strings.LastIndexByte(ref, '/')+1:], ":")

@@ -11,48 +11,43 @@ import (
 	"strings"
 )
 
-// What becomes of a finalizer whose owner does not find what it needs.
+// Effects on a finalizer whose owner does not find an object that it needs.
 const (
-	Hangs     = "hangs"     // the owner tries again for ever
-	May       = "may"       // it depends on versions, settings or the moment, or is not known
-	Completes = "completes" // the owner lets the finalizer go: it is no need, whatever the field is called
+	Hangs     = "hangs"     // the owner retries for ever
+	May       = "may"       // it depends on versions, settings or timing, or is unknown
+	Completes = "completes" // the owner removes the finalizer: it is no need, whatever the field is called
 )
 
-// Reference is how one object names another: by the value at Path, in the
-// namespace at NamespacePath, where every condition of When holds.
+// Reference is how one object names another: by the value at Path, in the namespace at NamespacePath, if all
+// conditions of When hold.
 //
-// A path is that of a field: fields follow one another after dots, ["a.b/c"] is
-// a key of a map that is no plain word, [type=Ready] the elements of a list of which a
-// field has that value, and [*] every element of a list or every value of a map. NamespacePath and the conditions may use a [*] only in what
-// they share with Path up to and including the [*], and then speak of the same
-// element; if Path has none, a condition may, and speaks of all elements.
+// In a path, dots separate fields, ["a.b/c"] is a key that is no plain word, [type=Ready] the list elements
+// with that field value, and [*] every element of a list or value of a map. NamespacePath and conditions may
+// use a [*] only in a prefix shared with Path, including the [*], and then mean the same element; if Path has
+// none, a condition may, and means all elements.
 type Reference struct {
-	// Of are the resources of the entry that it holds for, all if there is none:
-	// plural.group, *.group for all of that API group and of those below it, or
-	// plural.* for those of that plural.
+	// Of are the resources of the entry that have it, all if empty: plural.group, *.group for an API group
+	// and groups below it, or plural.* for all groups.
 	Of []string `json:"of,omitempty"`
-	// Resource is plural.group: of a need what is named, of a referrer what names.
-	// In an entry {group} stands for the API group of the finalized object;
-	// NeedsOf and WaitsForOf fill it in.
+	// Resource is plural.group: the named resource of a need, the naming one of a referrer. {group} is
+	// replaced by the API group of the finalized object, in NeedsOf and WaitsForOf.
 	Resource string `json:"resource"`
 	Path     string `json:"path,omitempty"`
-	// Name is what is meant where nothing stands at Path. Of a need without Path
-	// it is a thing of that name in the object's namespace which the owner uses
-	// where there is one: then its going counts, and its absence says nothing.
+	// Name is the default if Path has no value. For a need without Path it is an optional object of that name
+	// in the object's namespace: its deletion counts, its absence does not.
 	Name string `json:"name,omitempty"`
-	// NamespacePath is where the namespace of what is named stands. Without it,
-	// and where nothing stands there, that is the namespace of the object that
-	// names it. It says nothing of resources without namespaces.
+	// NamespacePath leads to the namespace of the named object. It defaults to the naming object's, and is
+	// ignored for cluster-scoped resources.
 	NamespacePath string      `json:"namespacePath,omitempty"`
 	When          []Condition `json:"when,omitempty"`
-	// Source is the file or the thread that shows it.
+	// Source is the file or thread that shows it.
 	Source string `json:"source"`
 
 	path, namespacePath []string
 }
 
-// Condition holds if a string, boolean or whole number at Path is one of In, or none is one of
-// NotIn; exactly one of the two is given. What is not there is "".
+// Condition holds if a string, boolean or whole number at Path is one of In, or none is one of NotIn; exactly
+// one of the two is set. A missing value is "".
 type Condition struct {
 	Path  string   `json:"path"`
 	In    []string `json:"in,omitempty"`
@@ -61,57 +56,52 @@ type Condition struct {
 	path []string
 }
 
-// Need is what the owner of a finalizer reads to clear it off an object. Path
-// leads from that object.
+// Need is an object that the owner of a finalizer reads to clear it. Path leads from the finalized object.
 type Need struct {
 	Reference
-	// Prefix is what precedes the name in the value at Path: others name nothing.
+	// Prefix precedes the name in the value at Path: other values name nothing.
 	Prefix string `json:"prefix,omitempty"`
-	// Impersonates tells that the owner acts as the ServiceAccount that is named:
-	// what binds roles to it in the object's namespace is needed as well.
+	// Impersonates says that the owner acts as the named ServiceAccount: the bindings of its roles in the
+	// object's namespace are needed as well.
 	Impersonates bool `json:"impersonates,omitempty"`
-	// Without is what happens if the thing is not there: Hangs, May or Completes.
+	// Without is the effect of a missing object: Hangs, May or Completes.
 	Without string `json:"without"`
-	// Needs are what the owner reads next, from the thing that is named: their
-	// paths lead from there, and their Of is empty.
+	// Needs are the objects that the owner reads next: their paths lead from the named object, and their Of
+	// is empty.
 	Needs []Need `json:"needs,omitempty"`
 }
 
-// Referrer is what the owner of a finalizer waits for, by design: as long as
-// there are objects of Resource that name the object, the finalizer stays, and
-// the owner does not delete them, unless Deletes says so. Path leads from the
+// Referrer is what the owner of a finalizer waits for, by design: as long as objects of Resource name the
+// object, the finalizer stays, and the owner does not delete them, unless Deletes is set. Path leads from the
 // referrer. Without Path every object of Resource counts.
 type Referrer struct {
 	Reference
-	// Deletes tells that the owner deletes those that refer itself: the finalizer stays
-	// only as long as they cannot go.
+	// Deletes says that the owner deletes the referrers: the finalizer stays only while they cannot be
+	// deleted.
 	Deletes bool `json:"deletes,omitempty"`
-	// SameNamespace tells that only referrers in the namespace of the object count.
+	// SameNamespace says that only referrers in the namespace of the object count.
 	SameNamespace bool `json:"sameNamespace,omitempty"`
-	// AnyNamespace tells that a referrer means the object of that name wherever it lies.
+	// AnyNamespace says that a referrer names an object of any namespace.
 	AnyNamespace bool `json:"anyNamespace,omitempty"`
-	// If are conditions on the object, without which the owner waits for nobody.
+	// If are conditions on the object for the wait.
 	If []Condition `json:"if,omitempty"`
-	// Within is a path into the finalized object, to ranges of addresses in CIDR
-	// notation: the value at Path is an address, and names the object if it lies
-	// in one of these and in none of any other object of that kind.
+	// Within is a path into the finalized object, to ranges of addresses in CIDR notation: the value at Path
+	// is an address, and names the object if it is in one of its ranges and in none of any other object of
+	// that kind.
 	Within string `json:"within,omitempty"`
 
 	within []string
 }
 
-// Named is an object that another names. An empty Namespace is that of the
-// object that names it.
+// Named is an object that another names. An empty Namespace is the naming object's.
 type Named struct{ Namespace, Name string }
 
-// NeedsOf returns what the owner needs to clear the finalizer off an object of a
-// resource (plural.group).
+// NeedsOf returns the needs of the owner for an object of a resource (plural.group).
 func (e *Entry) NeedsOf(resource string) []Need {
 	return holding(e.Needs, resource, func(n *Need) *Reference { return &n.Reference })
 }
 
-// WaitsForOf returns the referrers that keep the finalizer on an object of a
-// resource (plural.group).
+// WaitsForOf returns the referrers that keep the finalizer on an object of a resource (plural.group).
 func (e *Entry) WaitsForOf(resource string) []Referrer {
 	return holding(e.WaitsFor, resource, func(r *Referrer) *Reference { return &r.Reference })
 }
@@ -131,11 +121,10 @@ func holding[T any](all []T, resource string, reference func(*T) *Reference) []T
 	return found
 }
 
-// ofGroup stands for the API group of the finalized object.
+// ofGroup is replaced by the API group of the finalized object.
 const ofGroup = "{group}"
 
-// covers tells whether a resource is the one of a pattern, plural.group, *.group
-// or plural.*.
+// covers reports whether a resource matches a pattern, plural.group, *.group or plural.*.
 func covers(pattern, resource string) bool {
 	plural, group, _ := strings.Cut(resource, ".")
 	if of, found := strings.CutPrefix(pattern, "*."); found {
@@ -147,9 +136,8 @@ func covers(pattern, resource string) bool {
 	return pattern == resource
 }
 
-// Names returns the objects that the owner needs for an object, each once, in
-// the order of the object. A thing of a fixed name is among them, whether it is
-// there or not.
+// Names returns the objects that the owner needs for an object, each once, in the order of the object. An
+// object of a fixed name is included even if it is missing.
 func (n *Need) Names(object map[string]any) []Named {
 	if n.Path == "" {
 		if !n.holds(object, nil) {
@@ -166,8 +154,7 @@ func (n *Need) Names(object map[string]any) []Named {
 	})
 }
 
-// Names returns the objects that a referrer names, each once. Without Path it
-// names none; see Counts.
+// Names returns the objects that a referrer names, each once; none without Path, see Counts.
 func (r *Referrer) Names(referrer map[string]any) []Named {
 	if r.Path == "" {
 		return nil
@@ -175,19 +162,19 @@ func (r *Referrer) Names(referrer map[string]any) []Named {
 	return r.named(referrer, func(value string) string { return value })
 }
 
-// Counts tells whether the conditions hold for a referrer without Path, which
-// then stands in the way whatever it names.
+// Counts reports whether the conditions hold for a referrer without Path, which then blocks whatever it
+// names.
 func (r *Referrer) Counts(referrer map[string]any) bool {
 	return r.Path == "" && r.holds(referrer, nil)
 }
 
-// Applies tells whether the owner waits for referrers of this object.
+// Applies reports whether the owner waits for referrers of this object.
 func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, object, nil) }
 
-// LongestName is that of an object: what is longer names none.
+// LongestName bounds the name of an object: a longer text names none.
 const LongestName = 253
 
-// named returns what the object names at the path, where the conditions hold.
+// named returns the objects named at the path, if the conditions hold.
 func (r *Reference) named(object map[string]any, name func(string) string) []Named {
 	var found []Named
 	seen := map[Named]bool{}
@@ -208,8 +195,7 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 	return found
 }
 
-// holds tells whether every condition holds, for the elements that the [*] of
-// the path stand for.
+// holds reports whether every condition holds, for the elements of the path's [*].
 func (r *Reference) holds(object map[string]any, elements []any) bool {
 	return hold(r.When, object, elements)
 }
@@ -227,11 +213,11 @@ func hold(conditions []Condition, object map[string]any, elements []any) bool {
 	})
 }
 
-// every is the step of a path that stands for each element.
+// every is the step of a path for each element.
 const every = "[*]"
 
-// from returns where to follow a path from, and what is left of it: the element
-// that the last [*] stands for of those that have one, or the object.
+// from returns the start of a path and its remaining steps: the element of its last [*] that has one, or the
+// object.
 func from(object map[string]any, path []string, elements []any) (any, []string) {
 	var at any = object
 	rest := path
@@ -243,7 +229,7 @@ func from(object map[string]any, path []string, elements []any) (any, []string) 
 	return at, rest
 }
 
-// each visits what stands at a path, with the elements that its [*] stand for.
+// each visits the values at a path, with the elements of its [*].
 func each(at any, path []string, elements []any, visit func(any, []any)) {
 	if len(path) == 0 {
 		visit(at, elements)
@@ -274,7 +260,7 @@ func each(at any, path []string, elements []any, visit func(any, []any)) {
 	}
 }
 
-// texts are the strings, booleans and whole numbers that stand at a path.
+// texts returns the strings, booleans and whole numbers at a path.
 func texts(at any, path []string) []string {
 	var found []string
 	each(at, path, nil, func(value any, _ []any) {
@@ -292,13 +278,13 @@ func texts(at any, path []string) []string {
 	return found
 }
 
-// text is what stands at a path without [*], "" if there is nothing.
+// text returns the value at a path without [*], or "".
 func text(at any, path []string) string { return strings.Join(texts(at, path), "") }
 
-// step is one of a path: a field, a key in brackets, the elements that have a value, or [*].
+// step matches a step of a path: a field, a key in brackets, the elements with a value, or [*].
 var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\]|(\[[A-Za-z]+=[A-Za-z]+\])|\[\*\])`)
 
-// parsePath reads a path into its steps. An empty one has none.
+// parsePath parses a path into its steps; none for "".
 func parsePath(path string) ([]string, error) {
 	var steps []string
 	for rest := path; rest != ""; {
@@ -312,8 +298,7 @@ func parsePath(path string) ([]string, error) {
 	return steps, nil
 }
 
-// shares tells whether the [*] of a path are those of another, and stand for the
-// same elements.
+// shares reports whether the [*] of a path are also in another, for the same elements.
 func shares(path, of []string) bool {
 	last := -1
 	for i, step := range path {
@@ -324,7 +309,7 @@ func shares(path, of []string) bool {
 	return last < len(of) && slices.Equal(path[:last+1], of[:last+1])
 }
 
-// check reads the paths of a reference that an entry on these resources has.
+// check parses the paths of a reference of an entry for these resources.
 func (r *Reference) check(on []string) error {
 	var err error
 	if !resourcePattern.MatchString(strings.Replace(r.Resource, "."+ofGroup, ".group", 1)) {
@@ -361,8 +346,7 @@ func (r *Reference) check(on []string) error {
 	return nil
 }
 
-// check parses the path of a condition on what stands at another path, "" if on the
-// object.
+// check parses the path of a condition on the value at another path, "" for the object.
 func (c *Condition) check(path string, of []string) (err error) {
 	if c.path, err = parsePath(c.Path); err != nil {
 		return err
@@ -376,14 +360,14 @@ func (c *Condition) check(path string, of []string) (err error) {
 	return nil
 }
 
-// CreatesFor tells whether the owner must create something to clear the finalizer
-// off an object. Where what decides is not known, it may have to.
+// CreatesFor reports whether the owner must create something to clear an object's finalizer, or may have to
+// if a condition is unknown.
 func (e *Entry) CreatesFor(object map[string]any) bool {
 	return e.Creates != "" && mayHold(e.CreatesWhen, object)
 }
 
-// mayHold tells whether every condition on an object holds, or is not known, as that
-// on the spec of an object of which only the metadata is.
+// mayHold reports whether every condition on an object holds or is unknown, such as one on the spec if only
+// the metadata is known.
 func mayHold(conditions []Condition, object map[string]any) bool {
 	return !slices.ContainsFunc(conditions, func(c Condition) bool {
 		_, known := object[c.path[0]]
@@ -391,7 +375,7 @@ func mayHold(conditions []Condition, object map[string]any) bool {
 	})
 }
 
-// deepest is how many things an owner may read, each named by the one before.
+// deepest bounds the objects that an owner reads, each named by the previous one.
 const deepest = 3
 
 func (n *Need) check(on []string, depth int) error {
@@ -447,8 +431,7 @@ func (r *Referrer) check(on []string) error {
 	return nil
 }
 
-// Ranges returns the ranges of addresses of the finalized object, of a referrer
-// that has Within.
+// Ranges returns the address ranges of the finalized object, for a referrer with Within.
 func (r *Referrer) Ranges(object map[string]any) []string {
 	var found []string
 	each(object, r.within, nil, func(at any, _ []any) {

@@ -16,7 +16,7 @@ import (
 //go:embed versions.yaml
 var shippedVersions []byte
 
-// Bug is one that a range of versions of a component has.
+// Bug is a bug in a range of versions of a component.
 type Bug struct {
 	ID        string `json:"id"`
 	Component string `json:"component"` // kubernetes (the control plane), kubelet, docker or containerd
@@ -36,8 +36,7 @@ var bugs = sync.OnceValue(func() []Bug {
 	return list
 })
 
-// parseVersions reads a list of bugs in YAML. It refuses fields that it does
-// not know; errors name the entry.
+// parseVersions reads a list of bugs in YAML. It rejects unknown fields; errors name the entry.
 func parseVersions(data []byte) ([]Bug, error) {
 	var list []Bug
 	if err := yaml.UnmarshalStrict(data, &list); err != nil {
@@ -72,10 +71,8 @@ func (b *Bug) check() error {
 	return nil
 }
 
-// Bugs returns the known bugs that a version of a component has, by id. It
-// takes versions as components report them: "v1.11.9-gke.1",
-// "docker://17.3.2". A runtime's scheme must be that of the component. What
-// does not parse has no known bugs: the result is nil.
+// Bugs returns the known bugs of a version of a component, by id, for versions as components report them:
+// "v1.11.9-gke.1", "docker://17.3.2". A runtime's scheme must match the component. Other texts return nil.
 func Bugs(component, version string) map[string]Bug {
 	if scheme, rest, found := strings.Cut(version, "://"); found {
 		if scheme != component {
@@ -96,20 +93,19 @@ func Bugs(component, version string) map[string]Bug {
 	return found
 }
 
-// AtLeast tells whether a version, as components report it, is of a minor release
-// or a later one, its pre-releases among them. What does not parse counts as new.
+// AtLeast reports whether a version, as components report it, is of a minor release or a later one, including
+// its pre-releases. Other texts count as new.
 func AtLeast(version string, major, minor uint64) bool {
 	v, err := parseVersion(version)
 	return err != nil || v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// versionPattern takes a version apart: its release, and what makes it a
-// pre-release. What else follows is a vendor's ("-gke.1", "+coreos.0", "-ce",
-// "~ds1", "-0ubuntu1").
+// versionPattern matches the release, and a pre-release. Any other suffix is a vendor's ("-gke.1",
+// "+coreos.0", "-ce", "~ds1", "-0ubuntu1").
 var versionPattern = regexp.MustCompile(`^\s*v?([0-9]+(?:\.[0-9]+){0,2})(?:[-~]((?:alpha|beta|rc)(?:\.?[0-9]+)*)(?:$|[^0-9A-Za-z]))?`)
 
-// parseVersion drops a vendor's suffix: "-gke.1" must not make a version older
-// than the release it is built from, as "-alpha.1", "-beta.1" and "-rc.1" do.
+// parseVersion drops a vendor's suffix: unlike "-alpha.1", "-beta.1" and "-rc.1", "-gke.1" must not make a
+// version older than its release.
 func parseVersion(version string) (semver.Version, error) {
 	parts := versionPattern.FindStringSubmatch(version)
 	if parts == nil {
