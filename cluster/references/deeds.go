@@ -21,15 +21,15 @@ type deed struct {
 	catalog.Deed
 }
 
-// serving is a thing that the owner of a finalizer on a resource needs.
+// serving is an object that the owner of a finalizer on a resource needs.
 type serving struct {
 	object
 	finalizer, resource string
-	named               bool // its owner is only seen to be named, not known to need it
+	named               bool // a field names it, but the owner may not need it
 }
 
-// barring is what the owner of a finalizer on a resource may not do, in words, what
-// becomes of the finalizer, and the service account beside the object that it acts as.
+// barring is an operation, in words, that the owner of a finalizer on a resource lacks the right to, its
+// effect on the finalizer, and the service account beside the object that it acts as.
 type barring struct{ finalizer, resource, without, what, as string }
 
 func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[string]any) []deed {
@@ -42,10 +42,10 @@ func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[stri
 	return found
 }
 
-// impersonate is the verb of the right to act as another.
+// impersonate is the verb of the right to act as another user.
 const impersonate = "impersonate"
 
-// Regrant notes how often it may have changed who may do what.
+// Regrant records how often rights may have changed.
 func (p *Part) Regrant(times int) {
 	if times == p.rights {
 		return
@@ -60,15 +60,15 @@ func (p *Part) Regrant(times int) {
 	}
 }
 
-// settleDeeds adds what the owners of the finalizers of an object may not do, and the roles
-// and bindings by which alone they may.
+// settleDeeds adds the missing rights of the owners of an object's finalizers, and the roles and bindings
+// that alone grant the others.
 func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred map[barring]map[string]bool) {
 	note := func(d deed, account string, lets bool, only []Thing) {
 		if !lets {
 			put(barred, barring{d.finalizer, id.resource, d.Without, phrase(d.Deed, account), d.As}, id.Name)
 		}
 		for _, by := range only {
-			p.look(by.Resource, by.NamespacedName, id.Namespace) // so that it is taken out again
+			p.look(by.Resource, by.NamespacedName, id.Namespace) // so that it is removed again
 			put(served, serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource, false}, id.Name)
 		}
 	}
@@ -78,8 +78,8 @@ func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred
 	}, note)
 }
 
-// deeds visits what is known of the rights to do something for an object, each with the
-// service account as which it is done, "" for the owner's own.
+// deeds visits the known rights of the deeds for an object, each with the acting service account, "" for the
+// owner's own.
 func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) (there, known bool), visit func(d deed, account string, lets bool, only []Thing)) {
 	var lacked deed
 	ask := func(d deed, account string) {
@@ -99,7 +99,7 @@ func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName)
 		}
 		account := types.NamespacedName{Namespace: id.Namespace, Name: d.As}
 		if there, known := isThere(account); !there || !known {
-			continue // it does nothing as somebody who is not there
+			continue // it does nothing as a missing account
 		}
 		if ask(d, account.String()); d.ByPods {
 			continue
@@ -111,13 +111,13 @@ func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName)
 // Definitions is the resource of definitions.
 const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// undefined are deeds for an object on kinds that nothing serves, one of each: the owner
-// tries for ever to find out what they are called.
+// undefined returns the deeds for an object on unserved kinds, one of each: the owner retries their discovery
+// for ever.
 func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 	for _, d := range deeds {
 		if d.As != "" {
 			if there, _, known := p.options.World.There("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}); !there || !known {
-				continue // it does nothing as somebody who is not there
+				continue // it does nothing as a missing account
 			}
 		}
 		if p.options.World.Undefined(d.Kind) && !slices.ContainsFunc(found, func(of deed) bool { return of.Kind == d.Kind && of.finalizer == d.finalizer }) {
@@ -127,7 +127,7 @@ func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 	return found
 }
 
-// kindOf names the definition that is not there.
+// kindOf names the missing definition.
 func kindOf(d deed) string { return "of " + d.Kind.String() }
 
 func (p *Part) missingKinds(finalizer, resource string, u *unstructured.Unstructured, rules *rules) (found []any) {
@@ -148,13 +148,13 @@ func deedsOf(finalizer string, u *unstructured.Unstructured, rules *rules) (deed
 	return deeds
 }
 
-// alike tells whether two deeds differ in what is done only.
+// alike reports whether two deeds differ only in the operation.
 func alike(a, b deed) bool {
 	a.Verb, a.Without = b.Verb, b.Without
 	return a == b
 }
 
-// phrase says what is done, and as whom.
+// phrase describes a deed and its account.
 func phrase(d catalog.Deed, account string) string {
 	what := fmt.Sprintf("%s %s", d.Verb, d.Kind)
 	if d.Namespace != "" {
@@ -166,8 +166,8 @@ func phrase(d catalog.Deed, account string) string {
 	return what
 }
 
-// Unallowed is what the owner of a finalizer must do to clear it off an object, and may
-// not: each with what becomes of the finalizer. It only reads.
+// Unallowed returns the operations that the owner needs to clear a finalizer off an object and has no right
+// to, each with the effect on the finalizer. It only reads.
 func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || p.options.Manifests {
@@ -185,7 +185,7 @@ func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 	return inOrder(found)
 }
 
-// RecordedRights is Unallowed of an object that the facts name.
+// RecordedRights is Unallowed for an object in the facts.
 func RecordedRights(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {
 	found := map[barring]bool{}
 	byOutcome, _ := facts.Lookup(doc, "unallowed", obj.GetNamespace(), finalizer, resource).(map[string]any)

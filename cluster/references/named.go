@@ -18,25 +18,25 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// Objects tell by their fields and labels whom they name, also where the catalog does not
-// know their kind. Whether an owner goes by that is not known: it is never more than "may".
+// Objects name others in fields and labels, also if the catalog does not know their kind. The owner may ignore
+// such a name: it is never more than "may".
 
-// What becomes of a Secret that a field names: it goes with its namespace, or is not there.
-// An object is named through, on the way to a Secret that its status names.
+// States of a Secret that a field names: deleted with its namespace, or missing; through marks an object whose
+// status may name a Secret.
 const going, named, through = "going", "named", "through"
 
 const secrets, volumes = "secrets", "persistentvolumes"
 
 const (
-	maxFields, maxDepth = 512, 6 // of one object that are looked at
-	maxUsers            = 1000   // that are visited of those that name one object
-	shortest            = 4      // the end of the name of a kind that a field is called after
+	maxFields, maxDepth = 512, 6 // limits of the fields that are read of one object
+	maxUsers            = 1000   // limit of the visited objects that name one object
+	shortest            = 4      // length of the end of a kind's name that a field may be named after
 )
 
-// mention is that one object names another, or carries its identifier, by the hash of that.
+// mention says that one object names another, or has its identifier, by hash.
 type mention struct {
 	by     *namer
-	at     int // among those of the target
+	at     int // index among the target's
 	target uint64
 	path   unique.Handle[string]
 }
@@ -48,17 +48,17 @@ type namer struct {
 	mentions []*mention
 }
 
-// naming is what one object names.
+// naming holds the names in one object.
 type naming struct {
 	mentions  []*mention
-	needs     []need   // Secrets that its spec names, and what it names through
+	needs     []need   // Secrets that its spec names, and objects that lead to more
 	published []need   // Secrets that its status names
 	ids       []object // identifiers in its status
 }
 
 func (p *Part) hash(id object) uint64 { return maphash.Comparable(p.seed, id) }
 
-// mention brings up to date whom an object names.
+// mention updates the names in an object.
 func (p *Part) mention(id object, found []*mention, leaving bool) {
 	key := p.hash(id)
 	n := p.namers[key]
@@ -88,16 +88,16 @@ func (p *Part) mention(id object, found []*mention, leaving bool) {
 	}
 }
 
-// heed notes that who names a target has changed.
+// heed records that the namers of a target have changed.
 func (p *Part) heed(m *mention) {
 	if id, awaits := p.awaits[m.target]; awaits {
 		p.dirtyUses[id] = true
 	}
 }
 
-// visit visits the first of those that name an object, or carry an identifier of its status,
-// and returns how many more there are. Anybody may write any name and identifier into what is
-// his own, so those of another namespace count only where they are of the same API group.
+// visit visits the first objects that name an object, or have an identifier from its status, and returns how
+// many more there are. Users may write any name and identifier into their own objects, so another namespace
+// counts only for the same API group.
 func (p *Part) visit(id object, r *record, f func(by *namer, path string, carries bool)) (more int) {
 	for i, target := range append([]object{id}, r.ids...) {
 		all := p.mentions[p.hash(target)]
@@ -116,7 +116,7 @@ func groupOf(resource string) string {
 	return group
 }
 
-// naming is what an object names.
+// naming returns the names in an object.
 func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 	l := look{p, id, nil, &n, maxFields}
 	switch obj := obj.(type) {
@@ -140,7 +140,7 @@ func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 			}
 		}
 		if metav1.GetControllerOfNoCopy(obj) != nil {
-			n.mentions = nil // it was made for its controller, and goes with it
+			n.mentions = nil // it was created by its controller, and is deleted with it
 		}
 		status, _ := obj.Object["status"].(map[string]any)
 		n.bound(labeled, len(status)+len(obj.GetFinalizers()) > 0)
@@ -148,8 +148,8 @@ func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 	return n
 }
 
-// bound leaves one mention of each target, and as many as are kept. Of an object that nobody
-// works on, only what a label and a field say counts.
+// bound keeps one mention per target, up to the limit. An object without a controller counts only if a label
+// and a field agree.
 func (n *naming) bound(labeled []*mention, live bool) {
 	seen := map[uint64]bool{}
 	var kept []*mention
@@ -163,7 +163,7 @@ func (n *naming) bound(labeled []*mention, live bool) {
 	n.mentions = slices.Clip(kept)
 }
 
-// look goes through the fields of an object.
+// look reads the fields of an object.
 type look struct {
 	*Part
 	id     object
@@ -188,7 +188,7 @@ func (l *look) at(path []string, value any) {
 	case map[string]any:
 		l.reference(path, value)
 		if len(value) > maxFields {
-			return // no names, but data
+			return // data, not names
 		}
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			l.at(append(path[:len(path):len(path)], key), value[key])
@@ -196,8 +196,7 @@ func (l *look) at(path []string, value any) {
 	}
 }
 
-// text looks at a field that holds text: an identifier, or the name of an object of the kind
-// that it is called after.
+// text reads a text field: an identifier, or the name of an object of the kind that the field is named after.
 func (l *look) text(path []string, value string) {
 	n, inStatus, key := l.found, path[0] == "status", strings.ToLower(path[len(path)-1])
 	stem, identifies := strings.CutSuffix(key, "id")
@@ -207,7 +206,7 @@ func (l *look) text(path []string, value string) {
 		switch {
 		case inStatus && len(n.ids) < maxNamed:
 			n.ids = append(n.ids, carried)
-		case !inStatus && !slices.Contains(l.plan.namedAfter(groupOf(l.id.resource), stem), l.id.resource): // which would be that itself
+		case !inStatus && !slices.Contains(l.plan.namedAfter(groupOf(l.id.resource), stem), l.id.resource): // that would be its own
 			n.mentions = append(n.mentions, &mention{target: l.hash(carried), path: unique.Make(strings.Join(path, "."))})
 		}
 	}
@@ -219,8 +218,8 @@ func (l *look) text(path []string, value string) {
 	}
 }
 
-// reference looks at a field that refers to an object by its name, of the kind that it is
-// called after, or holds.
+// reference reads a field that refers to an object by name, of the kind that the field is named after, or
+// holds.
 func (l *look) reference(path []string, fields map[string]any) {
 	key := strings.TrimSuffix(strings.ToLower(path[len(path)-1]), "s")
 	stem := strings.TrimSuffix(strings.TrimSuffix(key, "erence"), "ref")
@@ -246,25 +245,25 @@ func (l *look) reference(path []string, fields map[string]any) {
 	}
 }
 
-// name notes that a field, or a label, holds the name of an object of the kind that it is
-// called after, and returns the resources that may be meant.
+// name records a name in a field or label of an object of the kind that it is named after, and returns the
+// possible resources.
 func (l *look) name(path, key string, to types.NamespacedName) []string {
 	if to.Name == "" || len(to.Name) > catalog.LongestName || slices.ContainsFunc(l.owners, func(o metav1.OwnerReference) bool { return o.Name == to.Name }) {
-		return nil // what it was made for goes with it
+		return nil // its owner is deleted with it
 	}
 	resources := l.plan.namedAfter(groupOf(l.id.resource), key)
 	for _, resource := range resources {
 		if to.Namespace = l.id.Namespace; !l.plan.namespaced(resource) {
 			to.Namespace = ""
 		} else if to.Namespace == "" {
-			continue // which one?
+			continue // ambiguous
 		}
 		l.found.mentions = append(l.found.mentions, &mention{target: l.hash(object{resource, to}), path: unique.Make(path)})
 	}
 	return resources
 }
 
-// need adds an object that another may need, of its own namespace if it has one.
+// need adds an object that another may need, in its own namespace if it has one.
 func (l *look) need(found []need, resource string, to types.NamespacedName) []need {
 	in := cmp.Or(l.id.Namespace, to.Namespace)
 	if len(found) == maxNamed || len(to.Name) > catalog.LongestName || resource == secrets && in == "" {
@@ -273,8 +272,8 @@ func (l *look) need(found []need, resource string, to types.NamespacedName) []ne
 	return append(found, need{Need: l.plan.hints[resource], Named: catalog.Named{Namespace: in, Name: to.Name}})
 }
 
-// namedAfter are the custom resources of a group that a field is called after: the name of
-// the kind, or the end of it.
+// namedAfter returns the custom resources of a group that a field is named after: the name of the kind, or
+// its end.
 func (p *plan) namedAfter(group, key string) (found []string) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(key), "erence"), "ref"), "name")
 	if stem == "" {
@@ -290,7 +289,7 @@ func (p *plan) namedAfter(group, key string) (found []string) {
 	return found
 }
 
-// hint takes in which resources fields may name.
+// hint adds resources that fields may name.
 func (p *plan) hint(added []string) {
 	for _, resource := range slices.Sorted(slices.Values(added)) {
 		if !custom(resource) {

@@ -14,17 +14,17 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// What becomes of a thing that is needed, as the document has it.
+// States of a needed object, as the document has them.
 const (
-	goes  = "goes"        // it lies in the object's namespace, and nothing keeps it there
-	hangs = catalog.Hangs // it is not there, and the owner tries again for ever
-	may   = catalog.May   // it is not there, and the owner may give up
-	// It is not there, or goes with its namespace, and the owner lets the finalizer go:
-	// some of its releases may not.
+	goes  = "goes"        // it is in the object's namespace, and nothing keeps it there
+	hangs = catalog.Hangs // it is missing, and the owner retries for ever
+	may   = catalog.May   // it is missing, and the owner may give up
+	// It is missing, or deleted with its namespace, and the owner removes the finalizer; some of its releases
+	// may not.
 	completes, spared = catalog.Completes, "spared"
 )
 
-// settleNeeds works out anew what the objects of a namespace need.
+// settleNeeds updates the needs of the objects of a namespace.
 func (p *Part) settleNeeds(namespace string) {
 	for _, id := range p.needs[namespace] {
 		n := p.needed[id]
@@ -94,8 +94,8 @@ func (p *Part) settleNeeds(namespace string) {
 	}
 }
 
-// look tells of a thing that objects of a namespace need, and has Keep and Forget
-// tell when that changes.
+// look returns the state of an object that a namespace needs, and registers it, so that Keep and Forget
+// report changes.
 func (p *Part) look(resource string, target types.NamespacedName, namespace string) (there, held, known bool) {
 	there, held, known = p.options.World.There(resource, target)
 	id := object{resource, target}
@@ -112,9 +112,8 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 	return there, held, known
 }
 
-// Unknown are the things that objects of a namespace need, or that those need for which
-// these wait, wherever they are: of which it is not known whether they are there, in order.
-// It only reads.
+// Unknown returns the objects of unknown existence that a namespace's objects need, directly or through
+// objects that they wait for, in order. It only reads.
 func (p *Part) Unknown(namespace string) []Thing {
 	u := unknowns{part: p, noted: map[object]bool{}}
 	for _, id := range p.needs[namespace] {
@@ -126,7 +125,7 @@ func (p *Part) Unknown(namespace string) []Thing {
 	return u.things()
 }
 
-// UnknownOf are those that the objects of one kind need, in any namespace. It only reads.
+// UnknownOf is Unknown for the objects of one kind, in any namespace. It only reads.
 func (p *Part) UnknownOf(resource string) []Thing {
 	u := unknowns{part: p, noted: map[object]bool{}}
 	for _, carriers := range p.carriers {
@@ -139,7 +138,7 @@ func (p *Part) UnknownOf(resource string) []Thing {
 	return u.things()
 }
 
-// unknowns gathers things of which it is not known whether they are there.
+// unknowns collects objects of unknown existence.
 type unknowns struct {
 	part  *Part
 	noted map[object]bool
@@ -153,7 +152,7 @@ func (u unknowns) note(resource string, target types.NamespacedName) (there bool
 	return there
 }
 
-// of notes what an object needs.
+// of adds the needs of an object.
 func (u unknowns) of(id object) {
 	looks := 0
 	for _, n := range u.part.records[id].needs {
@@ -174,8 +173,7 @@ func (u unknowns) things() (found []Thing) {
 	return found
 }
 
-// awaitedFrom are the objects that owners of objects in a namespace delete first, and wait
-// for.
+// awaitedFrom returns the objects that the owners of a namespace's objects delete first, and wait for.
 func (p *Part) awaitedFrom(namespace string) (found []object) {
 	for _, waiting := range p.awaiting {
 		for id := range waiting {
@@ -202,7 +200,7 @@ type Thing struct {
 	types.NamespacedName
 }
 
-// state is what becomes of a thing that is needed: "" for nothing that matters.
+// state returns the state of a needed object, "" if it does not matter.
 func (p *Part) state(there, held, known, fixed bool, without string, inside bool) string {
 	switch {
 	case without == through, without == named && (!known || held || there && !inside):
@@ -224,22 +222,22 @@ func (p *Part) state(there, held, known, fixed bool, without string, inside bool
 	case there && !held && inside:
 		return goes
 	case !known && p.options.Manifests && !fixed && inside:
-		return goes // whoever writes it: it goes with its namespace
+		return goes // whatever writes it, it is deleted with its namespace
 	case !there && known && !fixed && !p.options.Manifests:
 		return without
 	}
 	return ""
 }
 
-// walk visits what an object in a namespace needs: the thing, what binds roles to
-// a service account, and what is read from it, if visit says that it is there.
+// walk visits the needs of an object in a namespace: the object, the bindings of a service account, and the
+// objects that are read from it, if visit reports that it exists.
 func (p *Part) walk(n need, namespace string, visit func(resource string, target types.NamespacedName, without string, fixed bool) bool) {
 	target := types.NamespacedName{Name: n.Named.Name}
 	if p.plan.namespaced(n.Resource) {
 		target.Namespace = cmp.Or(n.Named.Namespace, namespace)
 	}
 	if n.Without == through {
-		visit(n.Resource, target, through, false) // what it tells may change
+		visit(n.Resource, target, through, false) // its content may change
 		if r := p.records[object{n.Resource, target}]; r != nil {
 			for _, next := range r.published {
 				p.walk(next, target.Namespace, visit)
@@ -270,7 +268,7 @@ func (p *Part) walk(n need, namespace string, visit func(resource string, target
 	}
 }
 
-// nameIn is the name of an object as said in a namespace.
+// nameIn returns the name of an object as used in a namespace.
 func nameIn(namespace string, target types.NamespacedName) string {
 	if target.Namespace == namespace || target.Namespace == "" {
 		return target.Name
@@ -278,9 +276,8 @@ func nameIn(namespace string, target types.NamespacedName) string {
 	return target.String()
 }
 
-// Missing are the things that the owner of a finalizer needs to clear it off an
-// object, and that are not there: each with what becomes of the finalizer without
-// it. It only reads.
+// Missing returns the missing objects that the owner of a finalizer needs to clear it, each with the effect
+// on the finalizer. It only reads.
 func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || p.options.Manifests {
@@ -310,8 +307,8 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	return append(found, p.missingKinds(finalizer, resource, u, rules)...)
 }
 
-// Waits are the things that the owner of a finalizer needs to clear it off an object, and waits
-// for for ever where they are not there. It only reads.
+// Waits returns the objects that the owner of a finalizer needs to clear it, and waits for indefinitely if
+// they are missing. It only reads.
 func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
 	for _, n := range p.plan.lookUp(finalizer, resource).needs {
 		for _, one := range appendNeeds(nil, finalizer, n, obj.Object) {
@@ -326,8 +323,8 @@ func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured)
 	return found
 }
 
-// Recorded is Missing of an object that the facts name, as far as they tell it:
-// of several objects that lack several things, they do not tell which lacks what.
+// Recorded is Missing for an object in the facts, as far as they know: if several objects lack several
+// others, they do not say which lacks which.
 func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {
 	found := []any{}
 	things, _ := facts.Lookup(doc, "needs", obj.GetNamespace(), finalizer, resource).(map[string]any)

@@ -1,6 +1,6 @@
-// Package references tells which objects name one another, as far as the owners
-// of finalizers depend on it: what an owner must read to clear a finalizer, and
-// what it waits for, as the catalog knows it, or their fields tell.
+// Package references finds the objects that name one another, as far as the owners of finalizers depend on
+// it: the objects that an owner must read to clear a finalizer, and those that it waits for, by the catalog
+// or by their fields.
 package references
 
 import (
@@ -21,21 +21,20 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// maxNamed bounds what is kept of the names that one object tells, and the
-// finalizers of it that are looked at: who writes an object may write any number.
+// maxNamed bounds the names that are kept of one object, and its finalizers that are read: users may write
+// any number.
 const maxNamed = 64
 
-// World tells what a Part must know of objects that others keep.
+// World is the interface to other objects.
 type World interface {
-	// There tells whether an object is there, and whether it holds finalizers.
-	// known is false where the facts do not show it.
+	// There reports whether an object exists, and whether it has finalizers. known is false if the facts do
+	// not show it.
 	There(resource string, key types.NamespacedName) (there, held, known bool)
-	// Undefined tells whether nothing serves a kind, for want of a definition.
+	// Undefined reports whether a kind is not served for lack of a definition.
 	Undefined(kind schema.GroupKind) bool
-	// Lets tells whether the owner of a finalizer on a resource has the right to do
-	// something, as a service account, "namespace/name", or as itself where that is "";
-	// and what it has it by, each where there is nothing else. known is false where the
-	// facts do not show it.
+	// Lets reports whether the owner of a finalizer on a resource has the right to a deed, as a service
+	// account, "namespace/name", or as itself if that is "", and the roles and bindings without which it
+	// would not. known is false if the facts do not show it.
 	Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
 }
 
@@ -43,67 +42,63 @@ type World interface {
 type Options struct {
 	// Catalog of known finalizers.
 	Catalog *catalog.Catalog
-	// Manifests says that the objects are manifests: what they do not hold may be
-	// there all the same, and what refers to what is only an ordinary set.
+	// Manifests says that the objects are manifests: others may exist, and references among them are an
+	// ordinary set.
 	Manifests bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
 	MaxNames int
-	// World tells of the objects themselves.
-	World World
+	World    World
 }
 
-// object is one of a resource, as "plural.group".
+// object is an object of a resource, as "plural.group".
 type object struct {
 	resource string
 	types.NamespacedName
 }
 
-// need is a thing that the owner of a finalizer must read, as an object names it.
+// need is an object that the owner of a finalizer must read, as another names it.
 type need struct {
-	finalizer string // "" in what is read on the way to another thing
+	finalizer string // "" for an intermediate object
 	*catalog.Need
 	catalog.Named
 }
 
-// reference is a referrer's of an object: of all objects of that resource where
-// the name is empty, of those in its namespace if that is not.
+// reference is a referrer's reference to an object, or to all objects of a resource if the name is empty, in
+// one namespace if that is set.
 type reference struct {
 	*rule
 	target types.NamespacedName
 }
 
-// record is what is kept of one object.
+// record is the kept part of one object.
 type record struct {
 	needs     []need          // of its finalizers
 	deeds     []deed          // of the owners of its finalizers
-	below     []need          // of those that name it
+	below     []need          // of the objects that name it
 	refers    []reference     // that keep finalizers of others
 	waits     []wait          // finalizers that stay while others refer to it
 	published []need          // Secrets that its status names
-	ids       []object        // identifiers that its status holds
+	ids       []object        // identifiers in its status
 	ranges    []string        // of addresses that count as references
-	leaving   bool            // it is being deleted
+	leaving   bool            // it is Terminating
 	owned     bool            // it refers to others because its controller does
-	account   map[string]bool // of a role binding: the service accounts, "namespace/name"
+	account   map[string]bool // the service accounts of a role binding, "namespace/name"
 }
 
-// wait is a finalizer of an object that stays while others refer to it by one of
-// the rules, or, where there are none, may stay while others name it.
+// wait is a finalizer of an object that stays while others refer to it by one of the rules, or, without
+// rules, may stay while others name it.
 type wait struct {
 	finalizer string
 	rules     []*rule
 }
 
-// needed is a thing that objects of some namespaces need, as it was when they
-// were last looked at.
+// needed is the last known state of an object that some namespaces need.
 type needed struct {
 	there, held bool
 	by          map[string]bool // namespaces
 }
 
-// Part is the part of the facts that tells it. Whoever calls its methods makes
-// sure that nobody else does; Missing only reads, and may be called by several at
-// once.
+// Part writes the references into the facts. Callers serialize all calls, except of methods that only read.
 type Part struct {
 	options Options
 	doc     facts.Document
@@ -111,24 +106,24 @@ type Part struct {
 
 	records   map[object]*record
 	carriers  map[string]map[object]bool                         // with needs, by namespace
-	needed    map[object]*needed                                 // by what is needed
-	needs     map[string][]object                                // what is needed, by namespace
+	needed    map[object]*needed                                 // by needed object
+	needs     map[string][]object                                // needed objects, by namespace
 	awaiting  map[string]map[object]bool                         // that others may keep, by resource
-	referrers map[*rule]map[types.NamespacedName]map[object]bool // those that refer, by target
+	referrers map[*rule]map[types.NamespacedName]map[object]bool // objects that refer, by target
 	bindings  map[string]map[types.NamespacedName]bool           // role bindings, by service account
 
 	seed     maphash.Seed
 	namers   map[uint64]*namer     // by their hash
-	mentions map[uint64][]*mention // by the hash of what is named
-	awaits   map[uint64]object     // those that may wait for who names them
+	mentions map[uint64][]*mention // by the target's hash
+	awaits   map[uint64]object     // objects that may wait for their namers
 
 	dirtyNeeds map[string]bool // namespaces
 	dirtyUses  map[object]bool
 	allDirty   bool
-	rights     int // as Regrant was told
+	rights     int // the last argument of Regrant
 }
 
-// New returns a Part that has seen nothing and writes into doc.
+// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"needs", "needed", "unallowed", "inUse", "awaited", "referrers"} {
 		doc[section] = map[string]any{}
@@ -143,9 +138,8 @@ func New(doc facts.Document, options Options) *Part {
 	}
 }
 
-// Follow takes in which resources are followed, as "plural.group", and whether
-// their objects are in namespaces. Those that were stay known: what is kept of
-// their objects goes with these.
+// Follow adds followed resources, as "plural.group", and whether they are namespaced. Earlier ones stay:
+// their records are removed with their objects.
 func (p *Part) Follow(resources map[string]bool) {
 	if p.plan.follow(resources) && !p.options.Manifests {
 		referrers := map[string]any{}
@@ -156,29 +150,27 @@ func (p *Part) Follow(resources map[string]bool) {
 	}
 }
 
-// ReadsWhole tells whether more than the metadata of the objects of a resource is
-// read: of Secrets never, whatever a catalog says. It only reads.
+// ReadsWhole reports whether more than the metadata of a resource's objects is read; never for Secrets,
+// whatever a catalog says. It only reads.
 func (p *Part) ReadsWhole(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.whole() && resource != "secrets"
 }
 
-// ReadsFields tells whether the fields of objects of a resource are looked at for what they
-// name. It only reads.
+// ReadsFields reports whether the fields of a resource's objects are read for names. It only reads.
 func (p *Part) ReadsFields(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.peers > 0
 }
 
-// Names tells whether Keep keeps all objects of a resource, so that what is not
-// kept is not there. It only reads.
+// Names reports whether Keep keeps all objects of a resource, so that others do not exist. It only reads.
 func (p *Part) Names(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.named
 }
 
-// Role tells apart what is read of a resource from what was before: it grows
-// when objects that were seen must be seen again. It only reads.
+// Role is a version of the data that is read of a resource: it grows when objects must be read again. It only
+// reads.
 func (p *Part) Role(resource string) int {
 	if r := p.plan.roles[resource]; r != nil {
 		return r.version()
@@ -186,11 +178,11 @@ func (p *Part) Role(resource string) int {
 	return 0
 }
 
-// Resight notes that what can be seen has changed.
+// Resight records that visibility has changed.
 func (p *Part) Resight() { p.allDirty = true }
 
-// Keep brings what an object tells up to date, and tells whether there is
-// anything to forget. What it reads of it is reduced to names at once.
+// Keep updates the names in an object, and reports whether there is anything to forget. It reduces the object
+// to names at once.
 func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Object) bool {
 	r := p.plan.roles[resource]
 	m, isObject := obj.(metav1.Object)
@@ -237,16 +229,16 @@ func (p *Part) touch(n *needed) {
 	}
 }
 
-// reduce is what is kept of an object, nil if nothing is.
+// reduce returns the record of an object, nil if it is not needed.
 func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n naming) *record {
 	now := record{published: n.published}
-	whole := func() func() map[string]any { // converted when it is first asked for
+	whole := func() func() map[string]any { // converted on first use
 		var fields map[string]any
 		return func() map[string]any {
 			if fields == nil {
 				if fields = fieldsOf(obj); p.options.Manifests {
 					fields = maps.Clone(fields)
-					delete(fields, "status") // which says what was, in some cluster
+					delete(fields, "status") // a status from some cluster
 				}
 			}
 			return fields
@@ -313,8 +305,8 @@ func appendNeeds(found []need, finalizer string, n *catalog.Need, fields map[str
 	return found
 }
 
-// appendHints adds what fields name. Where the catalog tells what an owner reads of an object,
-// only what that names next is left.
+// appendHints adds names in fields. If the catalog has the owner's needs, only intermediate objects are
+// added.
 func appendHints(found []need, finalizer string, rules *rules, hints []need) []need {
 	for _, n := range hints {
 		if len(found) < maxNamed && (len(rules.needs) == 0 || n.Without == through) {
@@ -324,7 +316,7 @@ func appendHints(found []need, finalizer string, rules *rules, hints []need) []n
 	return found
 }
 
-// references are those of a referrer that a rule tells.
+// references returns the references of a referrer by a rule.
 func (p *Part) references(rule *rule, id object, fields map[string]any) []reference {
 	in := func(namespace string) string {
 		if !p.plan.namespaced(rule.target) || rule.AnyNamespace {
@@ -353,7 +345,7 @@ func (p *Part) references(rule *rule, id object, fields map[string]any) []refere
 	return found
 }
 
-// fieldsOf are the fields of an object, as JSON decodes them.
+// fieldsOf returns the fields of an object, as JSON decodes them.
 func fieldsOf(obj runtime.Object) map[string]any {
 	if u, is := obj.(*unstructured.Unstructured); is {
 		return u.Object
@@ -365,7 +357,7 @@ func fieldsOf(obj runtime.Object) map[string]any {
 	return fields
 }
 
-// mayRefer spares most pods, of which there are many, the look at their fields.
+// mayRefer excludes most pods from conversion: there are many.
 func mayRefer(obj runtime.Object) bool {
 	pod, is := obj.(*corev1.Pod)
 	return !is || len(pod.Spec.ResourceClaims) > 0 || len(pod.Status.ResourceClaimStatuses) > 0 || pod.Spec.SchedulingGroup != nil
@@ -430,7 +422,7 @@ func (p *Part) drop(id object) {
 	p.changed(id, r)
 }
 
-// changed notes what follows from a record that came or went.
+// changed records the effects of an added or removed record.
 func (p *Part) changed(id object, r *record) {
 	if len(r.needs)+len(r.deeds)+len(r.account) > 0 {
 		p.dirtyNeeds[id.Namespace] = true
@@ -439,14 +431,14 @@ func (p *Part) changed(id object, r *record) {
 		p.dirtyUses[id] = true
 	}
 	if len(r.ranges) > 0 {
-		p.dirtyAll(id.resource) // what lies in its ranges may have lain in those of another
+		p.dirtyAll(id.resource) // an address in its ranges may have been in another's
 	}
 	for _, ref := range r.refers {
 		p.dirty(ref)
 	}
 }
 
-// dirty notes that those that refer to an object have changed.
+// dirty records that the referrers of an object have changed.
 func (p *Part) dirty(ref reference) {
 	if ref.target.Name == "" || ref.Within != "" {
 		p.dirtyAll(ref.rule.target)
@@ -461,8 +453,7 @@ func (p *Part) dirtyAll(resource string) {
 	}
 }
 
-// Settle brings the document up to date with what arrived since the last time. It
-// calls yield after each piece of work: meanwhile more may arrive.
+// Settle updates the document after changes. It calls yield after each piece of work, while more may arrive.
 func (p *Part) Settle(yield func()) {
 	if p.allDirty {
 		for namespace := range p.carriers {
@@ -472,7 +463,7 @@ func (p *Part) Settle(yield func()) {
 	}
 	for namespace := range p.dirtyNeeds {
 		p.settleNeeds(namespace)
-		delete(p.dirtyNeeds, namespace) // only now: what panics is not done
+		delete(p.dirtyNeeds, namespace) // only now: a panic must not lose it
 		yield()
 	}
 	for id := range p.dirtyUses {
@@ -495,7 +486,7 @@ func take[K, V comparable](m map[K]map[V]bool, key K, value V) {
 	}
 }
 
-// first are the first few of a set of names, in order.
+// first returns the first few of a set of names, in order.
 func first(names map[string]bool, limit int) []any {
 	var few []string
 	for name := range names {
@@ -509,7 +500,7 @@ func first(names map[string]bool, limit int) []any {
 	return facts.List(few)
 }
 
-// group is a set of names as a value of the document.
+// group returns a set of names as a value of the document.
 func group(names map[string]bool, limit int) map[string]any {
 	return map[string]any{"count": len(names), "names": first(names, limit)}
 }

@@ -13,7 +13,7 @@ type rule struct {
 	target string
 }
 
-// rules are those of one finalizer on one resource.
+// rules are the rules of one finalizer on one resource.
 type rules struct {
 	needs   []*catalog.Need
 	acts    []*catalog.Act
@@ -22,17 +22,17 @@ type rules struct {
 	lacks   map[string]bool // resources of needs without which some releases of the owner fail
 }
 
-// role is what the objects of a resource are read for.
+// role is why the objects of a resource are read.
 type role struct {
 	carries bool
 	named   bool            // others need them
-	below   []*catalog.Need // that others read from them
+	below   []*catalog.Need // further needs that start from them
 	refers  []*rule
-	asks    bool // what waits for others depends on its fields
-	peers   int  // custom resources of its group: what its fields name is looked at
+	asks    bool // waits for others depend on its fields
+	peers   int  // custom resources of its group, whose names its fields may have
 }
 
-// version grows with what is read.
+// version grows with the data that is read.
 func (r *role) version() int {
 	version := len(r.below) + len(r.refers) + r.peers
 	for _, set := range []bool{r.carries, r.named, r.asks} {
@@ -43,24 +43,23 @@ func (r *role) version() int {
 	return version
 }
 
-// whole tells whether more than metadata is read.
+// whole reports whether more than metadata is read.
 func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refers) > 0 || r.asks }
 
-// plan is what is read of which resources, given what the cluster serves: what the
-// catalog knows of kinds that are not there costs nothing.
+// plan says which data is read of the served resources: catalog entries for other kinds cost nothing.
 type plan struct {
 	catalog      *catalog.Catalog
-	followed     map[string]bool // and whether their objects are in namespaces
+	followed     map[string]bool // and whether they are namespaced
 	roles        map[string]*role
 	byEntry      map[[2]string]*rules     // by the entry's key and the resource
 	known        map[[2]string]*rules     // by finalizer and resource: a memo
-	impersonates bool                     // some owners act as service accounts of others
+	impersonates bool                     // some owners act as other service accounts
 	peers        map[string][]string      // the custom resources of a group
-	hints        map[string]*catalog.Need // to what fields name, by resource
-	endings      map[string][]string      // the resources whose names end so
+	hints        map[string]*catalog.Need // for names in fields, by resource
+	endings      map[string][]string      // resources, by the end of their name
 }
 
-// maxKnown bounds the memo: who may write objects may write any finalizers.
+// maxKnown bounds the memo: users may write any finalizers.
 const maxKnown = 1000
 
 func newPlan(c *catalog.Catalog) plan {
@@ -68,7 +67,7 @@ func newPlan(c *catalog.Catalog) plan {
 		peers: map[string][]string{}, hints: map[string]*catalog.Need{}, endings: map[string][]string{}}
 }
 
-// follow adds resources to those that are there, and tells whether any is new.
+// follow adds served resources, and reports whether any is new.
 func (p *plan) follow(resources map[string]bool) bool {
 	var added []string
 	for resource, namespaced := range resources {
@@ -82,7 +81,7 @@ func (p *plan) follow(resources map[string]bool) bool {
 	}
 	clear(p.known)
 	p.hint(added)
-	on := map[*catalog.Entry][]string{} // few of the catalog are about what is there
+	on := map[*catalog.Entry][]string{} // few entries of the catalog concern served resources
 	for _, resource := range added {
 		for _, e := range slices.Concat(p.catalog.ReferringOn(resource), p.catalog.ReferringOn("*")) {
 			on[e] = append(on[e], resource)
@@ -96,8 +95,7 @@ func (p *plan) follow(resources map[string]bool) bool {
 	return true
 }
 
-// referrers are the resources whose objects keep finalizers of others, by that of
-// these.
+// referrers returns the resources whose objects keep finalizers of others, by the others' resource.
 func (p *plan) referrers() map[string][]string {
 	found := map[string][]string{}
 	for by, r := range p.roles {
@@ -112,16 +110,16 @@ func (p *plan) referrers() map[string][]string {
 	return found
 }
 
-// take adds what an entry tells of a resource that it lists, or that "*" stands for.
+// take adds an entry's data for a resource that it lists, or that "*" includes.
 func (p *plan) take(e *catalog.Entry, resource string) {
 	listed := slices.Contains(e.On, resource)
-	// Of an entry for many kinds, those of its API group are meant.
+	// An entry for many kinds includes its API group.
 	_, group, _ := strings.Cut(resource, ".")
 	listed = listed || e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
 	if !listed && !anyOf(e) {
 		return
 	}
-	var found rules // of most, nothing
+	var found rules // mostly empty
 	for _, n := range e.NeedsOf(resource) {
 		if listed || len(n.Of) > 0 {
 			found.needs = append(found.needs, &n)
@@ -163,13 +161,13 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 	}
 }
 
-// anyOf tells whether an entry names the resources of anything that it tells of.
+// anyOf reports whether an entry limits anything to some resources.
 func anyOf(e *catalog.Entry) bool {
 	return slices.ContainsFunc(e.Needs, func(n catalog.Need) bool { return len(n.Of) > 0 }) ||
 		slices.ContainsFunc(e.WaitsFor, func(r catalog.Referrer) bool { return len(r.Of) > 0 })
 }
 
-// need notes what is read of the things that are needed.
+// need adds the resources of a need.
 func (p *plan) need(n *catalog.Need) {
 	of := p.role(n.Resource)
 	of.named = true
@@ -185,7 +183,7 @@ func (p *plan) need(n *catalog.Need) {
 	}
 }
 
-// role is that of a resource.
+// role returns the role of a resource.
 func (p *plan) role(resource string) *role {
 	if p.roles[resource] == nil {
 		p.roles[resource] = &role{}
@@ -193,7 +191,7 @@ func (p *plan) role(resource string) *role {
 	return p.roles[resource]
 }
 
-// rulesFor are those of a finalizer on a resource.
+// rulesFor returns the rules of a finalizer on a resource.
 func (p *plan) rulesFor(finalizer, resource string) *rules {
 	key := [2]string{finalizer, resource}
 	if found, known := p.known[key]; known {
@@ -217,9 +215,8 @@ func (p *plan) lookUp(finalizer, resource string) *rules {
 	return &rules{}
 }
 
-// namespaced tells whether objects of a resource are in namespaces: of those that
-// are not followed, only that of the core group is known, without its three that are
-// always followed.
+// namespaced reports whether a resource is namespaced. Unfollowed resources count only in the core group,
+// whose three cluster-scoped ones are always followed.
 func (p *plan) namespaced(resource string) bool {
 	namespaced, followed := p.followed[resource]
 	return namespaced || !followed && !strings.Contains(resource, ".")

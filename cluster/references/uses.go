@@ -9,7 +9,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// settleUse works out anew who refers to an object.
+// settleUse updates the referrers of an object.
 func (p *Part) settleUse(id object) {
 	p.doc.Prune("inUse", id.Namespace, id.resource, id.Name)
 	p.doc.Prune("awaited", id.Namespace, id.resource, id.Name)
@@ -18,9 +18,9 @@ func (p *Part) settleUse(id object) {
 		return
 	}
 	for _, w := range r.waits {
-		users := map[string]map[object]bool{} // by resource: several rules may tell of the same
+		users := map[string]map[object]bool{} // by resource: several rules may match the same
 		told := map[string]bool{}
-		awaited := map[string]map[string]bool{} // names of those that the owner deletes itself
+		awaited := map[string]map[string]bool{} // names of objects that the owner deletes itself
 		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
 				switch {
@@ -33,7 +33,7 @@ func (p *Part) settleUse(id object) {
 				}
 			}
 		}
-		hints, more := map[string]map[string]any{}, 0 // of those that only name it, by resource
+		hints, more := map[string]map[string]any{}, 0 // objects that only name it, by resource
 		if len(w.rules) == 0 {
 			more = p.visit(id, r, func(by *namer, path string, carries bool) {
 				if by.object == id {
@@ -53,7 +53,7 @@ func (p *Part) settleUse(id object) {
 				if len(some) > 0 {
 					use := p.use(id, some, told[resource])
 					maps.Copy(use, hints[resource])
-					use["count"] = len(some) + more // of whatever resource those are
+					use["count"] = len(some) + more // of any resource
 					p.doc.Put(use, "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
 				}
 			}
@@ -61,7 +61,7 @@ func (p *Part) settleUse(id object) {
 	}
 }
 
-// only are those of a set that lie in a namespace, or those that do not.
+// only returns the objects of a set that are in a namespace, or the others.
 func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 	found := map[object]bool{}
 	for id := range set {
@@ -72,19 +72,19 @@ func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 	return found
 }
 
-// told is true of a reference in the status of a custom resource, which whoever has rights
-// to its kind may write, while the owner of the kind is who should.
+// told reports whether a reference is in the status of a custom resource: it should be written by the owner
+// of the kind, but anyone with rights to it can.
 func (r *rule) told() bool {
 	return strings.HasPrefix(r.Path, "status.") && custom(r.Resource)
 }
 
-// custom is true of a resource that Kubernetes itself does not serve.
+// custom reports whether a resource is not built in.
 func custom(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return !slices.Contains(facts.BuiltinGroups(), group)
 }
 
-// use is who refers to an object, of one resource, as the document has it.
+// use returns the referrers of one resource to an object, as the document has them.
 func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	names, mutual, owned, leaving := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for user := range by {
@@ -113,7 +113,7 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	return use
 }
 
-// users are those that refer to an object by a rule.
+// users returns the objects that refer to an object by a rule.
 func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
 	if rule.Within != "" {
 		return p.within(rule, id, r)
@@ -131,8 +131,8 @@ func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
 	return p.referrers[rule][at]
 }
 
-// within are those whose address lies in the ranges of an object, and in none of
-// any other of that resource.
+// within returns the objects whose address is in the ranges of an object, and in none of any other of that
+// resource.
 func (p *Part) within(rule *rule, id object, r *record) map[object]bool {
 	mine := prefixes(r.ranges)
 	var others []netip.Prefix
@@ -168,8 +168,7 @@ func prefixes(texts []string) []netip.Prefix {
 	return found
 }
 
-// keeps tells whether an object keeps another, by a reference of its own, with a
-// finalizer that the other has.
+// keeps reports whether an object keeps another, by its own reference, with a finalizer that the other has.
 func (p *Part) keeps(id, other object) bool {
 	held := p.records[other]
 	if held == nil || len(held.waits) == 0 {
