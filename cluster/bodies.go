@@ -17,23 +17,22 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// What policies read of an object itself, the facts need not hold: the API server sends it
-// to the webhook, and check reads it. Whoever asks a snapshot has neither, so a snapshot
-// holds as much of objects as policies read of them, and no more: their specs may hold secrets.
+// The facts need not hold the objects that policies read: the API server sends them to the webhook, and check
+// reads them. A snapshot has neither, so it holds the fields that policies read, and no more: specs may hold
+// secrets.
 
 const (
-	// maxBodies bounds the objects of which a snapshot holds that, and maxMentions what is
-	// kept of one: whoever writes objects may write any number. Of one with more, nothing is.
+	// maxBodies bounds the objects in a snapshot with such fields, and maxMentions the references kept of
+	// one: users may write any number. An object with more has none.
 	maxBodies, maxMentions = 2000, 128
 	// maxListed is how many entries of a list of a status policies read.
 	maxListed = 64
-	// bodiesWithin bounds how long reading them takes.
+	// bodiesWithin bounds the time of reading them.
 	bodiesWithin = time.Minute
 )
 
-// ReadBodies reads of the custom resources whose finalizers wait for an owner that is alive,
-// of the first few of those that the facts name, what policies read of objects themselves.
-// What cannot be read is left out, and is unknown to whoever asks about it.
+// ReadBodies reads, of the first few custom resources whose finalizers wait for a live owner, the fields that
+// policies read. Unreadable ones are left out, and unknown.
 func (w *World) ReadBodies(ctx context.Context, config *rest.Config, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, bodiesWithin)
 	defer cancel()
@@ -48,8 +47,7 @@ func (w *World) ReadBodies(ctx context.Context, config *rest.Config, log *slog.L
 	return nil
 }
 
-// TakeBodies is ReadBodies for whoever reads the objects, several at once; nil for one that
-// could not be read.
+// TakeBodies is ReadBodies with the caller's read, called concurrently; nil for an unreadable object.
 func (w *World) TakeBodies(read func(resource Resource, namespace, name string) *unstructured.Unstructured) {
 	w.keepBodies(func(o conditioned) *unstructured.Unstructured {
 		return read(Resource{GroupVersionResource: o.GroupVersionResource, Namespaced: o.namespace != ""}, o.namespace, o.name)
@@ -69,7 +67,7 @@ func (w *World) keepBodies(read func(conditioned) *unstructured.Unstructured) {
 	maps.Copy(w.doc, found)
 }
 
-// bodied are the objects that matter, as many as are read.
+// bodied returns the objects to read, up to the limit.
 func (w *World) bodied() (found []conditioned) {
 	var namespaces []string
 	w.Read(func(f Facts) { namespaces = f.Holding() })
@@ -82,8 +80,8 @@ func (w *World) bodied() (found []conditioned) {
 	return found
 }
 
-// bodyOf is what policies read of an object of a resource beside its conditions; nil where
-// that is more than is kept, or cannot be kept as it is.
+// bodyOf returns the fields that policies read of an object, without its conditions; nil if that is beyond
+// the limit, or cannot be kept unchanged.
 func (w *World) bodyOf(object *unstructured.Unstructured, resource string) map[string]any {
 	m := &mentions{}
 	spec, _ := object.Object["spec"].(map[string]any)
@@ -125,14 +123,14 @@ func (w *World) bodyOf(object *unstructured.Unstructured, resource string) map[s
 	return body
 }
 
-// mentions are objects that another names, by kind and name, in the fields that
-// referred-object-stuck reads.
+// mentions are an object's references to others, by kind and name, in the fields that referred-object-stuck
+// reads.
 type mentions struct {
 	found []any
-	odd   bool // some cannot be kept as they are
+	odd   bool // some cannot be kept unchanged
 }
 
-// within takes in references among fields, which stand so deep.
+// within adds references in fields at this depth.
 func (m *mentions) within(depth int, path string, fields map[string]any) {
 	for key, value := range fields {
 		at := path + "." + key

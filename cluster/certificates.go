@@ -8,10 +8,10 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// dials bounds how many handshakes are under way at once.
+// dials bounds concurrent handshakes.
 const dials = 4
 
-// TryCertificates shakes hands with the backends of webhooks that are due.
+// TryCertificates makes the due handshakes with backends of webhooks.
 func (w *World) TryCertificates(ctx context.Context, dial Dial) {
 	var trying sync.WaitGroup
 	places := make(chan struct{}, dials)
@@ -37,15 +37,15 @@ func (w *World) due() map[refusals.Endpoint]string {
 	return w.refusals.Due()
 }
 
-// Unconverted are those that nobody may convert to the version that
-// deletions ask for.
+// Unconverted returns the resources with objects that may not be convertible to the version that deletions
+// request.
 func (w *World) Unconverted() []Resource {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.refusals.Unconverted()
 }
 
-// Converts tells whether a webhook converts the objects of a resource.
+// Converts reports whether a webhook converts the objects of a resource.
 func (w *World) Converts(res Resource) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// maxConditioned bounds the objects of one namespace whose conditions are read, and
-	// conditionsAtOnce how many are read at the same time.
+	// maxConditioned bounds the objects of one namespace whose conditions are read, and conditionsAtOnce the
+	// concurrent reads.
 	maxConditioned, conditionsAtOnce = 50, 8
-	// conditionsWithin bounds how long all of that takes.
+	// conditionsWithin bounds the time of all reads.
 	conditionsWithin = 10 * time.Second
 )
 
-// conditioned is an object whose conditions matter.
+// conditioned is an object whose conditions are read.
 type conditioned struct {
 	schema.GroupVersionResource
 	namespace, name string
@@ -37,7 +37,7 @@ type conditioned struct {
 
 func (o conditioned) resource() string { return o.GroupResource().String() }
 
-// reader reads objects from the API server; nil for one that could not be read.
+// reader returns a function that reads objects from the API server; nil for an unreadable one.
 func reader(ctx context.Context, config *rest.Config, log *slog.Logger) (func(conditioned) *unstructured.Unstructured, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200 // as live.New
@@ -55,8 +55,7 @@ func reader(ctx context.Context, config *rest.Config, log *slog.Logger) (func(co
 	}, nil
 }
 
-// readAll reads objects, several at once, and has those that could be read kept, one after
-// the other.
+// readAll reads objects concurrently, and calls keep for each readable one, one at a time.
 func readAll(objects []conditioned, read func(conditioned) *unstructured.Unstructured, keep func(conditioned, *unstructured.Unstructured)) {
 	var mu sync.Mutex
 	var reading errgroup.Group
@@ -71,12 +70,12 @@ func readAll(objects []conditioned, read func(conditioned) *unstructured.Unstruc
 			return nil
 		})
 	}
-	_ = reading.Wait() // what cannot be read is no error
+	_ = reading.Wait() // an unreadable object is no error
 }
 
-// ReadConditions reads the status conditions of the custom resources in a namespace
-// whose finalizers wait for an owner that may be alive, of the first few of those that the
-// facts name, and what Events say that fails about them. What cannot be read is left out.
+// ReadConditions reads the status conditions of the first few custom resources in a namespace whose
+// finalizers wait for an owner that may be alive, and warning Events about them. Unreadable ones are left
+// out.
 func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
 	objects := w.conditioned(namespace)
 	if len(objects) == 0 {
@@ -95,16 +94,15 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	return nil
 }
 
-// TakeConditions is ReadConditions for who has read the objects and the Events already: by
-// "plural.group", of the namespace; nil for one that could not be read.
+// TakeConditions is ReadConditions for objects, by "plural.group", and Events that the caller has read; nil
+// for an unreadable object.
 func (w *World) TakeConditions(namespace string, read func(resource, name string) *unstructured.Unstructured) {
 	if objects := w.conditioned(namespace); len(objects) > 0 {
 		w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured { return read(o.resource(), o.name) })
 	}
 }
 
-// keepConditions keeps the conditions of the first few objects of a namespace, as far as
-// they can be read.
+// keepConditions keeps the conditions of the first few readable objects of a namespace.
 func (w *World) keepConditions(namespace string, objects []conditioned, read func(conditioned) *unstructured.Unstructured) {
 	found := facts.Document{}
 	readAll(objects[:min(len(objects), maxConditioned)], read, func(o conditioned, object *unstructured.Unstructured) {
@@ -115,8 +113,7 @@ func (w *World) keepConditions(namespace string, objects []conditioned, read fun
 	w.doc.Put(map[string]any(found), "conditions", namespace)
 }
 
-// conditioned are the objects in a namespace whose conditions matter, in turn of each
-// group.
+// conditioned returns the objects in a namespace whose conditions matter, round-robin by group.
 func (w *World) conditioned(namespace string) (found []conditioned) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -151,7 +148,7 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 // able reports whether an owner may be alive, and its words about an object news.
 func able(owner Verdict) bool { return owner.State == Alive || owner.State == Unknown }
 
-// conditionsOf are the status conditions of an object, and what Events warn of about it.
+// conditionsOf returns the status conditions of an object, and warning Events about it.
 func (w *World) conditionsOf(o conditioned, object *unstructured.Unstructured) []any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -9,15 +9,14 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// FromDocument returns the facts that a document holds, as View has it, and which it becomes
-// the owner of. They take in no further objects. An error is for what is no document of this
-// version.
+// FromDocument returns the facts in a document, as View has it, and takes ownership of it. They take in no
+// further objects. It returns an error for a document of another version.
 func FromDocument(doc map[string]any) (*World, error) {
 	if doc["apiVersion"] != apiVersion || doc["kind"] != "Facts" {
 		return nil, fmt.Errorf("it has apiVersion %v, kind %v", doc["apiVersion"], doc["kind"])
 	}
 	w := NewWorld(Options{})
-	var missing []any // what is not in it is not known, and not absent
+	var missing []any // missing sections are unknown, not absent
 	for _, key := range slices.Sorted(maps.Keys(w.doc)) {
 		empty := w.doc[key]
 		switch value := doc[key].(type) {
@@ -44,7 +43,7 @@ func FromDocument(doc map[string]any) (*World, error) {
 			w.at = &at
 		}
 	}
-	// What who judges by the document alone asks of it.
+	// The state that verdicts from the document alone need.
 	for name := range w.doc.Child("crds") {
 		w.ownership.Define(name)
 	}

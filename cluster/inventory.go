@@ -12,38 +12,36 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// inventory is what there is of each resource: counts, and which objects some
-// part keeps something of.
+// inventory holds the counts of each resource, and the objects that some part keeps something of.
 type inventory struct {
 	doc       facts.Document
 	touched   func(resource, namespace string)
 	resources map[string]*resource // by "plural.group"
-	order     []*resource          // by name; nil when it is to be made anew
+	order     []*resource          // by name; nil if it must be rebuilt
 }
 
-// resource is what is kept of all objects of one resource.
+// resource is the state of all objects of one resource.
 type resource struct {
 	Resource
-	// generation marks what the newest listing has shown; what an older one
-	// has and the newest has not is swept when the listing ends.
+	// generation is that of the newest listing; objects of an older one are removed when the listing ends.
 	generation int
 	listing    bool
 	counts     map[string]int // by namespace
-	total      int            // of them all
+	total      int            // of all namespaces
 	recount    map[string]int // while listing
 	kept       facts.Directories[keptObject]
-	// named is set where kept holds all objects of the last whole listing, and
-	// naming while such a listing is under way.
+	// named says that kept holds all objects of the last whole listing, and naming that such a listing is
+	// running.
 	named, naming bool
 }
 
-// keptObject is one of which a part keeps something, and the last listing that has shown it.
+// keptObject is an object that a part keeps something of, and the last listing with it.
 type keptObject struct {
 	name       string
 	generation int
 }
 
-// Named is its name.
+// Named returns its name.
 func (k keptObject) Named() string { return k.name }
 
 func newInventory(doc facts.Document) inventory {
@@ -51,7 +49,7 @@ func newInventory(doc facts.Document) inventory {
 	return inventory{doc: doc, resources: map[string]*resource{}}
 }
 
-// sorted are the resources, by name.
+// sorted returns the resources, by name.
 func (i *inventory) sorted() []*resource {
 	if i.order == nil {
 		for _, r := range i.resources {
@@ -83,7 +81,7 @@ func (i *inventory) begin(res Resource) {
 	r.recount = map[string]int{}
 }
 
-// end closes it.
+// end ends it.
 func (i *inventory) end(r *resource) {
 	r.listing = false
 	for namespace := range r.counts {
@@ -97,9 +95,8 @@ func (i *inventory) end(r *resource) {
 	r.recount = nil
 }
 
-// count changes the number of objects in a namespace. What changes while a
-// listing is under way shows when it ends. There are never fewer than none,
-// whatever is removed that did not come.
+// count changes the number of objects in a namespace, never below 0. A change during a listing takes effect
+// when it ends.
 func (i *inventory) count(r *resource, namespace string, change int) {
 	if r.listing {
 		r.recount[namespace] = max(0, r.recount[namespace]+change)
@@ -120,8 +117,7 @@ func (i *inventory) set(r *resource, namespace string, n int) {
 	i.doc.Put(n, "counts", namespace, r.String())
 }
 
-// Begin starts a new listing of a resource: what it does not show again before
-// End is gone.
+// Begin starts a new listing of a resource: objects that it does not show before End are removed.
 func (w *World) Begin(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +125,7 @@ func (w *World) Begin(res Resource) {
 	w.inventory.resources[res.String()].naming = w.references.Names(res.String())
 }
 
-// End closes the listing that Begin started. From now on the resource is seen.
+// End ends the listing that Begin started. From now on the resource is seen.
 func (w *World) End(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,9 +142,8 @@ func (w *World) End(res Resource) {
 	w.resight()
 }
 
-// Apply takes in one object. added is true where the object was not there
-// before: each item of a listing, and an ADDED event of a watch. Objects of
-// resources that are not followed are left out.
+// Apply adds or updates one object. added is true for a new one: each item of a listing, and an ADDED event
+// of a watch. Unfollowed resources are ignored.
 func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -163,8 +158,8 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	}
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	keeps := false
-	if res != eventsResource { // which are evidence, not content
-		// One that is known to be there already is no other.
+	if res != eventsResource { // evidence, not content
+		// A known object is not new.
 		if known := r.kept.At(key); added && (known == nil || known.generation != r.generation) {
 			w.inventory.count(r, key.Namespace, 1)
 		}
@@ -186,7 +181,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	return nil
 }
 
-// Remove takes one object out.
+// Remove removes one object.
 func (w *World) Remove(res Resource, obj runtime.Object) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -212,7 +207,7 @@ func (w *World) Remove(res Resource, obj runtime.Object) error {
 	return nil
 }
 
-// Drop forgets a resource that is no longer served.
+// Drop removes a resource that is no longer served.
 func (w *World) Drop(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +227,7 @@ func (w *World) Drop(res Resource) {
 	w.resight()
 }
 
-// forget takes an object out of all parts.
+// forget removes an object from all parts.
 func (w *World) forget(r *resource, key types.NamespacedName) {
 	r.kept.Delete(key)
 	w.ownership.Forget(r.String(), key)
@@ -246,14 +241,14 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	}
 }
 
-// dropped notes that a part keeps an event no longer.
+// dropped records that a part no longer keeps an event.
 func (w *World) dropped(event types.NamespacedName) {
 	if r := w.inventory.resources[eventsResource.String()]; r != nil {
 		r.kept.Delete(event)
 	}
 }
 
-// specFinalizers are a namespace's spec.finalizers; none of anything else.
+// specFinalizers returns a namespace's spec.finalizers; none for other objects.
 func specFinalizers(obj runtime.Object) []string {
 	ns, ok := obj.(*corev1.Namespace)
 	if !ok {

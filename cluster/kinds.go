@@ -27,24 +27,22 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// kind is one kind of object that is watched whole, and who keeps something of it.
-// Of all other kinds only the metadata is watched: ownership keeps their
-// finalizers, and dependents whom they block. Custom resources and kinds of which the
-// catalog tells whom they name are watched whole, too, as far as the cluster serves them:
-// references keeps the names, and hashes of names (World.Role).
+// kind is one kind of object that is watched whole, and its keepers. Other kinds are watched as metadata:
+// ownership keeps their finalizers, and dependents their owners. Custom resources and kinds with references
+// in the catalog are watched whole, too: references keeps the names, and hashes of names (World.Role).
 type kind struct {
 	Resource
 	keepers []keeper
 }
 
-// keeper is a part that keeps something of an object, and forgets it. keep tells
-// whether there is anything to forget.
+// keeper is a part that keeps something of an object, and forgets it. keep reports whether there is anything
+// to forget.
 type keeper struct {
 	keep   func(w *World, obj runtime.Object) bool
 	forget func(w *World, key types.NamespacedName)
 }
 
-// table lists them. A new fact about a kind is one more keeper, or one more kind.
+// table lists them. A new fact about a kind is a new keeper, or a new kind.
 var table = []kind{
 	{watched(corev1.SchemeGroupVersion, "namespaces"), []keeper{
 		by(refusing, (*refusals.Part).KeepNamespace, (*refusals.Part).ForgetNamespace),
@@ -107,12 +105,11 @@ var table = []kind{
 		by(onNodes, (*nodes.Part).KeepCSINode, (*nodes.Part).ForgetCSINode),
 		by(owning, (*ownership.Part).KeepCSINode, (*ownership.Part).ForgetCSINode),
 	}},
-	// Its driver is also evidence of who removes its finalizer, as that of a volume is.
+	// Its driver is also evidence about the owner of its finalizer, like a volume's.
 	{watched(storagev1.SchemeGroupVersion, "volumeattachments"), []keeper{by(onNodes, (*nodes.Part).KeepAttachment, (*nodes.Part).ForgetAttachment)}},
 	{watched(resourcev1.SchemeGroupVersion, "resourceclaims"), []keeper{by(onNodes, (*nodes.Part).KeepClaim, (*nodes.Part).ForgetClaim)}},
 	{watched(resourcev1.SchemeGroupVersion, "resourceslices"), []keeper{by(onNodes, (*nodes.Part).KeepSlice, (*nodes.Part).ForgetSlice)}},
-	// Of events, only what tells of failures is kept, and they are no content of
-	// their namespace.
+	// Only Events about failures are kept, and they are no content of their namespace.
 	{eventsResource, []keeper{firstOf(
 		by(refusing, (*refusals.Part).KeepEvent, (*refusals.Part).ForgetEvent),
 		by(onNodes, (*nodes.Part).KeepEvent, (*nodes.Part).ForgetEvent),
@@ -127,14 +124,14 @@ func refusing(w *World) *refusals.Part { return w.refusals }
 func onNodes(w *World) *nodes.Part     { return w.nodes }
 func budgeting(w *World) *budgets.Part { return w.budgets }
 
-// watched is a resource in the version whose Go types are kept.
+// watched returns a resource in the version whose Go types are kept.
 func watched(gv schema.GroupVersion, plural string) Resource {
 	gvr := gv.WithResource(plural)
 	i := slices.IndexFunc(Builtin(), func(k Kind) bool { return k.GroupVersionResource == gvr })
-	return Builtin()[i].Resource // a kind that is missing there ends every test
+	return Builtin()[i].Resource // a missing kind fails every test
 }
 
-// by is the keeper that a part is for objects of one Go type.
+// by returns the keeper of a part for objects of one Go type.
 func by[P any, T runtime.Object](part func(*World) P, keep func(P, T) bool, forget func(P, types.NamespacedName)) keeper {
 	return keeper{
 		keep: func(w *World, obj runtime.Object) bool {
@@ -145,7 +142,7 @@ func by[P any, T runtime.Object](part func(*World) P, keep func(P, T) bool, forg
 	}
 }
 
-// firstOf is whichever keeper takes an object first: an event tells of one thing.
+// firstOf keeps an object with the first keeper that takes it: an event is about one thing.
 func firstOf(keepers ...keeper) keeper {
 	forget := func(w *World, key types.NamespacedName) {
 		for _, k := range keepers {
@@ -160,8 +157,7 @@ func firstOf(keepers ...keeper) keeper {
 	}}
 }
 
-// keep hands an object to all keepers, and tells whether one of them has
-// anything to forget.
+// keep calls all keepers, and reports whether one has anything to forget.
 func (k *kind) keep(w *World, obj runtime.Object) (kept bool) {
 	if older, is := obj.(*unstructured.Unstructured); is {
 		if read, err := typedObject(older); err == nil {
@@ -191,30 +187,28 @@ var kinds, typed = func() (map[string]*kind, []Resource) {
 	return byName, resources
 }()
 
-// Reduces tells whether the facts hold more of the objects of a resource than
-// their metadata.
+// Reduces reports whether the facts hold more of a resource's objects than their metadata.
 func Reduces(res Resource) bool { return isTyped(res.GroupResource()) }
 
-// Whole are the resources that are watched whole, in the versions that are read. They must not
-// be changed.
+// Whole returns the resources that are watched whole, in the versions that are read. They must not be
+// changed.
 func Whole() []Resource { return typed }
 
-// Scheme knows the types of what is watched whole.
+// Scheme returns the scheme with the types that are watched whole.
 func Scheme() *runtime.Scheme { return scheme }
 
-// Alike are the older versions in which a resource that is watched whole can be read as well,
-// the best first.
+// Alike returns the older versions in which a resource that is watched whole can be read as well, the best
+// first.
 func Alike(res Resource) []string { return alike[res.String()] }
 
-// alike are the older versions of what the reducers read that have what they read at the same
-// paths, the best first: of devices, those of Kubernetes 1.33 and 1.32
-// (k8s.io/api/resource/v1beta2 and v1beta1, types.go).
+// alike are older versions with the fields that the reducers read at the same paths, the best first: for
+// devices, those of Kubernetes 1.33 and 1.32 (k8s.io/api/resource/v1beta2 and v1beta1, types.go).
 var alike = map[string][]string{
 	"resourceclaims.resource.k8s.io": {"v1beta2", "v1beta1"},
 	"resourceslices.resource.k8s.io": {"v1beta2", "v1beta1"},
 }
 
-// readAs is the version in which the reducers read a kind: of one that is alike, theirs.
+// readAs returns the version in which the reducers read a kind.
 func readAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	for _, k := range Builtin() {
 		if k.Kind == gvk.Kind && k.Group == gvk.Group && slices.Contains(alike[k.String()], gvk.Version) {
@@ -226,7 +220,7 @@ func readAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 
 func isTyped(gr schema.GroupResource) bool { return kinds[gr.String()] != nil }
 
-// scheme knows the kinds that are watched whole.
+// scheme has the kinds that are watched whole.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -238,11 +232,11 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
-// Kind is a kind of Kubernetes itself, and Builtin are all, which must not be changed.
+// Kind is a built-in kind.
 type Kind = facts.Kind
 
-// Builtin are the kinds that Kubernetes itself serves.
+// Builtin returns the built-in kinds, which must not be changed.
 func Builtin() []Kind { return facts.Builtin() }
 
-// BuiltinGroups are the API groups that Kubernetes itself serves.
+// BuiltinGroups returns the built-in API groups.
 func BuiltinGroups() []string { return slices.Clone(facts.BuiltinGroups()) }

@@ -7,14 +7,14 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Layers are the facts of manifests, laid over those of a snapshot, which tells what they
-// leave open. Neither changes any more. They are for one goroutine.
+// Layers are the facts of manifests over those of a snapshot, which fills their gaps. Neither changes any
+// more. They are for one goroutine.
 type Layers struct {
 	manifests, snapshot *World
 	doc                 map[string]any
 }
 
-// NewLayers lays facts of manifests over a snapshot; nil is none.
+// NewLayers returns the facts of manifests over a snapshot, which may be nil.
 func NewLayers(manifests, snapshot *World) *Layers {
 	return &Layers{manifests: manifests, snapshot: snapshot}
 }
@@ -32,12 +32,12 @@ func (l *Layers) View(f func(doc map[string]any)) {
 	f(l.doc)
 }
 
-// Read is World.Read over both.
+// Read is World.Read for both.
 func (l *Layers) Read(f func(Facts)) {
 	l.View(func(doc map[string]any) { f(facts.Read(doc)) })
 }
 
-// Ask is World.Ask over both.
+// Ask is World.Ask for both.
 func (l *Layers) Ask(r *question.Request, f func(Moment)) {
 	l.View(func(doc map[string]any) {
 		l.manifests.Ask(r, func(m Moment) {
@@ -54,8 +54,7 @@ func (l *Layers) Ask(r *question.Request, f func(Moment)) {
 	})
 }
 
-// over lays one document over another, key by key. What is equal in both, and what only
-// one has, is shared, not copied.
+// over merges one document over another, key by key. Equal and single values are shared, not copied.
 func over(below, above map[string]any, depth int) map[string]any {
 	if len(above) == 0 {
 		return below

@@ -29,63 +29,58 @@ import (
 // HomeNamespace is where termguard usually runs.
 const HomeNamespace = "termguard-system"
 
-// LearnedConfigMap is the ConfigMap that keeps what was learned, and learnedKey
-// the key in it.
+// LearnedConfigMap is the ConfigMap with the memory, and learnedKey its key.
 const (
 	LearnedConfigMap = "termguard-learned"
 	learnedKey       = "learned.json"
 )
 
 const (
-	// confirmInterval is how often the facts are asked whether a removal came
-	// true, and confirmWithin how long they may take to show it.
+	// confirmInterval is the time between checks whether the facts show a removal, and confirmWithin how long
+	// they may take.
 	confirmInterval = time.Second
 	confirmWithin   = 30 * time.Second
-	// mergeInterval is how often the ConfigMap is read, and at most written;
-	// what is new is written at once if nothing was for so long.
+	// mergeInterval is the time between reads of the ConfigMap, and the least between writes; news after a
+	// longer pause are written at once.
 	mergeInterval = time.Minute
-	// maxRemovals bounds the removals that wait to be confirmed.
+	// maxRemovals bounds the unconfirmed removals.
 	maxRemovals = 1000
 )
 
-// Removal is a request that takes finalizers from an object that is being
-// deleted.
+// Removal is a request that removes finalizers from a Terminating object.
 type Removal struct {
 	Resource   schema.GroupResource
-	Namespace  string // "" for what is in none
+	Namespace  string // "" for a cluster-scoped object
 	Name       string
 	UID        types.UID
-	Finalizers []string // that it takes
-	// Deleted is when the deletion of the object was asked for, in whole seconds.
+	Finalizers []string // that it removes
+	// Deleted is the time of the object's deletion, in whole seconds.
 	Deleted time.Time
-	// User is who asks, and Groups those that it is in; Pod is set where the
-	// user's token is bound to a pod.
+	// User sends the request, in Groups; Pod is set if the user's token is bound to a pod.
 	User   string
 	Groups []string
 	Pod    bool
-	// Manager is the field manager that the request names.
+	// Manager is the field manager of the request.
 	Manager string
 }
 
-// teaches tells whether a removal tells who owns a finalizer. A person who
-// forces one off with kubectl, or with the rights to do anything, does not.
+// teaches reports whether a removal shows the owner of a finalizer: not if a user forces it with kubectl, or
+// as an administrator.
 func (r Removal) teaches() bool {
 	return r.User != "" && !slices.Contains(r.Groups, "system:masters") && !byHand(r.Manager)
 }
 
-// ByHand tells whether a person forces the finalizers off, as far as that shows.
+// ByHand reports whether a user forces the removal, as far as the request shows.
 func (r Removal) ByHand() bool { return !r.teaches() }
 
-// byHand tells whether a field manager is a kubectl: "kubectl-edit",
-// "kubectl-patch", or "kubectl" of a server-side apply
-// (k8s.io/kubectl, pkg/cmd).
+// byHand reports whether a field manager is a kubectl: "kubectl-edit", "kubectl-patch", or "kubectl" of a
+// server-side apply (k8s.io/kubectl, pkg/cmd).
 func byHand(manager string) bool {
 	return manager == "kubectl" || strings.HasPrefix(manager, "kubectl-")
 }
 
-// Learner learns from requests who removes which finalizers, and keeps it in a
-// ConfigMap that all replicas share: each merges into it what it learned itself.
-// It is safe for concurrent use.
+// Learner learns from requests who removes which finalizers, and stores it in a ConfigMap that all replicas
+// share: each merges its own observations into it. It is safe for concurrent use.
 type Learner struct {
 	world      *World
 	configMaps typedcorev1.ConfigMapInterface
@@ -97,28 +92,25 @@ type Learner struct {
 	known   learned.Memory // as written
 }
 
-// sighting is who removes a finalizer from an object.
+// sighting is an observed removal.
 type sighting struct {
 	Removal
 	at time.Time
-	// outside is set where the user is a service account under which no pod ran.
+	// outside says that no pod ran under the user's service account.
 	outside bool
-	// everywhere is set where the user may do so in all namespaces.
+	// everywhere says that the user may do so in all namespaces.
 	everywhere bool
-	// void is set where several ask for it: which of them removes it does not
-	// show.
+	// void says that several users requested it: which of them succeeded is unknown.
 	void bool
 }
 
-// NewLearner returns a Learner for the facts in world that keeps what it learns
-// in a namespace.
+// NewLearner returns a Learner for the facts in world that stores its memory in a namespace.
 func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) *Learner {
 	return &Learner{world: world, configMaps: client.ConfigMaps(namespace), log: log, waiting: map[ownership.Ending]sighting{}}
 }
 
-// Saw takes note of a removal that was let through. It counts once the watch shows that
-// just this object lost the finalizer, in just this deletion: others may refuse what
-// was let through here. It waits for nothing.
+// Saw records an allowed removal. It counts once the watch shows that this object lost the finalizer in this
+// deletion: other webhooks may refuse it. It does not block.
 func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	account := learned.Account(r.User)
@@ -131,7 +123,7 @@ func (l *Learner) Saw(r Removal) {
 		at := ownership.Ending{UID: r.UID, Finalizer: finalizer, Asked: r.Deleted.Unix()}
 		before, again := l.waiting[at]
 		if !again && (len(l.waiting) >= maxRemovals || !l.world.Carries(r.Resource, key, r.UID, finalizer)) {
-			continue // there will be others; or whether it goes could not be told
+			continue // there will be others, or its end could not be observed
 		}
 		l.waiting[at] = sighting{
 			Removal: r, at: now, outside: outside, everywhere: everywhere,
@@ -140,7 +132,7 @@ func (l *Learner) Saw(r Removal) {
 	}
 }
 
-// Run learns until ctx ends; what is not written by then it still writes.
+// Run learns until ctx ends, and then writes the rest.
 func (l *Learner) Run(ctx context.Context) {
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()
@@ -155,7 +147,7 @@ func (l *Learner) Run(ctx context.Context) {
 		if before || err != nil {
 			wrote = l.world.options.Now()
 		}
-		merge.Reset(mergeInterval + rand.N(mergeInterval/10)) // replicas that start together part
+		merge.Reset(mergeInterval + rand.N(mergeInterval/10)) // replicas that start together drift apart
 	}
 	for {
 		select {
@@ -173,7 +165,7 @@ func (l *Learner) Run(ctx context.Context) {
 	}
 }
 
-// leave writes what is new, for whoever comes next.
+// leave writes the news before the end.
 func (l *Learner) leave(ctx context.Context) {
 	const limit = 3 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
@@ -187,14 +179,14 @@ func (l *Learner) leave(ctx context.Context) {
 	}
 }
 
-// curious tells whether there is something new that is worth a write.
+// curious reports whether there are news worth a write.
 func (l *Learner) curious() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.known.Knows(l.news)
 }
 
-// confirm learns from the removals that came true.
+// confirm learns from confirmed removals.
 func (l *Learner) confirm() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +216,7 @@ func (l *Learner) confirm() {
 		l.news.Add(o)
 		changed = true
 	}
-	maps.DeleteFunc(l.waiting, func(_ ownership.Ending, s sighting) bool { // somebody else refused it
+	maps.DeleteFunc(l.waiting, func(_ ownership.Ending, s sighting) bool { // another webhook refused it
 		return now.Sub(s.at) > confirmWithin
 	})
 	if changed {
@@ -232,7 +224,7 @@ func (l *Learner) confirm() {
 	}
 }
 
-// publish tells the facts what is known. l.mu is held.
+// publish updates the facts. l.mu is held.
 func (l *Learner) publish() {
 	all := l.known.Clone()
 	all.Merge(l.news)
@@ -240,7 +232,7 @@ func (l *Learner) publish() {
 	l.world.SetLearned(all)
 }
 
-// merge reads what all replicas learned, and adds what is new here.
+// merge reads the shared memory, and adds the news.
 func (l *Learner) merge(ctx context.Context) (wrote bool, err error) {
 	l.mu.Lock()
 	news := l.news
@@ -272,7 +264,7 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 		return learned.Memory{}, false, fmt.Errorf("read ConfigMap %s: %w", LearnedConfigMap, err)
 	}
 	broken := false
-	if !missing { // who deletes it wants it to be forgotten
+	if !missing { // a user who deletes it wants it to be forgotten
 		if memory, broken, err = l.read(cm, now); err != nil {
 			return learned.Memory{}, false, fmt.Errorf("read ConfigMap %s, and leave it alone: %w", LearnedConfigMap, err)
 		}
@@ -297,9 +289,8 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 	return memory, true, nil
 }
 
-// read understands the ConfigMap as far as it makes sense; where nothing does, or
-// where it is empty, as it is installed, what it said before counts. With broken
-// it is to be written anew. The error is for what another version of termguard wrote,
+// read parses the ConfigMap. If nothing in it is valid, or it is empty, as installed, the previous memory
+// stays. broken says that it must be rewritten. An error means that another version of termguard wrote it,
 // which runs beside this one during an upgrade.
 func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool, err error) {
 	if len(cm.Data)+len(cm.BinaryData) == 0 {
@@ -322,8 +313,7 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 	return m, true, nil
 }
 
-// recall takes the ConfigMap from among objects. One without the key, as it is
-// installed, says nothing.
+// recall reads the ConfigMap among objects. Without the key, as installed, it is empty.
 func (w *World) recall(obj *unstructured.Unstructured) error {
 	text, found, err := unstructured.NestedString(obj.Object, "data", learnedKey)
 	if err != nil {
@@ -340,8 +330,7 @@ func (w *World) recall(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// Recall reads what a termguard in the cluster learned, which it keeps in a
-// namespace. Whoever may not read it, or where there is none, does without.
+// Recall reads the memory of a termguard in the cluster, in a namespace, if it exists and may be read.
 func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) {
 	cm, err := client.ConfigMaps(namespace).Get(ctx, LearnedConfigMap, metav1.GetOptions{})
 	if err != nil {
@@ -349,7 +338,7 @@ func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter,
 		return
 	}
 	if len(cm.Data)+len(cm.BinaryData) == 0 {
-		return // as it is installed
+		return // as installed
 	}
 	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), w.options.Now())
 	if err := cmp.Or(err, wrong); err != nil {

@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// MaxRead bounds the objects that are read for admission policies, as
-	// parameters or as what they would see.
+	// MaxRead bounds the objects that are read for admission policies, as parameters or objects of requests.
 	MaxRead = 500
-	// ReadRounds bounds how often is read what others ask for when they
-	// know the answers so far: the objects, after the parameters.
+	// ReadRounds bounds the rounds of lookups that depend on previous results: the objects, after the
+	// parameters.
 	ReadRounds = 3
 )
 
-// AskForObjects has Lookups tell which objects of a namespace, "" for all, admission policies
-// and webhooks may see.
+// AskForObjects makes Lookups include the objects of a namespace, "" for all, that admission policies and
+// webhooks may see.
 func (w *World) AskForObjects(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refusals.AskForObjects(namespace)
 }
 
-// Lookups are what admission policies ask for, and the settings of operators.
+// Lookups returns the lookups of admission policies, and of operators' settings.
 func (w *World) Lookups() []refusals.Lookup {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -44,12 +43,12 @@ func (w *World) Lookups() []refusals.Lookup {
 	return lookups
 }
 
-// holding is the ConfigMap with a setting.
+// holding returns the lookup of the ConfigMap with a setting.
 func holding(at ownership.Setting) refusals.Lookup {
 	return refusals.Lookup{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: at.Namespace, Name: at.Name}
 }
 
-// TakeIn takes in what was found for Lookups. One that is not among it is left open.
+// TakeIn sets the results of Lookups. Missing ones stay open.
 func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,13 +59,13 @@ func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
 		}
 	}
 	w.ownership.TakeSettings(settings)
-	maps.DeleteFunc(found, func(l refusals.Lookup, _ refusals.Found) bool { return l.Kind.Empty() && l.Name != "" }) // those
+	maps.DeleteFunc(found, func(l refusals.Lookup, _ refusals.Found) bool { return l.Kind.Empty() && l.Name != "" }) // the settings
 	w.refusals.TakeIn(found)
 }
 
-// readFrom looks up among objects at hand the parameters of admission policies, and, of
-// manifests, which objects they and webhooks see. Of manifests, what they do not hold may
-// be in the cluster. It tells whether anything is looked up.
+// readFrom performs lookups among the given objects: parameters of admission policies, and among manifests
+// the objects of requests. Objects missing from manifests may exist in the cluster. It reports whether there
+// were lookups.
 func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +109,7 @@ func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	return true
 }
 
-// seen are the manifests that a lookup of objects finds, unless there are more than limit.
+// seen returns the manifests that a lookup of objects finds, unless there are more than limit.
 func (w *World) seen(lookup refusals.Lookup, all []*unstructured.Unstructured, mapped map[schema.GroupVersionKind]Resource, limit int) (found []*unstructured.Unstructured, complete bool) {
 	wanted := func(obj *unstructured.Unstructured) bool {
 		return mapped[obj.GroupVersionKind()].GroupVersionResource == lookup.Resource && obj.GetNamespace() == lookup.Namespace && (lookup.Name == "" || obj.GetName() == lookup.Name)
@@ -126,7 +125,7 @@ func (w *World) seen(lookup refusals.Lookup, all []*unstructured.Unstructured, m
 	return found, true
 }
 
-// onlyManifests settles what webhooks see of manifests: they see what matches among them.
+// onlyManifests limits webhooks to the manifests that they match.
 func (w *World) onlyManifests(all []*unstructured.Unstructured) {
 	w.mu.Lock()
 	resources := sync.OnceValue(func() map[schema.GroupVersionKind]Resource { return Resources(all) })

@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Defined is what the CustomResourceDefinitions among objects say at a path, by
-// the kind that they define.
+// Defined returns the values at a path of the CustomResourceDefinitions among objects, by the kind that they
+// define.
 func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
 	found := map[schema.GroupKind]string{}
 	for _, obj := range objects {
@@ -26,9 +26,8 @@ func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.Gr
 	return found
 }
 
-// Resources maps the kinds of objects to resources: by the
-// CustomResourceDefinitions among them, else by the plural that Kubernetes
-// itself would guess.
+// Resources maps the kinds of objects to resources: by the CustomResourceDefinitions among them, else by the
+// plural that Kubernetes would guess.
 func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
 	plurals := Defined(objects, "spec", "names", "plural")
 	mapped := map[schema.GroupVersionKind]Resource{}
@@ -50,8 +49,7 @@ func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind
 	return mapped
 }
 
-// ScopeOf is the scope of a kind, as far as the manifests show it: "" where they
-// do not.
+// ScopeOf returns the scope of a kind, "" if the manifests do not show it.
 func ScopeOf(gvk schema.GroupVersionKind, scopes map[schema.GroupKind]string) apiextensionsv1.ResourceScope {
 	switch scope, defined := scopes[gvk.GroupKind()]; {
 	case defined:

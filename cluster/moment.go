@@ -14,27 +14,27 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Moment is the facts as they stand while one question is answered, and what they tell of
-// its request. It is over when the function that it is given to returns.
+// Moment is the facts during the evaluation of one request. It is valid until the function that receives it
+// returns.
 type Moment struct {
 	Facts
 	at      *viewed
 	doc     map[string]any
 	request *question.Request
 	world   *World
-	below   *Moment // what it is laid over, nil for nothing
-	plain   bool    // what the objects of the request declare does not count
+	below   *Moment // the snapshot below manifests; may be nil
+	plain   bool    // declarations on the objects of the request do not count
 }
 
-// Ask calls f with this moment, about a request. The facts stand still until f returns: it
-// must not ask the World anything else, which may wait for who waits for f.
+// Ask calls f with the current Moment for a request. The facts do not change until f returns: f must not call
+// the World, which could deadlock.
 func (w *World) Ask(r *question.Request, f func(Moment)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	f(w.moment(r))
 }
 
-// TryAsk is Ask where it takes no wait; elsewhere it does nothing, and returns false.
+// TryAsk is Ask without waiting; it returns false if it would have to.
 func (w *World) TryAsk(r *question.Request, f func(Moment)) bool {
 	if !w.mu.TryRLock() {
 		return false
@@ -49,29 +49,27 @@ func (w *World) moment(r *question.Request) Moment {
 	return Moment{at: at, request: r, world: w}.over(at.doc)
 }
 
-// over is the moment with another document.
+// over returns the moment with another document.
 func (m Moment) over(doc map[string]any) Moment {
 	m.doc, m.Facts = doc, facts.Read(doc)
 	return m
 }
 
-// Is tells whether nothing changed since another moment, about the same request, not even
-// the time.
+// Is reports whether nothing changed since another moment for the same request, not even the time.
 func (m Moment) Is(other Moment) bool { return m.at == other.at }
 
-// View calls f with the document, which is for policies, and must be neither changed nor
-// kept.
+// View calls f with the document for policies, which must be neither changed nor kept.
 func (m Moment) View(f func(doc map[string]any)) { f(m.doc) }
 
-// Input is what policies are asked about the request.
+// Input returns the input of policies for the request.
 func (m Moment) Input() map[string]any { return m.request.Input(m.Ownership(), m.Refusals()) }
 
-// Together is the same moment for a request that is one of a set.
+// Together returns the same moment for a request in a set.
 func (m Moment) Together(set *question.Set) Moment {
 	return m.over(set.In(m.doc))
 }
 
-// About is the same moment for another request.
+// About returns the same moment for another request.
 func (m Moment) About(r *question.Request) Moment {
 	if m.request = r; m.below != nil {
 		below := m.below.About(r)
@@ -80,28 +78,23 @@ func (m Moment) About(r *question.Request) Moment {
 	return m
 }
 
-// Plain is the same moment, as if the objects of the request did not declare who removes
-// their finalizers.
+// Plain returns the same moment without the owners that the request's objects declare.
 func (m Moment) Plain() Moment {
 	m.plain = true
 	return m
 }
 
-// Declared tells whether other objects in the namespace of the request declare who removes
-// their finalizers.
+// Declared reports whether other objects in the request's namespace declare owners of their finalizers.
 func (m Moment) Declared() bool { return m.world.ownership.Declares(m.request.Within()) }
 
-// Undeclared is the same moment, as if no object in the namespace of the request declared
-// who removes its finalizers.
+// Undeclared returns the same moment without the owners that objects in the request's namespace declare.
 func (m Moment) Undeclared() Moment {
 	return m.over(m.world.ownership.Undeclared(m.doc, m.request.Within())).Plain()
 }
 
-// Ownership tells who removes the finalizers of the objects of the request, whether or not
-// they are part of the inventory: the verdict of each finalizer, by its name, with what
-// the owner needs and does not find. What manifests leave open, a snapshot that they are
-// laid over may hold a verdict on. It holds those on finalizers that were on objects of
-// the same kind when it was made, and cannot judge others.
+// Ownership returns the verdict of each finalizer on the request's objects, by name, in the inventory or not,
+// with the missing needs of the owner. A snapshot below manifests may fill gaps: it has verdicts on
+// finalizers that objects of the same kind had when it was made, and no others.
 func (m Moment) Ownership() Verdicts {
 	verdicts := Verdicts{}
 	for _, object := range m.objects() {
@@ -121,8 +114,7 @@ func (m Moment) Ownership() Verdicts {
 	return verdicts
 }
 
-// objects are those of the request: of an eviction, which carries none, the pod as far as
-// the facts know it.
+// objects returns the objects of the request; for an eviction, which has none, the pod in the facts.
 func (m Moment) objects() []map[string]any {
 	objects := m.request.Objects()
 	if objects == nil && m.request.Trigger() == question.OnEviction {
@@ -145,8 +137,8 @@ func (m Moment) objects() []map[string]any {
 	return objects
 }
 
-// Refusals are what refuses the request at once. A snapshot knows less: what it has on the
-// deletes of the namespace controller, which may not hold for a person.
+// Refusals returns the immediate refusals of the request. A snapshot knows only those for the namespace
+// controller's deletes, which may not apply to a user.
 func (m Moment) Refusals() []any {
 	found := m.world.refusals.Of(m.request)
 	if m.world.snapshot && !m.request.UnderWay {
@@ -158,9 +150,8 @@ func (m Moment) Refusals() []any {
 	return append(found, m.orphaned()...)
 }
 
-// orphaned are the refusals of webhooks whose Services another command than kubectl delete
-// deletes before the object of the request, and whose configurations it deletes after that, or
-// not at all.
+// orphaned returns the refusals of webhooks whose Services a command other than kubectl delete deletes before
+// the request's object, and whose configurations it deletes later, or not at all.
 func (m Moment) orphaned() []any {
 	if m.doc["setOrder"] == nil {
 		return nil
@@ -179,11 +170,10 @@ func (m Moment) orphaned() []any {
 	})
 }
 
-// Guards are the webhooks, TYPE/CONFIGURATION/NAME, of which nobody knows what they answer to
-// the request before they are asked.
+// Guards returns the webhooks, TYPE/CONFIGURATION/NAME, whose answer to the request is unknown in advance.
 func (m Moment) Guards() []string { return m.world.refusals.Guards(m.request) }
 
-// recordedRefusals are those of a snapshot for the same kind of request.
+// recordedRefusals returns a snapshot's refusals of the same kind of request.
 func (m Moment) recordedRefusals() (found []any) {
 	if m.request.GroupResource() == question.Namespaces {
 		return nil
@@ -204,8 +194,7 @@ func (m Moment) recordedRefusals() (found []any) {
 	return found
 }
 
-// Knows tells whether the facts know the object of the request, and not only the review
-// does.
+// Knows reports whether the facts know the object of the request, not only the review.
 func (m Moment) Knows() bool {
 	resource, key := m.request.GroupResource(), m.request.Key()
 	switch resource {
@@ -224,7 +213,7 @@ func (m Moment) Knows() bool {
 	})
 }
 
-// beside are the things, of manifests, that the owner of a finalizer needs, and no finalizer keeps.
+// beside returns the objects among manifests that the owner of a finalizer needs, and no finalizer keeps.
 func (w *World) beside(finalizer, resource string, obj metav1.Object) (found []any) {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || w.options.Manifests == nil {
@@ -238,9 +227,9 @@ func (w *World) beside(finalizer, resource string, obj metav1.Object) (found []a
 	return found
 }
 
-// verdicts are those on the finalizers of one object, by finalizer. For a namespace,
-// specFinalizers are those of spec.finalizers. An object without a UID is only named, as by
-// an eviction: what it tells itself is what the inventory has.
+// verdicts returns the verdicts on the finalizers of one object, by finalizer; specFinalizers are a
+// namespace's spec.finalizers. An object without a UID, as in an eviction, is only named: its declarations
+// come from the inventory.
 func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	recorded := func(finalizer, resource, evidence string) any {
 		return w.recorded(obj, finalizer, resource, evidence)
@@ -260,7 +249,7 @@ func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinali
 		if len(missing)+len(unallowed)+len(beside) == 0 {
 			continue
 		}
-		verdict = maps.Clone(verdict) // which others share
+		verdict = maps.Clone(verdict) // it is shared
 		if len(beside) > 0 {
 			verdict["beside"] = beside
 		}

@@ -10,17 +10,16 @@ import (
 	"github.com/termguard/termguard/cluster/references"
 )
 
-// maxAsked bounds the things in other namespaces that are asked for by their names: who
-// writes objects may name any number.
+// maxAsked bounds the objects in other namespaces that are requested by name: users may name any number.
 const maxAsked = 64
 
-// Needed is a thing that objects of a namespace need in another.
+// Needed is an object that objects of another namespace need.
 type Needed struct {
 	Resource
 	types.NamespacedName
 }
 
-// Needs are those that nobody asked for yet.
+// Needs returns the needed objects that were not requested yet.
 func (w *World) Needs(namespace string) (found []Needed) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -33,7 +32,7 @@ func (w *World) Needs(namespace string) (found []Needed) {
 	return found
 }
 
-// Answered records what became of asking for them.
+// Answered records the results of these requests.
 func (w *World) Answered(wanted []Needed, answers []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,8 +45,7 @@ func (w *World) Answered(wanted []Needed, answers []error) {
 	w.references.Resight()
 }
 
-// Unread are the things that objects of a namespace need, of which it is not known whether
-// they are there.
+// Unread returns the objects of unknown existence that objects of a namespace need.
 func (w *World) Unread(namespace string) (unread []string) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -65,7 +63,7 @@ func (w *World) Unread(namespace string) (unread []string) {
 	return slices.Compact(unread)
 }
 
-// UnreadOf are the kinds of which the objects of one kind need some, and which cannot be seen.
+// UnreadOf returns the unseen kinds that objects of one kind need.
 func (w *World) UnreadOf(resource string) (unread []string) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -22,28 +22,26 @@ import (
 
 const apiVersion = "termguard.dev/v1"
 
-// aside tells, beside objects, what objects cannot show of a cluster:
-// a document of kind Cluster.
+// aside holds the facts that objects cannot show: a document of kind Cluster.
 type aside struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Version of the API server, as in gitVersion.
 	Version string `json:"version"`
-	// Now is the time that the facts are told at.
+	// Now is the time of the facts.
 	Now *time.Time `json:"now"`
-	// Groups that are served beside the built-in ones and those of the
-	// CustomResourceDefinitions at hand.
+	// Groups that are served beside the built-in ones and those of the CustomResourceDefinitions.
 	Groups []string `json:"groups"`
-	// Set tells that all objects are deleted together, as by kubectl delete -f.
+	// Set says that all objects are deleted together, as by kubectl delete -f.
 	Set bool `json:"set"`
-	// SetWithout are the resources, as plural.group, whose objects are not among them.
+	// SetWithout are the resources, as plural.group, whose objects are not in the set.
 	SetWithout []string `json:"setWithout"`
-	// SetOrder tells that another command deletes them, in the order that they stand in.
+	// SetOrder says that another command deletes them, in their order.
 	SetOrder map[string]any `json:"setOrder"`
 	// Stale names APIServices whose group cannot be discovered.
 	Stale []string `json:"stale"`
-	// ListErrors are errors of listing an aggregated API, by APIService, or a
-	// custom resource, by CustomResourceDefinition.
+	// ListErrors are errors of listing an aggregated API, by APIService, or a custom resource, by
+	// CustomResourceDefinition.
 	ListErrors map[string]string `json:"listErrors"`
 	Unseen     []struct {
 		Resource   string `json:"resource"`
@@ -55,7 +53,7 @@ type aside struct {
 	ConditionsOf string `json:"conditionsOf"`
 }
 
-// sees tells whether objects of a resource are among the facts.
+// sees reports whether the facts include objects of a resource.
 func (a aside) sees(res Resource) bool {
 	for _, u := range a.Unseen {
 		if u.Resource == res.GroupResource().String() {
@@ -65,9 +63,8 @@ func (a aside) sees(res Resource) bool {
 	return true
 }
 
-// FromObjects returns the facts about a cluster that holds just the given
-// objects, as `kubectl get -o yaml` prints them, with their status. A document
-// of kind Cluster among them tells what objects cannot show.
+// FromObjects returns the facts about a cluster with exactly the given objects, as `kubectl get -o yaml`
+// prints them, with their status. A document of kind Cluster among them adds other facts.
 func FromObjects(options Options, objects []*unstructured.Unstructured) (*World, error) {
 	w := NewWorld(options)
 	var about aside
@@ -78,7 +75,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	var leases []coordinationv1.Lease
 	held := false
 	for _, res := range typed {
-		if options.Manifests == nil { // of which none are known to be all
+		if options.Manifests == nil { // manifests are never complete
 			begun[res] = nil
 		}
 	}
@@ -110,15 +107,15 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		typed, err := read(obj)
 		if err != nil && options.Manifests != nil {
-			continue // the API server would refuse it
+			continue // the API server would reject it
 		}
 		if _, isObject := typed.(metav1.Object); !isObject && err == nil && options.Manifests != nil {
-			continue // as DeleteOptions: a type of the API that is no object
+			continue // a type of the API that is no object, such as DeleteOptions
 		}
 		if err != nil {
 			return nil, err
 		}
-		if gvk == coordinationv1.SchemeGroupVersion.WithKind("Lease") && options.Manifests == nil { // which no part keeps as an object
+		if gvk == coordinationv1.SchemeGroupVersion.WithKind("Lease") && options.Manifests == nil { // no part keeps it as an object
 			var lease coordinationv1.Lease
 			if err := Decode(obj, &lease); err != nil {
 				return nil, fmt.Errorf("lease %q: %w", obj.GetName(), err)
@@ -150,8 +147,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		stale[name] = true
 	}
 	w.SetServed(append(groups, about.Groups...), stale)
-	// Of manifests, who names whom only matters where one of them has a finalizer: what is
-	// not among them is unknown anyway.
+	// Among manifests, references matter only if one has a finalizer: other objects are unknown anyway.
 	if options.Manifests == nil || held {
 		w.Follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
 	}
@@ -209,7 +205,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	return w, nil
 }
 
-// eventsAmong are the Events among objects that warn of something.
+// eventsAmong returns the warning Events among objects.
 func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	for _, obj := range objects {
 		var e corev1.Event
@@ -220,8 +216,8 @@ func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	return found
 }
 
-// together is the part of the facts that tells which objects are deleted together:
-// one after the other, or all at once.
+// together returns the section with the objects that are deleted together: one after the other, or all at
+// once.
 func together(objects []*unstructured.Unstructured, ordered bool, without []string) map[string]any {
 	set := facts.Document{}
 	mapped := Resources(objects)
@@ -237,8 +233,8 @@ func together(objects []*unstructured.Unstructured, ordered bool, without []stri
 	return set
 }
 
-// Decode converts an object to its Go type. Where that fails it goes through JSON, whose
-// errors name the field, as those of the converter do not.
+// Decode converts an object to its Go type. On an error it repeats that through JSON, whose errors name the
+// field.
 func Decode(obj *unstructured.Unstructured, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err == nil {
 		return nil
@@ -250,12 +246,12 @@ func Decode(obj *unstructured.Unstructured, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// typedObject converts an object of a kind that the facts reduce to its Go
-// type; others stay as they are.
+// typedObject converts an object of a kind that the facts reduce to its Go type, and returns others
+// unchanged.
 func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	typed, err := scheme.New(readAs(obj.GroupVersionKind()))
 	if err != nil {
-		return obj, nil //nolint:nilerr // a kind of which only the metadata counts
+		return obj, nil //nolint:nilerr // only the metadata of such a kind counts
 	}
 	if err := Decode(obj, typed); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
@@ -263,8 +259,7 @@ func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	return typed, nil
 }
 
-// checkedObject is an object of which only the metadata counts, as it is, if the
-// API server would take that.
+// checkedObject returns an object whose metadata alone counts unchanged, if the API server would accept it.
 func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	typed, err := scheme.New(obj.GroupVersionKind())
 	if err != nil {

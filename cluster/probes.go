@@ -10,27 +10,27 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// KeepReport takes in what a node probe found.
+// KeepReport adds the report of a node probe.
 func (w *World) KeepReport(r report.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes.KeepReport(r)
 }
 
-// ForgetReport forgets what the probe of a node found.
+// ForgetReport removes the report about a node.
 func (w *World) ForgetReport(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes.ForgetReport(node)
 }
 
-// isProbe tells whether an object holds the report of a node probe.
+// isProbe reports whether an object holds the report of a node probe.
 func (w *World) isProbe(obj *unstructured.Unstructured) bool {
 	_, labelled := obj.GetLabels()[report.Label]
 	return labelled && obj.GetNamespace() == w.options.Home && obj.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("ConfigMap")
 }
 
-// reported is the report that an object holds.
+// reported returns the report in an object.
 func reported(obj *unstructured.Unstructured) (report.Report, error) {
 	var cm corev1.ConfigMap
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &cm); err != nil {

@@ -19,30 +19,30 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// maxWarnings bounds the Events that are read at once, and maxReasons the reasons that are
-// kept of those about one object: anybody may write them by the thousand.
+// maxWarnings bounds the Events that are read at once, and maxReasons the reasons that are kept per object:
+// users may create thousands.
 const maxWarnings, maxReasons = 5000, 8
 
-// subject is what an Event is about, by the namespace that the Event is in. The API server
-// holds that to be the object's own by name; its UID is whatever the writer says.
+// subject is the object of an Event, by the Event's namespace. The API server checks that it is the object's,
+// by name; the UID is unchecked.
 type subject struct {
 	namespace string
 	uid       types.UID
 }
 
-// warning is what Events of one reason say about an object.
+// warning sums up the Events of one reason about an object.
 type warning struct {
 	message     string
 	first, last time.Time
 }
 
-// ReadWarnings reads what Events of a namespace, "" for all, warn of. None where they cannot
-// be read. Conditions that are read or taken after it have them, as further ones.
+// ReadWarnings reads the warning Events of a namespace, "" for all; none if they are unreadable. Conditions
+// that are read or taken later include them.
 func (w *World) ReadWarnings(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
 	return w.readWarnings(ctx, config, namespace, "", log)
 }
 
-// ReadWarningsOf reads what Events about one object warn of.
+// ReadWarningsOf reads the warning Events about one object.
 func (w *World) ReadWarningsOf(ctx context.Context, config *rest.Config, resource schema.GroupResource, namespace, name, uid string, log *slog.Logger) error {
 	if err := w.readWarnings(ctx, config, eventsOf(namespace), ",involvedObject.uid="+uid, log); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (w *World) ReadWarningsOf(ctx context.Context, config *rest.Config, resourc
 	return nil
 }
 
-// KeepWarnings adds what the Events that were read say about an object to the facts.
+// KeepWarnings adds the warning Events about an object to the facts.
 func (w *World) KeepWarnings(resource schema.GroupResource, namespace, name, uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,8 +60,8 @@ func (w *World) KeepWarnings(resource schema.GroupResource, namespace, name, uid
 	}
 }
 
-// eventsOf is where Events about objects of a namespace are, "" for those in none (client-go,
-// tools/record/event.go).
+// eventsOf returns the namespace of Events about objects of a namespace, "" for cluster-scoped ones
+// (client-go, tools/record/event.go).
 func eventsOf(namespace string) string { return cmp.Or(namespace, metav1.NamespaceDefault) }
 
 func (w *World) readWarnings(ctx context.Context, config *rest.Config, namespace, selector string, log *slog.Logger) error {
@@ -82,7 +82,7 @@ func (w *World) readWarnings(ctx context.Context, config *rest.Config, namespace
 	return nil
 }
 
-// warningsIn are what Events warn of, by object and reason.
+// warningsIn returns the warnings in Events, by object and reason.
 func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 	found := map[subject]map[string]warning{}
 	for i := range events {
@@ -109,8 +109,8 @@ func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 	return found
 }
 
-// told are warnings about an object in the form of conditions: none where somebody may write
-// them who may not do more to the object. The caller holds w.mu.
+// told returns warnings about an object as conditions: none if users without rights to the object may create
+// them. The caller holds w.mu.
 func (w *World) told(resource, namespace string, uid types.UID) (told []any) {
 	in := eventsOf(namespace)
 	of := w.warnings[subject{in, uid}]

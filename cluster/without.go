@@ -9,23 +9,23 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Gone is what may be taken out of the facts, to ask as if it were not there.
+// Gone lists facts to remove for a hypothetical evaluation.
 type Gone struct {
 	Finalizers  []string
-	APIServices []string            // which answer, then
+	APIServices []string            // they then answer
 	Webhooks    []string            // configurations, as TYPE/NAME
-	Conversions []string            // definitions whose objects are converted, then
-	Nodes       map[string][]string // sections that tell of a node, by its name
+	Conversions []string            // definitions whose objects can then be converted
+	Nodes       map[string][]string // sections about a node, by its name
 }
 
-// Without are the facts as if something were gone.
+// Without are the facts without something.
 type Without struct {
 	replaced   map[string]any // sections of the facts
 	finalizers map[string]bool
-	refuse     []string // prefixes of who refuses no longer, as in input.refusals
+	refuse     []string // prefixes of removed refusals, as in input.refusals
 }
 
-// Without takes something out of facts that do not change any more. They stay as they are.
+// Without removes something from facts that do not change any more. They stay unchanged.
 func (w *World) Without(gone Gone) *Without {
 	t := &Without{replaced: map[string]any{}, finalizers: map[string]bool{}}
 	w.View(func(doc map[string]any) {
@@ -52,8 +52,7 @@ func (w *World) Without(gone Gone) *Without {
 	return t
 }
 
-// section is a section of the facts as it is without what was taken out before, to be
-// changed at its top level.
+// section returns a section of the facts after earlier removals, to be changed at its top level.
 func (t *Without) section(doc map[string]any, name string) map[string]any {
 	if changed, done := t.replaced[name].(map[string]any); done {
 		return changed
@@ -63,7 +62,7 @@ func (t *Without) section(doc map[string]any, name string) map[string]any {
 	return changed
 }
 
-// copied is a map, or a section, that may be changed at its top level.
+// copied returns a copy of a map or section that may be changed at its top level.
 func copied(value any) map[string]any {
 	if section, made := value.(facts.Section); made {
 		return section.All()
@@ -75,7 +74,7 @@ func copied(value any) map[string]any {
 	return m
 }
 
-// seen takes out of what is unseen what would be seen.
+// seen removes the unseen resources that would then be seen.
 func (t *Without) seen(doc map[string]any, is func(resource string) bool) {
 	list, done := t.replaced["unseen"].([]any)
 	if !done {
@@ -111,7 +110,7 @@ func (t *Without) node(doc map[string]any, name string, sections []string) {
 	}
 }
 
-// leaving takes the pods of a node out of those that it has not finished with.
+// leaving removes the pods of a node from its unfinished ones.
 func (t *Without) leaving(doc map[string]any, node string) {
 	section := t.section(doc, "leaving")
 	byNode, byNamespace := copied(section["nodes"]), copied(section["namespaces"])
@@ -142,7 +141,7 @@ func (t *Without) below(doc map[string]any, name string, change func(map[string]
 	}
 }
 
-// withoutFinalizers takes the finalizers out of everything that holds them.
+// withoutFinalizers removes the finalizers from all sections.
 func (t *Without) withoutFinalizers(doc map[string]any) {
 	if len(t.finalizers) == 0 {
 		return
@@ -171,7 +170,7 @@ func (t *Without) withoutFinalizers(doc map[string]any) {
 	}
 }
 
-// Over are facts without what is gone.
+// Over returns facts without the removed ones.
 func (t *Without) Over(of question.Facts) question.Facts { return without{of, t} }
 
 type without struct {
@@ -187,7 +186,7 @@ func (o without) View(f func(doc map[string]any)) {
 	})
 }
 
-// Input is what policies are asked about a request, without what is gone.
+// Input returns the input of policies for a request without the removed facts.
 func (t *Without) Input(input map[string]any) map[string]any {
 	input = maps.Clone(input)
 	if refusals, some := input["refusals"].([]any); some && len(t.refuse) > 0 {

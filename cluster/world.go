@@ -30,7 +30,7 @@ import (
 // Resource is one kind of object that the API serves.
 type Resource = facts.Resource
 
-// What Facts tell Go code of the document.
+// Types of the document for Go code.
 type (
 	Facts    = facts.Reader
 	Verdict  = facts.Verdict
@@ -42,62 +42,55 @@ type (
 // Dial opens a connection, as net.Dialer's DialContext.
 type Dial = refusals.Dial
 
-// States of a finalizer's owner: what removes the finalizer.
+// States of a finalizer's owner.
 const (
 	Alive   = ownership.Alive   // it is up
 	Barred  = ownership.Barred  // it is up, and may not update the object
 	Down    = ownership.Down    // it is known and does not run
 	Absent  = ownership.Absent  // it is not installed
-	Unknown = ownership.Unknown // the cluster does not tell
-	Unasked = ownership.Unasked // only a cluster could tell, and there are just manifests
+	Unknown = ownership.Unknown // the cluster does not show it
+	Unasked = ownership.Unasked // unknown without a cluster
 )
 
-// OwnerAnnotation declares, on an object, who removes its finalizers:
-// "KIND/NAMESPACE/NAME" of a workload, or "external".
+// OwnerAnnotation declares, on an object, the owner of its finalizers: "KIND/NAMESPACE/NAME" of a workload,
+// or "external".
 const OwnerAnnotation = ownership.Annotation
 
 // Options configure a World. The zero value works.
 type Options struct {
-	// Catalog of known finalizers. Defaults to the one in the binary.
+	// Catalog of known finalizers. Defaults to the built-in one.
 	Catalog *catalog.Catalog
-	// Owners declares who removes a finalizer, by finalizer:
-	// "KIND/NAMESPACE/NAME" of a workload, or "external". Declarations
-	// outweigh everything else that is known about a finalizer, unless
-	// Kubernetes itself removes it.
+	// Owners declares the owner of a finalizer, by finalizer: "KIND/NAMESPACE/NAME" of a workload, or
+	// "external". Declarations outweigh other evidence, except about built-in finalizers.
 	Owners map[string]string
-	// Trusts tells whether annotations that declare as much count on the objects
-	// of a namespace. Defaults to always.
+	// Trusts reports whether such annotations count on the objects of a namespace. Defaults to always.
 	Trusts func(namespace string) bool
-	// Home is the namespace that termguard runs in, where node probes leave their
-	// reports. Defaults to HomeNamespace.
+	// Home is termguard's namespace, which has the reports of node probes. Defaults to HomeNamespace.
 	Home string
-	// MaxNames bounds the names that the facts hold of a group of objects,
-	// whatever its size. Defaults to 5: enough to point at.
+	// MaxNames bounds the names that the facts hold of a group of objects. Defaults to 5.
 	MaxNames int
-	// Dial reaches Services, to see whether the certificates behind webhooks fit.
-	// Defaults to nil: they are not tried. To be set only where ClusterIPs are the
-	// cluster's own.
+	// Dial connects to Services, to check the certificates behind webhooks. Defaults to nil: they are not
+	// checked. Set it only if ClusterIPs are the cluster's own.
 	Dial Dial
-	// Progress is called by Collect for each resource that it is done with, from
-	// several goroutines. Defaults to nothing.
+	// Progress is called by Collect for each finished resource, from several goroutines. Defaults to nothing.
 	Progress func(done, of int)
-	// Arrived is called for each object as it arrives, from several goroutines: whole, or
-	// its metadata where no more is read. Defaults to nothing.
+	// Arrived is called for each object as it arrives, from several goroutines: whole, or its metadata if no
+	// more is read. Defaults to nothing.
 	Arrived func(Resource, metav1.Object)
-	// Now tells the time. Defaults to time.Now.
+	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 
-	// Manifests is set where the objects are manifests: what they do not hold is unknown.
+	// Manifests is set if the objects are manifests: everything else is unknown.
 	Manifests *Manifests
 }
 
-// Manifests tell what is to be known of a set of manifests beside those at hand.
+// Manifests describe the target of a set of manifests.
 type Manifests struct {
 	// Version of the API server, as in gitVersion; "" for any.
 	Version string
 }
 
-// version is the one that is asked about, "" for none.
+// version returns the target's version, "" for none.
 func (o *Options) version() string {
 	if o.Manifests == nil {
 		return ""
@@ -126,18 +119,15 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// controller is the service account of kube-system that removes a finalizer, "" where
-// the catalog knows none.
+// controller returns the service account in kube-system that removes a finalizer, "" if the catalog has none.
 func (o *Options) controller(finalizer string) string {
 	entry, _ := o.Catalog.Lookup(finalizer, "")
 	return entry.ServiceAccount
 }
 
-// World reduces objects to the facts document as they arrive. What it keeps of
-// an object without finalizers that no policy reads is a count. It counts, and
-// hands objects to its parts, each of which keeps a state of its own and writes
-// its own sections of the document; kinds says which objects to which. It is safe
-// for concurrent use, and holds the lock for all of them.
+// World reduces objects to the facts document as they arrive. An object without finalizers that no policy
+// reads is only counted. It passes objects to its parts, by kinds; each keeps its own state and writes its
+// own sections of the document. It is safe for concurrent use, and holds the lock for all of them.
 type World struct {
 	options Options
 
@@ -145,30 +135,29 @@ type World struct {
 	mu        factsLock
 	doc       facts.Document
 	inventory inventory
-	at        *time.Time // that the facts are told at, nil for the present
-	snapshot  bool       // read from a file: the document is all there is
+	at        *time.Time // the time of the facts, nil for the present
+	snapshot  bool       // read from a file: there is only the document
 
 	sight      *facts.Sight
 	dependents *dependents.Part
-	warnings   map[subject]map[string]warning // what Events say, once they were read
+	warnings   map[subject]map[string]warning // from Events, once they were read
 	ownership  *ownership.Part
 	refusals   *refusals.Part
 	nodes      *nodes.Part
 	budgets    *budgets.Part
 	references *references.Part
 
-	// within is the only namespace of which objects are read that only count by
-	// their metadata, "" for all.
+	// within is the only namespace that is read of resources that matter only by their metadata, "" for all.
 	within string
-	// asked are those of others that were asked for by their names, and why that failed.
+	// asked are the needed objects that were requested by name, and the error.
 	asked map[references.Thing]error
 }
 
-// sections is how many the document has at least: lint makes one for each few files, and a map
-// that grows takes as much again.
+// sections is the least number of sections: lint makes a document for every few files, and a growing map
+// takes twice as much.
 const sections = 57
 
-// NewWorld returns a World that has seen nothing.
+// NewWorld returns an empty World.
 func NewWorld(options Options) *World {
 	options.setDefaults()
 	doc := make(facts.Document, sections)
@@ -187,11 +176,11 @@ func NewWorld(options Options) *World {
 	return w
 }
 
-// Options are those of the World, with their defaults.
+// Options returns the options of the World, with their defaults.
 func (w *World) Options() Options { return w.options }
 
-// Read calls f with the facts, which stand still until f returns. f must not ask the World
-// anything else, which may wait for who waits for f.
+// Read calls f with the facts, which do not change until f returns. f must not call the World, which could
+// deadlock.
 func (w *World) Read(f func(Facts)) { w.View(func(doc map[string]any) { f(facts.Read(doc)) }) }
 
 // View is Read for policies. The document must be neither changed nor kept.
@@ -201,8 +190,7 @@ func (w *World) View(f func(doc map[string]any)) {
 	f(w.mu.view(w.doc, w.now()).doc)
 }
 
-// Reached waits until the facts can be read. It fails where ctx ends before: somebody
-// holds them who does not let go.
+// Reached waits until the facts can be read. It fails if ctx ends first: their lock is held for too long.
 func (w *World) Reached(ctx context.Context) error {
 	const pause = 10 * time.Millisecond
 	for !w.mu.TryRLock() {
@@ -216,26 +204,26 @@ func (w *World) Reached(ctx context.Context) error {
 	return nil
 }
 
-// factsLock is the lock over the facts, and what readers see of them between changes.
+// factsLock is the lock over the facts, with the readers' view between changes.
 type factsLock struct {
 	sync.RWMutex
 	last atomic.Pointer[viewed]
 }
 
-// viewed is the document as it is read in one second, in Unix time.
+// viewed is the document in one second, in Unix time.
 type viewed struct {
 	at  int64
 	doc map[string]any
 }
 
-// Lock is for who may change the facts.
+// Lock is for writers of the facts.
 func (l *factsLock) Lock() {
 	l.RWMutex.Lock()
 	l.last.Store(nil)
 }
 
-// view adds the time to the facts, of which it copies the top level only: the time
-// differs between readers. The caller holds the lock for reading.
+// view adds the time to a copy of the facts' top level: it differs between readers. The caller holds the read
+// lock.
 func (l *factsLock) view(doc facts.Document, now time.Time) *viewed {
 	if last := l.last.Load(); last != nil && last.at == now.Unix() {
 		return last
@@ -246,7 +234,7 @@ func (l *factsLock) view(doc facts.Document, now time.Time) *viewed {
 	return v
 }
 
-// now is the time of the facts: of a live cluster, the present.
+// now returns the time of the facts: for a live cluster, the present.
 func (w *World) now() time.Time {
 	if w.at != nil {
 		return *w.at
@@ -254,13 +242,11 @@ func (w *World) now() time.Time {
 	return w.options.Now()
 }
 
-// longestHold bounds how long settling keeps others from the facts at a time, but for
-// one piece of work. A review has 300 ms.
+// longestHold bounds how long settling holds the lock at a time, apart from one piece of work. A review has
+// 300 ms.
 const longestHold = time.Millisecond
 
-// Settle brings all that follows from several objects up to date with what
-// arrived since the last time. Until then, the facts hold it as it was. It lets others
-// at the facts as it goes.
+// Settle updates the facts that depend on several objects, after changes. It yields the lock in between.
 func (w *World) Settle() {
 	w.settling.Lock()
 	defer w.settling.Unlock()
@@ -270,17 +256,17 @@ func (w *World) Settle() {
 	w.settle(func() {
 		if time.Since(since) > longestHold {
 			w.mu.Unlock()
-			w.mu.Lock() // after those who waited for it
+			w.mu.Lock() // after waiting readers
 			since = time.Now()
 		}
 	})
 }
 
-// settle is Settle with the locks held. Whenever it calls yield, the facts may change.
+// settle is Settle with the locks held. The facts may change whenever it calls yield.
 func (w *World) settle(yield func()) {
 	done := false
 	defer func() {
-		if !done { // it panicked: what was left undone is not known
+		if !done { // it panicked: the state of the rest is unknown
 			w.refusals.Unsettle()
 			w.ownership.Unsettle()
 		}
@@ -294,15 +280,13 @@ func (w *World) settle(yield func()) {
 }
 
 const (
-	// settleInterval bounds how long a verdict on ownership lags behind the
-	// events that it rests on, as long as settling takes no time.
+	// settleInterval bounds the delay of a verdict on ownership behind its evidence, if settling is fast.
 	settleInterval = 100 * time.Millisecond
-	// settleShare is the share of its time that settling may take, whatever is
-	// thrown at it.
+	// settleShare bounds the share of time that settling takes, whatever the load.
 	settleShare = 0.2
 )
 
-// KeepSettled settles again and again until ctx ends.
+// KeepSettled settles repeatedly until ctx ends.
 func (w *World) KeepSettled(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -312,7 +296,7 @@ func (w *World) KeepSettled(ctx context.Context) {
 	}
 }
 
-// contents tell the judge of refusals what the others know.
+// contents implements refusals.Cluster.
 type contents struct{ w *World }
 
 func (c contents) Contents(namespace string) []refusals.Content {
@@ -329,7 +313,7 @@ func (c contents) Contents(namespace string) []refusals.Content {
 func (c contents) Total(resource string) int          { return c.w.inventory.total(resource) }
 func (c contents) NeedsKubelet(namespace string) bool { return c.w.nodes.NeedsKubelet(namespace) }
 
-// named tells the judge of references which objects there are.
+// named implements references.World.
 type named struct{ w *World }
 
 func (n named) There(resource string, key types.NamespacedName) (there, held, known bool) {
@@ -348,8 +332,8 @@ func (n named) There(resource string, key types.NamespacedName) (there, held, kn
 	return true, n.w.ownership.Holds(resource, key), true
 }
 
-// Undefined tells whether nothing serves a kind, for want of a definition. One of a group of
-// which other kinds are followed, and none is defined, another API server may serve.
+// Undefined reports whether a kind is not served for lack of a definition. A group with followed kinds but
+// without definitions may be another API server's.
 func (n named) Undefined(kind schema.GroupKind) bool {
 	if n.w.options.Manifests != nil || n.w.ownership.Resource(kind) != "" || slices.Contains(facts.BuiltinGroups(), kind.Group) {
 		return false
@@ -365,8 +349,8 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 	return true
 }
 
-// Lets tells whether RBAC lets the owner of a finalizer, of objects in a namespace, do something, as a service account,
-// "namespace/name", or as itself where that is "".
+// Lets reports whether RBAC allows the owner of a finalizer on objects in a namespace a deed, as a service
+// account, "namespace/name", or as itself if that is "".
 func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
 	on, actors := n.w.ownership.Resource(deed.Kind), []string{account}
 	if account == "" {
@@ -386,9 +370,9 @@ func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, ac
 	return lets, known, only
 }
 
-// recorded is the verdict that a snapshot holds, which knows no more than its
-// document: of the very object, which it may know with more evidence than who asks does, of
-// objects with the very same evidence, or of the same finalizer on the same resource.
+// recorded returns a verdict from a snapshot's document: about the same object, possibly with more evidence
+// than the caller has, about objects with the same evidence, or about the same finalizer on the same
+// resource.
 func (w *World) recorded(obj metav1.Object, finalizer, resource, evidence string) any {
 	if !w.snapshot {
 		return nil
@@ -412,8 +396,7 @@ func (w *World) recorded(obj metav1.Object, finalizer, resource, evidence string
 	return nil
 }
 
-// SetVersion records the API server's version, as in gitVersion, with the known
-// bugs that it has.
+// SetVersion records the API server's version, as in gitVersion, with its known bugs.
 func (w *World) SetVersion(git string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -422,23 +405,22 @@ func (w *World) SetVersion(git string) {
 	for id, bug := range catalog.Bugs("kubernetes", git) {
 		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
 	}
-	// The namespace controller deletes pods before anything else: the gate
-	// OrderedNamespaceDeletion is on from 1.33 (pkg/features/kube_features.go).
+	// The namespace controller deletes pods first: the gate OrderedNamespaceDeletion is on from 1.33
+	// (pkg/features/kube_features.go).
 	podsFirst := catalog.AtLeast(git, 1, 33)
 	w.refusals.SetPodsFirst(podsFirst)
 	w.doc["version"] = map[string]any{
 		"git": git, "bugs": bugs,
 		"podsFirst": podsFirst,
-		// The API server answers every list of a namespace from a cache of the whole
-		// resource, and refuses it while that cannot be filled: ConsistentListFromCache
-		// and ResilientWatchCacheInitialization are on from 1.31
-		// (apiserver, pkg/features/kube_features.go).
+		// The API server answers every list of a namespace from a cache of the whole resource, and refuses it
+		// while that cannot be filled: ConsistentListFromCache and ResilientWatchCacheInitialization are on
+		// from 1.31 (apiserver, pkg/features/kube_features.go).
 		"listsFromCache": catalog.AtLeast(git, 1, 31),
 	}
 }
 
-// SetServed records what discovery answered: the API groups that are served,
-// and the group versions ("v1beta1.metrics.k8s.io") that could not be read.
+// SetServed records the result of discovery: the served API groups, and the group versions
+// ("v1beta1.metrics.k8s.io") that could not be read.
 func (w *World) SetServed(groups []string, stale map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -447,8 +429,7 @@ func (w *World) SetServed(groups []string, stale map[string]bool) {
 	w.resight()
 }
 
-// Follow records which resources are followed. What more than metadata is read of
-// them depends on it.
+// Follow records the followed resources, which determine what more than metadata is read of them.
 func (w *World) Follow(resources []Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -459,8 +440,8 @@ func (w *World) Follow(resources []Resource) {
 	w.references.Follow(scopes)
 }
 
-// Role tells whether whole objects of a resource are read, whether of all namespaces
-// whichever is asked about, and in which role: what was read in a lower one must be read again.
+// Role reports whether whole objects of a resource are read, whether always from all namespaces, and in which
+// role: objects read in a lower one must be read again.
 func (w *World) Role(res Resource) (whole, everywhere bool, role int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -472,31 +453,29 @@ func (w *World) readsWhole(res Resource) bool {
 	return isTyped(res.GroupResource()) || w.references.ReadsWhole(res.String())
 }
 
-// WorksElsewhere tells whether what runs in a namespace may have work in others.
+// WorksElsewhere reports whether workloads in a namespace may work in others.
 func (w *World) WorksElsewhere(namespace string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace) || w.refusals.SeesUpdatesFrom(namespace)
 }
 
-// SetWithin records the only namespace of which objects are read that only count by their
-// metadata, "" for all.
+// SetWithin sets the only namespace that is read of resources that matter only by their metadata, "" for all.
 func (w *World) SetWithin(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.within = namespace
 }
 
-// resight notes that what can be seen has changed.
+// resight records that visibility has changed.
 func (w *World) resight() {
 	w.refusals.Resight()
 	w.ownership.Resight()
 	w.references.Resight()
 }
 
-// SetListError records why the objects of a resource cannot be listed, for those
-// of an aggregated API that counts as available, and for custom resources that
-// cannot be converted; "" withdraws it.
+// SetListError records why the objects of a resource cannot be listed: of an aggregated API that counts as
+// available, or of custom resources that cannot be converted. "" withdraws it.
 func (w *World) SetListError(res Resource, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -526,8 +505,7 @@ func (w *World) show(res Resource) {
 	}
 }
 
-// SetLearned replaces what is known of who removes which finalizers. The memory
-// must not be changed any more.
+// SetLearned replaces the memory of finalizers' owners, which must not be changed any more.
 func (w *World) SetLearned(m learned.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -543,24 +521,23 @@ func (w *World) SetLearned(m learned.Memory) {
 	w.nodes.SetStops(stops)
 }
 
-// SetLeases replaces what is known of leases.
+// SetLeases replaces the leases.
 func (w *World) SetLeases(list []coordinationv1.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ownership.SetLeases(list)
 }
 
-// Carries tells whether an object is known to hold a finalizer, in its metadata
-// or, for a namespace, in its spec.
+// Carries reports whether an object is known to have a finalizer, in its metadata or, for a namespace, in its
+// spec.
 func (w *World) Carries(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizer string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.ownership.Carries(res.String(), key, uid, finalizer)
 }
 
-// Shows tells whether the facts know an object with just these finalizers, in its
-// metadata or, for a namespace, in its spec; or, where there are none, know it with
-// none. It is false where they do not see the resource.
+// Shows reports whether the facts know an object with exactly these finalizers, or with none, in its metadata
+// or, for a namespace, in its spec. It is false for an unseen resource.
 func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -568,30 +545,29 @@ func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid ty
 	return w.inventory.resources[res.String()] != nil && !hidden && w.ownership.Shows(res.String(), key, uid, finalizers)
 }
 
-// takeEndings are the finalizers that objects lost in their deletion since the last time.
+// takeEndings returns the finalizers that Terminating objects lost since the last call.
 func (w *World) takeEndings() []ownership.Ending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ownership.Endings()
 }
 
-// takeStops are the pods that have gone since the last time.
+// takeStops returns the pods that were deleted since the last call.
 func (w *World) takeStops() []nodes.Stop {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.nodes.Stops()
 }
 
-// RunsPods tells whether pods run under a service account, given as
-// "namespace/name".
+// RunsPods reports whether pods run under a service account, given as "namespace/name".
 func (w *World) RunsPods(account string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.ownership.RunsPods(account)
 }
 
-// UpdatesEverywhere tells whether a user, or one of its groups, may update a
-// resource in all namespaces, as far as RBAC shows.
+// UpdatesEverywhere reports whether a user, or one of its groups, may update a resource in all namespaces, by
+// RBAC.
 func (w *World) UpdatesEverywhere(user string, groups []string, res schema.GroupResource) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
