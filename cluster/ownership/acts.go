@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// acting are the grants of a rule to do with other objects what owners of finalizers do. A
-// rule for some names counts as one for all: it is not asked which.
+// acting returns a rule's grants to do with other objects what owners of finalizers do. A rule for some names
+// counts for all.
 func acting(rule rbacv1.PolicyRule) []grant {
 	verbs := catalog.ActVerbs
 	if !slices.Contains(rule.Verbs, "*") {
@@ -32,20 +32,19 @@ func acting(rule rbacv1.PolicyRule) []grant {
 	return found
 }
 
-// Right is a role or binding that gives rights: its resource, as "plural.group", and where
-// it lies.
+// Right is a role or binding that gives rights, of a resource as "plural.group".
 type Right struct{ Resource, Namespace, Name string }
 
-// Acts counts how often what Actors, Resource and Lets tell may have changed.
+// Acts counts how often the results of Actors, Resource and Lets may have changed.
 func (p *Part) Acts() int { return p.acts }
 
-// Actors are the service accounts, as "namespace/name", of the workloads that the catalog
-// knows to remove a finalizer from a resource in a namespace. It only reads.
+// Actors returns the service accounts, as "namespace/name", of the workloads in the catalog that remove a
+// finalizer from a resource in a namespace. It only reads.
 func (p *Part) Actors(finalizer, resource, namespace string) []string {
 	return accountsFor(p.question(verdictKey{finalizer: finalizer, resource: resource, namespace: namespace}, evidence{}), judgement{})
 }
 
-// Resource is the one of a kind, as "plural.group", "" where it is not known. It only reads.
+// Resource returns the resource of a kind, as "plural.group", "" if unknown. It only reads.
 func (p *Part) Resource(kind schema.GroupKind) string {
 	if defined := p.kinds[strings.ToLower(kind.String())]; defined != "" {
 		return defined
@@ -58,16 +57,15 @@ func (p *Part) Resource(kind schema.GroupKind) string {
 	return ""
 }
 
-// Defined tells whether a resource is a custom one. It only reads.
+// Defined reports whether a resource is a custom one. It only reads.
 func (p *Part) Defined(resource string) bool {
 	_, defined := p.definitions[resource]
 	return defined
 }
 
-// Lets tells whether RBAC lets a service account, as "namespace/name", do something with
-// all objects of a resource in a namespace, "" for those without one; and which role and
-// binding it does so by, each where there is no other. known is false where something else
-// may let it. It only reads.
+// Lets reports whether RBAC gives a service account, as "namespace/name", a verb on all objects of a resource
+// in a namespace, "" for cluster-scoped ones; and by which role and binding, each if there is no other. known
+// is false if something else may allow it. It only reads.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
 	_, inForce := p.roles["/cluster-admin"]
 	if p.options.Manifests || p.hidesGrants() || !inForce && len(p.bound[account]) == 0 {
@@ -83,18 +81,17 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 	return len(bindings) > 0, true, only
 }
 
-// Candid tells whether all who may write Events in a namespace, by a right that they hold
-// there alone, may also update the objects of a resource: what they say about one is then no
-// more than they could do to it. It only reads.
+// Candid reports whether all subjects that may write Events in a namespace, by a right there alone, may also
+// update the objects of a resource: then their Events claim no more than they could do. It only reads.
 func (p *Part) Candid(resource, namespace string) bool {
 	return p.onlyWriters("events", namespace, verdictKey{resource: resource, namespace: namespace})
 }
 
-// telling are the resources that tell of others, with their API groups: anybody may write them
-// who has a right in one namespace.
+// telling are the resources that report on others, with their API groups: anyone with a right in one
+// namespace may write them.
 var telling = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
 
-// tells are those of telling that a rule lets write.
+// tells returns the resources of telling that a rule lets write.
 func tells(rule rbacv1.PolicyRule) (found []string) {
 	among := func(list []string, any ...string) bool {
 		return slices.ContainsFunc(list, func(item string) bool { return item == "*" || slices.Contains(any, item) })
@@ -107,8 +104,8 @@ func tells(rule rbacv1.PolicyRule) (found []string) {
 	return found
 }
 
-// onlyWriters reports whether all who may write what tells of others in a namespace, by a right
-// that they hold there alone, may take finalizers off objects.
+// onlyWriters reports whether all subjects that may write such reports in a namespace, by a right there
+// alone, may remove finalizers from objects.
 func (p *Part) onlyWriters(resource, namespace string, key verdictKey) bool {
 	return !p.options.Manifests && !p.hidesGrants() && !slices.ContainsFunc(p.writers[resource+"/"+namespace], func(subject string) bool {
 		return !p.mayTake(subjectsOf(subject), key)

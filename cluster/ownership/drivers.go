@@ -11,22 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Each CSI driver brings its own sidecars (csi-provisioner, csi-attacher), and
-// those of one driver do nothing for the volumes of another. Which driver a
-// sidecar serves it asks a socket; here it shows where its pod names the driver.
+// Each CSI driver has its own sidecars (csi-provisioner, csi-attacher), which do nothing for other drivers'
+// volumes. A sidecar gets its driver from a socket; here it shows only if its pod names the driver.
 
 // sidecar is a pod with containers of CSI sidecars.
 type sidecar struct {
 	images []string
-	// says is all that may name its driver: arguments, environment, paths.
+	// says has everything that may name its driver: arguments, environment, paths.
 	says    string
 	account string
 }
 
-// isSidecar tells whether an image is that of a CSI sidecar.
+// isSidecar reports whether an image is a CSI sidecar's.
 func isSidecar(image string) bool { return strings.HasPrefix(image, "csi-") }
 
-// keepSidecar records a pod that is ready and has CSI sidecars.
+// keepSidecar records a ready pod with CSI sidecars.
 func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running, images []string) {
 	if !r.ready || r.goes || !slices.ContainsFunc(images, isSidecar) {
 		return
@@ -48,8 +47,8 @@ func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running,
 	p.sidecars[key] = sidecar{images: images, says: strings.Join(said, "\n"), account: r.account}
 }
 
-// judgeSidecar judges whether a sidecar of an image serves a driver; decided is
-// false where the rest of the evidence has to tell.
+// judgeSidecar judges whether a sidecar of an image serves a driver; decided is false if that depends on
+// other evidence.
 func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) {
 	j, driver := q.base, q.object.driver
 	installed := p.installedDrivers()
@@ -96,8 +95,8 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true
 }
 
-// servesOthers tells whether the sidecars under a service account are those of other drivers:
-// what they were seen to do tells nothing of this one's objects.
+// servesOthers reports whether the sidecars under a service account belong to other drivers: then their
+// removals say nothing about this driver's objects.
 func (p *Part) servesOthers(account, driver string) bool {
 	installed := p.installedDrivers()
 	some := installed[driver] || p.driversHidden() != ""
@@ -118,8 +117,8 @@ func (p *Part) servesOthers(account, driver string) bool {
 	return found
 }
 
-// servesDriver reports whether what runs under an account is surely not the sidecars of another
-// driver than that of the objects.
+// servesDriver reports whether an account certainly does not run the sidecars of another driver than the
+// objects'.
 func (p *Part) servesDriver(q *asked, account string) bool {
 	installed := p.installedDrivers()
 	if !q.sidecar || len(installed) == 1 && installed[q.object.driver] {
@@ -133,7 +132,7 @@ func (p *Part) servesDriver(q *asked, account string) bool {
 	return false
 }
 
-// driversHidden says what of the drivers and their sidecars cannot be seen, "" if all can.
+// driversHidden names a hidden resource of drivers and their sidecars, "" if there is none.
 func (p *Part) driversHidden() string {
 	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "clusterroles" + rbacGroup, "clusterrolebindings" + rbacGroup} {
 		if reason, hidden := p.options.Sight.Hidden(input); hidden {
@@ -143,13 +142,12 @@ func (p *Part) driversHidden() string {
 	return ""
 }
 
-// names tells whether a pod says the name of a driver, or the same with dashes
-// for dots, as leases and paths have it.
+// names reports whether a pod mentions a driver, also with dashes for dots, as in leases and paths.
 func (s sidecar) names(driver string) bool {
 	return strings.Contains(s.says, driver) || strings.Contains(s.says, strings.ReplaceAll(driver, ".", "-"))
 }
 
-// installedDrivers are those that have a CSIDriver or are registered on a node.
+// installedDrivers returns the drivers with a CSIDriver or a registration on a node.
 func (p *Part) installedDrivers() map[string]bool {
 	installed := maps.Clone(p.drivers)
 	for _, drivers := range p.registered {
@@ -160,7 +158,7 @@ func (p *Part) installedDrivers() map[string]bool {
 	return installed
 }
 
-// KeepCSIDriver takes in that a driver is installed.
+// KeepCSIDriver adds an installed driver.
 func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
 	p.Install(o.Name)
 	return true
@@ -178,7 +176,7 @@ func (p *Part) ForgetCSIDriver(key types.NamespacedName) {
 	p.dirty = true
 }
 
-// KeepCSINode takes in which drivers are registered on a node.
+// KeepCSINode adds the drivers that are registered on a node.
 func (p *Part) KeepCSINode(o *storagev1.CSINode) bool {
 	drivers := []string{}
 	for _, d := range o.Spec.Drivers {

@@ -18,35 +18,30 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// evidence is what an object itself tells about who removes one of its finalizers.
+// evidence is an object's own evidence about the owner of one of its finalizers.
 type evidence struct {
 	// declared is the annotation termguard.dev/finalizer-owner.
 	declared string
-	// managers are the field managers that wrote the finalizer
-	// (k8s.io/apimachinery, ManagedFieldsEntry).
+	// managers are the field managers that wrote the finalizer (k8s.io/apimachinery, ManagedFieldsEntry).
 	managers []string
-	// status are those that wrote the status, beside them, of a custom object whose finalizer the
-	// catalog does not know.
+	// status are the other managers that wrote the status, of a custom object with a finalizer outside the
+	// catalog.
 	status []string
 	// owners are the kinds of the object's owner references, as Kind.group.
 	owners []string
-	// driver is the CSI driver that the object belongs to.
+	// driver is the CSI driver of the object.
 	driver string
-	// spared says that the owner need not create anything to clear it, though it has
-	// to of other objects.
+	// spared says that the owner need not create anything to clear this object, unlike others.
 	spared bool
-	// spares are the obstacles, by id, that do not show with the object.
+	// spares are the obstacles, by id, that do not occur with the object.
 	spares []string
-	// paused is what says that a finalizer's owner, which the catalog does not know, is to
-	// leave the object alone.
+	// paused is the label or annotation that pauses a finalizer's owner outside the catalog for this object.
 	paused string
-	// at is where the finalizer stands in metadata.finalizers, or
-	// facts.Nowhere.
-	// It is no evidence of who removes it: the signature leaves it out.
+	// at is the index in metadata.finalizers, or facts.Nowhere. It is no evidence: the signature omits it.
 	at int
 }
 
-// told is what an object tells of one of its finalizers.
+// told is a finalizer with the object's evidence about it.
 type told struct {
 	finalizer string
 	evidence
@@ -56,7 +51,7 @@ func (t told) equal(other told) bool {
 	return t.finalizer == other.finalizer && t.at == other.at && t.signature() == other.signature()
 }
 
-// signature tells evidence apart, readably.
+// signature identifies evidence, readably.
 func (e evidence) signature() string {
 	var parts []string
 	if e.declared != "" {
@@ -86,19 +81,18 @@ func (e evidence) signature() string {
 	return strings.Join(parts, " ")
 }
 
-// Annotation declares, on an object, who removes its finalizers:
-// "KIND/NAMESPACE/NAME" of a workload, or "external".
+// Annotation declares, on an object, the owner of its finalizers: "KIND/NAMESPACE/NAME" of a workload, or
+// "external".
 const Annotation = "termguard.dev/finalizer-owner"
 
-// maxFinalizers bounds the finalizers of one object that are looked at, and
-// maxGroups the groups of objects in one namespace: who may write objects in one
-// may write any number of them. Real objects have a handful.
+// maxFinalizers bounds the finalizers of one object that are read, and maxGroups the groups of objects in one
+// namespace: its users may create any number. Real objects have a handful.
 const maxFinalizers, maxGroups = 64, 128
 
-// evidenceOf is finalizersOf, with what the catalog makes of the object.
+// evidenceOf is finalizersOf with the catalog's conditions on the object.
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []told {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
-	var pauses map[string]string // most objects have no finalizer, and none is needed
+	var pauses map[string]string // most objects have no finalizer, and need none
 	for i := range found {
 		e := &found[i]
 		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
@@ -128,8 +122,8 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 	return found
 }
 
-// contentOf is what is known of an object: all of one that is watched whole, as far as
-// somebody asks for it, or labels and annotations.
+// contentOf returns the known content of an object: all of it if it is watched whole and asked is set, or
+// labels and annotations.
 func contentOf(m metav1.Object, asked bool) map[string]any {
 	if u, whole := m.(*unstructured.Unstructured); whole {
 		return u.Object
@@ -149,13 +143,12 @@ func contentOf(m metav1.Object, asked bool) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": of(m.GetLabels()), "annotations": of(m.GetAnnotations())}}
 }
 
-// finalizersOf returns an object's finalizers with what the object tells about
-// each, each once, maxFinalizers of them at most. The namespace controller's own is left out of a namespace's spec
-// finalizers: it goes when everything else has.
+// finalizersOf returns an object's finalizers with the object's evidence about each, each once, at most
+// maxFinalizers. It omits the namespace controller's own in the spec of a namespace, which is removed last.
 func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	all := m.GetFinalizers()
 	if len(all) == 0 && !slices.ContainsFunc(spec, func(finalizer string) bool { return finalizer != "kubernetes" }) {
-		return nil // most objects, whose field managers are not worth reading
+		return nil // most objects: skip reading their field managers
 	}
 	common := evidence{driver: driverOf(m), at: facts.Nowhere}
 	if trusted {
@@ -191,7 +184,7 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 		}
 	}
 	if len(all) > maxFinalizers {
-		return found // their managers are not worth reading
+		return found // skip reading their managers
 	}
 	for manager, finalizer := range claims(m) {
 		if t := of(finalizer); t != nil {
@@ -203,11 +196,9 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	return found
 }
 
-// claims are the field managers of an object, each with a finalizer that its
-// managedFields claim: keys of the form v:"NAME" under f:metadata, f:finalizers (or
-// f:spec for those of a namespace's spec, which is an atomic list and names none); "" stands for
-// the status.
-// Somebody's broken managedFields are no evidence.
+// claims returns the field managers of an object, each with a finalizer that it claims in managedFields: keys
+// of the form v:"NAME" under f:metadata, f:finalizers (or f:spec for a namespace's, which is an atomic list
+// without names); "" for the status. Invalid managedFields are ignored.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
 		claim := func(manager string, finalizers map[string]any) bool {
@@ -250,7 +241,7 @@ func claims(m metav1.Object) iter.Seq2[string, string] {
 	}
 }
 
-// driverOf is the CSI driver that an object belongs to, "" if to none.
+// driverOf returns the CSI driver of an object, or "".
 func driverOf(m metav1.Object) string {
 	switch o := m.(type) {
 	case *corev1.PersistentVolume:

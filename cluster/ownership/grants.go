@@ -14,14 +14,14 @@ import (
 
 // grant is the permission to update a resource.
 type grant struct {
-	resource    string // "plural.group" or "*.group"; "*" for the group where wide
+	resource    string // "plural.group" or "*.group"; "*" for the group if wide
 	subresource string
-	verbs       []string // of update and patch
-	// wide is set where holding it says nothing about who controls the resource.
+	verbs       []string // update and patch
+	// wide says that the grant does not show who controls the resource.
 	wide bool
 }
 
-// covers tells whether a grant is about a resource.
+// covers reports whether a grant includes a resource.
 func (g grant) covers(res string) bool {
 	plural, group, _ := strings.Cut(res, ".")
 	granted, in, _ := strings.Cut(g.resource, ".")
@@ -31,37 +31,35 @@ func (g grant) covers(res string) bool {
 // binding gives a role to service accounts.
 type binding struct {
 	role     string // as the key of Part.roles
-	scope    string // the namespace it holds in; "" everywhere
+	scope    string // its namespace; "" for all
 	accounts []string
 	groups   []string // of users
-	users    []string // that are no service accounts
+	users    []string // other users than service accounts
 }
 
 // grantee is a service account that may update a resource.
 type grantee struct {
 	account string
 	scope   string
-	// controls is set where it may also write the resource's status or
-	// finalizers subresource, as its controller does and a mere user does not.
+	// controls says that it may also write the resource's status or finalizers subresource, as its controller
+	// does and a mere user does not.
 	controls bool
-	// whole is set where it holds that of all resources of the group by a wildcard. That
-	// says who may, not who does: Cluster API's core may update whatever a provider of
-	// infrastructure, bootstrap or control plane brings, and handles none of it
-	// (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
+	// whole says that a wildcard gives it all resources of the group. That shows who may, not who does:
+	// Cluster API's core may update all resources of infrastructure, bootstrap and control plane providers,
+	// and handles none (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
 	whole bool
 }
 
-// builtinRoles grant so much to so many that holding them says nothing about
-// who controls a resource
-// (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
+// builtinRoles grant so much to so many that they do not show who controls a resource (k8s.io/kubernetes,
+// plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
 var builtinRoles = map[string]bool{"/cluster-admin": true, "/admin": true, "/edit": true, "/view": true}
 
-// KeepRole takes in what a Role grants; so does KeepClusterRole for its kind.
+// KeepRole adds the grants of a Role.
 func (p *Part) KeepRole(o *rbacv1.Role) bool {
 	return p.keepRole(o.Namespace+"/"+o.Name, o.Labels, o.Rules)
 }
 
-// KeepClusterRole does for a ClusterRole what KeepRole does.
+// KeepClusterRole is KeepRole for a ClusterRole.
 func (p *Part) KeepClusterRole(o *rbacv1.ClusterRole) bool {
 	return p.keepRole("/"+o.Name, o.Labels, o.Rules)
 }
@@ -74,13 +72,12 @@ func (p *Part) ForgetRole(key types.NamespacedName) {
 	p.grantsDirty = true
 }
 
-// KeepRoleBinding takes in who holds a role; so does KeepClusterRoleBinding for
-// its kind.
+// KeepRoleBinding adds the holders of a role.
 func (p *Part) KeepRoleBinding(o *rbacv1.RoleBinding) bool {
 	return p.keepBinding(o.Namespace, o.Name, o.RoleRef, o.Subjects)
 }
 
-// KeepClusterRoleBinding does for a ClusterRoleBinding what KeepRoleBinding does.
+// KeepClusterRoleBinding is KeepRoleBinding for a ClusterRoleBinding.
 func (p *Part) KeepClusterRoleBinding(o *rbacv1.ClusterRoleBinding) bool {
 	return p.keepBinding("", o.Name, o.RoleRef, o.Subjects)
 }
@@ -111,8 +108,7 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 		for _, group := range rule.APIGroups {
 			for _, res := range rule.Resources {
 				plural, sub, _ := strings.Cut(res, "/")
-				// A wildcard over groups, or over all of the core group, is a
-				// cluster-admin in other words.
+				// A wildcard over groups, or over the core group, amounts to cluster-admin.
 				wide := builtin || group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*")
 				gr := schema.GroupResource{Group: group, Resource: plural}.String()
 				if plural == "*" && sub == "" || sub == "*" {
@@ -127,7 +123,7 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 	return true
 }
 
-// writing are those of the verbs that change an object.
+// writing returns the verbs that change an object.
 func writing(verbs []string) []string {
 	if slices.Contains(verbs, "*") {
 		return []string{"update", "patch"}
@@ -159,7 +155,7 @@ func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects 
 	return true
 }
 
-// indexGrants works out who may update what.
+// indexGrants indexes who may update what.
 func (p *Part) indexGrants(yield func()) {
 	type holder struct{ account, scope string }
 	type rights struct{ main, controls bool }
@@ -217,8 +213,7 @@ func (p *Part) indexGrants(yield func()) {
 	p.bound, p.writers, p.apart, p.grantees, p.narrow = bound, writers, apart, grantees, narrow
 }
 
-// mayUpdate are the service accounts that hold a grant of their own to update a
-// resource in a namespace.
+// mayUpdate returns the service accounts with their own grant to update a resource in a namespace.
 func (p *Part) mayUpdate(res, namespace string) []grantee {
 	var found []grantee
 	for _, covering := range covering(res) {
@@ -231,8 +226,8 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 	return found
 }
 
-// scope is the namespace where it matters to who may update a resource there, or watches
-// it, or who was seen to remove a finalizer there, else "".
+// scope returns the namespace if it affects who may update a resource there, watches it, or was seen to
+// remove a finalizer there, else "".
 func (p *Part) scope(finalizer, res, namespace string) string {
 	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.apart[namespace]
 	for _, covering := range covering(res) {
@@ -245,18 +240,18 @@ func (p *Part) scope(finalizer, res, namespace string) string {
 	return namespace
 }
 
-// covering are the keys of grantees under which those of a resource are.
+// covering returns the keys of grantees for a resource.
 func covering(res string) [2]string { return [2]string{res, "*" + res[len(plural(res)):]} }
 
 func byAccount(a, b grantee) int {
 	return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.scope, b.scope))
 }
 
-// asUser tells a user from a group of the same name.
+// asUser distinguishes a user from a group of the same name.
 func asUser(name string) string { return "user " + name }
 
-// UpdatesEverywhere tells whether a user, or one of its groups, may update a
-// resource in all namespaces. It only reads.
+// UpdatesEverywhere reports whether a user, or one of its groups, may update a resource in all namespaces. It
+// only reads.
 func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) bool {
 	subjects := append([]string{cmp.Or(learned.Account(user), asUser(user))}, groups...)
 	return some(p.granting(subjects, "", func(role string) bool {

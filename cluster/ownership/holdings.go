@@ -14,44 +14,44 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// holdings are the objects of one resource that carry finalizers.
+// holdings are the finalized objects of one resource.
 type holdings struct {
 	byKey map[types.NamespacedName]*holding
 	in    map[string]map[string]int // objects by namespace and finalizer
 	count map[string]int            // objects by namespace
-	left  map[string]int            // of them, those with finalizers in no bucket
+	left  map[string]int            // those with finalizers in no bucket
 }
 
-// holding is one object that carries finalizers.
+// holding is one finalized object.
 type holding struct {
 	uid        types.UID
 	finalizers []told
-	owner      types.UID // whose deletion it blocks, "" if none
+	owner      types.UID // whose deletion it blocks, or ""
 	controller controller
 	deletion   deletion
 	buckets    []*bucket
-	cut        bool // it has more finalizers than are looked at
+	cut        bool // it has more finalizers than are read
 	left       bool // some are in no bucket
 }
 
-// controller is what makes an object anew, and deletes it with itself.
+// controller recreates an object, and deletes it with itself.
 type controller struct {
 	kind schema.GroupKind
-	name string // "" where nothing does
+	name string // "" for none
 }
 
-// bucket is the part of the facts that counts objects of one namespace, one
-// resource and one finalizer whose ownership rests on the same evidence.
+// bucket is a group in the facts: objects of one namespace, resource and finalizer with the same evidence
+// about the owner.
 type bucket struct {
 	facts.Group
 	path    []string // in the document, from "finalized"
 	verdict *verdict
-	ending  map[string]int64 // the objects that are being deleted, by since when
-	oldest  []terminating    // of them, those that are named
+	ending  map[string]int64 // the Terminating objects, with their time
+	oldest  []terminating    // the named ones
 }
 
-// Keep brings the facts about an object's finalizers up to date, and tells whether
-// it has any. specFinalizers are those of spec.finalizers, of a namespace.
+// Keep updates the facts about an object's finalizers, and reports whether it has any. specFinalizers are a
+// namespace's spec.finalizers.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
 	if len(m.GetFinalizers()) == 0 && len(specFinalizers) == 0 {
 		p.Gone(resource, key)
@@ -109,8 +109,8 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// controllers are what the objects with finalizers are made by, by resource and
-// "namespace/name": made as they are read.
+// controllers is the section with the controllers of finalized objects, by resource and "namespace/name",
+// computed on read.
 func (p *Part) controllers() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.held) },
@@ -154,7 +154,7 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	}
 }
 
-// changed notes that objects of a resource got or lost finalizers.
+// changed records that objects of a resource got or lost finalizers.
 func (p *Part) changed(resource, namespace string) {
 	if resource == "rolebindings"+rbacGroup {
 		p.dirty = true // finalizers keep rights
@@ -207,8 +207,7 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// Held tells how many objects of a resource in a namespace have finalizers, and
-// which. It only reads.
+// Held returns how many objects of a resource in a namespace have finalizers, and which. It only reads.
 func (p *Part) Held(resource, namespace string) (objects int, finalizers []string) {
 	of := p.held[resource]
 	if of == nil {
@@ -217,15 +216,15 @@ func (p *Part) Held(resource, namespace string) (objects int, finalizers []strin
 	return of.count[namespace], slices.Sorted(maps.Keys(of.in[namespace]))
 }
 
-// Carries tells whether just this object is known to hold a finalizer, in its metadata
-// or, for a namespace, in its spec. It only reads.
+// Carries reports whether exactly this object is known to have a finalizer, in its metadata or, for a
+// namespace, in its spec. It only reads.
 func (p *Part) Carries(resource string, key types.NamespacedName, uid types.UID, finalizer string) bool {
 	h := p.holding(resource, key)
 	return h != nil && h.uid == uid && h.has(finalizer)
 }
 
-// Shows tells whether an object is known with just these finalizers, or where there
-// are none, not known with any. It only reads.
+// Shows reports whether an object is known with exactly these finalizers, or with none if the list is empty.
+// It only reads.
 func (p *Part) Shows(resource string, key types.NamespacedName, uid types.UID, finalizers []string) bool {
 	h := p.holding(resource, key)
 	if h == nil {
@@ -239,8 +238,7 @@ func (h *holding) has(finalizer string) bool {
 	return slices.ContainsFunc(h.finalizers, func(t told) bool { return t.finalizer == finalizer })
 }
 
-// bucket puts an object into the bucket it belongs to; nil where its namespace has
-// too many.
+// bucket puts an object into its bucket; nil if its namespace has too many.
 func (p *Part) bucket(resource string, key types.NamespacedName, finalizer string, evidence evidence) *bucket {
 	vkey := p.verdictKey(finalizer, resource, key.Namespace, evidence)
 	v, judged := p.verdicts[vkey]
@@ -267,14 +265,13 @@ func (p *Part) bucket(resource string, key types.NamespacedName, finalizer strin
 	return b
 }
 
-// spread is the path to the namespaces with buckets like one.
+// spread returns the path to the namespaces with buckets like one.
 func spread(b *bucket) []string {
 	return []string{"spread", b.path[3], b.path[2], b.path[4]}
 }
 
-// blocking are the buckets of an object that may block its owner: those of all
-// finalizers but the ones that Kubernetes itself removes, of which every pod of
-// a Job has one.
+// blocking returns the buckets of an object that may block its owner: of all finalizers except built-in ones,
+// of which every pod of a Job has one.
 func (p *Part) blocking(h *holding) []*bucket {
 	if h.owner == "" {
 		return nil
@@ -288,11 +285,11 @@ func (p *Part) blocking(h *holding) []*bucket {
 	return found
 }
 
-// verdictKey is what a verdict on ownership depends on.
+// verdictKey has the inputs of a verdict on ownership.
 type verdictKey struct {
 	finalizer, resource string
-	// evidence is the signature of what the objects themselves tell, with the
-	// namespace where RBAC, or what was learned, differs between namespaces.
+	// evidence is the signature of the objects' own evidence, with the namespace if RBAC or observations
+	// differ between namespaces.
 	evidence  string
 	namespace string
 }
@@ -305,15 +302,14 @@ func (p *Part) verdictKey(finalizer, res, namespace string, e evidence) verdictK
 	return key
 }
 
-// verdict says who removes a finalizer. Its facts are replaced, never changed:
-// whoever holds them may go on reading.
+// verdict says who removes a finalizer. Its facts are replaced, never changed: readers may keep them.
 type verdict struct {
 	judgement
 	key      verdictKey
 	evidence evidence
 	facts    map[string]any
 	buckets  map[string]*bucket // by namespace
-	removers []remover          // on whom it rests, as the facts have it
+	removers []remover          // that it depends on, as the facts have them
 }
 
 func (p *Part) verdictFor(key verdictKey, e evidence) *verdict {
@@ -328,7 +324,7 @@ func (p *Part) verdictFor(key verdictKey, e evidence) *verdict {
 	return v
 }
 
-// unjudge drops a bucket, and its verdict with the last of them.
+// unjudge drops a bucket, and with the last one its verdict.
 func (p *Part) unjudge(b *bucket) {
 	v := b.verdict
 	delete(v.buckets, b.path[1])
@@ -339,9 +335,8 @@ func (p *Part) unjudge(b *bucket) {
 	}
 }
 
-// Settle brings every verdict up to date with what arrived since the last time.
-// Until then, the facts hold the verdicts as they were. It calls yield between two
-// pieces of work: others may change the facts in it.
+// Settle updates all verdicts after changes. It calls yield between pieces of work, while the facts may
+// change.
 func (p *Part) Settle(yield func()) {
 	if p.grantsDirty {
 		p.acts++
@@ -360,7 +355,7 @@ func (p *Part) Settle(yield func()) {
 			continue // dropped meanwhile
 		}
 		v.judgement = p.judge(v.key, v.evidence)
-		p.keepRemovers(v, p.removersOf(v)) // which depend on grants, too
+		p.keepRemovers(v, p.removersOf(v)) // they depend on grants, too
 		now := v.judgement.facts()
 		if reflect.DeepEqual(now, v.facts) {
 			continue
@@ -373,8 +368,8 @@ func (p *Part) Settle(yield func()) {
 	}
 }
 
-// regrant works out anew who may update what, and moves the objects of which a
-// verdict now depends on their namespace, or no longer does.
+// regrant indexes grants again, and moves objects whose verdict now depends on their namespace, or no longer
+// does.
 func (p *Part) regrant(yield func()) {
 	p.indexGrants(yield)
 	for resource, of := range p.held {

@@ -13,54 +13,51 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// States of a finalizer's owner: what removes the finalizer.
+// States of a finalizer's owner.
 const (
 	Alive   = "alive"   // it is up
 	Down    = "down"    // it is known and does not run
 	Absent  = "absent"  // it is not installed
 	Barred  = "barred"  // it is up, and may not update the object
-	Unknown = "unknown" // the cluster does not tell
-	Unasked = "unasked" // only a cluster could tell, and there are just manifests
+	Unknown = "unknown" // the cluster does not show it
+	Unasked = "unasked" // unknown without a cluster
 )
 
 // judgement is a verdict in the making.
 type judgement struct {
 	state   string
-	certain bool // of absent and down: it will not remove the finalizer, rather than may not
-	// hearsay is what the judgement rests on where a tenant may have written that, and it
-	// would be another without it; "" where it rests on what only administrators write.
+	certain bool // whether an absent or down owner certainly will not remove the finalizer
+	// hearsay is the evidence that a tenant may have written, and that the judgement depends on; "" if only
+	// administrators write it.
 	hearsay   string
 	owner     string
 	clears    string
-	creates   string // what the owner must create beside the object for that
+	creates   string // the resource that the owner must create beside the object for that
 	drains    *catalog.Drain
 	obstacles []obstacle
-	unsure    bool // what becomes of it without what it needs
-	// watches are the namespaces that the owner is told to watch, where this one is not among
-	// them.
+	unsure    bool // the effect of a missing need is uncertain
+	// watches are the namespaces that the owner watches, if this one is not among them.
 	watches []string
-	// maker is what the definition of the objects was made from, where that is gone.
+	// maker is the missing object that the objects' definition was made from.
 	maker    string
 	evidence []string
-	// workloads are those that run what removes the finalizer, as far as known, or would.
+	// workloads are the owner's, as far as known, running or not.
 	workloads []workload
-	// circumstantial is set where nothing but permissions ties the owner to the
-	// finalizer: any other source outweighs it.
+	// circumstantial says that only permissions connect the owner to the finalizer: any other source
+	// outweighs it.
 	circumstantial bool
-	// seen is set where the owner was seen to remove the finalizer, or is Kubernetes itself.
+	// seen says that the owner was seen to remove the finalizer, or is Kubernetes itself.
 	seen bool
-	// idle are those that would, and are scaled to zero.
+	// idle are the owner's workloads that are scaled to zero.
 	idle []workload
-	// bindings are the role bindings in the namespace of the objects without which
-	// these may not remove it.
+	// bindings are the role bindings in the objects' namespace without which the owner may not remove it.
 	bindings []string
-	// barred is the service account that should have the right to remove it from
-	// objects of a resource.
+	// barred is the service account that lacks the right to remove it from objects of a resource.
 	barred, resource string
-	// namesake is set where nothing but a name or an image says that it is the owner's: anybody
-	// may have made it who may create workloads in its namespace.
+	// namesake says that only a name or an image points to the owner: anyone who may create workloads in its
+	// namespace may have chosen it.
 	namesake bool
-	// lease is the one that it may not renew, as "namespace/name", where that is why.
+	// lease is the lease that it lacks the right to renew, as "namespace/name", if that is the reason.
 	lease string
 }
 
@@ -135,15 +132,14 @@ func (j judgement) is(state string, certain bool, format string, args ...any) ju
 	return j
 }
 
-// judgeDown judges workloads of which none has a ready pod: for good where
-// there is proof, else only for now.
+// judgeDown judges workloads without a ready pod: certain with proof, else only for now.
 func (p *Part) judgeDown(j judgement, found []workload) judgement {
 	certain := true
 	for _, wl := range found {
 		proof, sure := p.whyDown(wl)
 		certain = certain && sure
 		j.evidence = append(j.evidence, wl.String()+" "+proof)
-		if wl.wanted == 0 && wl.kind != "DaemonSet" { // which cannot be scaled
+		if wl.wanted == 0 && wl.kind != "DaemonSet" { // a DaemonSet cannot be scaled
 			j.idle = append(j.idle, wl)
 		}
 	}
@@ -151,7 +147,7 @@ func (p *Part) judgeDown(j judgement, found []workload) judgement {
 	return j
 }
 
-// workloadsUnder are the workloads that run under a service account.
+// workloadsUnder returns the workloads that run under a service account.
 func (p *Part) workloadsUnder(account string) []workload {
 	return p.workloadsWhere(func(wl workload) bool { return wl.account == account })
 }
@@ -166,7 +162,7 @@ func (p *Part) workloadsWhere(is func(workload) bool) []workload {
 	return found
 }
 
-// whyIdle is whyDown of a service account, whatever should run under it.
+// whyIdle is whyDown for any workload under a service account.
 func (p *Part) whyIdle(account string) (proof string, sure bool) {
 	if wanted := p.workloadsUnder(account); len(wanted) > 0 {
 		return p.whyDown(wanted[0])
@@ -174,10 +170,8 @@ func (p *Part) whyIdle(account string) (proof string, sure bool) {
 	return p.whyDown(workload{account: account, wanted: 1, refused: "no workload runs under it"})
 }
 
-// whyDown tells why nothing is ready under the service account of a workload,
-// and whether there is proof that this does not pass by itself: it is scaled to
-// zero, no pod of it can be created, or each of its pods fails for a reason that
-// stays.
+// whyDown returns why nothing is ready under a workload's service account, and whether that certainly
+// persists: it is scaled to zero, its pods cannot be created, or each fails for a persistent reason.
 func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	if wl.wanted == 0 {
 		return "is scaled to zero", true
@@ -194,7 +188,7 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	case wl.refused != "":
 		return "has no pod: " + wl.refused, true
 	default:
-		return "has no pod at the moment", false // as between two pods of a Deployment that is rolled out
+		return "has no pod at the moment", false // as between two pods of a rollout
 	}
 	for pod := range a.pods.All() {
 		key, r := types.NamespacedName{Namespace: a.namespace, Name: pod.name}, pod.Value
@@ -214,9 +208,8 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	return proof, true
 }
 
-// withCrashes says that an owner is down, where none of its pods is ready, whatever its
-// workloads count; and that it is not sure whether it works, where all that are ready have
-// crashed again and again until a moment ago.
+// withCrashes marks an owner down if none of its pods is ready, whatever its workloads' status says, and
+// uncertain if all ready pods kept crashing until recently.
 func (p *Part) withCrashes(j judgement) judgement {
 	if j.state != Alive || p.options.Manifests {
 		return j
@@ -249,7 +242,7 @@ func (p *Part) withCrashes(j judgement) judgement {
 	return j
 }
 
-// readyPod is one that runs under an account and serves, as "namespace/name", "" if none.
+// readyPod returns a serving pod under an account, as "namespace/name", or "".
 func (p *Part) readyPod(a *account) string {
 	for pod := range a.pods.All() {
 		if p.serves(a.namespace, pod.Value) {
@@ -259,10 +252,9 @@ func (p *Part) readyPod(a *account) string {
 	return ""
 }
 
-// managed is the field manager among those given that names a ready pod of a
-// grantee: its container, image or command. A name that many projects share names nobody:
-// what kubebuilder scaffolds is called "manager"
-// (sigs.k8s.io/kubebuilder, pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
+// managed returns the field manager that names a ready pod of a grantee: its container, image or command.
+// Generic names do not count: kubebuilder scaffolds "manager" (sigs.k8s.io/kubebuilder,
+// pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
 func (p *Part) managed(g grantee, managers []string) string {
 	a := p.accounts[g.account]
 	for pod := range a.pods.All() {
@@ -279,7 +271,7 @@ func (p *Part) managed(g grantee, managers []string) string {
 	return ""
 }
 
-// ownerInputs are the resources without which nobody can be called absent.
+// ownerInputs are the resources without which no owner can be judged absent.
 var ownerInputs = []string{
 	"pods", "serviceaccounts", "deployments.apps", "statefulsets.apps", "daemonsets.apps",
 	"roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
@@ -287,7 +279,7 @@ var ownerInputs = []string{
 	"customresourcedefinitions.apiextensions.k8s.io",
 }
 
-// blind is an input to ownership that cannot be seen, "" if there is none.
+// blind returns a hidden input to ownership, or "".
 func (p *Part) blind() string {
 	for _, name := range ownerInputs {
 		if reason, hidden := p.options.Sight.Hidden(name); hidden {
@@ -326,16 +318,15 @@ func pods[T ~int | ~int32](n T) string {
 	return "pods"
 }
 
-// inCloud tells whether a provider ID (PROVIDER://…) tells of something that may
-// have a cloud controller: k3s and kind have theirs where no workload shows it.
+// inCloud reports whether a provider ID (PROVIDER://…) may have a cloud controller: k3s and kind run theirs
+// without a visible workload.
 func inCloud(id string) bool {
 	provider, _, _ := strings.Cut(id, "://")
 	return !slices.Contains([]string{"", "kubemark"}, provider)
 }
 
-// controllerOf names the controller of a custom resource as the owner of a
-// finalizer that has no other known: one with a name of its own project, or
-// without a domain.
+// controllerOf names the controller of a custom resource as the owner of a finalizer without a known one:
+// with its project's name, or without a domain.
 func controllerOf(res, finalizer string) string {
 	_, group, _ := strings.Cut(res, ".")
 	if slices.Contains(facts.BuiltinGroups(), group) {

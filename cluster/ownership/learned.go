@@ -10,25 +10,25 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// outsideFresh is how long somebody outside the cluster counts as up after the last
-// removal of a finalizer; nothing else shows whether it runs.
+// outsideFresh is how long an identity outside the cluster counts as up after its last removal: nothing else
+// shows whether it runs.
 const outsideFresh = 24 * time.Hour
 
-// witness is what those who were seen to remove a finalizer tell about it.
+// witness sums up the identities that were seen to remove a finalizer.
 type witness struct {
 	owner   string
 	account string     // service account of the owner, if it is one
-	alive   string     // why it is removed: one of them is up
-	down    *judgement // why it is not: they are here, and none runs
-	outside string     // one who is not here was seen, and not lately
-	gone    string     // one who was here is gone
-	barred  string     // one who is up cannot do it any more, for what reason
-	// sure says of all who are down, barred or gone that administrators vouch for them.
+	alive   string     // why it is removed: one is up
+	down    *judgement // why it is not: they are in the cluster, and none runs
+	outside string     // one outside the cluster, not seen lately
+	gone    string     // one in the cluster that no longer exists
+	barred  string     // one that is up and no longer able, with the reason
+	// sure says that administrators vouch for all that are down, barred or gone.
 	sure bool
 }
 
-// witness asks about everybody who was seen to remove a finalizer: of CSI sidecars, those that
-// may serve the driver in question, "" if that does not matter.
+// witness evaluates all identities that were seen to remove a finalizer; CSI sidecars only if they may serve
+// the driver, "" for any.
 func (p *Part) witness(q *asked, driver string) witness {
 	all := witness{sure: true}
 	now := p.options.Now()
@@ -76,9 +76,9 @@ func (p *Part) witness(q *asked, driver string) witness {
 	return all
 }
 
-// trusted tells whether an account that was seen to remove a finalizer, and does not any
-// more, is surely its owner: administrators gave it the right everywhere and a workload,
-// none of which another runs as well, as after a move to another account.
+// trusted reports whether an account that no longer removes a finalizer is certainly its owner:
+// administrators gave it the right everywhere and a workload, which no other account runs as well, as after a
+// migration.
 func (p *Part) trusted(o learned.Owner, q *asked) bool {
 	account, works := o.Account(), false
 	for _, wl := range p.workloads {
@@ -96,9 +96,8 @@ func (p *Part) trusted(o learned.Owner, q *asked) bool {
 	return o.Everywhere && works
 }
 
-// unable tells why somebody who was seen to remove a finalizer, and runs, cannot do it any
-// more: the API server refuses the tokens of a service account that is gone, and the right
-// that it had in all namespaces nothing gives it any more. "" if it still can.
+// unable returns why a running identity can no longer remove a finalizer: the API server rejects the tokens
+// of a deleted service account, or nothing gives it its right in all namespaces any more. "" if it can.
 func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !a.exists && !hidden {
 		return "that service account is gone, so the tokens of its pods are refused"
@@ -111,7 +110,7 @@ func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 
 // idle judges a service account under which nothing is ready.
 func (p *Part) idle(account string) judgement {
-	var runs []workload // those that are scaled to zero with them
+	var runs []workload // the ones scaled to zero
 	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
 		if wl := p.workloads[key]; wl.account == account {
 			runs = append(runs, wl)
@@ -124,15 +123,14 @@ func (p *Part) idle(account string) judgement {
 	return p.judgeDown(judgement{}, runs)
 }
 
-// byLearning is a lesson: requests teach them, and a ConfigMap keeps them.
+// byLearning is the hearsay of observations: requests create them, and a ConfigMap keeps them.
 const byLearning = "what was learned from requests"
 
-// weigh sets what was seen against what is surmised without it. Whoever was
-// seen and does not run is the owner; that is certain only where what is known
-// without it says as much, since who may remove a finalizer once can make itself
-// seen, or where administrators vouch for it and nothing else is known. Who is outside
-// the cluster is never called absent, and who is gone proves nothing, as its successor may
-// have another name, unless nobody is left who may do it.
+// weigh combines observations with the other evidence. An identity that was seen and does not run is the
+// owner; that is certain only if the other evidence agrees, since a user who may remove a finalizer once can
+// make itself seen, or if administrators vouch for it and there is no other evidence. One outside the cluster
+// is never absent, and a deleted one proves nothing, since its successor may have another name, unless
+// nothing else may do it.
 func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	seen, j := q.seen, q.base
 	blind := p.blind() != ""
@@ -173,7 +171,7 @@ func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	return surmised
 }
 
-// actsAs tells whether all that speaks for somebody runs under a service account.
+// actsAs reports whether all workloads of a judgement run under a service account.
 func (p *Part) actsAs(j judgement, account string) bool {
 	return len(j.workloads) > 0 && !slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.account != account })
 }

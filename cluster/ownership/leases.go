@@ -15,39 +15,37 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Leases, by which controllers elect a leader, tell that somebody renews them.
-// They are not part of the inventory: each is renewed every few seconds. They are
-// listed every LeaseInterval instead.
+// Leases, by which controllers elect a leader, show that their holder is active. They are not in the
+// inventory, since they are renewed every few seconds, but listed every LeaseInterval.
 
 const (
-	// LeaseInterval is how often leases are listed.
+	// LeaseInterval is the time between lists of leases.
 	LeaseInterval = 15 * time.Second
-	// leaseSlack is how much later than its duration a renewal may be seen.
+	// leaseSlack is the tolerated delay of an observed renewal.
 	leaseSlack = 2 * LeaseInterval
-	// leaseSkew is how far the clock of a holder may be off. It counts only for
-	// a lease that was seen once: after that its renewals are seen, as leader
-	// election itself does it (client-go, tools/leaderelection).
+	// leaseSkew is the tolerated clock skew of a holder, for a lease that was seen once: later its renewals
+	// are observed, as in leader election itself (client-go, tools/leaderelection).
 	leaseSkew = 2 * time.Minute
-	// leaseDuration is that of a lease that names none, and maxDuration the longest that counts:
-	// OpenShift elects by 270 s on a single node
+	// leaseDuration is the default duration of a lease, and maxDuration the longest that counts: OpenShift
+	// uses 270 s on a single node
 	// (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
 	leaseDuration, maxDuration = 15 * time.Second, 5 * time.Minute
 )
 
-// lease is who holds one, and since when that is known.
+// lease is a held lease.
 type lease struct {
 	namespace, name, holder string
 	renewed                 time.Time // by the holder's clock
 	duration                time.Duration
-	observed                time.Time // when this renewal was seen first, by our clock
-	moved                   bool      // it was seen to be renewed
-	alone                   int       // how often since its holder was a pod
+	observed                time.Time // when this renewal was first seen, by our clock
+	moved                   bool      // a renewal was observed
+	alone                   int       // renewals since its holder was a pod
 	here                    bool      // its holder was seen as a pod
 }
 
 func (l lease) String() string { return l.namespace + "/" + l.name }
 
-// SetLeases replaces what is known of leases.
+// SetLeases replaces the leases.
 func (p *Part) SetLeases(list []coordinationv1.Lease) {
 	now := p.options.Now()
 	fresh := func() (names []string) {
@@ -89,10 +87,10 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 	}
 	p.leases = leases
 	p.freshLeases = fresh()
-	p.dirty = p.dirty || !slices.Equal(before, p.freshLeases) || len(p.crashing) > 0 // which time settles
+	p.dirty = p.dirty || !slices.Equal(before, p.freshLeases) || len(p.crashing) > 0 // they depend on time
 }
 
-// fresh tells whether a lease is renewed, which outlives its holder by its duration.
+// fresh reports whether a lease is being renewed; it outlives its holder by its duration.
 func (p *Part) fresh(l lease) bool {
 	now := p.options.Now()
 	if now.Sub(l.observed) > l.duration+leaseSlack {
@@ -101,12 +99,12 @@ func (p *Part) fresh(l lease) bool {
 	return l.moved || now.Sub(l.renewed).Abs() <= l.duration+leaseSkew
 }
 
-// named are the fresh leases that are named after an API group, as controllers name
-// theirs (kubebuilder, pkg/plugins/golang/v4/scaffolds: LeaderElectionID is
-// HASH.DOMAIN): after the group itself, or the domain that it alone is under.
+// named returns the fresh leases that are named after an API group, as controllers name theirs (kubebuilder,
+// pkg/plugins/golang/v4/scaffolds: LeaderElectionID is HASH.DOMAIN): after the group itself, or the domain
+// that only this group is under.
 func (p *Part) named(group string) []lease {
 	if !strings.Contains(group, ".") {
-		return nil // of Kubernetes itself
+		return nil // built in
 	}
 	domains := []string{group}
 	if _, domain, _ := strings.Cut(group, "."); strings.Contains(domain, ".") {
@@ -129,9 +127,8 @@ func (p *Part) named(group string) []lease {
 	return found
 }
 
-// holder is the pod that holds a lease, as "POD_UID" has it (controller-runtime,
-// pkg/leaderelection); nil where the holder is none. Its lease may be in another
-// namespace than the pod, and only there its name is looked for first.
+// holder returns the pod that holds a lease, as "POD_UID" (controller-runtime, pkg/leaderelection), or nil.
+// The lease may be in another namespace than the pod; its own is searched first.
 func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	name, _, _ := strings.Cut(l.holder, "_")
 	key = types.NamespacedName{Namespace: l.namespace, Name: name}
@@ -147,22 +144,21 @@ func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	return key, nil
 }
 
-// counts reports whether a lease is evidence: of a pod beside it that is, in a namespace that
-// the catalog names, or one that only those can have written who may take the finalizer off.
+// counts reports whether a lease is evidence: its pod in the same namespace is, the catalog names its
+// namespace, or only subjects that may remove the finalizer can have written it.
 func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
 	return q.names(l.namespace) || pod != nil && holds == l.namespace && p.admits(q, pod.Value.account) ||
 		p.onlyWriters("leases", l.namespace, q.verdictKey)
 }
 
-// podOfDeployment are the ends of names of its pods, of the hash of a template and a random part
-// (k8s.io/apimachinery, pkg/util/rand; k8s.io/kubernetes, pkg/controller/deployment/sync.go).
+// podOfDeployment matches the end of its pods' names: a template hash and a random part (k8s.io/apimachinery,
+// pkg/util/rand; k8s.io/kubernetes, pkg/controller/deployment/sync.go).
 var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// stranger tells whether the holder of a lease is no pod, nor was one: it was seen, or is named
-// like one and let the time go by in which it renews (two thirds of the duration, as client-go
-// has it), or of a pod that is gone, the workload may still be there, whose name its own began
-// with. One that goes on renewing its lease is a stranger whatever it was: a pod that was forced
-// off may still run.
+// stranger reports whether the holder of a lease neither is nor was a pod. A former pod was seen, or has a
+// pod's name and missed the renewal deadline (two thirds of the duration, as in client-go), or has a name
+// that begins with a workload's. The first two do not count if it keeps renewing: a force-deleted pod may
+// still run.
 func (p *Part) stranger(l lease) bool {
 	name, _, _ := strings.Cut(l.holder, "_")
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
@@ -177,8 +173,8 @@ func (p *Part) stranger(l lease) bool {
 	return pod == nil
 }
 
-// election is the lease by which a workload elects the one of its pods that works: one in its
-// namespace, whose holder is a pod of it, or was named like one.
+// election returns the lease by which a workload elects its active pod: in its namespace, with a holder named
+// like its pods.
 func (p *Part) election(wl workload) (found lease, elects bool) {
 	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[key]
@@ -194,15 +190,14 @@ func (p *Part) election(wl workload) (found lease, elects bool) {
 	return lease{}, false
 }
 
-// outside tells whether the holder of a lease runs outside of the cluster: it goes on
-// renewing the lease, and no pod has its name. One renewal proves nothing: the pod may
-// have gone between that and the listing that showed it.
+// outside reports whether the holder of a lease runs outside the cluster: it keeps renewing the lease, and no
+// pod has its name. One renewal proves nothing: the pod may have been deleted before it was listed.
 func (p *Part) outside(l lease) bool {
 	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.stranger(l)
 }
 
-// leading tells which fresh lease a pod holds; "" if it holds none. Of one of which no
-// container runs, a lease is what it left behind, unless that was seen to be renewed.
+// leading describes the fresh lease that a pod holds, or "". A pod without running containers counts only if
+// a renewal was observed.
 func (p *Part) leading(pod types.NamespacedName, stopped bool) string {
 	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[key]

@@ -14,37 +14,34 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some operators generate definitions, and run a controller for each as long as there is
-// the object that they made it from: a ResourceGraphDefinition of kro, a
-// CompositeResourceDefinition of Crossplane, a ConstraintTemplate of Gatekeeper. Without
-// that maker, the operator runs, and nobody handles the kind.
+// Some operators generate definitions, and run a controller for each while the object exists that they made
+// it from: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a
+// ConstraintTemplate of Gatekeeper. Without that maker the operator runs, but nothing handles the kind.
 
-// definition is what is kept of a CustomResourceDefinition.
+// definition is the kept part of a CustomResourceDefinition.
 type definition struct {
 	kind       string    // "Kind.group"
-	cluster    bool      // its objects are in no namespace
-	controller types.UID // "" if it has none
-	// owners are the owner references to custom resources, and labels what labels and
-	// annotations name.
+	cluster    bool      // its objects are cluster-scoped
+	controller types.UID // "" for none
+	// owners are the owner references to custom resources, and labels the names in labels and annotations.
 	owners, labels []mention
 }
 
-// mention is how a definition names an object that it may have been made from.
+// mention is a definition's reference to an object that it may have been made from.
 type mention struct {
 	kind string // "Kind.group", or in lower case
 	name string
-	sure bool // it is meant to be an object, of whatever kind
+	sure bool // it certainly refers to an object, of any kind
 }
 
-// nameSuffix ends the key of a label that names its maker, after the kind, as in
-// kro.run/resource-graph-definition-name; "-id" ends that of its UID
+// nameSuffix ends the key of a label that names the maker, after the kind, as in
+// kro.run/resource-graph-definition-name; "-id" ends the key of its UID
 // (github.com/kubernetes-sigs/kro:pkg/metadata/labels.go).
 const nameSuffix = "-name"
 
 var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// KeepDefinition takes in that a resource is a custom one, who controls its definition,
-// and what may have made it.
+// KeepDefinition adds a custom resource with the controller of its definition, and its possible makers.
 func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
 	d := definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), cluster: o.Spec.Scope == apiextensionsv1.ClusterScoped, controller: onlyOwner(o).uid}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -75,7 +72,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 
 // Define is KeepDefinition by the name of the definition.
 func (p *Part) Define(name string) {
-	p.definitions[name] = definition{} // only a snapshot has it so, which makes no new verdicts on kinds
+	p.definitions[name] = definition{} // only from a snapshot, without new verdicts on kinds
 	p.dirty = true
 }
 
@@ -101,13 +98,12 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 // maker is the object that a definition was made from.
 type maker struct {
 	what     string // "Kind.group/NAME"
-	resource string // "plural.group", "" where its kind is not defined any more
+	resource string // "plural.group", "" if its kind is no longer defined
 	name     string
 }
 
-// makersOf are the makers of the definition of a resource. A label counts where its
-// domain is an API group with the kind that its key names, or had it: then another label
-// has the UID.
+// makersOf returns the makers of a resource's definition. A label counts if its domain is an API group with
+// the kind in its key, or was one: then another label has the UID.
 func (p *Part) makersOf(resource string) []maker {
 	d := p.definitions[resource]
 	if len(d.owners)+len(d.labels) == 0 {
@@ -120,7 +116,7 @@ func (p *Part) makersOf(resource string) []maker {
 		if of != "" {
 			made.what = p.definitions[of].kind + "/" + m.name
 		} else if group := groupOf(m.kind); !m.sure || p.defining[group] == 0 && p.options.Sight.Serves(group) {
-			continue // a label of another meaning, or a kind that is served without a definition
+			continue // another label, or a kind that is served without a definition
 		}
 		if !slices.Contains(found, made) {
 			found = append(found, made)
@@ -129,17 +125,17 @@ func (p *Part) makersOf(resource string) []maker {
 	return found
 }
 
-// groupOf is the API group of "plural.group" or "Kind.group".
+// groupOf returns the API group of "plural.group" or "Kind.group".
 func groupOf(resource string) string {
 	_, group, _ := strings.Cut(resource, ".")
 	return group
 }
 
-// maxMakers bounds the objects of one kind of which the names are kept.
+// maxMakers bounds the objects of one kind whose names are kept.
 const maxMakers = 1000
 
-// KeepMaker remembers that an object is there that definitions may be made from: a custom
-// one without a namespace. It tells whether it did.
+// KeepMaker records an object that definitions may be made from, a cluster-scoped custom one, and reports
+// whether it did.
 func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
 	if _, group, _ := strings.Cut(resource, "."); key.Namespace != "" || slices.Contains(facts.BuiltinGroups(), group) {
 		return false
@@ -167,8 +163,7 @@ func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
 	p.dirty = true
 }
 
-// withMakers says that it is not sure of an owner that runs that it handles a kind any
-// more whose definition has lost its maker.
+// withMakers marks a running owner as uncertain for a kind whose definition has lost its maker.
 func (p *Part) withMakers(q *asked, j judgement) judgement {
 	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
 		return j
@@ -193,9 +188,9 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 	return j
 }
 
-// askMaker asks who controls the kind that a definition was made from: that runs the
-// controllers of what it makes, too, if the finalizer bears the name of its API group. What
-// only installs other software makes definitions as well.
+// askMaker evaluates the controller of the kind that a definition was made from, which also controls the
+// generated kinds, if the finalizer has the name of its API group: installers of other software create
+// definitions, too.
 func (p *Part) askMaker(q *asked) (judgement, bool) {
 	if !q.custom || q.foreign || p.options.Manifests {
 		return q.base, false

@@ -10,13 +10,13 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// obstacle is one that the catalog knows, with the release that runs here and has it.
+// obstacle is an obstacle of the catalog, with the affected release.
 type obstacle struct {
 	catalog.Obstacle
-	release string // "IMAGE:TAG", or "Kubernetes VERSION"; "" where none gets past it
+	release string // "IMAGE:TAG", or "Kubernetes VERSION"; "" if all are affected
 }
 
-// releasesOf are the references of a pod to images of which releases have known faults.
+// releasesOf returns a pod's image references with known bugs in some releases.
 func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 	var found []string
 	for _, c := range spec.Containers {
@@ -27,7 +27,7 @@ func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 	return found
 }
 
-// withObstacles adds to a judgement what is known to stop the owner, as it runs here.
+// withObstacles adds the known obstacles of the running owner to a judgement.
 func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	if j.state != Alive {
 		return j
@@ -50,8 +50,8 @@ func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	return j
 }
 
-// releaseWith is the release that has a known fault, "" if none that runs does: one of
-// the owner, if that is whose fault it is, or else any.
+// releaseWith returns a running release with a known bug, or "": of the owner, if it runs that software, or
+// else any.
 func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 	if f.Image == "" {
 		if f.In(p.version) {
@@ -69,8 +69,7 @@ func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 	return ""
 }
 
-// runningImage are the workloads that run an image: those of the owner, or else any that are
-// evidence.
+// runningImage returns the workloads that run an image: the owner's, or else any that are evidence.
 func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
 	runs := func(wl workload) bool {
 		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == image })
@@ -82,7 +81,7 @@ func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
 	return where
 }
 
-// sure tells whether all that runs of the software is a release that a set describes.
+// sure reports whether all running releases of the software are in a set.
 func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
 	where := p.runningImage(of.Image, q, j)
 	for _, wl := range where {
@@ -95,8 +94,8 @@ func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
 	return len(where) > 0
 }
 
-// lacks tells whether it is sure that RBAC gives a service account, as
-// "namespace/name", no such right everywhere.
+// lacks reports whether RBAC certainly gives a service account, as "namespace/name", no such right
+// everywhere.
 func (p *Part) lacks(account string, right catalog.Right) bool {
 	return !p.options.Manifests && !p.hidesGrants() && !some(p.granting(subjectsOf(account), "", func(role string) bool {
 		return slices.ContainsFunc(p.roles[role], func(g grant) bool {

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// watchSuffix ends environment variables by which operators are told the namespaces that they
-// watch (WATCH_NAMESPACE of github.com/operator-framework/operator-sdk,
-// KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of github.com/kedacore/http-add-on), and watchVariables are
-// others, with commas between; empty or "*" is all. Who sets one need not read it
-// (github.com/kubevirt/kubevirt, pkg/virt-operator/resource/generate/components/deployments.go
-// says "not used yet"), so they tell what may be, never what is sure.
+// watchSuffix ends environment variables with the namespaces that an operator watches (WATCH_NAMESPACE of
+// github.com/operator-framework/operator-sdk, KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of
+// github.com/kedacore/http-add-on), and watchVariables are others, comma-separated; empty or "*" is all. An
+// operator may ignore its variable (github.com/kubevirt/kubevirt,
+// pkg/virt-operator/resource/generate/components/deployments.go says "not used yet"), so they are never
+// certain.
 const watchSuffix = "WATCH_NAMESPACE"
 
 var watchVariables = []string{
@@ -31,28 +31,26 @@ var watchArguments = []string{
 	"managed-namespace",      // github.com/argoproj/argo-workflows, cmd/workflow-controller/main.go
 }
 
-// ownArguments have an operator watch the namespace that it runs in, and no other, unless an
-// argument above names one.
+// ownArguments make an operator watch only its own namespace, unless an argument above names one.
 var ownArguments = map[string]string{
 	"namespaced":           "true",  // github.com/argoproj/argo-workflows and argo-rollouts, main.go
 	"watch-all-namespaces": "false", // github.com/fluxcd, main.go of each controller
 }
 
-// targetNamespaces is the annotation by which the Operator Lifecycle Manager tells the pods of
-// an operator what to watch (github.com/operator-framework/api, pkg/operators/v1/operatorgroup_types.go).
+// targetNamespaces is the Operator Lifecycle Manager's annotation with the namespaces for an operator's pods
+// (github.com/operator-framework/api, pkg/operators/v1/operatorgroup_types.go).
 const targetNamespaces = "olm.targetNamespaces"
 
-// maxOutlook bounds the namespaces that are kept of one workload: who watches more is taken to
-// watch all.
+// maxOutlook bounds the namespaces that are kept of one workload: more count as all.
 const maxOutlook = 64
 
-// maxSettings bounds the settings that are read: those of more workloads count as all namespaces.
+// maxSettings bounds the settings that are read: further workloads count as watching all namespaces.
 const maxSettings = 100
 
-// Setting is a key of a ConfigMap by which a workload is told what to watch.
+// Setting is a key of a ConfigMap with the namespaces that a workload watches.
 type Setting struct{ Namespace, Name, Key string }
 
-// Settings are those that workloads ask for. It only reads.
+// Settings returns the settings that workloads refer to. It only reads.
 func (p *Part) Settings() (found []Setting) {
 	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
 		if wl := p.workloads[key]; wl.template != nil && len(found) < maxSettings {
@@ -63,7 +61,7 @@ func (p *Part) Settings() (found []Setting) {
 	return found
 }
 
-// TakeSettings takes in their values, in place of all that were known.
+// TakeSettings replaces the values of all settings.
 func (p *Part) TakeSettings(values map[Setting]string) {
 	if maps.Equal(values, p.settings) {
 		return
@@ -77,8 +75,8 @@ func (p *Part) TakeSettings(values map[Setting]string) {
 	}
 }
 
-// outlookOf are the namespaces that a workload's pods are told to watch, sorted, with commas
-// between; "" is all of them, or what is not known; and the settings that tell it.
+// outlookOf returns the namespaces that a workload's pods watch, sorted and comma-separated, "" for all or
+// unknown; and the settings that it refers to.
 func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[Setting]string) (outlook string, asks []Setting) {
 	var told []string
 	for _, c := range template.Spec.Containers {
@@ -87,7 +85,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 			if !strings.HasSuffix(e.Name, watchSuffix) && !slices.Contains(watchVariables, e.Name) {
 				continue
 			}
-			value := "*" // of a Secret, which nobody reads
+			value := "*" // of a Secret, which is not read
 			switch from := e.ValueFrom; {
 			case from == nil:
 				value = e.Value
@@ -130,7 +128,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 	for _, name := range told {
 		switch name = strings.TrimSpace(name); {
 		case strings.ContainsAny(name, "$*"):
-			return "", asks // all, or what only the container knows
+			return "", asks // all, or known to the container only
 		case name != "":
 			found = append(found, name)
 		}
@@ -142,13 +140,12 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 	return strings.Join(found, ","), asks
 }
 
-// watches tells whether a workload may watch a namespace; "" is what has none.
+// watches reports whether a workload may watch a namespace; "" for cluster-scoped objects.
 func (wl workload) watches(namespace string) bool {
 	return namespace == "" || wl.outlook == "" || slices.Contains(strings.Split(wl.outlook, ","), namespace)
 }
 
-// withOutlook says that it is not known whether somebody removes it who is told to watch other
-// namespaces only.
+// withOutlook marks an owner that watches only other namespaces as uncertain.
 func (p *Part) withOutlook(namespace string, j judgement) judgement {
 	if j.state != Alive || len(j.workloads) == 0 || slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.watches(namespace) }) {
 		return j

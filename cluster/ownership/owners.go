@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// maxLinks bounds the objects of one resource whose owner is kept. What stands
-	// between an operator and what installs it is not there by the thousand.
+	// maxLinks bounds the objects of one resource whose owner is kept. There are few between an operator and
+	// its installer.
 	maxLinks = 1000
-	// maxHeight bounds how many owners of owners are followed.
+	// maxHeight bounds the chain of owners.
 	maxHeight = 8
 )
 
-// owner is what an object goes with: its only owner. One with several stays until
-// all of them are gone (k8s.io/kubernetes, pkg/controller/garbagecollector,
-// attemptToDeleteItem).
+// owner is the only owner of an object, which is deleted with it. An object with several stays until all are
+// deleted (k8s.io/kubernetes, pkg/controller/garbagecollector, attemptToDeleteItem).
 type owner struct {
 	uid  types.UID
 	what string // "KIND/NAME" or "KIND.GROUP/NAME"
 }
 
-// onlyOwner is the zero owner where there is none, or more than one.
+// onlyOwner returns the zero owner if there is none, or more than one.
 func onlyOwner(m metav1.Object) owner {
 	refs := m.GetOwnerReferences()
 	if len(refs) != 1 {
@@ -37,7 +36,7 @@ func onlyOwner(m metav1.Object) owner {
 	return owner{uid: refs[0].UID, what: kind.String() + "/" + refs[0].Name}
 }
 
-// links tell the owners of objects of one resource.
+// links are the owners of objects of one resource.
 type links map[types.NamespacedName]link
 
 type link struct {
@@ -45,8 +44,7 @@ type link struct {
 	owner owner
 }
 
-// KeepLink remembers the owner of an object that may own workloads in turn: one of
-// an API group that is not Kubernetes' own. It tells whether it did.
+// KeepLink records the owner of a custom object, which may own workloads in turn, and reports whether it did.
 func (p *Part) KeepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if _, group, _ := strings.Cut(resource, "."); slices.Contains(facts.BuiltinGroups(), group) {
 		return false
@@ -80,8 +78,7 @@ func (p *Part) ForgetLink(resource string, key types.NamespacedName) {
 	p.dirty = true
 }
 
-// ownersOf are the owners that all of some workloads go with, the nearest first:
-// their owners, and those that these have in turn.
+// ownersOf returns the common owners of workloads, the nearest first, with the owners' owners.
 func (p *Part) ownersOf(workloads []workload) []owner {
 	var common []owner
 	for i, wl := range workloads {

@@ -1,5 +1,5 @@
-// Package ownership tells who removes finalizers: of each, one verdict with its
-// evidence, shared by all objects that it holds for.
+// Package ownership finds the owners of finalizers: one verdict with its evidence for each, shared by all its
+// objects.
 package ownership
 
 import (
@@ -19,94 +19,90 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// Options of a Part. All are needed, but Owners.
+// Options of a Part. All but Owners are needed.
 type Options struct {
 	// Catalog of known finalizers.
 	Catalog *catalog.Catalog
-	// Owners declares who removes a finalizer, by finalizer:
-	// "KIND/NAMESPACE/NAME" of a workload, or "external".
+	// Owners declares the owner of a finalizer, by finalizer: "KIND/NAMESPACE/NAME" of a workload, or
+	// "external".
 	Owners map[string]string
-	// Trusts tells whether annotations count on the objects of a namespace; a
-	// Namespace is in itself. Defaults to always.
+	// Trusts reports whether annotations count on the objects of a namespace, the Namespace included.
+	// Defaults to always.
 	Trusts func(namespace string) bool
-	// Manifests says that the objects are manifests: what they do not hold is unknown.
+	// Manifests says that the objects are manifests: everything else is unknown.
 	Manifests bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
 	MaxNames int
-	// Now tells the time.
+	// Now returns the time.
 	Now func() time.Time
-	// Sight is what can be seen.
+	// Sight knows the hidden resources.
 	Sight *facts.Sight
-	// Dependents are told of objects with finalizers that hold up their owner.
+	// Dependents receives the finalized objects that block their owner.
 	Dependents *dependents.Part
-	// Touched is told of namespaces in which objects of a resource get or lose
-	// finalizers; "" stands for cluster-scoped ones.
+	// Touched receives namespaces in which objects of a resource get or lose finalizers; "" for
+	// cluster-scoped ones.
 	Touched func(resource, namespace string)
 }
 
-// Part is the part of the facts that tells it. Whoever calls its methods makes
-// sure that nobody else does; those that say so only read, and may be called by
-// several at once.
+// Part writes the owners into the facts. Callers serialize all calls, except of methods that only read.
 type Part struct {
 	options Options
 	doc     facts.Document
 	groups  facts.Groups
-	// cleaners are the images that the catalog knows to remove finalizers: made once, by the
-	// first that asks.
+	// cleaners returns the catalog's images that remove finalizers, computed on first use.
 	cleaners func() map[string]bool
 
-	held     map[string]*holdings // objects with finalizers, by "plural.group"
+	held     map[string]*holdings // finalized objects, by "plural.group"
 	verdicts map[verdictKey]*verdict
-	grouped  map[string]int // groups of objects with finalizers, by namespace
-	declared map[string]int // of them, those of objects that declare who removes them
+	grouped  map[string]int // groups of finalized objects, by namespace
+	declared map[string]int // groups whose objects declare the owner
 
-	ending      map[kindHeld]map[*bucket]bool // buckets with objects that are being deleted
+	ending      map[kindHeld]map[*bucket]bool // buckets with Terminating objects
 	endingDirty map[*bucket]bool
-	endings     []Ending // that nobody asked about yet
+	endings     []Ending // not yet returned by Endings
 
 	workloads   map[string]workload // by "Kind/namespace/name"
-	settings    map[Setting]string  // values of those that workloads ask for
+	settings    map[Setting]string  // values of the settings of workloads
 	links       map[string]links    // to owners, by "plural.group"
-	ownerOf     map[types.UID]owner // the same
+	ownerOf     map[types.UID]owner // the same, by UID
 	matches     matches
 	readyImages map[string]map[string]int     // ready pods by image name and service account
-	crashing    map[types.NamespacedName]bool // pods that crash again and again
-	leaving     map[string]bool               // namespaces that are being deleted
+	crashing    map[types.NamespacedName]bool // pods that keep crashing
+	leaving     map[string]bool               // Terminating namespaces
 	accounts    map[string]*account           // service accounts, by "namespace/name"
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
 	roles       map[string][]grant  // by "namespace/name", "" for cluster roles
-	powers      map[string][]grant  // by the same: what owners do with other objects
-	tells       map[string][]string // by the same: what tells of others, and they let write
-	writers     map[string][]string // subjects that may write that, by "what/namespace", in that namespace alone
-	apart       map[string]bool     // namespaces in which bindings give service accounts what grantees do not show
+	powers      map[string][]grant  // same keys: rights on other objects
+	tells       map[string][]string // same keys: the reports that they let write
+	writers     map[string][]string // subjects that may write reports, by "what/namespace", in that namespace alone
+	apart       map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
 	bindings    map[string]binding  // by "namespace/name", "" for cluster role bindings
-	// grantees are those who may update a resource, by "plural.group" and the
-	// namespace in which they may, "" for everywhere.
+	// grantees are the accounts that may update a resource, by "plural.group" and namespace, "" for all.
 	grantees    map[string]map[string][]grantee
-	narrow      map[string]bool            // service accounts of workloads that are told which namespaces to watch
+	narrow      map[string]bool            // service accounts of workloads that watch some namespaces
 	bound       map[string][]string        // keys of bindings, by service account or group of users
-	clouds      map[string]bool            // nodes that a cloud provider runs
-	drivers     map[string]bool            // CSI drivers that are installed
-	registered  map[string][]string        // CSI drivers, by the node that they are registered on
+	clouds      map[string]bool            // nodes of a cloud provider
+	drivers     map[string]bool            // installed CSI drivers
+	registered  map[string][]string        // CSI drivers, by node
 	definitions map[string]definition      // by "plural.group"
 	kinds       map[string]string          // the resources of definitions, by "kind.group" in lower case
 	defining    map[string]int             // definitions by API group
-	makers      map[string]map[string]bool // names of custom objects without a namespace, by "plural.group"
+	makers      map[string]map[string]bool // names of cluster-scoped custom objects, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool        // that count in one namespace only
-	leases      map[string]lease               // that are held, by "namespace/name"
-	tasks       map[string]map[task]controller // what Jobs and RoleBindings were made for, by namespace
-	affected    map[string]bool                // images of which releases have known faults
+	leases      map[string]lease               // held leases, by "namespace/name"
+	tasks       map[string]map[task]controller // the controllers of Jobs and RoleBindings, by namespace
+	affected    map[string]bool                // images with known bugs in some releases
 	version     string                         // of the API server
-	freshLeases []string                       // those of them whose holder is up
+	freshLeases []string                       // leases whose holder is up
 
 	dirty, grantsDirty bool
-	acts               int // as Acts has it
+	acts               int // the result of Acts
 }
 
-// New returns a Part that has seen nothing and writes into doc.
+// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"finalized", "finalizers", "spread", "removers", "terminating", "durations"} {
 		doc[section] = map[string]any{}
@@ -126,21 +122,20 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Unsettle has everything settled anew, the next time.
+// Unsettle makes the next Settle update everything.
 func (p *Part) Unsettle() { p.dirty, p.grantsDirty = true, true }
 
-// SetVersion takes in the version of the API server, as in gitVersion.
+// SetVersion sets the version of the API server, as in gitVersion.
 func (p *Part) SetVersion(git string) {
 	if p.version != git {
 		p.version, p.dirty = git, true
 	}
 }
 
-// Resight notes that what can be seen has changed.
+// Resight records that visibility has changed.
 func (p *Part) Resight() { p.dirty = true }
 
-// SetLearned replaces what is known of who removes which finalizers. The memory
-// must not be changed any more.
+// SetLearned replaces the memory of finalizers' owners, which must not be changed any more.
 func (p *Part) SetLearned(m learned.Memory) {
 	p.learned = m
 	p.dirty = true
@@ -156,20 +151,19 @@ func (p *Part) SetLearned(m learned.Memory) {
 	}
 }
 
-// Learned are those who were seen to remove a finalizer, and count in a
-// namespace. It only reads.
+// Learned returns the identities that were seen to remove a finalizer, and count in a namespace. It only
+// reads.
 func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 	return p.learned.Owners(finalizer, resource, namespace)
 }
 
-// RunsPods tells whether pods run under a service account, given as
-// "namespace/name". It only reads.
+// RunsPods reports whether pods run under a service account, given as "namespace/name". It only reads.
 func (p *Part) RunsPods(account string) bool {
 	a := p.accounts[account]
 	return a != nil && !a.pods.Empty()
 }
 
-// KeepNode takes in whether a cloud provider runs a node.
+// KeepNode records whether a cloud provider runs a node.
 func (p *Part) KeepNode(o *corev1.Node) bool {
 	if cloud, had := inCloud(o.Spec.ProviderID), p.clouds[o.Name]; cloud != had {
 		delete(p.clouds, o.Name)
@@ -187,7 +181,7 @@ func (p *Part) ForgetNode(key types.NamespacedName) {
 	p.dirty = true
 }
 
-// trusts tells whether the annotations of an object count.
+// trusts reports whether the annotations of an object count.
 func (p *Part) trusts(resource string, m metav1.Object) bool {
 	namespace := m.GetNamespace()
 	if resource == "namespaces" {
@@ -196,9 +190,8 @@ func (p *Part) trusts(resource string, m metav1.Object) bool {
 	return p.options.Trusts == nil || p.options.Trusts(namespace)
 }
 
-// Ownership tells who removes the finalizers of an object: the verdict of each, by
-// its name. recorded is asked first, for what is known without judging; it
-// returns nil where it knows nothing. It only reads.
+// Ownership returns the verdict of each finalizer of an object, by name. recorded returns an existing
+// verdict, or nil to judge. It only reads.
 func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string, recorded func(finalizer, resource, evidence string) any) map[string]any {
 	verdicts := map[string]any{}
 	finalizers := p.evidenceOf(res.String(), obj, specFinalizers)
@@ -221,12 +214,10 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 	return verdicts
 }
 
-// Declares tells whether objects in a namespace declare who removes their
-// finalizers. It only reads.
+// Declares reports whether objects in a namespace declare the owner of their finalizers. It only reads.
 func (p *Part) Declares(namespace string) bool { return p.declared[namespace] > 0 }
 
-// Undeclared is the document as it would be if no object in a namespace did. It
-// only reads.
+// Undeclared returns the document without the declarations in a namespace. It only reads.
 func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
 	finalized, _ := doc["finalized"].(map[string]any)
 	in, _ := finalized[namespace].(map[string]any)
@@ -244,7 +235,7 @@ func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
 	return replaced(doc, in, "finalized", namespace)
 }
 
-// replaced is a copy of a document with another value at a path; it shares the rest.
+// replaced returns a copy of a document with another value at a path; it shares the rest.
 func replaced(doc map[string]any, value any, path ...string) map[string]any {
 	doc = maps.Clone(doc)
 	if len(path) > 1 {
@@ -255,7 +246,7 @@ func replaced(doc map[string]any, value any, path ...string) map[string]any {
 	return doc
 }
 
-// Holds tells whether an object has finalizers. It only reads.
+// Holds reports whether an object has finalizers. It only reads.
 func (p *Part) Holds(resource string, key types.NamespacedName) bool {
 	return p.holding(resource, key) != nil
 }

@@ -9,16 +9,14 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// pausing are the names of annotations and labels by which people tell a controller to leave
-// an object alone. Many then do nothing about a deletion either, as Crossplane
-// (github.com/crossplane/crossplane#4839), providers of Cluster API
+// pausing matches annotations and labels that pause a controller for an object. Many then ignore its
+// deletion, too, such as Crossplane (github.com/crossplane/crossplane#4839), providers of Cluster API
 // (github.com/kubernetes-sigs/cluster-api-provider-aws#4584) and Infinispan
 // (github.com/infinispan/infinispan-operator#2585).
 var pausing = regexp.MustCompile(`(?i)^(reconcil\w*[-_.]?)?paused?([-_.]?reconcil\w*)?$|^(skip|stop|disable|do-not|no)[-_.]?reconcil\w*$`)
 
-// pausesOf are the annotations and labels of an object that tell a controller to leave it
-// alone, as "annotation KEY", by the site of the key: of several the first. Who writes an
-// object may give it any number of both, and of finalizers: they are gone through once.
+// pausesOf returns the first pausing annotation or label of an object, as "annotation KEY", by the site of
+// the key. An object may have any number of these and of finalizers: they are read once.
 func pausesOf(m metav1.Object) map[string]string {
 	found := map[string]string{}
 	for _, kept := range []struct {
@@ -35,15 +33,15 @@ func pausesOf(m metav1.Object) map[string]string {
 	return found
 }
 
-// pausedBy is which of an object's pauses is meant for whoever removes a finalizer, "" if none
-// is: those of the domain of the object's API group, or of the finalizer.
+// pausedBy returns the pause for the owner of a finalizer, or "": of the domain of the object's API group, or
+// of the finalizer.
 func pausedBy(pauses map[string]string, resource, finalizer string) string {
 	_, group, _ := strings.Cut(resource, ".")
 	own, _, _ := strings.Cut(finalizer, "/")
 	return first(pauses[site(group)], pauses[site(own)])
 }
 
-// first is the lesser of two texts that is not "", if one is not.
+// first returns the lesser non-empty text.
 func first(a, b string) string {
 	if a == "" || b != "" && b < a {
 		return b
@@ -51,14 +49,13 @@ func first(a, b string) string {
 	return a
 }
 
-// site is the end of a domain, as far as a project shares it.
+// site returns the end of a domain that a project shares.
 func site(domain string) string {
 	labels := strings.Split(domain, ".")
 	return strings.Join(labels[max(0, len(labels)-2):], ".")
 }
 
-// paused is the obstacle that an owner whom the catalog does not know may see in what
-// pausedBy has found.
+// paused returns the obstacle for a result of pausedBy, which an owner outside the catalog may respect.
 func paused(by string) obstacle {
 	return obstacle{Obstacle: catalog.Obstacle{
 		ID: "paused", Symptom: by + " says that it is paused", Mend: "Take " + by + " off it", Source: by + " is true",

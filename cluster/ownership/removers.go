@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// remover is something without which a finalizer is not removed.
+// remover is an object without which a finalizer is not removed.
 type remover struct {
-	namespace string // "" for what has none
+	namespace string // "" for a cluster-scoped one
 	what      string // "RESOURCE/NAME", or "KIND.GROUP/NAME" of an owner
 }
 
-// keepRemovers puts a verdict where those are found on whom the removal of its
-// finalizer rests, and takes it away where it no longer rests on them.
+// keepRemovers indexes a verdict by the objects that the removal of its finalizer depends on.
 func (p *Part) keepRemovers(v *verdict, removers []remover) {
 	if slices.Equal(removers, v.removers) {
 		return
@@ -30,27 +29,26 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 	v.removers = removers
 }
 
-// removersOf are those on whom the removal of a finalizer rests, as far as
-// known: the owners that the workloads that do it go with, their namespace, a
-// workload that does it alone, their service account, the role and binding that
-// alone give it the right to, or to renew the lease by which it elects who does, and all bindings of the objects' namespace together. It rests
-// on an owner that does not work at the moment, too: without it, it never will again.
+// removersOf returns the objects that the removal of a finalizer depends on, as far as known: the owners of
+// its workloads, their namespace, a single workload, the service account, the only role and binding for the
+// right, or for the lease of its leader election, and all bindings in the objects' namespace together. An
+// owner that does not work at the moment counts, too: without these it never will.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	switch {
 	case p.options.Manifests || len(workloads) == 0:
-		return nil // what goes together with manifests is for policies of sets to tell
+		return nil // policies about sets report that
 	case v.evidence.declared != "" && p.options.Owners[v.key.finalizer] == "":
-		return nil // what a tenant writes on its object is no warning for others
+		return nil // a tenant's declaration is no warning for others
 	}
 	namespace := workloads[0].namespace
 	var removers []remover
 	for _, m := range p.makersOf(v.key.resource) {
 		if v.judgement.state != Alive {
-			break // it may have gone already, or cannot be seen
+			break // it may be deleted already, or hidden
 		}
-		// What makes a definition takes its controller along, and the definition of its
-		// kind takes what makes.
+		// Deleting a definition's maker stops its controller, and deleting the definition of the maker's kind
+		// deletes the maker.
 		removers = append(removers, remover{"", m.what})
 		if m.resource != "" {
 			removers = append(removers, remover{"", "customresourcedefinitions.apiextensions.k8s.io/" + m.resource})
@@ -60,11 +58,11 @@ func (p *Part) removersOf(v *verdict) []remover {
 		removers = append(removers, remover{v.key.namespace, "rights"})
 	}
 	for _, o := range p.ownersOf(workloads) {
-		// A reference does not say whether its owner has a namespace.
+		// A reference does not say whether its owner is namespaced.
 		removers = append(removers, remover{"", o.what}, remover{namespace, o.what})
 	}
 	if slices.ContainsFunc(workloads, func(wl workload) bool { return wl.namespace != namespace }) {
-		return removers // whatever else goes, another remains
+		return removers // another always remains
 	}
 	removers = append(removers, remover{namespace, "namespaces/" + namespace})
 	if len(workloads) == 1 {
@@ -85,18 +83,17 @@ func (p *Part) removersOf(v *verdict) []remover {
 	return removers
 }
 
-// onlyGrants are the role and the binding on which the right of a service
-// account rests to take finalizers off a resource, each where there is no
-// other: in one namespace, or, where that is "", in those of which verdictKey
-// says that they do not matter.
+// onlyGrants returns the role and the binding for a service account's right to remove finalizers from a
+// resource, each if there is no other: in one namespace, or, if that is "", in all namespaces that verdictKey
+// does not distinguish.
 func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 	if p.hidesGrants() {
-		return nil // another may be there
+		return nil // there may be another
 	}
 	return sole(p.rightsOf(namespace+"/"+name, res, in))
 }
 
-// sole are the role and the binding, given by key, each where there is no other.
+// sole returns the role and the binding, given by key, each if there is no other.
 func sole(roles, bindings map[string]bool) []remover {
 	var only []remover
 	for kind, keys := range map[string]map[string]bool{"role": roles, "rolebinding": bindings} {
@@ -117,7 +114,7 @@ func sole(roles, bindings map[string]bool) []remover {
 
 const rbacGroup = ".rbac.authorization.k8s.io"
 
-// accountsOf are the names of the service accounts that workloads run under.
+// accountsOf returns the names of the workloads' service accounts.
 func accountsOf(workloads []workload) []string {
 	var names []string
 	for _, wl := range workloads {

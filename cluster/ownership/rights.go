@@ -12,9 +12,9 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// admits reports whether what runs under a service account is evidence of who removes a
-// finalizer: where RBAC lets that account take it off the objects, or the catalog names its
-// namespace. Anybody may give what runs in his own namespace any name and any image.
+// admits reports whether workloads under a service account are evidence of a finalizer's owner: RBAC lets the
+// account remove it from the objects, or the catalog names its namespace. Users may give workloads in their
+// own namespace any name and image.
 func (p *Part) admits(q *asked, account string) bool {
 	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayTake(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
 		return true
@@ -25,10 +25,9 @@ func (p *Part) admits(q *asked, account string) bool {
 	return false
 }
 
-// bereft is what would be the owner if it had the right, as far as that shows: what the catalog
-// means, or, where that knows nobody, what runs by the name of who wrote the finalizer or the
-// status. Anybody may have made that, unless it is vouched for: then a lease that is named after
-// the API group will do.
+// bereft returns the likely owner if it had the right: the catalog's workload or, without one, a workload
+// named like a manager of the finalizer or status. Users can fake those, unless it is vouched for: then a
+// lease named after the API group suffices.
 func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 	found := q.namesakes
 	if !q.named && q.custom {
@@ -55,8 +54,8 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 	return like, false
 }
 
-// vouched reports whether administrators gave an account a right to objects of the API group in
-// the whole cluster, as no tenant can: by a role that is gone, or one for others of them.
+// vouched reports whether administrators gave an account a right to objects of the API group in the whole
+// cluster, which no tenant can: by a deleted role, or one for other resources of the group.
 func (p *Part) vouched(q *asked, account string) bool {
 	group := groupOf(q.resource)
 	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key string) bool {
@@ -71,31 +70,29 @@ func (q *asked) names(namespace string) bool {
 	return slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Namespace == namespace })
 }
 
-// doubts reports whether only the end of its name makes a workload one that the catalog means.
+// doubts reports whether a workload matches the catalog only by the end of its name.
 func (q *asked) doubts(wl workload) bool {
 	return !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool {
 		return w.Matches(wl.kind, wl.namespace, wl.name, wl.images) && !w.Doubtful(wl.name, wl.images)
 	})
 }
 
-// mayTake reports whether RBAC lets one of the subjects of bindings take finalizers off objects.
+// mayTake reports whether RBAC lets one of the subjects of bindings remove finalizers from objects.
 func (p *Part) mayTake(subjects []string, key verdictKey) bool {
 	return some(p.granting(subjects, key.namespace, p.taking(key.resource)))
 }
 
-// rightsOf are the roles and bindings, by key, that give a service account, as
-// "namespace/name", the right to take finalizers off a resource: in one namespace, or,
-// where that is "", in all.
+// rightsOf returns the roles and bindings, by key, that let a service account, as "namespace/name", remove
+// finalizers from a resource: in one namespace, or in all if that is "".
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]bool) {
 	return collected(p.granting(subjectsOf(account), in, p.taking(res)))
 }
 
-// taking are the roles that let take finalizers off a resource.
+// taking returns a filter for roles that let remove finalizers from a resource.
 func (p *Part) taking(res string) func(role string) bool {
 	_, custom := p.definitions[res]
-	// Of a custom resource, no subresource takes metadata
-	// (k8s.io/apiextensions-apiserver, pkg/registry/customresource/status_strategy.go);
-	// of others, some do, but a Scale has metadata of its own.
+	// Subresources of custom resources do not change metadata (k8s.io/apiextensions-apiserver,
+	// pkg/registry/customresource/status_strategy.go); some of others do, but a Scale has its own metadata.
 	return func(role string) bool {
 		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
 			return g.covers(res) && g.subresource != "scale" && (!custom || g.subresource == "")
@@ -103,8 +100,8 @@ func (p *Part) taking(res string) func(role string) bool {
 	}
 }
 
-// granting are the roles that are asked for, and the bindings that give them to subjects, by
-// key: in one namespace, or, where that is "", in all.
+// granting returns the roles that asked selects, and the bindings that give them to subjects, by key: in one
+// namespace, or in all if that is "".
 func (p *Part) granting(subjects []string, in string, asked func(role string) bool) iter.Seq2[string, string] {
 	return func(yield func(role, binding string) bool) {
 		for _, subject := range subjects {
@@ -133,11 +130,10 @@ func collected(granted iter.Seq2[string, string]) (roles, bindings map[string]bo
 	return roles, bindings
 }
 
-// accountGroups begins the names of the groups that service accounts alone are in; everybody is
-// in the other.
+// accountGroups is the prefix of groups with only service accounts; everybody is the group of all users.
 const accountGroups, everybody = "system:serviceaccounts", "system:authenticated"
 
-// subjectsOf are what bindings may name to give a service account rights, or another subject.
+// subjectsOf returns the subjects in bindings that give a service account, or another subject, rights.
 func subjectsOf(subject string) []string {
 	namespace, _, account := strings.Cut(subject, "/")
 	if !account || strings.ContainsAny(namespace, " :") {
@@ -151,8 +147,8 @@ func ofAccounts(group string) bool {
 	return group == everybody || group == accountGroups || strings.HasPrefix(group, accountGroups+":")
 }
 
-// WorksElsewhere tells whether the service account of a workload in a namespace may write
-// objects in others, or whether that is not known. It only reads.
+// WorksElsewhere reports whether the service account of a workload in a namespace may, or is not known not
+// to, write objects in others. It only reads.
 func (p *Part) WorksElsewhere(namespace string) bool {
 	for _, wl := range p.workloads {
 		if wl.namespace != namespace {
@@ -168,8 +164,8 @@ func (p *Part) WorksElsewhere(namespace string) bool {
 	return false
 }
 
-// anyMay tells whether anything runs, or is about to, that may take finalizers off a
-// resource, by whatever role, or whether that is not known.
+// anyMay reports whether any workload, running or starting, may remove finalizers from a resource, by any
+// role, or whether that is unknown.
 func (p *Part) anyMay(key verdictKey) bool {
 	if p.hidesGrants() || p.blind() != "" {
 		return true
@@ -186,7 +182,7 @@ func (p *Part) anyMay(key verdictKey) bool {
 	return false
 }
 
-// hidesGrants tells whether there may be roles and bindings that are not seen.
+// hidesGrants reports whether some roles and bindings may be hidden.
 func (p *Part) hidesGrants() bool {
 	return slices.ContainsFunc([]string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"}, func(kind string) bool {
 		_, hidden := p.options.Sight.Hidden(kind + rbacGroup)
@@ -194,7 +190,7 @@ func (p *Part) hidesGrants() bool {
 	})
 }
 
-// withRights adds to a judgement what RBAC lets those do who remove the finalizer.
+// withRights adds the owner's rights under RBAC to a judgement.
 func (p *Part) withRights(q *asked, j judgement) judgement {
 	if p.options.Manifests || j.state != Alive || len(j.workloads) == 0 || p.hidesGrants() {
 		return j
@@ -214,15 +210,15 @@ func (p *Part) withRights(q *asked, j judgement) judgement {
 	if j = p.withElections(j); j.state != Alive {
 		return j
 	}
-	// Where they all go with that namespace themselves, that is told of them.
+	// If all workloads are deleted with that namespace, removersOf covers it.
 	if slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.namespace != q.namespace }) {
 		j.bindings = p.goingWith(q.namespace, all)
 	}
 	return j
 }
 
-// accountsFor are the service accounts, as "namespace/name", of all workloads that
-// may be the ones that remove a finalizer.
+// accountsFor returns the service accounts, as "namespace/name", of all workloads that may remove a
+// finalizer.
 func accountsFor(q *asked, j judgement) []string {
 	var found []string
 	for _, wl := range slices.Concat(j.workloads, q.matched) {
@@ -232,10 +228,9 @@ func accountsFor(q *asked, j judgement) []string {
 	return slices.Compact(found)
 }
 
-// bar says that an owner that is up may not update the object, where RBAC decides what
-// those may do who could be it, gives none of them the right, and nobody else runs who has
-// it. It is sure of one that the catalog knows to run in the cluster, and that has a
-// binding of its own.
+// bar marks a running owner as barred if RBAC decides the rights of all candidates, gives them to none, and
+// no other account with the right runs. That is certain for an owner that the catalog knows to run in the
+// cluster, with its own binding.
 func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
@@ -246,14 +241,14 @@ func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	certain := q.certain(j)
 	for _, account := range accounts {
 		if p.impersonates(account, q.namespace) || !p.ruled(account) {
-			return j // it may well have its rights from elsewhere
+			return j // it may have its rights from elsewhere
 		}
 		certain = certain && len(p.bound[account]) > 0
 	}
 	return lacking(q, j, j.workloads[0].account, certain)
 }
 
-// lacking says of a judgement that a service account lacks the right.
+// lacking marks a judgement: a service account lacks the right.
 func lacking(q *asked, j judgement, account string, certain bool) judgement {
 	where := ""
 	if q.namespace != "" {
@@ -263,12 +258,11 @@ func lacking(q *asked, j judgement, account string, certain bool) judgement {
 	return j.is(Barred, certain, "no role lets service account %s update or patch %s%s", account, q.resource, where)
 }
 
-// leases are what controllers elect a leader by (k8s.io/client-go, tools/leaderelection).
+// leases are the resource of leader election (k8s.io/client-go, tools/leaderelection).
 const leases = "leases.coordination.k8s.io"
 
-// withElections says that an owner that is up does nothing, where no role lets it renew the
-// lease by which it elects who works: it waits, and is ready. It is not sure of that: a
-// lease stays when a release elects nobody any more.
+// withElections marks a running owner as idle if no role lets it renew its lease of leader election: it
+// waits, and is ready. That is uncertain: a lease stays when a new release stops electing.
 func (p *Part) withElections(j judgement) judgement {
 	var lost lease
 	var account string
@@ -286,13 +280,12 @@ func (p *Part) withElections(j judgement) judgement {
 	return j.is(Barred, false, "no role lets service account %s update leases in namespace %s, and by lease %s it elects who works", account, lost.namespace, lost)
 }
 
-// certain tells whether the catalog knows that what runs here is the owner.
+// certain reports whether the catalog knows the running software as the owner.
 func (q *asked) certain(j judgement) bool {
 	return q.catalogued && q.entry.Component == catalog.InCluster && j.hearsay == ""
 }
 
-// goneAccount tells whether a service account is surely gone: its namespace has another,
-// the one that each namespace is given.
+// goneAccount reports whether a service account certainly does not exist: its namespace has the default one.
 func (p *Part) goneAccount(name string) bool {
 	namespace, _, _ := strings.Cut(name, "/")
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); hidden {
@@ -302,18 +295,17 @@ func (p *Part) goneAccount(name string) bool {
 	return !exists(name) && exists(namespace+"/default")
 }
 
-// ruled tells whether it is RBAC that decides what runs under a service account may do.
-// Where that account has no binding of its own, another authorizer may be in force, though
-// not where the API server made the roles of RBAC
-// (k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go); or it brings credentials
-// along, and then needs no other account than the default one.
+// ruled reports whether RBAC decides the rights of a service account. Without a binding of its own, another
+// authorizer may decide, unless the API server created RBAC's roles (k8s.io/kubernetes,
+// pkg/registry/rbac/rest/storage_rbac.go); or the workload has its own credentials, and then uses the default
+// account.
 func (p *Part) ruled(account string) bool {
 	_, inForce := p.roles["/cluster-admin"]
 	return len(p.bound[account]) > 0 || inForce && !strings.HasSuffix(account, "/default")
 }
 
-// impersonates reports whether RBAC lets a service account act as others, everywhere or in a
-// namespace: what these may, it may, too.
+// impersonates reports whether RBAC lets a service account act as others, everywhere or in a namespace: it
+// then has their rights.
 func (p *Part) impersonates(account, in string) bool {
 	return some(p.granting(subjectsOf(account), in, func(role string) bool {
 		return !builtinRoles[role] && slices.ContainsFunc(p.powers[role], func(g grant) bool {
@@ -322,8 +314,8 @@ func (p *Part) impersonates(account, in string) bool {
 	}))
 }
 
-// goingWith are the names of bindings, given by key, if all of them go with a
-// namespace, as far as no finalizer keeps them there.
+// goingWith returns the names of bindings, given by key, if all of them are deleted with a namespace, and no
+// finalizer keeps them.
 func (p *Part) goingWith(namespace string, bindings map[string]bool) []string {
 	var names []string
 	for key := range bindings {

@@ -11,53 +11,52 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// asked is what a verdict is asked about, with what several sources look at.
+// asked is the question of a verdict, with the inputs of several sources.
 type asked struct {
 	verdictKey
-	object     evidence // what the objects themselves tell
+	object     evidence // the objects' own evidence
 	entry      catalog.Entry
 	catalogued bool
-	custom     bool // the resource is defined by a CustomResourceDefinition
-	// named says that the catalog names the workloads that remove it: where manifests hold
-	// none of them, the rights of another are no reason to take that for the owner.
+	custom     bool // a CustomResourceDefinition defines the resource
+	// named says that the catalog names the owner's workloads: without them in manifests, another's rights do
+	// not make it the owner.
 	named bool
-	// sidecar says that a CSI sidecar of the object's driver removes it, and nobody else: the
-	// controller that sets the finalizer may be another (github.com/kubernetes-csi/external-snapshotter).
+	// sidecar says that only a CSI sidecar of the object's driver removes it: another controller may set the
+	// finalizer (github.com/kubernetes-csi/external-snapshotter).
 	sidecar bool
-	// foreign says that the finalizer belongs to software that has other kinds of
-	// its own.
+	// foreign says that the finalizer belongs to software with other kinds.
 	foreign bool
 	seen    witness
-	matched []workload // that the catalog entry means
+	matched []workload // by the catalog entry
 	made    []workload // together with the definition
 	// namesakes look like matched, and are no evidence.
 	namesakes []workload
-	// unread is a service account that would be evidence if it had its rights from another
-	// authorizer than RBAC, as it may.
+	// unread is a service account that would be evidence with rights from another authorizer than RBAC, which
+	// is possible.
 	unread string
-	// stranger is said of a lease whose holder is no pod, "" if there is none.
+	// stranger describes a lease whose holder is no pod, or is "".
 	stranger string
-	// live are the service accounts that may update the resource and run, idle
-	// those that control it and run nothing.
+	// live are the service accounts that may update the resource and run, idle those that control it and run
+	// nothing.
 	live, idle []grantee
-	// base is a judgement that says nothing yet.
+	// base is an empty judgement.
 	base judgement
 }
 
-// ofSidecars tells whether the catalog names CSI sidecars, and nobody else.
+// ofSidecars reports whether the catalog names only CSI sidecars.
 func (q *asked) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
-// source is somebody who may know who removes a finalizer: it answers, or passes.
+// source is a source of evidence about a finalizer's owner: it answers, or passes.
 type source struct {
 	name string
 	ask  func(p *Part, q *asked) (j judgement, answered bool)
 }
 
-// sources are asked in this order, strongest first: the first that answers is
-// believed. Those from surmises on do not know of anybody who was seen to remove
-// the finalizer: what they say is weighed against who was seen and does not run.
+// sources are evaluated in this order, strongest first, until one answers. Those from surmises on ignore
+// identities that were seen to remove the finalizer: weigh combines their answer with seen identities that do
+// not run.
 var (
 	sources = []source{
 		{"Kubernetes itself", (*Part).askKubernetes},
@@ -72,7 +71,7 @@ var (
 		{"the maker of the definition", (*Part).askMaker},
 		{"permissions", (*Part).askPermissions},
 		{"leases", (*Part).askLeases},
-		// From here on nobody is known to run who removes it.
+		// From here on no running owner is known.
 		{"manifests", (*Part).askManifests},
 		{"what is hidden", (*Part).askHidden},
 		{"workloads that are down", (*Part).askDown},
@@ -83,13 +82,13 @@ var (
 	}
 )
 
-// judge tells who removes a finalizer, from what is known now. It only reads.
+// judge returns the current verdict on a finalizer's owner. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
 	q := p.question(key, e)
 	return p.withObstacles(q, p.withRights(q, p.withMakers(q, p.withCrashes(p.consult(q)))))
 }
 
-// question is what the sources are asked.
+// question prepares the inputs of the sources.
 func (p *Part) question(key verdictKey, e evidence) *asked {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	_, custom := p.definitions[key.resource]
@@ -106,7 +105,7 @@ func (p *Part) question(key verdictKey, e evidence) *asked {
 	return q
 }
 
-// consult asks the sources.
+// consult evaluates the sources.
 func (p *Part) consult(q *asked) judgement {
 	if j, answered := p.first(sources, q); answered {
 		return j
@@ -124,8 +123,8 @@ func (p *Part) consult(q *asked) judgement {
 	return p.weigh(q, surmised)
 }
 
-// mayControl are the service accounts that may update a resource and run, and those that
-// control it and run nothing.
+// mayControl returns the service accounts that may update a resource and run, and those that control it and
+// run nothing.
 func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	for _, c := range p.mayUpdate(resource, namespace) {
 		a := p.accounts[c.account]
@@ -149,8 +148,8 @@ func (p *Part) first(sources []source, q *asked) (j judgement, answered bool) {
 	return q.base, false
 }
 
-// askDeclaration asks the configuration, or the object's annotation:
-// "KIND/NAMESPACE/NAME" or "external".
+// askDeclaration evaluates the configuration, or the object's annotation: "KIND/NAMESPACE/NAME" or
+// "external".
 func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 	j, declared := q.base, cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
 	if declared == "" {
@@ -184,7 +183,7 @@ func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 	return j.is(Absent, true, "declared owner %s does not exist", declared), true
 }
 
-// askKubernetes knows the finalizers that Kubernetes itself removes.
+// askKubernetes answers for built-in finalizers.
 func (p *Part) askKubernetes(q *asked) (judgement, bool) {
 	if !q.catalogued || !q.entry.BuiltIn() {
 		return q.base, false
@@ -194,7 +193,7 @@ func (p *Part) askKubernetes(q *asked) (judgement, bool) {
 	return j.is(Alive, true, "it is built into the %s", q.entry.Component), true
 }
 
-// askSeen asks whether somebody who was seen to remove it is up.
+// askSeen answers if an identity that was seen to remove it is up.
 func (p *Part) askSeen(q *asked) (judgement, bool) {
 	driver := ""
 	if q.sidecar {
@@ -209,8 +208,7 @@ func (p *Part) askSeen(q *asked) (judgement, bool) {
 	return j.is(Alive, true, "%s", q.seen.alive), true
 }
 
-// askWorkloads asks whether a workload that the catalog names is ready: of CSI sidecars, one
-// that may serve the driver in question.
+// askWorkloads answers if a workload of the catalog is ready; a CSI sidecar only if it may serve the driver.
 func (p *Part) askWorkloads(q *asked) (judgement, bool) {
 	j, matched := q.base, q.matched
 	if q.sidecar {
@@ -223,8 +221,8 @@ func (p *Part) askWorkloads(q *asked) (judgement, bool) {
 	return j, false
 }
 
-// firstUp is the first workload that is up, of those that watch a namespace if there is one: of
-// an operator there may be several, each for its own.
+// firstUp returns the first workload that is up, preferably one that watches a namespace: an operator may run
+// once per namespace.
 func (p *Part) firstUp(list []workload, namespace string) (first workload, found bool) {
 	for _, wl := range list {
 		if p.up(wl) && wl.watches(namespace) {
@@ -237,7 +235,7 @@ func (p *Part) firstUp(list []workload, namespace string) (first workload, found
 	return first, found
 }
 
-// runs says that a workload is up, as far as that is known.
+// runs says that a workload is up, as far as known.
 func (p *Part) runs(wl workload) string {
 	if p.options.Manifests {
 		return wl.String() + " is among the manifests"
@@ -245,9 +243,8 @@ func (p *Part) runs(wl workload) string {
 	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, pods(wl.ready))
 }
 
-// askImages asks whether an image that the catalog names is ready, whatever it
-// runs in: of CSI sidecars, one that serves the driver in question, or, where the object
-// is of none, any.
+// askImages answers if an image of the catalog is ready, in any workload; a CSI sidecar only if it serves the
+// object's driver, if it has one.
 func (p *Part) askImages(q *asked) (judgement, bool) {
 	j := q.base
 	for _, known := range q.entry.Workloads {
@@ -271,11 +268,10 @@ func (p *Part) askImages(q *asked) (judgement, bool) {
 	return j, false
 }
 
-// askManagers asks whether who wrote the finalizer runs and may update the
-// resource.
+// askManagers answers if a field manager of the finalizer runs and may update the resource.
 func (p *Part) askManagers(q *asked) (judgement, bool) {
 	j, managers := q.base, q.object.managers
-	if q.sidecar { // by the name of its own image, whatever a distribution calls that
+	if q.sidecar { // by its own image name, whatever a distribution calls it
 		managers = slices.DeleteFunc(slices.Clone(managers), func(m string) bool {
 			return !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Image == m })
 		})
@@ -290,8 +286,8 @@ func (p *Part) askManagers(q *asked) (judgement, bool) {
 	return j, false
 }
 
-// askDefinition asks whether a workload is ready that has the owner of the definition
-// for its own: a package manager made both.
+// askDefinition answers if a ready workload has the same owner as the definition: a package manager created
+// both.
 func (p *Part) askDefinition(q *asked) (judgement, bool) {
 	j := q.base
 	if wl, found := p.firstUp(q.made, q.namespace); found {
@@ -301,9 +297,8 @@ func (p *Part) askDefinition(q *asked) (judgement, bool) {
 	return j, false
 }
 
-// madeWith are the workloads that have the controller of the definition for their
-// owner, of those that control the resource. There may be others that do: Crossplane
-// gives each provider of a family the rights of all
+// madeWith returns the workloads that have the definition's controller as their owner, and control the
+// resource. Others may, too: Crossplane gives each provider of a family the rights of all
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
 func (p *Part) madeWith(q *asked) []workload {
 	made := p.definitions[q.resource].controller
@@ -323,8 +318,8 @@ func (p *Part) madeWith(q *asked) []workload {
 	return found
 }
 
-// askPermissions asks who alone controls a custom resource. Whoever controls the
-// kind clears its own finalizers, not those that another's software has put on it.
+// askPermissions answers if a single account controls a custom resource: a kind's controller clears its own
+// finalizers, not other software's.
 func (p *Part) askPermissions(q *asked) (judgement, bool) {
 	j := q.base
 	if !q.custom || q.foreign || q.sidecar || len(q.made) > 0 || p.options.Manifests && q.named {
@@ -343,9 +338,8 @@ func (p *Part) askPermissions(q *asked) (judgement, bool) {
 		account, q.resource, p.readyPod(p.accounts[account])), true
 }
 
-// onlyController is the service account that alone controls the resource, "" if several do
-// or one that is idle does: who is up may be a mere helper of who is not. It is named where a
-// role names the resource.
+// onlyController returns the only service account that controls the resource, "" if several do or an idle one
+// does: a running one may be a mere helper of the idle one. named says that a role names the resource.
 func (q *asked) onlyController() (account string, named bool) {
 	for _, c := range q.live {
 		switch {
@@ -359,9 +353,9 @@ func (q *asked) onlyController() (account string, named bool) {
 	return account, named
 }
 
-// leads reports whether a service account that may update all of a group is that of its
-// controller: it may update objects of no other group of custom resources, as Cluster API's core
-// may, and what runs under it elects a leader, as mere helpers do not.
+// leads reports whether a service account with rights to a whole group is its controller's: it may update no
+// other group of custom resources, unlike Cluster API's core, and its workload elects a leader, unlike mere
+// helpers.
 func (p *Part) leads(account, resource string) bool {
 	group := groupOf(resource)
 	return !some(p.granting([]string{account}, "", func(role string) bool {
@@ -374,9 +368,8 @@ func (p *Part) leads(account, resource string) bool {
 	})
 }
 
-// askLeases asks whether the holder of a lease that is named after the API group of a
-// custom resource runs, and may update it. The lease alone proves nothing: it outlives
-// its holder.
+// askLeases answers if the holder of a lease that is named after a custom resource's API group runs, and may
+// update it. The lease alone proves nothing: it outlives its holder.
 func (p *Part) askLeases(q *asked) (judgement, bool) {
 	j := q.base
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
@@ -403,7 +396,7 @@ func (p *Part) askLeases(q *asked) (judgement, bool) {
 	return j, false
 }
 
-// askManifests answers for manifests, in which nothing surely removes it.
+// askManifests answers for manifests without a certain owner.
 func (p *Part) askManifests(q *asked) (judgement, bool) {
 	j := q.base
 	switch {
@@ -411,7 +404,7 @@ func (p *Part) askManifests(q *asked) (judgement, bool) {
 		return j, false
 	case len(q.matched) > 0:
 		j = p.judgeDown(j, q.matched)
-		j.certain = false // a person may scale it up again
+		j.certain = false // a user may scale it up again
 		return j, true
 	case len(q.live) > 0 && !q.named:
 		return j.is(Alive, false, "%s may update %s", accounts(q.live), q.resource), true
@@ -422,7 +415,7 @@ func (p *Part) askManifests(q *asked) (judgement, bool) {
 	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there"), true
 }
 
-// askHidden says that nobody can be called absent where not all can be seen.
+// askHidden answers that no owner can be judged absent with hidden inputs.
 func (p *Part) askHidden(q *asked) (judgement, bool) {
 	if blind := p.blind(); blind != "" {
 		return q.base.is(Unknown, false, "%s cannot be seen", blind), true
@@ -433,8 +426,7 @@ func (p *Part) askHidden(q *asked) (judgement, bool) {
 	return q.base, false
 }
 
-// askDown asks why the workloads do not run that the catalog names, or that were made
-// together with the definition.
+// askDown answers why the workloads of the catalog, or those made together with the definition, do not run.
 func (p *Part) askDown(q *asked) (judgement, bool) {
 	known := q.matched
 	if len(known) == 0 {
@@ -458,11 +450,11 @@ func (p *Part) askDown(q *asked) (judgement, bool) {
 	return j, true
 }
 
-// byBinding is a right that holds in one namespace: its administrator may give his own
-// rights there to anybody, also to accounts of other namespaces.
+// byBinding is the hearsay of a right in one namespace: its administrator may give rights there to any
+// account, also of other namespaces.
 const byBinding = "a role binding of the namespace"
 
-// askCandidates asks whether anybody runs who may update the resource.
+// askCandidates answers if a workload runs that may update the resource.
 func (p *Part) askCandidates(q *asked) (judgement, bool) {
 	j, candidates := q.base, p.candidates(q)
 	if len(candidates) == 0 {
@@ -470,14 +462,14 @@ func (p *Part) askCandidates(q *asked) (judgement, bool) {
 	}
 	j.circumstantial = true
 	if account, _ := q.onlyController(); account != "" {
-		// Without whoever is the likeliest, it may hang: that is told of its workloads.
+		// Without the likeliest owner it may hang: policies report that about its workloads.
 		j.workloads = p.workloadsUnder(account)
 	}
 	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource), true
 }
 
-// candidates are those who run, and may update the resource: of a kind of Kubernetes itself,
-// which many may, none beside an owner that the catalog knows.
+// candidates returns the running accounts that may update the resource; none for a built-in kind, which many
+// may update, with an owner in the catalog.
 func (p *Part) candidates(q *asked) []grantee {
 	if !q.custom && q.catalogued {
 		return nil
@@ -485,10 +477,9 @@ func (p *Part) candidates(q *asked) []grantee {
 	return slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 }
 
-// cleansOthers tells whether a candidate for a finalizer whose owner the catalog names is no
-// reason to doubt that: it may update the resource as all of its group, and all that runs under
-// it is of images that the catalog knows to remove other finalizers, as Cluster API's core is
-// beside a provider that was uninstalled.
+// cleansOthers reports whether a candidate does not cast doubt on the catalog's owner: it may update the
+// whole group, and runs only images that the catalog knows for other finalizers, such as Cluster API's core
+// beside an uninstalled provider.
 func (p *Part) cleansOthers(q *asked, c grantee) bool {
 	if !q.named || q.entry.Component != catalog.InCluster || !c.whole {
 		return false
@@ -502,7 +493,7 @@ func (p *Part) cleansOthers(q *asked, c grantee) bool {
 	return true
 }
 
-// cleanersOf are the images that the catalog knows to remove finalizers, in the cluster.
+// cleanersOf returns the catalog's images that remove finalizers in the cluster.
 func cleanersOf(c *catalog.Catalog) map[string]bool {
 	known := map[string]bool{}
 	for _, e := range c.Entries() {
@@ -513,7 +504,7 @@ func cleanersOf(c *catalog.Catalog) map[string]bool {
 	return known
 }
 
-// askGroups asks whether the API groups that the owner needs are served.
+// askGroups answers if an API group that the owner needs is not served.
 func (p *Part) askGroups(q *asked) (judgement, bool) {
 	if q.catalogued && q.entry.CRDGroup != "" && !p.options.Sight.Serves(q.entry.CRDGroup) {
 		return q.base.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup), true
@@ -528,8 +519,7 @@ func (p *Part) askGroups(q *asked) (judgement, bool) {
 	return q.base, false
 }
 
-// askIdle asks why nothing runs under the service account that controls a custom
-// resource.
+// askIdle answers why nothing runs under the service account that controls a custom resource.
 func (p *Part) askIdle(q *asked) (judgement, bool) {
 	j := q.base
 	if !q.custom || len(q.idle) == 0 {
@@ -553,9 +543,8 @@ func (p *Part) askIdle(q *asked) (judgement, bool) {
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof), true
 }
 
-// askNobody says what it means that none of the others knew. Where the owner
-// usually runs outside the cluster, that it was seen in this one tells that here
-// it did not.
+// askNobody answers if no other source did. An owner that usually runs outside the cluster, and was seen in
+// this one, is absent.
 func (p *Part) askNobody(q *asked) (judgement, bool) {
 	like, vouched := p.bereft(q)
 	j := p.nobody(q, vouched || q.seen.gone != "" || q.seen.barred != "" && p.servesDriver(q, q.seen.account))
@@ -570,7 +559,7 @@ func (p *Part) askNobody(q *asked) (judgement, bool) {
 	return lacking(q, j, like.account, j.certain), true
 }
 
-// nobody is askNobody, whatever looks like the owner, which is known to have run here or not.
+// nobody is askNobody without lookalikes; here says that the owner is known to have run in this cluster.
 func (p *Part) nobody(q *asked, here bool) judgement {
 	j := q.base
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some owners have Jobs do their work beside the objects that it is for, and give them rights by
-// RoleBindings, also to clean up: in a namespace that is Terminating, they can make none.
+// Some owners create Jobs beside their objects, and RoleBindings for them, also to clean up, which they
+// cannot do in a Terminating namespace.
 
-// task is one, by its resource and name.
+// task is a Job or a RoleBinding.
 type task struct{ resource, name string }
 
-// KeepTask remembers for what a Job or a RoleBinding was made, and reports whether it did.
+// KeepTask records the controller of a Job or a RoleBinding, and reports whether it did.
 func (p *Part) KeepTask(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if resource != "jobs.batch" && resource != "rolebindings"+rbacGroup {
 		return false
@@ -41,9 +41,9 @@ func (p *Part) ForgetTask(resource string, key types.NamespacedName) {
 	}
 }
 
-// tasked are the objects with finalizers for which such things were made, by namespace, finalizer
-// and resource, where the owner runs, may create more of them, and is none that the catalog knows:
-// of those it tells what they create. They are made as they are read.
+// tasked is the section with the finalized objects that have such tasks, by namespace, finalizer and
+// resource, if the owner runs, may create more of them, and is not in the catalog, which lists what its
+// owners create. It is computed on read.
 func (p *Part) tasked() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.tasks) },

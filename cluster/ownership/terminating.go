@@ -9,25 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// terminating is an object that is being deleted, and waits for its finalizers.
+// terminating is a Terminating object that waits for its finalizers.
 type terminating struct {
 	namespace, name string
 	since           int64 // its deletionTimestamp, in seconds of Unix time
-	at              int   // where the finalizer stands in it
+	at              int   // the index of the finalizer
 }
 
-// kindHeld is what objects are told together by across namespaces.
+// kindHeld groups objects across namespaces.
 type kindHeld struct{ finalizer, resource string }
 
-// deletion is how far the deletion of an object is; none of one that is not being deleted.
+// deletion is the progress of an object's deletion; zero if it has not begun.
 type deletion struct {
-	asked int64 // when it was asked for, in seconds of Unix time
-	// stops is set while a grace period is left, in which somebody else has to finish
-	// with it first: the kubelet of a pod.
+	asked int64 // its time, in seconds of Unix time
+	// stops is set during a grace period, in which another controller has to finish first: the kubelet of a
+	// pod.
 	stops bool
 }
 
-// deletionOf reads it. The API server sets the timestamp to when the grace period ends.
+// deletionOf reads it. The API server sets the timestamp to the end of the grace period.
 func deletionOf(m metav1.Object) deletion {
 	at, grace := m.GetDeletionTimestamp(), m.GetDeletionGracePeriodSeconds()
 	switch {
@@ -39,17 +39,17 @@ func deletionOf(m metav1.Object) deletion {
 	return deletion{asked: at.Unix() - *grace, stops: true}
 }
 
-// maxEndings bounds the endings that nobody asked about yet.
+// maxEndings bounds the endings that are kept for Endings.
 const maxEndings = 2000
 
-// Ending is that an object lost a finalizer while it was being deleted.
+// Ending is a finalizer that a Terminating object lost.
 type Ending struct {
 	UID       types.UID
 	Finalizer string
-	Asked     int64 // when its deletion was asked for, in seconds of Unix time
+	Asked     int64 // the time of its deletion, in seconds of Unix time
 }
 
-// lost notes what an object has lost.
+// lost records the finalizers that an object has lost.
 func (p *Part) lost(h *holding, left []told) {
 	if h.deletion.asked == 0 {
 		return
@@ -61,24 +61,22 @@ func (p *Part) lost(h *holding, left []told) {
 	}
 }
 
-// Gone notes that an object went, or the last of its finalizers. What Forget takes out
-// may still be there.
+// Gone records that an object was deleted, or lost its last finalizer, unlike Forget.
 func (p *Part) Gone(resource string, key types.NamespacedName) {
 	if h := p.holding(resource, key); h != nil {
 		p.lost(h, nil)
 	}
 }
 
-// Endings are those that the watch showed since the last time.
+// Endings returns the endings since the last call.
 func (p *Part) Endings() []Ending {
 	endings := p.endings
 	p.endings = nil
 	return endings
 }
 
-// end notes that an object of a bucket is being deleted and waits for its finalizers
-// alone, and live undoes it. What Kubernetes itself removes waits for other things, which
-// have facts of their own.
+// end records that an object of a bucket is Terminating and waits only for finalizers, and live undoes it.
+// Built-in finalizers wait for other things, with their own facts.
 func (p *Part) end(b *bucket, name string, d deletion) {
 	if d.asked == 0 || d.stops || p.builtIn(b.verdict.key) {
 		return
@@ -97,14 +95,14 @@ func (p *Part) live(b *bucket, name string) {
 	}
 }
 
-// builtIn tells whether Kubernetes itself removes a finalizer.
+// builtIn reports whether Kubernetes itself removes a finalizer.
 func (p *Part) builtIn(key verdictKey) bool {
 	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	return known && entry.BuiltIn()
 }
 
-// settleEnding publishes the objects that are being deleted: of each bucket, and of
-// each finalizer on each resource in all namespaces.
+// settleEnding publishes the Terminating objects: of each bucket, and of each finalizer on each resource in
+// all namespaces.
 func (p *Part) settleEnding() {
 	changed := map[kindHeld]bool{}
 	for b := range p.endingDirty {
@@ -155,8 +153,7 @@ func terminatingFacts(count int, oldest []terminating) map[string]any {
 	return map[string]any{"count": count, "objects": objects}
 }
 
-// withOldest is a list of those that have waited longest, as many as are named, with
-// one more.
+// withOldest adds an object to the named ones, which have waited longest.
 func (p *Part) withOldest(list []terminating, o terminating) []terminating {
 	i, _ := slices.BinarySearchFunc(list, o, func(a, b terminating) int {
 		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))

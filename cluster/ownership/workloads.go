@@ -22,28 +22,27 @@ type workload struct {
 	kind, namespace, name string
 	account               string // "namespace/name" of its service account
 	images                []string
-	releases              []string // references to images of which releases have known faults
+	releases              []string // image references with known bugs in some releases
 	wanted, ready         int32
-	refused               string                  // why no pod of it can be created, "" where it can
-	outlook               string                  // the namespaces that it is told to watch, as outlookOf has it
-	template              *corev1.PodTemplateSpec // what tells that, where settings do
-	goes                  bool                    // it is being deleted
+	refused               string                  // why its pods cannot be created, or ""
+	outlook               string                  // the namespaces that it watches, from outlookOf
+	template              *corev1.PodTemplateSpec // for outlookOf, if it refers to settings
+	goes                  bool                    // it is Terminating
 	owner                 owner
 }
 
 func (wl workload) String() string { return wl.kind + " " + wl.namespace + "/" + wl.name }
 
-// resource is that of the workload, as in the facts.
+// resource returns the resource of the workload, as in the facts.
 func (wl workload) resource() string { return strings.ToLower(wl.kind) + "s.apps" }
 
-// up tells whether a workload has a ready pod, and keeps it: the status of one that is
-// scaled down, or deleted, still counts the pods that are on their way out.
+// up reports whether a workload has a ready pod, and keeps it: the status of a scaled down or deleted one
+// still counts terminating pods.
 func (p *Part) up(wl workload) bool {
 	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.leaving[wl.namespace]
 }
 
-// KeepDeployment takes in a Deployment; so do KeepStatefulSet and KeepDaemonSet
-// for theirs.
+// KeepDeployment adds a Deployment.
 func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
 	refused := ""
 	for _, c := range o.Status.Conditions {
@@ -55,12 +54,12 @@ func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
 	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
 }
 
-// KeepStatefulSet does for a StatefulSet what KeepDeployment does.
+// KeepStatefulSet is KeepDeployment for a StatefulSet.
 func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
 	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
 }
 
-// KeepDaemonSet does for a DaemonSet what KeepDeployment does.
+// KeepDaemonSet is KeepDeployment for a DaemonSet.
 func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
 	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
 }
@@ -112,23 +111,20 @@ func (p *Part) forgetWorkload(kind, name string) {
 	p.dirty = true
 }
 
-// matches remembers which workloads each catalog entry means. An entry is
-// looked up when it is asked about for the first time, which may be by several
-// who only read the facts: it has a lock of its own for that.
+// matches caches the workloads of each catalog entry. The first lookup of an entry may be by concurrent
+// readers of the facts, so it has its own lock.
 type matches struct {
 	mu      sync.Mutex
 	byEntry map[string]*match
 }
 
-// match is the set of workloads that a catalog entry means, by key. Once it is
-// among the matches, only who may write the facts changes it.
+// match is the set of workloads of a catalog entry, by key. In matches, only writers of the facts change it.
 type match struct {
 	entry     catalog.Entry
 	workloads map[string]struct{}
 }
 
-// note takes in a workload that is new or has changed, and forget one that is
-// gone. The facts are locked for writing.
+// note adds a new or changed workload, and forget removes one. The facts are locked for writing.
 func (m *matches) note(key string, wl workload) {
 	for _, match := range m.byEntry {
 		match.note(key, wl)
@@ -141,8 +137,8 @@ func (m *matches) forget(key string) {
 	}
 }
 
-// of returns the keys of the workloads that a catalog entry means, in order.
-// The facts are locked, for reading at least.
+// of returns the keys of the workloads of a catalog entry, in order. The facts are locked, at least for
+// reading.
 func (m *matches) of(entry catalog.Entry, workloads map[string]workload) []string {
 	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
 	m.mu.Lock()
@@ -167,12 +163,12 @@ func (m *match) note(key string, wl workload) {
 	}
 }
 
-// matching returns the workloads that the catalog means, in order: those that are evidence of
-// who removes a finalizer, and those that only look so.
+// matching returns the workloads of the catalog entry, in order: those that are evidence of a finalizer's
+// owner, and lookalikes.
 func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	for _, key := range p.matches.of(q.entry, p.workloads) {
 		switch wl := p.workloads[key]; {
-		case p.options.Manifests && q.doubts(wl) && !p.mayTake(subjectsOf(wl.account), q.verdictKey): // another's, called after it
+		case p.options.Manifests && q.doubts(wl) && !p.mayTake(subjectsOf(wl.account), q.verdictKey): // another project's, named after it
 		case p.admits(q, wl.account):
 			admitted = append(admitted, wl)
 		default:
@@ -182,36 +178,36 @@ func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	return admitted, namesakes
 }
 
-// runningPod is what ownership reads of a pod. There are many: what all of one
-// workload share, as long as they are in the same state, is kept once.
+// runningPod is what ownership keeps of a pod. There are many: pods of one workload in the same state share a
+// value.
 type runningPod struct {
 	name string
 	*facts.One[running]
 }
 
-// Named is its name.
+// Named returns its name.
 func (r runningPod) Named() string { return r.name }
 
-// running is what they share.
+// running is the shared value.
 type running struct {
 	account string // "namespace/name"
-	images  string // by their names, a line each
-	names   string // what else a field manager may call it: containers, commands, a line each
-	failing string // proof that it will not become ready by itself, "" where there is none
+	images  string // their names, one per line
+	names   string // other possible field manager names: containers and commands, one per line
+	failing string // proof that it will not become ready by itself, or ""
 	ready   bool
 	stopped bool  // none of its containers runs
-	goes    bool  // it is being deleted
-	crashed int64 // of one that crashes again and again, when it started the last time, in Unix time
+	goes    bool  // it is Terminating
+	crashed int64 // the last start of a pod that keeps crashing, in Unix time
 }
 
 func (r running) imageNames() []string { return strings.Split(r.images, "\n") }
 
-// calls tells whether a field manager may be called so.
+// calls reports whether a field manager may be the pod's.
 func (r running) calls(manager string) bool {
 	return manager != "" && (slices.Contains(r.imageNames(), manager) || slices.Contains(strings.Split(r.names, "\n"), manager))
 }
 
-// account is a service account and the pods that run under it.
+// account is a service account and its pods.
 type account struct {
 	namespace string
 	exists    bool
@@ -234,7 +230,7 @@ func (p *Part) dropAccount(name string) {
 	p.dirty = true
 }
 
-// KeepPod takes in what runs in a pod, and under which service account.
+// KeepPod adds a pod.
 func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if facts.Finished(pod) {
@@ -258,7 +254,7 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 		crashed: facts.Crashed(pod),
 	}
 	if known := p.running.At(key); known != nil && known.Value == now && !slices.ContainsFunc(images, isSidecar) {
-		return true // as most news of a pod have it
+		return true // as most updates of a pod
 	}
 	p.ForgetPod(key)
 	kept := runningPod{key.Name, p.alike.Take(now)}
@@ -297,7 +293,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 		for _, image := range of.imageNames() {
 			in := p.readyImages[image]
 			if in == nil {
-				continue // a pod without containers, as of a manifest that lacks them
+				continue // a pod without containers, as in an incomplete manifest
 			}
 			if in[of.account]--; in[of.account] <= 0 {
 				delete(in, of.account)
@@ -309,12 +305,12 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 }
 
-// serves tells whether a pod is ready, and stays.
+// serves reports whether a pod is ready, and stays.
 func (p *Part) serves(namespace string, r running) bool {
 	return r.ready && !r.goes && !p.leaving[namespace]
 }
 
-// readyImage counts the pods with an image that serve, and are evidence.
+// readyImage counts the serving pods with an image that are evidence.
 func (p *Part) readyImage(q *asked, image string) (n int) {
 	for account, ready := range p.readyImages[image] {
 		if !p.leaving[facts.NamespaceOf(account)] && p.admits(q, account) {
@@ -324,8 +320,8 @@ func (p *Part) readyImage(q *asked, image string) (n int) {
 	return n
 }
 
-// KeepNamespace takes in whether a namespace is being deleted: what runs in it goes,
-// whatever holds the namespace itself.
+// KeepNamespace records whether a namespace is Terminating: its content is deleted, whatever blocks the
+// namespace itself.
 func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
 	if goes := o.DeletionTimestamp != nil; goes != p.leaving[o.Name] {
 		delete(p.leaving, o.Name)
@@ -343,7 +339,7 @@ func (p *Part) ForgetNamespace(key types.NamespacedName) {
 	delete(p.leaving, key.Name)
 }
 
-// KeepServiceAccount takes in a service account.
+// KeepServiceAccount adds a service account.
 func (p *Part) KeepServiceAccount(o *corev1.ServiceAccount) bool {
 	p.account(o.Namespace + "/" + o.Name).exists = true
 	p.dirty = true
@@ -360,8 +356,8 @@ func accountOf(namespace string, spec corev1.PodSpec) string {
 	return namespace + "/" + cmp.Or(spec.ServiceAccountName, "default")
 }
 
-// imagesOf are the last path elements of a pod's image repositories: they name
-// the software whatever registry it comes from.
+// imagesOf returns the last path elements of a pod's image repositories, which identify the software in any
+// registry.
 func imagesOf(spec corev1.PodSpec) []string {
 	var images []string
 	for _, c := range spec.Containers {
