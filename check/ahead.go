@@ -3,10 +3,10 @@ package check
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
@@ -87,10 +87,16 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 	}
 	request := s.Deletion(nil)
 	if len(strips) > 0 {
-		after := (&unstructured.Unstructured{Object: s.Object}).DeepCopy()
-		after.SetFinalizers(slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return slices.Contains(strips, f) }))
+		metadata := maps.Clone(child(s.Object, "metadata")) // facts hold numbers that DeepCopy refuses
+		finalizers, _ := metadata["finalizers"].([]any)
+		metadata["finalizers"] = slices.DeleteFunc(slices.Clone(finalizers), func(f any) bool {
+			text, _ := f.(string)
+			return slices.Contains(strips, text)
+		})
+		after := maps.Clone(s.Object)
+		after["metadata"] = metadata
 		s.User = asker
-		request = s.target().Edit(after.Object)
+		request = s.target().Edit(after)
 	}
 	report, err := evaluate(ctx, engine, world, nil, s, request)
 	if err != nil {

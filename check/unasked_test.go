@@ -73,13 +73,13 @@ func TestForeseeGuards(t *testing.T) {
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: demo, uid: c1, finalizers: [kiali.io/finalizer]}}
+{apiVersion: v1, kind: Pod, metadata: {name: it, namespace: demo, uid: c1, finalizers: [kiali.io/finalizer]}, spec: {nodeName: a, terminationGracePeriodSeconds: 1, containers: [{name: c, image: i}]}, status: {phase: Running}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: zeal}
 webhooks:
-- {name: zeal.x.io, failurePolicy: Fail, clientConfig: {service: {namespace: demo, name: none}}, sideEffects: None, admissionReviewVersions: [v1], rules: [{operations: [UPDATE], apiGroups: [""], apiVersions: ["*"], resources: [configmaps]}]}
+- {name: zeal.x.io, failurePolicy: Fail, clientConfig: {service: {namespace: demo, name: none}}, sideEffects: None, admissionReviewVersions: [v1], rules: [{operations: [UPDATE], apiGroups: [""], apiVersions: ["*"], resources: [pods]}]}
 `
 	for operation, before := range map[string]bool{"UPDATE": true, "CREATE": false} {
 		w, err := cluster.FromObjects(cluster.Options{MaxNames: 10}, decodeAll(t, strings.Replace(world, "UPDATE", operation, 1)))
@@ -87,7 +87,7 @@ webhooks:
 			t.Fatal(err)
 		}
 		strip := Step{Step: policies.Step{Kind: policies.Remove, Do: "take the finalizer off", Command: "kubectl patch", Action: &policies.Action{
-			Verb: policies.VerbPatch, Objects: []string{"configmaps/it"}, Namespace: "demo", Type: "json",
+			Verb: policies.VerbPatch, Objects: []string{"pods/it"}, Namespace: "demo", Type: "json",
 			Patch: []byte(`[{"op":"test","path":"/metadata/finalizers/0","value":"kiali.io/finalizer"},{"op":"remove","path":"/metadata/finalizers/0"}]`),
 		}}}
 		found, err := foresee(t.Context(), newEngine(t), w, []Step{strip}, "", Subject{}.User)
