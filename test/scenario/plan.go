@@ -250,6 +250,11 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	if ran == 0 {
 		return fmt.Errorf("there is nothing to do in the plan: %v", report.Plan)
 	}
+	for _, o := range s.Owns { // the garbage collector deletes these after their owner
+		if gone, err := g.Gone(ctx, Scenario{Delete: o.Owned}, s.Within.Duration); err != nil || !gone {
+			return fmt.Errorf("%s is not deleted with %s: %w", o.Owned, o.Owner, err)
+		}
+	}
 	return nil
 }
 
