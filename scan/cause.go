@@ -10,60 +10,59 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Unseen is the class of what takes more rights, or an answer, to tell.
+// Unseen is the class of objects that take more rights, or an answer, to evaluate.
 const Unseen policies.Class = "unseen"
 
-// Classes are all of them, those first that a person should see first.
+// Classes lists all classes, in the order in which a person should see them.
 func Classes() []policies.Class {
 	return []policies.Class{policies.Broken, policies.Order, policies.Rule, Unseen}
 }
 
 // Cause is one thing that holds objects.
 type Cause struct {
-	// ID is the same in every scan of the cluster.
+	// ID is stable over scans of the cluster.
 	ID    string         `json:"id"`
 	Class policies.Class `json:"class"`
-	// Title says what it is, without the objects that it holds.
+	// Title names the cause without the objects that it holds.
 	Title    string   `json:"title"`
 	Policies []string `json:"policies"`
-	// Object is what is broken, or wants it so, where that is one object.
+	// Object is the broken object, or the object that sets the rule, if it is one.
 	Object *policies.Object `json:"object,omitempty"`
 	// Finalizers that are not removed.
 	Finalizers []string           `json:"finalizers,omitempty"`
 	owned      bool               // whoever should remove them is to blame
 	Certainty  policies.Certainty `json:"certainty"`
-	// Holds is how many of the objects that were asked about it holds, by kind in ByKind;
-	// Terminating of them are being deleted now.
+	// Holds counts the objects that it holds, by kind in ByKind; Terminating counts those that are Terminating.
 	Holds       int          `json:"holds"`
 	ByKind      map[Kind]int `json:"byKind"`
 	Terminating int          `json:"terminating,omitempty"`
-	// Names are the first few of them, as kubectl takes them.
+	// Names lists the first few of them, as kubectl takes them.
 	Names []string `json:"names"`
-	// Evidence and Steps are those for the first of them.
+	// Evidence and Steps are about the first of them.
 	Evidence []string        `json:"evidence"`
 	Steps    []policies.Step `json:"steps"`
-	// Mended is what could be deleted without it, of what it holds: asked again with it taken out
-	// of the facts. Nil where it cannot be taken out.
+	// Mended says how many of these could be deleted without the cause, evaluated with the cause left out of the
+	// facts. Nil if it cannot be left out.
 	Mended *Mended `json:"mended,omitempty"`
 }
 
-// Mended is what was asked again without one cause, or without all that are broken.
+// Mended is an evaluation without one cause, or without all broken ones.
 type Mended struct {
-	// Asked is of how many objects, Free how many of them could be deleted then, and of
-	// Unknown nothing is known to hold them, and not all that matters was seen.
+	// Asked counts the objects, Free those that could be deleted then, and Unknown those of which not everything
+	// that matters was seen, though nothing is known to hold them.
 	Asked   int `json:"asked"`
 	Free    int `json:"free"`
 	Unknown int `json:"unknown,omitempty"`
-	// With are the causes that have to be mended with it, where it alone frees nothing.
+	// With lists the causes to mend together with it, if mending it alone frees nothing.
 	With []string `json:"with,omitempty"`
-	// StillHeld are the first few of the others.
+	// StillHeld lists the first few objects that stay held.
 	StillHeld []string `json:"stillHeld,omitempty"`
 }
 
 const (
 	// maxNames bounds the objects that a cause names.
 	maxNames = 5
-	// maxSteps bounds the steps of a cause: what is to be done for each object, check tells.
+	// maxSteps bounds the steps of a cause: check has the steps for each object.
 	maxSteps = 8
 )
 
@@ -77,8 +76,7 @@ const (
 	nodes       = "nodes"
 )
 
-// culprits are the resources whose objects are causes of their own, wherever a finding
-// names one.
+// culprits are the resources whose objects are causes of their own.
 var culprits = []string{
 	apiservices, validating, mutating,
 	"validatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicies.admissionregistration.k8s.io",
@@ -89,13 +87,13 @@ var culprits = []string{
 type grouping struct {
 	byID map[string]*Cause
 	at   []string // in the order of their first object
-	// titled is how certain, and how telling, the finding is that a title is from.
+	// titled is the rank (telling) of the finding that gave a cause its title.
 	titled map[string]int
 }
 
 func newGrouping() *grouping { return &grouping{byID: map[string]*Cause{}, titled: map[string]int{}} }
 
-// holds are the causes that hold what was asked about.
+// holds returns the causes that hold an object.
 func (g *grouping) holds(a *answer) []Hold {
 	held := []Hold{}
 	findings := a.report.Findings
@@ -124,7 +122,7 @@ func (g *grouping) holds(a *answer) []Hold {
 	return held
 }
 
-// add keeps of each cause what it does for certain, and says first.
+// add adds a hold, or keeps the more certain one of the same cause.
 func add(held []Hold, hold Hold) []Hold {
 	at := slices.IndexFunc(held, func(h Hold) bool { return h.Cause == hold.Cause })
 	switch {
@@ -136,13 +134,13 @@ func add(held []Hold, hold Hold) []Hold {
 	return held
 }
 
-// unknown is what holds an answer that nobody can give.
+// unknown returns the hold of an object whose verdict is unknown.
 func (g *grouping) unknown(a *answer) Hold {
 	cause := g.unseen(a.report.Unseen)
 	return Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title}
 }
 
-// of is the cause that a finding is about.
+// of returns the cause that a finding is about.
 func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	id, title, object, finalizer := "", "", (*policies.Object)(nil), ""
 	class := f.Class
@@ -216,7 +214,7 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	return c
 }
 
-// telling is greater for a finding that makes a better title.
+// telling ranks findings by how good a title they make.
 func telling(f policies.Finding) (n int) {
 	if f.Certainty == policies.Will {
 		n++
@@ -227,7 +225,7 @@ func telling(f policies.Finding) (n int) {
 	return n + 1
 }
 
-// unseen is the cause of an answer that nobody can give.
+// unseen returns the cause of an unknown verdict.
 func (g *grouping) unseen(what []string) *Cause {
 	id, title := "unseen", "not all that matters could be seen"
 	if len(what) > 0 {
@@ -252,7 +250,7 @@ func (g *grouping) unseen(what []string) *Cause {
 	return c
 }
 
-// causes are all of them, with what they hold.
+// causes returns all causes, with the objects that they hold.
 func (g *grouping) causes(items []Item) []Cause {
 	for _, item := range items {
 		for _, h := range item.HeldBy {
@@ -280,7 +278,7 @@ func (g *grouping) causes(items []Item) []Cause {
 	return causes
 }
 
-// Shown is an object as kubectl takes it.
+// Shown returns an object as kubectl takes it.
 func Shown(o policies.Object) string {
 	text := o.Resource
 	if o.Name != "" {
@@ -292,8 +290,7 @@ func Shown(o policies.Object) string {
 	return text
 }
 
-// ownerOf names who removes a finalizer, "" where nobody knows, or where it is not one and
-// the same for all.
+// ownerOf returns the owner of a finalizer, "" if it is unknown or differs between objects.
 func (p *Place) ownerOf(finalizer string) (owner string) {
 	p.World.Read(func(f cluster.Facts) {
 		for _, verdict := range f.Owners(finalizer) {
@@ -307,7 +304,7 @@ func (p *Place) ownerOf(finalizer string) (owner string) {
 	return owner
 }
 
-// titleOf is what a finding says of the object that is to blame.
+// titleOf returns the title of a finding about the object to blame.
 func titleOf(f policies.Finding, o policies.Object) string {
 	if f.Cause.Title != "" {
 		return f.Cause.Title
@@ -323,7 +320,7 @@ func titleOf(f policies.Finding, o policies.Object) string {
 	return fmt.Sprintf("%s: %s", Shown(o), f.Title)
 }
 
-// kindsIn tells of what a cause holds how many: "214 namespaces, 3 nodes".
+// kindsIn returns the numbers by kind: "214 namespaces, 3 nodes".
 func kindsIn(byKind map[Kind]int) string {
 	var parts []string
 	for _, kind := range Kinds() {
@@ -334,7 +331,7 @@ func kindsIn(byKind map[Kind]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// nouns of the kinds, for one and for several.
+// nouns of the kinds, singular and plural.
 var nouns = map[Kind][2]string{
 	Namespaces: {"namespace", "namespaces"}, Definitions: {"definition", "definitions"}, Nodes: {"node", "nodes"},
 	Releases: {"Helm release", "Helm releases"}, Custom: {"custom resource", "custom resources"}, Claims: {"claim", "claims"}, Volumes: {"volume", "volumes"},
