@@ -47,6 +47,8 @@
 #     - kinds: [$ELSEWHERE] # who removes them, and what for, may be any kind
 #       except: [secrets] # which are told of one by one
 #       for: [$FINALIZERS]
+#     - kinds: [daemonsets.apps] # whose pods may be the only ones to remove them there
+#       for: [nodes]
 #   remedy: >-
 #     Bring back the software that removes the finalizer, and the deletion finishes by
 #     itself. If it is gone for good, clean up what the finalizer protects, then remove

@@ -65,22 +65,57 @@ warn contains object.union(finding(key, calls, "may be refused"), manifest(key, 
 }
 
 # A Service that is deleted takes nothing else along, and holds nothing itself.
-warn contains lost(key, sort(resources)) if {
+warn contains lost(key, sprintf("no finalizer can be removed from %s", [some_of(resources)]), resources) if {
+	some key, hook in served
+	resources := sort(freed(hook))
+	count(resources) > 0
+}
+
+warn contains lost(key, sprintf("it refuses updates, and %s could not be read", [some_of(resources)]), resources) if {
+	some key, hook in served
+	count(freed(hook)) == 0
+	resources := sort({hidden.resource |
+		some hidden in data.cluster.unseen
+		matters(hook, hidden.resource)
+	})
+	count(resources) > 0
+}
+
+# served are the webhooks that fail closed and are up behind the Service that is deleted.
+served[key] := hook if {
 	request.deleting
 	request.resource == "services"
 	some key, hook in data.cluster.webhooks
 	hook.service == {"namespace": request.namespace, "name": request.name}
 	hook.failurePolicy == "Fail"
 	hook.backend.state != "down"
-	resources := {resource |
-		some resource, finalizers in data.cluster.spread
-		resource != "pods" # of Jobs, which finish
-		sees_updates(hook, resource)
-		some finalizer, signatures in finalizers
-		some signature, _ in signatures
-		data.cluster.finalizers[finalizer][resource][signature].state == "alive"
+}
+
+# freed are the kinds from whose objects owners that run remove finalizers in the webhook's sight.
+freed(hook) := {resource |
+	some resource, finalizers in data.cluster.spread
+	resource != "pods" # of Jobs, which finish
+	sees_updates(hook, resource)
+	some finalizer, signatures in finalizers
+	some signature, _ in signatures
+	data.cluster.finalizers[finalizer][resource][signature].state == "alive"
+}
+
+# matters tells of a kind that cannot be read whether the webhook may refuse an owner because of it.
+matters(hook, resource) if {
+	resource != "secrets" # which many may not read, and few owners hold
+	sees_updates(hook, resource)
+}
+
+matters(hook, resource) if {
+	resource in {
+		"customresourcedefinitions.apiextensions.k8s.io",
+		"clusterroles.rbac.authorization.k8s.io",
+		"clusterrolebindings.rbac.authorization.k8s.io",
 	}
-	count(resources) > 0
+	some rule in hook.rules
+	some operation in rule.operations
+	operation in {"UPDATE", "*"}
 }
 
 sees_updates(hook, resource) if {
@@ -164,11 +199,8 @@ chance(key, calls) := ["the namespace controller deletes in no fixed order: what
 	call.certainty == "will"
 } else := []
 
-lost(key, resources) := {
-	"msg": sprintf(
-		"webhook %s fails closed and is served by %s: once that is gone, no finalizer can be removed from %s",
-		[hook.name, request.word, some_of(resources)],
-	),
+lost(key, outcome, resources) := {
+	"msg": sprintf("webhook %s fails closed and is served by %s: once that is gone, %s", [hook.name, request.word, outcome]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail, sees UPDATE of %s", [key, concat(", ", array.slice(resources, 0, 10))])],
 	"steps": [unserved(resource, hook)],
