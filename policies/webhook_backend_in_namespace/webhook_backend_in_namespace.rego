@@ -113,21 +113,24 @@ matters(hook, resource) if {
 		"clusterroles.rbac.authorization.k8s.io",
 		"clusterrolebindings.rbac.authorization.k8s.io",
 	}
-	some rule in hook.rules
-	some operation in rule.operations
-	operation in {"UPDATE", "*"}
+	count(of_updates(hook)) > 0
 }
 
 sees_updates(hook, resource) if {
-	some rule in hook.rules
-	some operation in rule.operations
-	operation in {"UPDATE", "*"}
 	[plural, group] := named(resource)
+	some rule in of_updates(hook)
 	some in_group in rule.apiGroups
 	in_group in {"*", group}
 	some of in rule.resources
 	of in {"*", "*/*", plural}
 }
+
+# of_updates are the webhook's rules that match updates.
+of_updates(hook) := [rule |
+	some rule in hook.rules
+	some operation in rule.operations
+	operation in {"UPDATE", "*"}
+]
 
 # named is a resource by its plural and its API group.
 named(resource) := [substring(resource, 0, dot), substring(resource, dot + 1, -1)] if {
