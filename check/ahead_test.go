@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// heldStore is a store that its operator, which runs, has a finalizer on.
+// heldStore is a store with a finalizer of its operator, which runs.
 const heldStore = `
 apiVersion: apps/v1
 kind: Deployment
@@ -23,8 +23,8 @@ kind: ClusterSecretStore
 metadata: {name: vault, finalizers: [secretstore.externalsecrets.io/finalizer]}
 `
 
-// TestForesee holds plans to steps that are ways out: what an object that a step deletes
-// waits for comes before that step.
+// TestForesee checks that the steps of a plan can finish: whatever blocks an object that a step
+// deletes is dealt with before that step.
 func TestForesee(t *testing.T) {
 	push := func(metadata, policy string) string {
 		return "---\napiVersion: external-secrets.io/v1alpha1\nkind: PushSecret\nmetadata: {name: push, namespace: demo" + metadata +
@@ -40,11 +40,11 @@ func TestForesee(t *testing.T) {
 		reason, cluster string
 		want            []string
 	}{
-		"waits for nobody":                          {"the store goes at once", heldStore, []string{vault, operator}},
-		"waits for one that the plan does not name": {"it has no finalizer, and is not the operator's to clear", heldStore + push("", "Delete"), []string{push1, vault, operator}},
-		"waits for one that comes later":            {"it is the operator's as well, and the store waits for it", heldStore + push(", finalizers: [pushsecret.externalsecrets.io/finalizer]", "Delete"), []string{push1, vault, operator}},
-		"near miss: it takes nothing back":          {"the store does not wait for that", heldStore + push("", "None"), []string{vault, operator}},
-		"waits for one that was made for another":   {"what to delete first is for a person to find", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say: they go along; or have that refer to another", vault, operator}},
+		"nothing blocks it":                             {"the store goes at once", heldStore, []string{vault, operator}},
+		"waits for one that the plan does not name":     {"it has no finalizer, so the operator does not clean it up", heldStore + push("", "Delete"), []string{push1, vault, operator}},
+		"waits for one that comes later":                {"the operator cleans it up as well, and the store waits for it", heldStore + push(", finalizers: [pushsecret.externalsecrets.io/finalizer]", "Delete"), []string{push1, vault, operator}},
+		"near miss: it deletes nothing at the provider": {"the store does not wait for that", heldStore + push("", "None"), []string{vault, operator}},
+		"waits for one that another object controls":    {"a person decides what to delete first", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say: they go along; or have that refer to another", vault, operator}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := worldFrom(t, tc.cluster)
@@ -80,8 +80,8 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestDefinitionWithItsOperator holds that a definition does not complete by an operator that
-// the same command deletes.
+// TestDefinitionWithItsOperator checks that a definition does not complete if the same command
+// deletes the operator that its instances need.
 func TestDefinitionWithItsOperator(t *testing.T) {
 	const definition = `
 apiVersion: apiextensions.k8s.io/v1
@@ -100,8 +100,8 @@ spec:
 		names []Name
 		want  policies.Verdict
 	}{
-		"nobody is left to remove the finalizer of its instance": {[]Name{crd, operator}, policies.AtRisk},
-		"near miss: the operator stays":                          {[]Name{crd}, policies.Completes},
+		"no controller is left to remove the finalizer of its instance": {[]Name{crd, operator}, policies.AtRisk},
+		"near miss: the operator stays":                                 {[]Name{crd}, policies.Completes},
 	} {
 		subjects, _, err := AllFromFacts(world, tc.names)
 		if err != nil {

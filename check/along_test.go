@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestAlong tells which volume goes with a namespace, and which stays attached.
+// TestAlong checks which volumes are deleted with a namespace, and which stay attached.
 func TestAlong(t *testing.T) {
 	object := func(text string) (o unstructured.Unstructured) {
 		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {

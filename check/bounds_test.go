@@ -16,11 +16,11 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// deletesVolumes is advice to delete a volume or a claim, in whatever words.
+// deletesVolumes matches advice to delete a volume or a claim, in any wording.
 var deletesVolumes = regexp.MustCompile(`(?i)\bdelete[^.:;]*\b(persistentvolumes|persistentvolumeclaims)\b`)
 
-// TestBounds plays what each fixture deletes: no step, of the plan or of a finding, names a
-// volume or a claim that does not go in any case, and none takes off a finalizer whose owner works.
+// TestBounds checks the target of each fixture: no step of the plan or of a finding names a volume
+// or a claim that is not deleted anyway, and none removes a finalizer whose owner works.
 func TestBounds(t *testing.T) {
 	race.Skip(t)
 	engine := newEngine(t)
@@ -48,7 +48,7 @@ func TestBounds(t *testing.T) {
 		}
 		for _, s := range all {
 			if deletesVolumes.MatchString(s.Do) && d.subject.Type.GroupResource() != namespaces && !strings.HasPrefix(d.subject.Type.Resource, "persistentvolume") {
-				t.Errorf("%s: it wants a volume deleted: %s", d.file, s.Do)
+				t.Errorf("%s: a step deletes a volume: %s", d.file, s.Do)
 			}
 			if s.Action == nil {
 				continue
@@ -56,27 +56,27 @@ func TestBounds(t *testing.T) {
 			deletions++
 			for _, o := range objectsIn(s.Action) {
 				if strings.HasPrefix(o.Type, "persistentvolume") && !goes(o) {
-					t.Errorf("%s: it names a volume that nobody deletes: %s", d.file, s.Command)
+					t.Errorf("%s: a step names a volume that is not deleted anyway: %s", d.file, s.Command)
 				}
 				for _, finalizer := range s.Strips() {
 					strips++
 					if working(d, o, finalizer) {
-						t.Errorf("%s: the owner of %s works: %s", d.file, finalizer, s.Command)
+						t.Errorf("%s: a step removes %s, whose owner works: %s", d.file, finalizer, s.Command)
 					}
 				}
 			}
 		}
 	}
 	if strips < 50 || deletions < 100 {
-		t.Errorf("%d finalizers taken off and %d steps are too few to mean anything", strips, deletions)
+		t.Errorf("too few samples: %d finalizers removed, %d steps", strips, deletions)
 	}
 }
 
-// ofBefore is advice about a deletion that has not begun.
-var ofBefore = regexp.MustCompile(`(?i)then delete($| again|;)|delete again|delete when|before the deletion`)
+// beforeDeletion matches advice about a deletion that has not begun.
+var beforeDeletion = regexp.MustCompile(`(?i)then delete($| again|;)|delete again|delete when|before the deletion`)
 
-// TestTerminating plays each fixture as if its object were being deleted already: nothing
-// refuses it any more, and no advice is about a deletion to come.
+// TestTerminating checks each fixture as if its object were Terminating: nothing refuses the
+// deletion any more, and no advice is about a deletion to come.
 func TestTerminating(t *testing.T) {
 	rule := `# METADATA
 # title: A rule
@@ -113,17 +113,17 @@ deny contains {"kind": "forbidden", "msg": "not today", "objects": []}
 			t.Fatal(err)
 		}
 		if report.Verdict == policies.Refused {
-			t.Errorf("%s: it is Terminating, and cannot be refused: %s", d.file, report.Why())
+			t.Errorf("%s: refused, although already Terminating: %s", d.file, report.Why())
 		}
 		for _, s := range report.Plan {
-			if ofBefore.MatchString(s.Do) || s.Kind == Delete {
-				t.Errorf("%s: its deletion has begun: %s", d.file, s.Do)
+			if beforeDeletion.MatchString(s.Do) || s.Kind == Delete {
+				t.Errorf("%s: advice about a deletion to come, although already Terminating: %s", d.file, s.Do)
 			}
 		}
 	}
 }
 
-// working tells whether the owner of a finalizer runs, and lacks nothing.
+// working reports whether the owner of a finalizer runs and lacks nothing.
 func working(d sample, o Name, finalizer string) (works bool) {
 	at := func(v cluster.Verdict) bool { return v.State == cluster.Alive }
 	if o.Name == d.subject.Name && o.Type == d.subject.Type.GroupResource().String() {

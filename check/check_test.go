@@ -34,7 +34,7 @@ func newEngine(t testing.TB) *policies.Engine {
 	return engine
 }
 
-// worldOf are the facts about the objects in a file of testdata.
+// worldOf returns the facts about the objects in a file of testdata.
 func worldOf(t testing.TB, file string) *cluster.World {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
@@ -44,7 +44,7 @@ func worldOf(t testing.TB, file string) *cluster.World {
 	return worldFrom(t, string(text))
 }
 
-// decodeAll decodes the objects of a text of several documents.
+// decodeAll decodes the documents of a YAML text.
 func decodeAll(t testing.TB, text string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, document := range strings.Split(strings.TrimSuffix(text, "\n---\n"), "\n---\n") {
@@ -61,7 +61,7 @@ func decodeAll(t testing.TB, text string) (objects []*unstructured.Unstructured)
 	return objects
 }
 
-// worldFrom is that of a text.
+// worldFrom returns the facts about the objects in a YAML text.
 func worldFrom(t testing.TB, text string) *cluster.World {
 	t.Helper()
 	world, err := cluster.FromObjects(cluster.Options{}, decodeAll(t, text))
@@ -182,7 +182,7 @@ func TestPlan(t *testing.T) {
 	}
 	plain := cmpopts.IgnoreFields(Step{}, "Mends", "Refusal")
 	if diff := cmp.Diff(want, got, plain); diff != "" {
-		t.Errorf("each step once, forcing last: -want, +got:\n%s", diff)
+		t.Errorf("steps: -want, +got:\n%s", diff)
 	}
 	scale := policies.Step{Kind: policies.Mend, Do: "Scale up x, and the deletion finishes by itself", Command: "kubectl scale x"}
 	strip := func(name string) policies.Step {
@@ -193,18 +193,18 @@ func TestPlan(t *testing.T) {
 		{Certainty: policies.Will, Message: "b", Steps: []policies.Step{scale, strip("b")}},
 		{Certainty: policies.Will, Message: "c", Steps: []policies.Step{scale, strip("c")}},
 	}
-	var told []string
+	var steps []string
 	for _, s := range byCause(plan(findings)) {
-		told = append(told, s.Do)
+		steps = append(steps, s.Do)
 	}
-	if diff := cmp.Diff([]string{"Scale up x", "mend a", "strip a", "strip b", "strip c"}, told); diff != "" {
-		t.Errorf("what mends several comes first, and alone: -want, +got:\n%s", diff)
+	if diff := cmp.Diff([]string{"Scale up x", "mend a", "strip a", "strip b", "strip c"}, steps); diff != "" {
+		t.Errorf("first step: -want, +got:\n%s", diff)
 	}
 	if _, all := causesOf(plan(findings)); all != 3 {
-		t.Errorf("%d things hold it, want 3", all)
+		t.Errorf("%d blockers, want 3", all)
 	}
 	if first := plan(findings[1:])[0].Do; first != scale.Do {
-		t.Errorf("of what mends all, it is said that all finishes: %s", first)
+		t.Errorf("the step that unblocks everything does not say so: %s", first)
 	}
 }
 
@@ -233,13 +233,13 @@ func TestAsk(t *testing.T) {
 			verdict: policies.Completes, estimate: seconds(32), seen: []string{},
 		},
 		{
-			reason:  "what hangs takes for ever",
+			reason:  "a deletion that hangs has no estimate",
 			result:  policies.Result{Findings: []policies.Finding{finding(policies.Will, policies.High, nil), finding(policies.May, policies.Low, seconds(32))}},
 			verdict: policies.Hangs, seen: []string{},
 		},
 		{reason: "the object itself is unseen", unseen: []string{"x itself: forbidden"}, verdict: policies.Unknown, seen: []string{"x itself: forbidden"}},
 		{
-			reason:  "a policy that failed has seen nothing",
+			reason:  "a policy that failed makes the verdict unknown",
 			result:  policies.Result{Errors: []error{errors.New("policy p: failed")}, Unseen: []string{"pods: forbidden"}},
 			verdict: policies.Unknown, seen: []string{"pods: forbidden", "policy p: failed"},
 		},
@@ -254,7 +254,7 @@ func TestAsk(t *testing.T) {
 		}
 	}
 	if _, err := Ask(t.Context(), evaluated(answer{err: errors.New("broken")}), cluster.NewWorld(cluster.Options{}), Subject{Object: map[string]any{}}, nil); err == nil {
-		t.Error("an engine that fails gave an answer")
+		t.Error("got an answer from an engine that fails, want an error")
 	}
 }
 
@@ -315,7 +315,7 @@ func TestParseNames(t *testing.T) {
 	}
 }
 
-// Whatever a file that passes for a snapshot holds, asking it does not panic.
+// No snapshot, however broken, makes a check panic.
 func FuzzFromFacts(f *testing.F) {
 	var snapshot bytes.Buffer
 	if err := snapshots.Write(worldOf(f, "cluster.yaml"), &snapshot); err != nil {
@@ -334,8 +334,8 @@ func FuzzFromFacts(f *testing.F) {
 	})
 }
 
-// TestWaitsForeground: an object that goes in the foreground waits for the
-// finalizers of what it owns, too.
+// TestWaitsForeground checks that a foreground deletion also waits for the finalizers of
+// dependents.
 func TestWaitsForeground(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
 	subject, err := FromFacts(world, Name{"widgets", "a", "served", 0, ""})
@@ -360,8 +360,8 @@ func TestWaitsForeground(t *testing.T) {
 	}
 }
 
-// TestFromFactsTerminating tells since when an object is Terminating, of which facts
-// hold no record.
+// TestFromFactsTerminating checks since when an object is Terminating if the facts hold no record
+// of it.
 func TestFromFactsTerminating(t *testing.T) {
 	since := "2026-01-01T00:00:00Z"
 	object := func(name string) *unstructured.Unstructured {
@@ -386,7 +386,7 @@ func TestFromFactsTerminating(t *testing.T) {
 	}
 }
 
-// FromFacts is AllFromFacts of one object.
+// FromFacts is AllFromFacts for one object.
 func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
 	world.Read(func(f cluster.Facts) { s, err = fromFacts(f, typesOf(f), name) })
 	return s, err

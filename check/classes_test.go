@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestClasses goes by the table: the gravest that holds.
+// TestClasses checks the table: the gravest class that applies wins.
 func TestClasses(t *testing.T) {
 	zero, one := int64(0), int32(1)
 	none := int32(0)
@@ -56,17 +56,17 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// sampleDeed is what a step of the plan of a sample does to one object.
-type sampleDeed struct {
+// sampleStep is what a step of the plan of a sample does to one object.
+type sampleStep struct {
 	deed
 	finding policies.Finding
 	file    string
 }
 
-// deedsOfSamples are those of all findings about all samples.
-func deedsOfSamples(t *testing.T) iter.Seq[sampleDeed] {
+// stepsOfSamples yields the steps of all findings about all samples.
+func stepsOfSamples(t *testing.T) iter.Seq[sampleStep] {
 	engine := newEngine(t)
-	return func(yield func(sampleDeed) bool) {
+	return func(yield func(sampleStep) bool) {
 		for d := range samples(t) {
 			report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
 			if err != nil {
@@ -84,7 +84,7 @@ func deedsOfSamples(t *testing.T) iter.Seq[sampleDeed] {
 						if typ, err := types.Find(name.Type); err == nil {
 							resource = typ.GroupResource()
 						}
-						if !yield(sampleDeed{deed{Step: s, resource: resource}, f, d.file}) {
+						if !yield(sampleStep{deed{Step: s, resource: resource}, f, d.file}) {
 							return
 						}
 					}
@@ -94,12 +94,12 @@ func deedsOfSamples(t *testing.T) iter.Seq[sampleDeed] {
 	}
 }
 
-// TestClassesOfPolicies finds a class for each action of each policy, as somebody else's
-// object and as a target.
+// TestClassesOfPolicies checks that each action of each policy has a class, both on an object of
+// another owner and on a target.
 func TestClassesOfPolicies(t *testing.T) {
 	race.Skip(t)
 	seen := map[Class]int{}
-	for in := range deedsOfSamples(t) {
+	for in := range stepsOfSamples(t) {
 		for _, own := range []bool{true, false} {
 			in.deed.own = own
 			class, err := in.deed.class()
@@ -116,7 +116,7 @@ func TestClassesOfPolicies(t *testing.T) {
 	}
 }
 
-// TestClassesPage holds the table of docs/delete.md to Classes, or writes it.
+// TestClassesPage compares the table in docs/delete.md with Classes, or writes it.
 func TestClassesPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| class | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
@@ -126,8 +126,8 @@ func TestClassesPage(t *testing.T) {
 	page(t, "../docs/delete.md", "classes", table.String())
 }
 
-// page holds a part of a page to what it should be, or writes it: from <!-- part --> to
-// <!-- /part -->.
+// page compares the part of a page between <!-- part --> and <!-- /part --> with text, or writes
+// it.
 func page(t *testing.T, file, part, text string) {
 	t.Helper()
 	page, err := os.ReadFile(file)
@@ -145,7 +145,7 @@ func page(t *testing.T, file, part, text string) {
 		return
 	}
 	if os.Getenv("UPDATE_GOLDEN") == "" {
-		t.Fatalf("the table of %s is not current: run 'make docs'", file)
+		t.Fatalf("the table in %s is stale: run 'make docs'", file)
 	}
 	if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
 		t.Fatal(err)

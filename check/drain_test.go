@@ -34,10 +34,10 @@ func TestDrain(t *testing.T) {
 	golden(t, "drain.txt", text.Bytes())
 	n1, n2 := set.Items[0], set.Items[1]
 	if n1.Verdict != policies.Hangs || n2.Verdict == policies.Hangs {
-		t.Errorf("n1 %s, n2 %s: want n1 to hang, and not n2, whose DaemonSet's pod stays anyway", n1.Verdict, n2.Verdict)
+		t.Errorf("n1 %s, n2 %s: want only n1 to hang; drain leaves the DaemonSet pod of n2", n1.Verdict, n2.Verdict)
 	}
 	if n2.EstimateSeconds == nil || *n2.EstimateSeconds != 93 {
-		t.Errorf("n2 takes %v s, want the 91 of its slowest pod, and 2 for the work that its tenth of a processor has with it", n2.EstimateSeconds)
+		t.Errorf("estimate of n2 is %v s, want 91 s for its slowest pod plus 2 s for its tenth of a processor", n2.EstimateSeconds)
 	}
 	if len(set.Missing) != 1 || !strings.Contains(set.Missing[0], "n3") {
 		t.Errorf("missing %q, want n3", set.Missing)
@@ -47,11 +47,11 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Drain(t.Context(), engine, world, pod); err == nil || !strings.Contains(err.Error(), "only a node can be drained") {
-		t.Errorf("error %v, want one that says that a pod is no node", err)
+		t.Errorf("error %v, want one saying that a pod is no node", err)
 	}
 }
 
-// crowded is a cluster with nodes, 5 budgets for each, and 50 pods on each; every second
+// crowded returns a cluster with nodes, 5 budgets for each, and 50 pods on each; every second
 // budget allows no disruption.
 func crowded(t testing.TB, nodes int) (*cluster.World, []Subject) {
 	t.Helper()
@@ -79,7 +79,7 @@ func crowded(t testing.TB, nodes int) (*cluster.World, []Subject) {
 	return world, subjects
 }
 
-// counted is an Evaluator that counts questions.
+// counted is an Evaluator that counts its evaluations.
 type counted struct {
 	Evaluator
 	n atomic.Int64
@@ -90,32 +90,32 @@ func (c *counted) Evaluate(ctx context.Context, trigger policies.Trigger, input 
 	return c.Evaluator.Evaluate(ctx, trigger, input, facts)
 }
 
-// Twice as many nodes, with twice as many pods and budgets, are twice the work: each node
-// and each pod is asked about once.
+// Twice as many nodes, with twice as many pods and budgets, are twice the work: each node and each
+// pod is evaluated once.
 func TestDrainIsLinear(t *testing.T) {
 	race.Skip(t)
 	engine := newEngine(t)
 	work := func(nodes int) float64 {
 		world, subjects := crowded(t, nodes)
-		asked := &counted{Evaluator: engine}
+		evaluator := &counted{Evaluator: engine}
 		ask := func() {
-			set, err := DrainAll(t.Context(), asked, world, subjects, nil)
+			set, err := DrainAll(t.Context(), evaluator, world, subjects, nil)
 			if err != nil || set.Verdict != policies.Hangs {
 				t.Fatal(set.Verdict, err)
 			}
 		}
 		ask() // queries are prepared when they are first needed
-		if want := int64(nodes + 50*nodes); asked.n.Load() != want {
-			t.Errorf("%d questions about %d nodes with 50 pods each, want %d", asked.n.Load(), nodes, want)
+		if want := int64(nodes + 50*nodes); evaluator.n.Load() != want {
+			t.Errorf("%d evaluations for %d nodes with 50 pods each, want %d", evaluator.n.Load(), nodes, want)
 		}
 		return testing.AllocsPerRun(1, ask)
 	}
 	if few, many := work(5), work(10); many > 2.2*few {
-		t.Errorf("5 nodes take %.0f allocations, and 10 nodes %.0f", few, many)
+		t.Errorf("%.0f allocations for 5 nodes, %.0f for 10", few, many)
 	}
 }
 
-// BenchmarkDrain asks about 100 nodes with 5,000 pods under 500 budgets.
+// BenchmarkDrain checks 100 nodes with 5,000 pods under 500 budgets.
 func BenchmarkDrain(b *testing.B) {
 	world, subjects := crowded(b, 100)
 	engine := newEngine(b)

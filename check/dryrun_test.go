@@ -18,12 +18,12 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// dryServer answers by "METHOD PATH", and what is not in answers by what serving has. A
-// request that changes something and is no dry run fails the test.
+// dryServer answers by "METHOD PATH", from answers first and from serving otherwise. A request that
+// changes something and is no dry run fails the test.
 func dryServer(t *testing.T, answers map[string]any) (*rest.Config, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
-	asked := map[string]bool{}
+	requests := map[string]bool{}
 	served := serving(nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, found := answers[r.Method+" "+r.URL.Path]
@@ -40,14 +40,14 @@ func dryServer(t *testing.T, answers map[string]any) (*rest.Config, func() []str
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		if r.Method != http.MethodGet {
 			if dry := append(body.DryRun, r.URL.Query()["dryRun"]...); !slices.Equal(dry, []string{"All"}) {
-				t.Errorf("%s %s is no dry run: %q", r.Method, r.URL, dry)
+				t.Errorf("%s %s is not a dry run: %q", r.Method, r.URL, dry)
 			}
 			request := r.Method + " " + r.URL.Path
 			if body.Cascade != "" {
 				request += " in " + body.Cascade
 			}
 			mu.Lock()
-			asked[request] = true
+			requests[request] = true
 			mu.Unlock()
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -57,7 +57,7 @@ func dryServer(t *testing.T, answers map[string]any) (*rest.Config, func() []str
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL}, func() []string { return slices.Sorted(maps.Keys(asked)) }
+	return &rest.Config{Host: server.URL}, func() []string { return slices.Sorted(maps.Keys(requests)) }
 }
 
 func denied(message string) metav1.Status {
@@ -108,7 +108,7 @@ func TestDryRun(t *testing.T) {
 		}, policies.Unknown, nil, []string{`dry run of its deletion of namespaces/demo: admission webhook "hook.test" does not support dry run`, "services: dry run: forbidden"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			config, asked := dryServer(t, tt.answers)
+			config, requests := dryServer(t, tt.answers)
 			s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}, Name: "demo", Object: inObject{"metadata": inObject{"name": "demo"}}}
 			report := Report{Verdict: policies.Completes}
 			background := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background", "gracePeriodSeconds": int64(1)}
@@ -127,21 +127,21 @@ func TestDryRun(t *testing.T) {
 				t.Errorf("unseen: -want, +got:\n%s", diff)
 			}
 			if strings.Contains(tt.reason, "nothing") {
-				if diff := cmp.Diff([]string{"DELETE " + namespace + " in Background", "DELETE " + pods + "/p in Background", "PATCH " + pods + "/p"}, asked()); diff != "" {
-					t.Errorf("asked: -want, +got:\n%s", diff)
+				if diff := cmp.Diff([]string{"DELETE " + namespace + " in Background", "DELETE " + pods + "/p in Background", "PATCH " + pods + "/p"}, requests()); diff != "" {
+					t.Errorf("requests: -want, +got:\n%s", diff)
 				}
 			}
 		})
 	}
 }
 
-// TestDryRunWarns: who may not read what node probes found is told of it by the webhook, which
-// may, and which names no path. What the check knows itself is not told twice.
+// TestDryRunWarns checks that a user who cannot read the results of node probes sees them in the
+// webhook's warning, which names no path. The warning repeats nothing that the check knows itself.
 func TestDryRunWarns(t *testing.T) {
 	const immutable = "termguard: will hang: 1 pod on 1 node has files that nobody can remove [immutable-files]"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodDelete || r.URL.Path != "/api/v1/namespaces/demo/pods/p" {
-			t.Errorf("asked for %s %s", r.Method, r.URL)
+			t.Errorf("unexpected request %s %s", r.Method, r.URL)
 		}
 		for _, text := range []string{immutable, "termguard: may hang: its node is silent [unreachable-node]", `termguard: run \"kubectl termguard check pods/p -n demo\" for evidence and the safe way out`, "v1 Endpoints is deprecated"} {
 			w.Header().Add("Warning", `299 - "`+text+`"`)
@@ -160,12 +160,12 @@ func TestDryRunWarns(t *testing.T) {
 		t.Errorf("%s: %+v", report.Verdict, report.Findings)
 	}
 	if report.Guard.Answer != Warns {
-		t.Errorf("the guard: %+v", report.Guard)
+		t.Errorf("Guard = %+v", report.Guard)
 	}
 }
 
-// TestDryRunGuard: the guard says itself what it would do, and where it was not heard, nobody says
-// so in its place.
+// TestDryRunGuard checks that the answer reports what the webhook itself would do, and nothing
+// about it if the webhook was not heard.
 func TestDryRunGuard(t *testing.T) {
 	const path = "/api/v1/namespaces/demo/pods/p"
 	ok := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}

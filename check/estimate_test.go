@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// learnedFacts are a namespace with two groups of finalized objects, whose owner
-// took as long as DURATIONS say.
+// learnedFacts holds a namespace with two groups of finalized objects, whose owner took as long as
+// DURATIONS says.
 const learnedFacts = `{
 	"apiVersion": "termguard.dev/v1", "kind": "Facts",
 	"namespaces": {"demo": {"phase": "Active", "specFinalizers": ["kubernetes"]}},
@@ -56,7 +56,7 @@ func TestEstimate(t *testing.T) {
 			"what it rests on", "{" + buckets + "," + users + "}", nil, seconds(13), seconds(29), "it did so for the last 20 objects, usually within 3 s, within 9 s at most",
 		},
 		"hang": {
-			"what hangs takes for ever", "{" + buckets + "," + users + "}", []policies.Finding{{Certainty: policies.Will, Severity: policies.High, Message: "stuck"}}, nil, nil, "hangs: ",
+			"a deletion that hangs has no estimate", "{" + buckets + "," + users + "}", []policies.Finding{{Certainty: policies.Will, Severity: policies.High, Message: "stuck"}}, nil, nil, "hangs: ",
 		},
 	}
 	for name, tc := range tests {
@@ -81,13 +81,13 @@ func TestEstimate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(text.String(), tc.says) {
-				t.Errorf("%s: want %q in\n%s", tc.reason, tc.says, &text)
+				t.Errorf("%s: %q is missing from\n%s", tc.reason, tc.says, &text)
 			}
 		})
 	}
 }
 
-// podFacts are a namespace with two pods, and how long those of their workloads took.
+// podFacts holds a namespace with two pods, and how long pods of their workloads took.
 const podFacts = `{
 	"apiVersion": "termguard.dev/v1", "kind": "Facts",
 	"namespaces": {"demo": {"phase": "Active", "specFinalizers": ["kubernetes"]}},
@@ -99,8 +99,8 @@ const podFacts = `{
 	"podsByGrace": {"demo": {"30": {"count": 2, "names": ["db-0", "web-1"]}}},
 	"stops": {"demo": STOPS}}`
 
-// TestUsualStops tells how long pods usually take from how long those of their
-// workloads took.
+// TestUsualStops checks that the usual duration of a pod comes from how long pods of its workload
+// took.
 func TestUsualStops(t *testing.T) {
 	const (
 		web  = `"Deployment/web": {"count": 9, "usualSeconds": 2, "longestSeconds": 4, "last": "2026-01-01T00:00:00Z"}`
@@ -114,12 +114,12 @@ func TestUsualStops(t *testing.T) {
 		usual                     *int
 		says                      string
 	}{
-		"a pod":                   {"as others of its workload", "{" + web + "}", "pods", "web-1", 31, seconds(2), "usually within 2 s, within 31 s at most"},
-		"a pod with less time":    {"it cannot take longer than it may", "{" + web + "}", "pods", "web-1", 1, seconds(1), "within 1 s"},
-		"a pod of another":        {"nothing was seen", "{" + db + "}", "pods", "web-1", 31, nil, "within 31 s"},
-		"a namespace":             {"the slowest counts, and that its controller looks every 16 s", "{" + web + "," + db + "}", "ns", "demo", 41, seconds(5 + 2*16), "usually within 37 s, within 41 s at most"},
-		"a namespace, seen once":  {"one pod is no measure", "{" + web + "," + once + "}", "ns", "demo", 41, nil, "within 41 s"},
-		"a namespace, seen never": {"nothing was seen", "{}", "ns", "demo", 41, nil, "within 41 s"},
+		"a pod":                   {"as long as other pods of its workload", "{" + web + "}", "pods", "web-1", 31, seconds(2), "usually within 2 s, within 31 s at most"},
+		"a pod with less time":    {"the grace period bounds it", "{" + web + "}", "pods", "web-1", 1, seconds(1), "within 1 s"},
+		"a pod of another":        {"no duration was seen", "{" + db + "}", "pods", "web-1", 31, nil, "within 31 s"},
+		"a namespace":             {"its slowest pod, and the 16 s between retries of its controller", "{" + web + "," + db + "}", "ns", "demo", 41, seconds(5 + 2*16), "usually within 37 s, within 41 s at most"},
+		"a namespace, seen once":  {"one pod is not enough", "{" + web + "," + once + "}", "ns", "demo", 41, nil, "within 41 s"},
+		"a namespace, seen never": {"no duration was seen", "{}", "ns", "demo", 41, nil, "within 41 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world, err := snapshots.Read(strings.NewReader(strings.Replace(podFacts, "STOPS", tc.stops, 1)))
@@ -143,7 +143,7 @@ func TestUsualStops(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(text.String(), tc.says) {
-				t.Errorf("%s: want %q in\n%s", tc.reason, tc.says, &text)
+				t.Errorf("%s: %q is missing from\n%s", tc.reason, tc.says, &text)
 			}
 		})
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// evidence is what the steps of a policy rest on, and who writes that.
+// evidence says what the steps of a policy rely on, and who writes it.
 type evidence struct{ of, by string }
 
-// restsOn tells it for each policy that has steps which termguard delete may carry out
-// outside of the targets. What a tenant writes is marked by the policy (steps.hearsay), or is
-// itself what the deletion waits for, and the person names it.
+// restsOn has each policy whose steps termguard delete may carry out on objects other than the
+// targets. The policy marks what a tenant writes (steps.hearsay), or the deletion waits for that
+// very object, and the user names it.
 var restsOn = map[string]evidence{
 	"admission-policy-blocks-delete":       {"an admission policy, its binding and its parameters, evaluated as the API server does", "administrators; parameters by who may write their kind"},
 	"busy-mount":                           {"Events of kubelets", "**anybody: marked**"},
@@ -41,12 +41,12 @@ var restsOn = map[string]evidence{
 	"webhook-backend-in-namespace":         {"a webhook configuration, and its backend in what is deleted", "administrators"},
 }
 
-// TestEvidenceOfSteps finds each policy that has such steps in restsOn, and holds the table
-// of test/results/delete-security.md to it, or writes that.
+// TestEvidenceOfSteps checks that restsOn has each policy with such steps, and compares the table
+// in test/results/delete-security.md with it, or writes it.
 func TestEvidenceOfSteps(t *testing.T) {
 	classes := map[string]map[Class]bool{}
 	marked := map[string]bool{}
-	for in := range deedsOfSamples(t) {
+	for in := range stepsOfSamples(t) {
 		f := in.finding
 		if advice(f, in.deed.Step, false) != "" {
 			continue
@@ -69,10 +69,10 @@ func TestEvidenceOfSteps(t *testing.T) {
 	for _, p := range slices.Sorted(maps.Keys(classes)) {
 		e, known := restsOn[p]
 		if !known {
-			t.Errorf("%s has steps that may be carried out: tell in restsOn what they rest on", p)
+			t.Errorf("%s has steps that may be carried out: add what they rely on to restsOn", p)
 		}
 		if marks := strings.Contains(e.of+e.by, "marked"); marked[p] && !marks {
-			t.Errorf("steps of %s are marked as hearsay, and restsOn does not say so", p)
+			t.Errorf("steps of %s are marked as hearsay, but restsOn lacks that", p)
 		}
 		names := make([]string, 0, len(classes[p]))
 		for _, c := range slices.Sorted(maps.Keys(classes[p])) {
@@ -82,14 +82,13 @@ func TestEvidenceOfSteps(t *testing.T) {
 	}
 	for p := range restsOn {
 		if classes[p] == nil {
-			t.Errorf("restsOn has %s, which has no such step in any fixture", p)
+			t.Errorf("restsOn has %s, but no fixture has such a step", p)
 		}
 	}
 	page(t, "../test/results/delete-security.md", "evidence", table.String())
 }
 
-// tenants are what somebody with the rights of a namespace's administrator writes, so that a
-// step is asked for that harms others.
+// tenants are objects that a namespace administrator may write to provoke a step that harms others.
 var tenants = map[string]struct{ reason, world, resource, namespace string }{
 	"Annotation": {
 		"an annotation declares a workload of others to be the owner", `
@@ -166,9 +165,8 @@ const cast = `
 ---
 `
 
-// TestTenantsLicenseNothing plays what tenants may write: each step that it brings about is
-// left to a person, unless it is about what is deleted. That it does bring one about is part
-// of each.
+// TestTenantsLicenseNothing checks that each step provoked by objects of a tenant is left to a
+// person, unless it acts on the target. Each case must provoke one.
 func TestTenantsLicenseNothing(t *testing.T) {
 	engine := newEngine(t)
 	for name, tc := range tenants {
@@ -192,7 +190,7 @@ func TestTenantsLicenseNothing(t *testing.T) {
 				}
 			}
 			if brought == 0 {
-				t.Errorf("%s: it brings no step about: %+v", tc.reason, report.Findings)
+				t.Errorf("%s: no step: %+v", tc.reason, report.Findings)
 			}
 		})
 	}

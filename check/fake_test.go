@@ -6,7 +6,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// evaluated is an Evaluator that has its answer ready.
+// evaluated is an Evaluator with a fixed answer.
 type evaluated answer
 
 func (e evaluated) Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestForegroundOfSnapshot deletes the Deployment of the fixtures in the foreground, as a
-// snapshot tells of it: not knowing its UID, check says "unknown" where a dependent may hold
-// it, and "completes" where none in its namespace can.
+// TestForegroundOfSnapshot deletes the Deployment of the fixtures in the foreground, as a snapshot
+// has it. A snapshot has no UIDs: check says "unknown" if a dependent may block it, and "completes"
+// if none in its namespace can.
 func TestForegroundOfSnapshot(t *testing.T) {
 	const folder = "../policies/foreground_deletion_blocked/testdata/"
 	engine := newEngine(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// withGitOps is a cluster that serves the kinds of Argo CD and Flux, and what is in more.
+// withGitOps returns a cluster that serves the kinds of Argo CD and Flux, and the answers in more.
 func withGitOps(more map[string]any) map[string]any {
 	answers := serving(more)
 	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
@@ -75,7 +75,7 @@ func TestFromInventory(t *testing.T) {
 		other   bool // it has no inventory
 	}{
 		{
-			reason: "an Application deletes the highest wave first, and itself is gone last", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},
+			reason: "an Application deletes the highest wave first, and itself last", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},
 			answers: map[string]any{apps + "/kiali": app("kiali", nil, operator, object)}, waits: true,
 			want: []Name{{"kiali.kiali.io", "kiali", "demo", -5, ""}, {"deployment.apps", "operator", "kiali", 1, ""}, {"app", "kiali", "argocd", 2, ""}},
 		},
@@ -85,7 +85,7 @@ func TestFromInventory(t *testing.T) {
 			want: []Name{{"application", "kiali", "argocd", 0, ""}}, note: "only the Application goes",
 		},
 		{
-			reason: "an ApplicationSet: waves of one say nothing of those of another", name: Name{Type: "appset", Name: "all", Namespace: "argocd"},
+			reason: "an ApplicationSet: waves order the objects of one Application only", name: Name{Type: "appset", Name: "all", Namespace: "argocd"},
 			answers: map[string]any{
 				sets + "/all": inObject{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": inObject{"name": "all", "namespace": "argocd", "uid": "set"}},
 				apps: inObject{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationList", "items": []any{
@@ -126,7 +126,7 @@ func TestFromInventory(t *testing.T) {
 			note: "helm.sh/resource-policy keeps: persistentvolumeclaim/data",
 		},
 		{
-			reason: "a HelmRelease whose release is gone", name: Name{Type: "hr", Name: "kiali", Namespace: "ops"},
+			reason: "a HelmRelease whose release does not exist", name: Name{Type: "hr", Name: "kiali", Namespace: "ops"},
 			answers: map[string]any{
 				"/apis/helm.toolkit.fluxcd.io/v2/namespaces/ops/helmreleases/kiali": inObject{
 					"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": inObject{"name": "kiali", "namespace": "ops"},
@@ -141,7 +141,7 @@ func TestFromInventory(t *testing.T) {
 			want: []Name{{"app", "kiali", "argocd", 0, ""}}, unseen: "applications.argoproj.io/kiali -n argocd itself: forbidden",
 		},
 		{
-			reason: "one that is not there is told by who asks about it", name: Name{Type: "app", Name: "none", Namespace: "argocd"}, other: true,
+			reason: "a missing object is an error of the caller", name: Name{Type: "app", Name: "none", Namespace: "argocd"}, other: true,
 			answers: map[string]any{apps + "/none": refusal(http.StatusNotFound, metav1.StatusReasonNotFound)},
 		},
 		{reason: "another kind", name: Name{Type: "ns", Name: "demo"}, other: true},
@@ -152,7 +152,7 @@ func TestFromInventory(t *testing.T) {
 				t.Fatalf("got error %v, want %q", err, tt.err)
 			}
 			if found == (tt.other || tt.err != "") {
-				t.Errorf("it has an inventory: %t", found)
+				t.Errorf("has an inventory: got %t", found)
 			}
 			if diff := cmp.Diff(tt.want, got.Names); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
@@ -164,9 +164,9 @@ func TestFromInventory(t *testing.T) {
 	}
 }
 
-// Of 10,000 objects, those that may hang are asked about first, and it is said how many
-// were not. No more than those are read, and what the cluster serves is looked up once
-// for all of them, and once more for the facts.
+// The objects that may hang are evaluated first among 10,000, and the answer says how many were not
+// evaluated. No others are read. The cluster's resource types are looked up once for all of them,
+// and once more for the facts.
 func TestLargeInventory(t *testing.T) {
 	resources := make([]any, 0, 10_000)
 	for n := range 9_999 {
@@ -174,13 +174,13 @@ func TestLargeInventory(t *testing.T) {
 	}
 	resources = append(resources, resource("kiali.io", "Kiali", "demo", "kiali", 0))
 	verbs := metav1.Verbs{"get", "list", "delete"}
-	config, asked := apiServer(t, withGitOps(map[string]any{
+	config, sent := apiServer(t, withGitOps(map[string]any{
 		"/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/all": app("all", nil, resources...),
 		"/api/v1": metav1.APIResourceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", Namespaced: true, Verbs: verbs},
 		}},
 	})), &requests{paths: map[string]int{}}
-	config.Wrap(asked.count)
+	config.Wrap(sent.count)
 	got, _, err := FromInventory(t.Context(), config, Name{Type: "app", Name: "all", Namespace: "argocd"})
 	if err != nil {
 		t.Fatal(err)
@@ -200,20 +200,20 @@ func TestLargeInventory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(set.Items)+len(set.Missing) != maxInventory+1 || set.Verdict != policies.Unknown || !cmp.Equal(set.Unseen, got.Unseen) {
-		t.Errorf("%s of %d objects and %d that are missing, unseen %q", set.Verdict, len(set.Items), len(set.Missing), set.Unseen)
+		t.Errorf("verdict %s, %d objects, %d missing, unseen %q", set.Verdict, len(set.Items), len(set.Missing), set.Unseen)
 	}
-	if n := asked.within("/api/v1/namespaces/demo/configmaps/"); n != maxInventory-1 {
-		t.Errorf("%d objects are read, want %d", n, maxInventory-1)
+	if n := sent.within("/api/v1/namespaces/demo/configmaps/"); n != maxInventory-1 {
+		t.Errorf("read %d objects, want %d", n, maxInventory-1)
 	}
-	if n := asked.within("/api/v1") - asked.within("/api/v1/"); n != 1 {
-		t.Errorf("what the cluster serves is looked up %d times, want once", n)
+	if n := sent.within("/api/v1") - sent.within("/api/v1/"); n != 1 {
+		t.Errorf("%d requests for the cluster's resource types, want 1", n)
 	}
-	if n := asked.within("/") - asked.within("/api/v1/namespaces/demo/configmaps/"); n > 50 {
-		t.Errorf("%d more requests: the facts need a few lists", n)
+	if n := sent.within("/") - sent.within("/api/v1/namespaces/demo/configmaps/"); n > 50 {
+		t.Errorf("%d more requests, want only the few lists of the facts", n)
 	}
 }
 
-// requests counts those that a client makes, by their path.
+// requests counts the requests of a client by path.
 type requests struct {
 	http.RoundTripper
 	mu    sync.Mutex
@@ -225,7 +225,7 @@ func (r *requests) count(next http.RoundTripper) http.RoundTripper {
 	return r
 }
 
-// RoundTrip counts a request, and passes it on.
+// RoundTrip counts a request and passes it on.
 func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	r.paths[req.URL.Path]++
@@ -233,7 +233,7 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// within counts the requests whose path begins so.
+// within counts the requests whose path begins with prefix.
 func (r *requests) within(prefix string) (n int) {
 	for path, count := range r.paths {
 		if strings.HasPrefix(path, prefix) {
@@ -243,8 +243,8 @@ func (r *requests) within(prefix string) (n int) {
 	return n
 }
 
-// Argo CD waits from one wave to the next: the operator in the higher wave is gone when the
-// object is deleted; in the lower one, it is still there.
+// Argo CD waits from one wave to the next: an operator in the higher wave no longer exists when the
+// object is deleted; in the lower wave it still does.
 func TestWaves(t *testing.T) {
 	world, engine := worldOf(t, "gitops.yaml"), newEngine(t)
 	for file, waves := range map[string][2]int{"waves-hang.txt": {1, 0}, "waves-ok.txt": {0, 1}} {
@@ -279,7 +279,7 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// What an annotation keeps is left out, and named.
+// An object that an annotation keeps is left out and named.
 func TestSettle(t *testing.T) {
 	var together Together
 	together.kept = func(o *unstructured.Unstructured) string { return o.GetAnnotations()["keep"] }

@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// stored is a Secret with what Helm stores of a release.
+// stored returns a Secret with a release as Helm stores it.
 func stored(t *testing.T, kind string, release map[string]any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(release)
@@ -36,7 +36,7 @@ func stored(t *testing.T, kind string, release map[string]any) map[string]any {
 	}
 }
 
-// records lists what Helm keeps, each as NAME.vREVISION.
+// records returns the Secrets that Helm keeps, named NAME.vREVISION.
 func records(names ...string) map[string]any {
 	items := []any{}
 	for _, record := range names {
@@ -121,8 +121,8 @@ func TestFromRelease(t *testing.T) {
 	}
 }
 
-// The operator goes with what it has to clean up: that is told, with what to delete
-// first. An object that is kept outlives it like one elsewhere.
+// An operator that is uninstalled with the objects that it cleans up is reported, with what to
+// delete first. One that is kept outlives them, like an operator elsewhere.
 func TestHelm(t *testing.T) {
 	world, engine := worldOf(t, "helm.yaml"), newEngine(t)
 	for file, manifest := range map[string]string{
@@ -183,6 +183,6 @@ func TestFromHelmManifestRefuses(t *testing.T) {
 		}
 	}
 	if _, err := FromHelmManifest("testdata/none.yaml", "ops", nil); err == nil {
-		t.Error("a file that is not there is read")
+		t.Error("got no error for a missing file")
 	}
 }

@@ -22,16 +22,16 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// apart are fixtures of which check in the cluster says something else than the handler,
-// and why. docs/limits.md lists what they have in common.
+// apart has the fixtures for which check in the cluster differs from the handler, and why.
+// docs/limits.md lists what they have in common.
 var apart = map[string]string{
 	"admission_policy_blocks_delete/testdata/hang_some_objects.yaml": "it reads the objects that a policy would see",
 	"failing_webhook_blocks_delete/testdata/hang_some_objects.yaml":  "it reads the labels by which a webhook selects objects",
 	"webhook_backend_in_namespace/testdata/hang_labels.yaml":         "it reads the labels by which a webhook selects objects",
 }
 
-// TestLiveParity puts the objects of the fixtures behind an API server: check in the
-// cluster finds what the handler does, but for apart.
+// TestLiveParity serves the objects of each fixture from an API server: check in the cluster
+// reports the handler's findings, except for those in apart.
 func TestLiveParity(t *testing.T) {
 	engine := newEngine(t)
 	compared := 0
@@ -67,19 +67,19 @@ func TestLiveParity(t *testing.T) {
 		}
 		switch why := apart[filepath.ToSlash(short)]; {
 		case why != "" && diff == "":
-			t.Errorf("%s: check says the same now: take it out of apart", short)
+			t.Errorf("%s: check and the handler agree: remove it from apart", short)
 		case why == "" && diff != "":
 			t.Errorf("%s: -handler, +check:\n%s", short, diff)
 		}
 		compared++
 	}
 	if !race.Detector && compared < 100 {
-		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
+		t.Errorf("compared only %d fixtures", compared)
 	}
 }
 
-// TestNeededElsewhere: what an object needs in another namespace is asked for by its name,
-// and where that may not be, the verdict is not that all is well.
+// TestNeededElsewhere checks that an object needed from another namespace is read by name, and that
+// the verdict is not "completes" if that read is forbidden.
 func TestNeededElsewhere(t *testing.T) {
 	_, name, all, _ := fixture(t, "../policies/missing_reference/testdata/hang_other_namespace.yaml")
 	there := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "token", "namespace": "elsewhere"}}}
@@ -89,16 +89,16 @@ func TestNeededElsewhere(t *testing.T) {
 		verdict policies.Verdict
 		unseen  string
 	}{
-		"it is not there":     {all, false, policies.AtRisk, ""},
-		"it is there":         {append(slices.Clone(all), there), false, policies.Completes, ""},
-		"it may not be read":  {all, true, policies.Unknown, "secrets elsewhere/token: "},
-		"there, and not read": {append(slices.Clone(all), there), true, policies.Unknown, "secrets elsewhere/token: "},
+		"it does not exist":             {all, false, policies.AtRisk, ""},
+		"it exists":                     {append(slices.Clone(all), there), false, policies.Completes, ""},
+		"it cannot be read":             {all, true, policies.Unknown, "secrets elsewhere/token: "},
+		"it exists, and cannot be read": {append(slices.Clone(all), there), true, policies.Unknown, "secrets elsewhere/token: "},
 	} {
 		config, _ := served(t, tc.objects)
-		var asked []string
+		var reads []string
 		forbid(config, func(r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/secrets") {
-				asked = append(asked, r.URL.Path+"?"+r.URL.Query().Get("fieldSelector"))
+				reads = append(reads, r.URL.Path+"?"+r.URL.Query().Get("fieldSelector"))
 			}
 			return tc.refused && strings.Contains(r.URL.Path, "/namespaces/elsewhere/")
 		})
@@ -110,18 +110,18 @@ func TestNeededElsewhere(t *testing.T) {
 		if err != nil || report.Verdict != tc.verdict {
 			t.Errorf("%s: got %s, want %s: %v %v", reason, report.Verdict, tc.verdict, report.Unseen, err)
 		}
-		if told := strings.Join(report.Unseen, "\n"); !strings.Contains(told, tc.unseen) || tc.unseen == "" && strings.Contains(told, "elsewhere") {
-			t.Errorf("%s: unseen is %q, want %q", reason, told, tc.unseen)
+		if unseen := strings.Join(report.Unseen, "\n"); !strings.Contains(unseen, tc.unseen) || tc.unseen == "" && strings.Contains(unseen, "elsewhere") {
+			t.Errorf("%s: unseen is %q, want %q", reason, unseen, tc.unseen)
 		}
-		slices.Sort(asked)
+		slices.Sort(reads)
 		want := []string{"/api/v1/namespaces/demo/secrets?", "/api/v1/namespaces/elsewhere/secrets?metadata.name=token"}
-		if diff := cmp.Diff(want, asked); diff != "" {
-			t.Errorf("%s: Secrets that were read: -want, +got:\n%s", reason, diff)
+		if diff := cmp.Diff(want, reads); diff != "" {
+			t.Errorf("%s: reads of Secrets: -want, +got:\n%s", reason, diff)
 		}
 	}
 }
 
-// forbid has the API server refuse what is hidden.
+// forbid makes the API server refuse the requests that hides matches.
 func forbid(config *rest.Config, hides func(*http.Request) bool) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -139,8 +139,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// served is an API server with these objects and no others; can is false where some are
-// no objects of one.
+// served returns an API server with these objects and no others; can is false if an API server
+// cannot hold one of them.
 func served(t *testing.T, objects []*unstructured.Unstructured) (config *rest.Config, can bool) {
 	t.Helper()
 	groups, kinds := map[string][]metav1.APIResource{}, map[string]map[string]bool{}

@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// apiServer answers what is in answers by path, and forbids the rest.
+// apiServer serves answers by path, and forbids the rest.
 func apiServer(t *testing.T, answers map[string]any) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,8 +28,8 @@ func apiServer(t *testing.T, answers map[string]any) *rest.Config {
 		if !found {
 			answer = refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
 		}
-		if asked, of := answer.(func(*http.Request) any); of {
-			answer = asked(r)
+		if handler, of := answer.(func(*http.Request) any); of {
+			answer = handler(r)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if status, ok := answer.(metav1.Status); ok {
@@ -47,7 +47,7 @@ func refusal(code int32, reason metav1.StatusReason) metav1.Status {
 	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: string(reason)}
 }
 
-// serving is a cluster that has namespaces and pods, and what is in more.
+// serving returns a cluster that has namespaces and pods, and the answers in more.
 func serving(more map[string]any) map[string]any {
 	verbs := metav1.Verbs{"get", "list", "delete"}
 	answers := map[string]any{
@@ -84,7 +84,7 @@ func TestFromCluster(t *testing.T) {
 		err     string // a part of it
 	}{
 		{
-			reason:  "the object can be read, what is in it cannot",
+			reason:  "the object can be read, the objects in it cannot",
 			answers: serving(map[string]any{"/api/v1/namespaces/demo": demo}),
 			target:  Name{"ns", "demo", "", 0, ""}, verdict: policies.Unknown,
 		},
@@ -159,8 +159,8 @@ func TestFromCluster(t *testing.T) {
 	}
 }
 
-// TestOperatorElsewhere asks about the Deployment and the namespace of an operator whose
-// custom resource is in another namespace: it is found, or said not to have been read.
+// TestOperatorElsewhere checks the Deployment and the namespace of an operator whose custom
+// resource is in another namespace: the resource is reported, or is said to be unseen.
 func TestOperatorElsewhere(t *testing.T) {
 	object := func(apiVersion, kind, namespace, name string, more map[string]any) map[string]any {
 		metadata := map[string]any{"name": name, "uid": kind + namespace + name}
@@ -251,7 +251,7 @@ func TestOperatorElsewhere(t *testing.T) {
 	}
 }
 
-// TestManyInstances: all instances of a definition are read, however many there are.
+// TestManyInstances checks that all instances of a definition are read, however many there are.
 func TestManyInstances(t *testing.T) {
 	const pages, each = 50, 500
 	verbs := metav1.Verbs{"get", "list", "watch", "delete"}
@@ -292,7 +292,7 @@ func TestManyInstances(t *testing.T) {
 	})
 	report, err := Ask(t.Context(), newEngine(t), world, subject, nil)
 	if err != nil || count != pages*each || report.Verdict != policies.AtRisk || strings.Contains(strings.Join(report.Unseen, "\n"), "gadgets") {
-		t.Errorf("%v instances are known, and it %s, unseen %q, %v; want %d, all seen", count, report.Verdict, report.Unseen, err, pages*each)
+		t.Errorf("%v instances, verdict %s, unseen %q, error %v; want %d instances, none unseen", count, report.Verdict, report.Unseen, err, pages*each)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestFromClusterThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestUnread counts objects whose status nobody looked at.
+// TestUnread checks the count of objects whose status was not read.
 func TestUnread(t *testing.T) {
 	wait := Wait{Finalizer: "x.io/f", Resource: "gadgets.x.io", Namespace: "demo", Names: []string{"a", "b"}, Count: 5}
 	definition := map[string]any{"gadgets.x.io": map[string]any{}}

@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// ordered is the answer about objects of a world, TYPE/NAME or TYPE/NAMESPACE/NAME, deleted
-// together; of each, all is known, as in a cluster.
+// ordered returns the answer about objects, TYPE/NAME or TYPE/NAMESPACE/NAME, that are deleted
+// together; all about each is known, as in a cluster.
 func ordered(t *testing.T, world string, named ...string) Set {
 	t.Helper()
 	objects := decodeAll(t, world)
@@ -51,7 +51,7 @@ func ordered(t *testing.T, world string, named ...string) Set {
 	return set
 }
 
-// wavesIn are the names of objects, a line for each wave.
+// wavesIn returns the names of objects, a line for each wave.
 func wavesIn(set Set) (lines []string) {
 	for _, wave := range set.Order {
 		lines = append(lines, names(wave.Objects, "", whole))
@@ -59,8 +59,8 @@ func wavesIn(set Set) (lines []string) {
 	return lines
 }
 
-// TestOrder holds each reason for which one object goes before another: in the world as it is,
-// and not in one that differs by one fact.
+// TestOrder checks each reason to delete one object before another, in a world that has the reason
+// and in one that differs by one fact.
 func TestOrder(t *testing.T) {
 	text, err := os.ReadFile("testdata/operators.yaml")
 	if err != nil {
@@ -113,7 +113,7 @@ func TestOrder(t *testing.T) {
 				t.Errorf("for %q: -want, +got:\n%s\n%s", tc.why, diff, &text)
 			}
 			if n := strings.Count(world, tc.was); n != 1 {
-				t.Fatalf("%q stands in the world %d times", tc.was, n)
+				t.Fatalf("%q is in the world %d times, want once", tc.was, n)
 			}
 			if diff := cmp.Diff(tc.then, wavesIn(ordered(t, strings.Replace(world, tc.was, tc.is, 1), tc.named...))); diff != "" {
 				t.Errorf("with %q: -want, +got:\n%s", tc.is, diff)
@@ -122,8 +122,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// answersOf are answers about objects, with the edges between them: each has to be gone before
-// those whose deletion it is a step of.
+// answersOf returns answers about n objects; an edge says that the first must be deleted before the
+// second.
 func answersOf(n int, edges [][2]int) (items []Report) {
 	for i := range n {
 		items = append(items, Report{Target: policies.Object{Resource: "configmaps", Namespace: "x", Name: fmt.Sprint(i)}})
@@ -136,7 +136,8 @@ func answersOf(n int, edges [][2]int) (items []Report) {
 	return items
 }
 
-// TestOrderCircle: what waits for itself is in no wave, and is told; the rest has its place.
+// TestOrderCircle checks that objects that wait for each other are in no wave and are reported; the
+// rest has its place.
 func TestOrderCircle(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
 	waves, circle := order(world, answersOf(4, [][2]int{{0, 1}, {1, 0}, {2, 3}}))
@@ -147,18 +148,19 @@ func TestOrderCircle(t *testing.T) {
 		t.Errorf("circle: -want, +got:\n%s", diff)
 	}
 	if waves, circle := order(world, answersOf(2, [][2]int{{0, 1}, {1, 0}})); len(waves) > 0 || len(circle) != 2 {
-		t.Errorf("all wait for each other: %v, %v", waves, circle)
+		t.Errorf("waves %v, circle %v; want all in the circle", waves, circle)
 	}
 	var text bytes.Buffer
 	if err := (Set{Order: waves, Circle: circle}).Text(&text); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "  in no order: configmaps/0 -n x before configmaps/1 -n x: why\n") {
-		t.Errorf("it does not tell of the circle:\n%s", &text)
+		t.Errorf("the text does not name the circle:\n%s", &text)
 	}
 }
 
-// TestOrderRandom: each object has one place, after all that has to be gone before it.
+// TestOrderRandom checks that each object has one place, after all objects that must be deleted
+// before it.
 func TestOrderRandom(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
 	for seed := range uint64(50) {
@@ -175,17 +177,17 @@ func TestOrderRandom(t *testing.T) {
 		for w, wave := range waves {
 			for _, o := range wave.Objects {
 				if _, twice := place[o.Name]; twice {
-					t.Errorf("seed %d: %v is in the order twice", seed, o)
+					t.Errorf("seed %d: %v is ordered twice", seed, o)
 				}
 				place[o.Name] = w
 			}
 		}
 		if len(place) != n || len(circle) > 0 {
-			t.Errorf("seed %d: %d of %d have a place; circle %q", seed, len(place), n, circle)
+			t.Errorf("seed %d: %d of %d objects are ordered; circle %q", seed, len(place), n, circle)
 		}
 		for _, e := range edges {
 			if place[fmt.Sprint(e[0])] >= place[fmt.Sprint(e[1])] {
-				t.Errorf("seed %d: %d goes in wave %d, and %d in %d", seed, e[0], place[fmt.Sprint(e[0])], e[1], place[fmt.Sprint(e[1])])
+				t.Errorf("seed %d: %d is in wave %d, and %d in %d", seed, e[0], place[fmt.Sprint(e[0])], e[1], place[fmt.Sprint(e[1])])
 			}
 		}
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestOwnPolicy asks a snapshot about rules of one's own: one that reads the labels is not
-// known, whether it looks for one or for want of one, and one that reads the name is.
+// TestOwnPolicy checks a snapshot against custom rules: the result of a rule that reads labels is
+// unknown, whether it requires a label or the lack of one; the result of a rule that reads the name
+// is known.
 func TestOwnPolicy(t *testing.T) {
 	race.Skip(t)
 	for name, tc := range map[string]struct {
@@ -44,8 +45,8 @@ func TestOwnPolicy(t *testing.T) {
 	}
 }
 
-// TestOwnPolicyOfWhoAsks asks rules of one's own that read who asks: where that could not be
-// found out, what they find, or do not, is not known.
+// TestOwnPolicyOfWhoAsks checks custom rules that read the user of the request: if the user is
+// unknown, so is their result.
 func TestOwnPolicyOfWhoAsks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rule, user string
@@ -81,7 +82,7 @@ func TestOwnPolicyOfWhoAsks(t *testing.T) {
 	}
 }
 
-// engineWith asks a rule of one's own beside those in the binary.
+// engineWith returns the policies of the binary and one custom rule.
 func engineWith(t *testing.T, rule string) *policies.Engine {
 	t.Helper()
 	own := fstest.MapFS{"own/own.rego": {Data: []byte(strings.ReplaceAll(`# METADATA

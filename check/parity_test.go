@@ -18,8 +18,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// partial are fixtures whose finding is in what the facts do not hold of an object
-// itself: check over a snapshot cannot see it, and the handler can.
+// partial has fixtures whose finding reads parts of the object that the facts do not hold: the
+// handler reports it, and check over a snapshot cannot.
 var partial = map[string]string{
 	"daemonset_node_affinity/testdata/hang_delete.yaml": "the affinity of a DaemonSet",
 	"attachment_held/testdata/ok_bound_volume.yaml":     "the phase of a volume",
@@ -46,8 +46,8 @@ var partial = map[string]string{
 	"dependents_stay/testdata/hang_node.yaml":           "the UID of an object, by which dependents name it",
 }
 
-// TestParity asks about what the fixtures of the policies delete: check tells over a
-// snapshot what the handler does, but for partial.
+// TestParity checks the target of each fixture over a snapshot: check reports the handler's
+// findings, except for those in partial.
 func TestParity(t *testing.T) {
 	race.Skip(t)
 	engine := newEngine(t)
@@ -92,10 +92,10 @@ func TestParity(t *testing.T) {
 		}
 		if why := partial[filepath.ToSlash(short)]; why != "" {
 			if diff == "" {
-				t.Errorf("%s: a snapshot tells %s now: take it out of partial", d.file, why)
+				t.Errorf("%s: a snapshot now has %s: remove it from partial", d.file, why)
 			}
 			if got.Verdict == policies.Completes && want.Verdict != policies.Completes {
-				t.Errorf("%s: a snapshot does not hold %s, and check says that it completes where the handler says %s", d.file, why, want.Verdict)
+				t.Errorf("%s: a snapshot lacks %s, but check completes where the handler says %s", d.file, why, want.Verdict)
 			}
 			continue
 		}
@@ -105,11 +105,11 @@ func TestParity(t *testing.T) {
 		compared++
 	}
 	if compared < 50 {
-		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
+		t.Errorf("compared only %d fixtures", compared)
 	}
 }
 
-// sample is what a fixture deletes: the facts, and the object as the handler has it.
+// sample is the target of a fixture: the facts, and the object as the handler has it.
 type sample struct {
 	file    string
 	world   *cluster.World
@@ -118,8 +118,8 @@ type sample struct {
 	all     []*unstructured.Unstructured
 }
 
-// samples are those of the policies' fixtures whose object the facts hold: of others,
-// check needs the cluster. Under the race detector they are one in eight.
+// samples yields the fixtures whose target is in the facts: any other needs the cluster. Under the
+// race detector it yields one in eight.
 func samples(t *testing.T) iter.Seq[sample] {
 	t.Helper()
 	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
@@ -131,8 +131,8 @@ func samples(t *testing.T) iter.Seq[sample] {
 			if race.Detector && i%8 != 0 {
 				continue
 			}
-			world, name, all, asked := fixture(t, file)
-			if !asked {
+			world, name, all, ok := fixture(t, file)
+			if !ok {
 				continue
 			}
 			subject, err := FromFacts(world, name)
@@ -151,9 +151,9 @@ func samples(t *testing.T) iter.Seq[sample] {
 	}
 }
 
-// fixture are the facts of a fixture and what it deletes; asked is false where
-// it asks something else, or with options.
-func fixture(t *testing.T, file string) (world *cluster.World, name Name, objects []*unstructured.Unstructured, asked bool) {
+// fixture returns the facts of a fixture and its target; ok is false if its request is no plain
+// delete.
+func fixture(t *testing.T, file string) (world *cluster.World, name Name, objects []*unstructured.Unstructured, ok bool) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestPlanCauses holds a plan to causes: what is a symptom of them, or only good to know,
-// is told elsewhere.
+// TestPlanCauses checks that a plan has steps for causes only: symptoms and remarks are shown
+// elsewhere.
 func TestPlanCauses(t *testing.T) {
 	step := func(do string) policies.Step { return policies.Step{Kind: policies.Mend, Do: do} }
 	finding := func(policy string, severity policies.Severity, do string) policies.Finding {
@@ -42,7 +42,8 @@ func TestPlanCauses(t *testing.T) {
 	}
 }
 
-// TestCommands holds that one patch of many objects is one command, which patches the same.
+// TestCommands checks that one patch of many objects becomes one command that patches the same
+// objects.
 func TestCommands(t *testing.T) {
 	const options = `--type=json -p '[{"op":"test","path":"/metadata/finalizers/0","value":"x.io/it'\''s"}]'`
 	patch := func(namespace string, objects ...string) policies.Step {
@@ -72,7 +73,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// 403 objects with a finalizer are one step, and one command.
+// The 403 objects with a finalizer are one step and one command.
 func TestPlanOfMany(t *testing.T) {
 	var steps []policies.Step
 	for from := 0; from < 403; from += 10 {
@@ -88,19 +89,19 @@ func TestPlanOfMany(t *testing.T) {
 		t.Errorf("%d lines, want 4:\n%.2000s", n, out.String())
 	}
 	if !strings.Contains(out.String(), "/w-402 ") {
-		t.Error("the last object is not in the plan")
+		t.Error("the plan lacks the last object")
 	}
 }
 
-// TestCauses promises an end only where one thing holds the deletion.
+// TestCauses checks that an end is promised only if one thing blocks the deletion.
 func TestCauses(t *testing.T) {
 	finding := func(policy, message, do string) policies.Finding {
 		return policies.Finding{Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will, Steps: []policies.Step{{Kind: policies.Mend, Do: do}}}
 	}
 	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali, and the deletion finishes by itself")
 	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b: what it holds then finishes by itself")
-	told := finding("already-terminating", "the API server says so", "Look")
-	told.Symptom = true
+	symptom := finding("already-terminating", "the API server says so", "Look")
+	symptom.Symptom = true
 	may := func(f policies.Finding) policies.Finding { f.Certainty = policies.May; return f }
 	for name, tc := range map[string]struct {
 		reason   string
@@ -112,7 +113,7 @@ func TestCauses(t *testing.T) {
 		"OneMay":  {"then it does, too", []policies.Finding{may(kiali)}, "; next: bring back Kiali, and the deletion finishes by itself"},
 		"TwoMay":  {"each may be only a part", []policies.Finding{may(kiali), may(api)}, "; 2 things may hold it; first: bring back Kiali"},
 		"Both":    {"what is certain is not all", []policies.Finding{kiali, may(api)}, "; one thing holds it, and 1 more may; first: bring back Kiali"},
-		"Symptom": {"what it says is no cause", []policies.Finding{kiali, told}, "; next: bring back Kiali, and the deletion finishes by itself"},
+		"Symptom": {"what it says is no cause", []policies.Finding{kiali, symptom}, "; next: bring back Kiali, and the deletion finishes by itself"},
 	} {
 		if got := next(plan(tc.findings)); got != tc.want {
 			t.Errorf("%s: %s: got %q, want %q", name, tc.reason, got, tc.want)
@@ -120,8 +121,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestByCause tells what one webhook and one API hold as two causes, each with its ways out
-// below it, whatever several policies say of them.
+// TestByCause checks that one webhook and one API become two causes, each with its ways out below
+// it, however many policies report them.
 func TestByCause(t *testing.T) {
 	finding := func(policy, message, resource, service string, more ...policies.Step) policies.Finding {
 		return policies.Finding{
@@ -139,7 +140,7 @@ func TestByCause(t *testing.T) {
 	down.Steps[0].Do += ": what it holds then finishes by itself"
 	all := plan([]policies.Finding{refused, down, content})
 	if got := next(all); got != "; 2 things hold it; first: bring back Service sec/guard" {
-		t.Errorf("the first line ends %q", got)
+		t.Errorf("end of the first line: %q", got)
 	}
 	var out strings.Builder
 	writePlan(&out, all, folded)

@@ -10,19 +10,19 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// waiting is advice to do nothing.
+// waiting matches advice to do nothing.
 var waiting = regexp.MustCompile(`(?i)\bwait\b`)
 
-// nameless are texts of steps with a pronoun whose noun is not in the same line.
+// nameless matches steps with a pronoun whose noun is not in the same line.
 var nameless = regexp.MustCompile(`^(?:Then |Afterwards, |If |See why )?(?:\w+ )?(?:it|them|this|these)\b|that (?:use|refer to|mount from) it\b|that it (?:stores|connected)\b|holds this\b`)
 
-// byHand are the commands that are left to a person.
+// byHand matches the commands that are left to a person.
 var byHand = regexp.MustCompile(`^kubectl (describe|taint nodes|create clusterrole|create clusterrolebinding) `)
 
-// TestPlansOfFixtures holds the plan for what each fixture deletes to what a plan is:
-// nobody waits for what hangs, what mends comes before what gives up and that before what
-// forces, no step comes twice, the deletion is last, termguard delete carries out every
-// command but those for a person, and the whole answer fits 60 columns.
+// TestPlansOfFixtures checks the plan of each fixture: no step waits for an object that hangs,
+// repairs come before steps that give something up and those before forced deletions, no step is
+// repeated, the deletion is last, termguard delete carries out every command except those for a
+// person, and the whole answer fits 60 columns.
 func TestPlansOfFixtures(t *testing.T) {
 	race.Skip(t)
 	engine := newEngine(t)
@@ -39,7 +39,7 @@ func TestPlansOfFixtures(t *testing.T) {
 		}
 		first, _, _ := strings.Cut(text.String(), "\n")
 		if _, rest, _ := strings.Cut(first, ": "); !strings.HasPrefix(rest, string(report.Verdict)) {
-			t.Errorf("%s: the first line does not begin with the verdict: %s", d.file, first)
+			t.Errorf("%s: first line without the verdict: %s", d.file, first)
 		}
 		for line := range strings.Lines(Style{Width: 60}.Apply(text.String())) {
 			line = strings.TrimSuffix(line, "\n")
@@ -53,20 +53,20 @@ func TestPlansOfFixtures(t *testing.T) {
 		}
 		if len(report.Plan) == 0 {
 			if report.Verdict == policies.Hangs {
-				t.Errorf("%s: it hangs, and there is no plan", d.file)
+				t.Errorf("%s: hangs, but has no plan", d.file)
 			}
 			continue
 		}
 		plans++
-		before, told := 0, map[string]bool{}
+		before, seen := 0, map[string]bool{}
 		for _, step := range report.Plan {
 			at, known := order[step.Kind]
 			if !known || at < before {
-				t.Errorf("%s: a step of kind %s is out of order: %s", d.file, step.Kind, step.Do)
+				t.Errorf("%s: step of kind %s out of order: %s", d.file, step.Kind, step.Do)
 			}
 			before = at
 			if nameless.MatchString(step.Do) {
-				t.Errorf("%s: a pronoun without its noun: %s", d.file, step.Do)
+				t.Errorf("%s: pronoun without its noun: %s", d.file, step.Do)
 			}
 			if finishes(report.Verdict) {
 				continue
@@ -75,12 +75,12 @@ func TestPlansOfFixtures(t *testing.T) {
 				t.Errorf("%s: termguard delete cannot carry it out: %s", d.file, step.Command)
 			}
 			if waiting.MatchString(step.Do) {
-				t.Errorf("%s: nobody waits for what hangs: %s", d.file, step.Do)
+				t.Errorf("%s: a step waits for an object that hangs: %s", d.file, step.Do)
 			}
-			if key := step.Do + step.Command; told[key] {
-				t.Errorf("%s: it is told twice: %s", d.file, step.Do)
+			if key := step.Do + step.Command; seen[key] {
+				t.Errorf("%s: repeated step: %s", d.file, step.Do)
 			} else {
-				told[key] = true
+				seen[key] = true
 			}
 		}
 		last := report.Plan[len(report.Plan)-1]
@@ -89,6 +89,6 @@ func TestPlansOfFixtures(t *testing.T) {
 		}
 	}
 	if plans < 50 {
-		t.Errorf("%d plans are too few to mean anything", plans)
+		t.Errorf("only %d plans", plans)
 	}
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestFewerRights asks about the fixtures as somebody whose rights hide one of the kinds in
-// them, in all namespaces or in others than the one in question: whoever sees less is never
-// told more. What hangs, or may, is not said to complete, and what completes not to hang.
+// TestFewerRights checks the fixtures for a user whose rights hide one of their kinds, in all
+// namespaces or in all but the target's. Fewer rights never give a stronger verdict: an object that
+// hangs or may hang is not said to complete, and one that completes is not said to hang.
 func TestFewerRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
 	}
 	race.Skip(t)
 	engine := newEngine(t)
-	asked := 0
+	evaluations := 0
 	for d := range samples(t) {
 		short, _ := filepath.Rel("../policies", d.file)
 		ask := func(hides func(path string) bool) (Report, bool) {
@@ -71,19 +71,19 @@ func TestFewerRights(t *testing.T) {
 				if !can {
 					continue
 				}
-				asked++
+				evaluations++
 				if saysMore(whole.Verdict, part.Verdict) {
-					t.Errorf("%s, without the right to list %s %s: %s, and with it %s", short, kind, where, part.Verdict, whole.Verdict)
+					t.Errorf("%s without the right to list %s %s: verdict %s, with it %s", short, kind, where, part.Verdict, whole.Verdict)
 				}
 			}
 		}
 	}
-	if asked < 500 {
-		t.Errorf("it was asked %d times: that is too few to mean anything", asked)
+	if evaluations < 500 {
+		t.Errorf("only %d evaluations", evaluations)
 	}
 }
 
-// saysMore tells whether a verdict says what another, of all there is, does not.
+// saysMore reports whether a verdict claims what of, the verdict over all objects, does not.
 func saysMore(of, verdict policies.Verdict) bool {
 	sure := []policies.Verdict{policies.Hangs, policies.Refused}
 	switch verdict {

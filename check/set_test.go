@@ -30,7 +30,7 @@ func TestSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if set.Verdict != policies.Hangs {
-		t.Errorf("verdict %s, want that of the worst", set.Verdict)
+		t.Errorf("verdict %s, want the worst of all items", set.Verdict)
 	}
 	var text, dot bytes.Buffer
 	if err := set.Text(&text); err != nil {
@@ -55,17 +55,17 @@ func TestNames(t *testing.T) {
 		err          string
 	}{
 		{
-			reason: "what has no namespace is in the one that is asked for; what comes twice is deleted once",
+			reason: "an object without a namespace is in the default one; one that is named twice is deleted once",
 			text:   "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n# nothing\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: ops}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
 			want:   []Name{{"configmap", "a", "home", 0, "stdin"}, {"deployment.apps", "b", "ops", 0, "stdin"}},
 		},
 		{
-			reason: "a list is what is in it",
+			reason: "a list stands for its items",
 			text:   `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": {"name": "k"}}]}`,
 			want:   []Name{{"kiali.kiali.io", "k", "home", 0, "stdin"}},
 		},
 		{
-			reason: "PowerShell writes UTF-16 where > redirects, and kubectl reads it",
+			reason: "PowerShell redirects with > as UTF-16, and kubectl reads that",
 			text:   "\xff\xfe{\x00k\x00i\x00n\x00d\x00:\x00 \x00A\x00,\x00a\x00p\x00i\x00V\x00e\x00r\x00s\x00i\x00o\x00n\x00:\x00 \x00v\x001\x00,\x00m\x00e\x00t\x00a\x00d\x00a\x00t\x00a\x00:\x00 \x00{\x00n\x00a\x00m\x00e\x00:\x00 \x00a\x00}\x00}\x00",
 			want:   []Name{{"a", "a", "home", 0, "stdin"}},
 		},
@@ -86,7 +86,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Several files that name the same are asked about once, whatever folder they are in.
+// An object that several files name is evaluated once, in whatever folder they are.
 func TestNamesOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(file, text string) string {
@@ -124,12 +124,12 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		names, err := Names(Files{Paths: []string{"-"}, Stdin: strings.NewReader(text)}, "home")
 		if err == nil && len(names) == 0 {
-			t.Error("neither objects nor an error")
+			t.Error("got neither objects nor an error")
 		}
 	})
 }
 
-// Whatever an object is called, the graph is one.
+// Any name of an object gives a valid graph.
 func FuzzDOT(f *testing.F) {
 	f.Add(`a"b\`, "c\nd")
 	f.Fuzz(func(t *testing.T, name, message string) {
@@ -139,12 +139,12 @@ func FuzzDOT(f *testing.F) {
 			t.Fatal(err)
 		}
 		if text := dot.String(); strings.Count(text, "->") < 1 || !strings.HasSuffix(text, "}\n") {
-			t.Errorf("no graph: %s", text)
+			t.Errorf("not a graph: %s", text)
 		}
 	})
 }
 
-// A name ends no string of the DOT language (graphviz.org/doc/info/lang.html).
+// No name ends a string of the DOT language (graphviz.org/doc/info/lang.html).
 func TestQuoted(t *testing.T) {
 	for label, want := range map[string]string{
 		`a`:          `"a"`,

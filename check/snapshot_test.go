@@ -8,9 +8,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestSnapshotTellsObjectsApart asks about two objects of one kind with the same finalizer,
-// of which only one says who wrote it. A snapshot has no field managers: it must not tell of
-// the one what is known of the other.
+// TestSnapshotTellsObjectsApart checks two objects of one kind with the same finalizer; only one
+// says who wrote it. A snapshot has no field managers: what is known of one object must not be
+// reported for the other.
 func TestSnapshotTellsObjectsApart(t *testing.T) {
 	engine := newEngine(t)
 	var snapshot bytes.Buffer

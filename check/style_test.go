@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStyle holds that no line is wider than the terminal, that a command still is what it
-// was to a shell, and that the words are the same.
+// TestStyle checks that no line is wider than the terminal, that a wrapped command is the same to a
+// shell, and that the words do not change.
 func TestStyle(t *testing.T) {
 	for _, file := range []string{"namespace", "drain", "helm", "waves-hang", "served", "unseen", "set"} {
 		text, err := os.ReadFile("testdata/" + file + ".txt")
@@ -19,7 +19,7 @@ func TestStyle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := (Style{}).Apply(string(text)); got != string(text) {
-			t.Errorf("%s: changed where there is no terminal: %s", file, cmp.Diff(string(text), got))
+			t.Errorf("%s: changed without a terminal: %s", file, cmp.Diff(string(text), got))
 		}
 		wrapped := Style{Width: 60}.Apply(string(text))
 		for line := range strings.Lines(wrapped) {
@@ -29,7 +29,7 @@ func TestStyle(t *testing.T) {
 				longest = max(longest, utf8.RuneCountInString(word))
 			}
 			if utf8.RuneCountInString(line) > 60 && longest < 40 {
-				t.Errorf("%s: a line of %d: %s", file, utf8.RuneCountInString(line), line)
+				t.Errorf("%s: line of %d columns: %s", file, utf8.RuneCountInString(line), line)
 			}
 		}
 		if file == "namespace" {
@@ -38,23 +38,23 @@ func TestStyle(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
-				said := words(t, command)
+				original := words(t, command)
 				lines := strings.Split(strings.TrimSuffix(Style{Width: 60}.Apply(line), "\n"), "\n")
 				lines[0] = strings.Replace(lines[0], "$ ", "", 1)
-				if again := words(t, strings.Join(lines, "\n")); unspaced(said) != unspaced(again) {
-					t.Errorf("%s: a shell reads\n%s\nas\n%s\ninstead of\n%s", file, strings.Join(lines, "\n"), again, said)
+				if again := words(t, strings.Join(lines, "\n")); unspaced(original) != unspaced(again) {
+					t.Errorf("%s: a shell reads\n%s\nas\n%s\ninstead of\n%s", file, strings.Join(lines, "\n"), again, original)
 				}
 			}
 		}
 	}
 }
 
-// unspaced is text without the white space that JSON ignores.
+// unspaced removes the white space that JSON ignores from text.
 func unspaced(text string) string {
 	return strings.NewReplacer(" ", "", "\n", "").Replace(text)
 }
 
-// words is what a shell passes on, a word in a line.
+// words returns the words that a shell passes on, one in a line.
 func words(t *testing.T, command string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `kubectl() { printf '%s\n' "$@"; }; helm() { kubectl "$@"; }; `+command).CombinedOutput()
@@ -64,34 +64,34 @@ func words(t *testing.T, command string) string {
 	return string(out)
 }
 
-// ASCII is as wide as what it stands for, and changes no command.
+// ASCII signs are as wide as the signs that they replace, and change no command.
 func TestStyleASCII(t *testing.T) {
 	text, err := os.ReadFile("testdata/namespace.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, color := range []bool{false, true} {
-		drawn := Style{Width: 60, Color: color}.Apply(string(text))
+		unicode := Style{Width: 60, Color: color}.Apply(string(text))
 		plain := Style{Width: 60, Color: color, ASCII: true}.Apply(string(text))
-		if !strings.Contains(drawn, "└─ ") {
-			t.Fatalf("nothing is drawn: %s", drawn)
+		if !strings.Contains(unicode, "└─ ") {
+			t.Fatalf("no signs: %s", unicode)
 		}
 		for _, sign := range plain {
 			if sign >= utf8.RuneSelf {
-				t.Errorf("%q is no ASCII: %s", sign, plain)
+				t.Errorf("%q is not ASCII: %s", sign, plain)
 				break
 			}
 		}
-		if want := strings.NewReplacer("├", "|", "└", "`", "─", "-", "│", "|").Replace(drawn); plain != want {
-			t.Errorf("it differs in more than signs: %s", cmp.Diff(want, plain))
+		if want := strings.NewReplacer("├", "|", "└", "`", "─", "-", "│", "|").Replace(unicode); plain != want {
+			t.Errorf("more than signs differ: %s", cmp.Diff(want, plain))
 		}
 	}
 	if command := "     $ kubectl annotate ns/demo note='│ …'\n"; (Style{ASCII: true}).Apply(command) != command {
-		t.Error("a command has changed")
+		t.Error("a command changed")
 	}
 }
 
-// The columns of what is Terminating stand below each other on a narrow terminal, too.
+// The columns of Terminating objects stay aligned on a narrow terminal.
 func TestStyleTable(t *testing.T) {
 	const text = `SINCE  VERDICT  OBJECT                                      WHY
 3d     hangs    namespaces/shop                             finalizer finalizers.kubesphere.io/namespaces in metadata.finalizers is not removed

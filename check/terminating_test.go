@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// list is what an API server lists.
+// list returns a list as an API server sends it.
 func list(kind string, items ...any) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": kind + "List", "metadata": map[string]any{}, "items": append([]any{}, items...)}
 }
@@ -77,8 +77,8 @@ func TestAllTerminating(t *testing.T) {
 	}
 }
 
-// TestTerminatingHidden never calls it an end where something could not be listed: that
-// may be Terminating.
+// TestTerminatingHidden checks that the list is not called complete if some types could not be
+// listed: their objects may be Terminating.
 func TestTerminatingHidden(t *testing.T) {
 	forbidden := map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
 	for name, tc := range map[string]struct {
@@ -110,13 +110,13 @@ func TestTerminatingHidden(t *testing.T) {
 			}
 			const here = " in namespace a; no other was looked at (all: termguard check --terminating -A)\n"
 			if clear := strings.Contains(text.String(), "nothing is being deleted"+here); clear != (tc.hidden == "") || !strings.Contains(text.String(), here) {
-				t.Errorf("%s: it says\n%s", tc.reason, text.String())
+				t.Errorf("%s: got\n%s", tc.reason, text.String())
 			}
 		})
 	}
 }
 
-// TestTerminatingOf asks about an object, and about what goes with it.
+// TestTerminatingOf checks an object and the Terminating objects that belong to it.
 func TestTerminatingOf(t *testing.T) {
 	object := func(kind, namespace, name, owner string) map[string]any {
 		metadata := map[string]any{"name": name, "namespace": namespace, "uid": kind + name, "deletionTimestamp": "2026-01-01T02:00:00Z"}
@@ -171,12 +171,12 @@ func TestTerminatingOf(t *testing.T) {
 		})
 	}
 	if _, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, Name{Type: "gizmos", Name: "x"}, "", 10, nil, slog.New(slog.DiscardHandler)); err == nil || Gone(err) {
-		t.Errorf("of a type that was never seen it says %v", err)
+		t.Errorf("unknown type: error %v", err)
 	}
 }
 
-// TestManyTerminating asks about so many of 50,000, and counts the others; one that cannot be
-// read, and one that was made anew, take no other with them.
+// TestManyTerminating checks a limited number of 50,000 objects and counts the others. One that
+// cannot be read and one that was recreated do not affect the rest.
 func TestManyTerminating(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -199,9 +199,9 @@ func TestManyTerminating(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(now.Items) != 99 || now.Omitted != 49_900 {
-		t.Errorf("%d are told and %d counted, want 99 and 49,900", len(now.Items), now.Omitted)
+		t.Errorf("%d shown and %d counted, want 99 and 49,900", len(now.Items), now.Omitted)
 	}
 	if unseen := now.Items[1].Unseen; len(unseen) == 0 || !strings.Contains(unseen[0], "broken") {
-		t.Errorf("of one that cannot be read it says %q", unseen)
+		t.Errorf("unseen for an unreadable object: %q", unseen)
 	}
 }

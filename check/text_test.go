@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// What others wrote on objects must not steer the terminal of whoever checks.
+// Text that others wrote on objects must not control the user's terminal.
 func TestTextIsPrintable(t *testing.T) {
 	const hostile = "x\x1b[2J\x1b]0;t\x07\u202ey\nistio-system: completes\r\u009b1m"
 	r := Report{
@@ -30,15 +30,15 @@ func TestTextIsPrintable(t *testing.T) {
 		}
 		got := strings.ReplaceAll(out.String(), "\t", " ") // DOT is indented
 		if clean := printable.Lines(got); got != clean {
-			t.Errorf("%s steers a terminal: %q", name, got)
+			t.Errorf("%s has terminal control characters: %q", name, got)
 		}
 		if strings.Contains(got, "\nistio-system: completes") {
-			t.Errorf("%s has a line that somebody else wrote: %q", name, got)
+			t.Errorf("%s has a line from the object's text: %q", name, got)
 		}
 	}
 }
 
-// TestFirstLine holds the first line to the cause, not to a symptom of it.
+// TestFirstLine checks that the first line names the cause, not a symptom.
 func TestFirstLine(t *testing.T) {
 	finding := func(policy, message string, certainty policies.Certainty, kind policies.Kind) policies.Finding {
 		return policies.Finding{Policy: policy, Message: message, Certainty: certainty, Severity: policies.High, Kind: kind, Symptom: policy == "already-terminating"}
@@ -76,8 +76,8 @@ func TestFirstLine(t *testing.T) {
 	}
 }
 
-// TestUnseen: what is not seen for one reason is one line, which full unfolds; who asked is named,
-// and no command is printed that grants a right.
+// TestUnseen checks that facts unseen for one reason are one line, which full unfolds; the line
+// names the user, and prints no command that grants a right.
 func TestUnseen(t *testing.T) {
 	var many []string
 	for i := range 34 {
@@ -100,7 +100,8 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestTyped: an object's name, which may hold anything, is a word to a shell.
+// TestTyped checks that the name of an object, which may hold any character, is one word to a
+// shell.
 func TestTyped(t *testing.T) {
 	all := Terminating{Items: []Ending{{Report: Report{Verdict: policies.Hangs, Target: policies.Object{Resource: "roles.rbac.authorization.k8s.io", Namespace: "demo", Name: "a;touch x"}}}}}
 	var out strings.Builder

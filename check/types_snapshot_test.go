@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestSnapshotNames asks a snapshot for types by all names that the cluster knows them by.
+// TestSnapshotNames checks that a snapshot knows a type by all names that the cluster has for it.
 func TestSnapshotNames(t *testing.T) {
 	definition := &unstructured.Unstructured{}
 	text, err := yaml.YAMLToJSON([]byte("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gateways.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gateway, plural: gateways, singular: gw, shortNames: [gwy]}, versions: [{name: v1beta1, served: true}, {name: v1, served: true, storage: true}, {name: v2, served: false}]}}"))
@@ -45,13 +45,12 @@ func TestSnapshotNames(t *testing.T) {
 		}
 	}
 	if _, err := FromFacts(read, Name{Type: "gateways.v2.x.io", Namespace: "a", Name: "x"}); err == nil || !strings.Contains(err.Error(), "there is no type") {
-		t.Errorf("a version that is not served: %v", err)
+		t.Errorf("for a version that is not served: %v", err)
 	}
 }
 
-// TestSnapshotOfAnotherVersion asks a snapshot that lacks a section, as one that was written
-// before there was such a fact: what is not in it is not known. One in which it is empty
-// tells that there is nothing.
+// TestSnapshotOfAnotherVersion removes a section from a snapshot, as if written before the section
+// existed: its facts are unknown. An empty section says that there are none.
 func TestSnapshotOfAnotherVersion(t *testing.T) {
 	engine := newEngine(t)
 	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{{Object: map[string]any{
@@ -70,7 +69,7 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, written := doc[section]; section != "" && !written {
-			t.Fatalf("there is no section %s", section)
+			t.Fatalf("no section %s", section)
 		}
 		delete(doc, section)
 		text, err := json.Marshal(doc)

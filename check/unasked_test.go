@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// queue is a world in which a webhook that answers sees the deletion of queues.
+// queue is a world with a webhook that answers and whose rules match DELETE of queues.
 const queue = `
 {apiVersion: termguard.dev/v1, kind: Cluster, version: v1.36.3}
 ---
@@ -27,18 +27,18 @@ webhooks:
 - {name: queues.x.io, failurePolicy: Fail, clientConfig: {url: "https://192.0.2.9/"}, sideEffects: None, admissionReviewVersions: [v1], namespaceSelector: {matchLabels: {team: a}}, rules: [{operations: [DELETE], apiGroups: [x.io], apiVersions: ["*"], resources: [queues]}]}
 `
 
-// TestUnasked tells of a webhook that only a dry run can ask, and of none that does not see the
-// deletion, does not decide it, or sees everything.
+// TestUnasked checks that a webhook that only a dry run can query is reported, unless its rules do
+// not match the deletion, it fails open, or it matches everything.
 func TestUnasked(t *testing.T) {
 	race.Skip(t)
 	for name, tc := range map[string]struct {
 		was, is string
 		asked   bool
 	}{
-		"it sees just that":      {"", "", true},
+		"matches exactly that":   {"", "", true},
 		"of another team":        {"namespaceSelector: {matchLabels: {team: a}}", "namespaceSelector: {matchLabels: {team: b}}", false},
-		"it sees everything":     {"resources: [queues]", "resources: ['*']", false},
-		"it sees other requests": {"operations: [DELETE]", "operations: [CREATE]", false},
+		"matches everything":     {"resources: [queues]", "resources: ['*']", false},
+		"matches other requests": {"operations: [DELETE]", "operations: [CREATE]", false},
 		"it fails open":          {"failurePolicy: Fail", "failurePolicy: Ignore", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestForeseeGuards has what refuses to take a finalizer off before that is tried.
+// TestForeseeGuards checks that a plan names what would refuse the removal of a finalizer before
+// that is tried.
 func TestForeseeGuards(t *testing.T) {
 	race.Skip(t)
 	const world = `
@@ -96,12 +97,12 @@ webhooks:
 		}
 		strip.Why = "nobody removes it"
 		first := Step{Step: policies.Step{Kind: policies.Mend, Do: "bring its owner back"}, Why: strip.Why}
-		woven := byCause(found.weave([]Step{first, strip}))
-		names := slices.ContainsFunc(woven[:len(woven)-1], func(s Step) bool {
+		steps := byCause(found.weave([]Step{first, strip}))
+		names := slices.ContainsFunc(steps[:len(steps)-1], func(s Step) bool {
 			return strings.Contains(s.Command, "validatingwebhookconfigurations.admissionregistration.k8s.io/zeal")
 		})
-		if names != before || woven[len(woven)-1].Command != strip.Command {
-			t.Errorf("a webhook that sees %s: %v", operation, woven)
+		if names != before || steps[len(steps)-1].Command != strip.Command {
+			t.Errorf("webhook that matches %s: %v", operation, steps)
 		}
 	}
 }

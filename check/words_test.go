@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestQuote checks that a status of a megabyte, with what would write to a terminal, is quoted,
-// and bounded.
+// TestQuote checks that a status of a megabyte, with terminal control characters, is quoted and
+// bounded.
 func TestQuote(t *testing.T) {
 	s := Subject{Type: typ("x.io", "v1", "gadgets", "Gadget"), Namespace: "a", Name: "it", Object: map[string]any{
 		"metadata": map[string]any{"name": "it", "finalizers": []any{"x.io/f"}, "deletionTimestamp": "2026-11-21T11:00:00Z"},
@@ -35,7 +35,8 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestTell checks that what is Terminating is asked about with the words that check by name reads.
+// TestTell checks that Terminating objects are evaluated with the same words that a check by name
+// reads.
 func TestTell(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -60,7 +61,7 @@ func TestTell(t *testing.T) {
 		subjects []Subject
 	}{
 		"alone":              {"by what Events say of it", []Subject{s}},
-		"with its namespace": {"by what is in that", []Subject{ns, s}},
+		"with its namespace": {"with the objects in it", []Subject{ns, s}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := worldFrom(t, strings.SplitN(string(fixture), "\n---\n", 3)[2]) // without what is asked, and when
@@ -69,19 +70,20 @@ func TestTell(t *testing.T) {
 			}
 			world.Read(func(f cluster.Facts) {
 				if !f.Conditioned("demo", "gadgets.acme.example", "it") {
-					t.Errorf("%s: nothing is told of it", tc.reason)
+					t.Errorf("%s: no answer about it", tc.reason)
 				}
 			})
 		})
 	}
 }
 
-// typ is a type as discovery tells of it.
+// typ returns a type as discovery lists it.
 func typ(group, version, plural, kind string) Type {
 	return Type{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural}, Kind: kind}
 }
 
-// TestUnproven checks how a deletion that completes if an owner removes a finalizer is graded.
+// TestUnproven checks the verdict of a deletion that completes only if an owner removes a
+// finalizer.
 func TestUnproven(t *testing.T) {
 	const taken = `{"s3.test/f": {"buckets.s3.test": {"": {"count": 1, "usualSeconds": 2, "longestSeconds": 2, "last": "2026-01-01T00:00:00Z"}}}, "s3.test/g": {"users.s3.test": {"": {"count": 1, "usualSeconds": 2, "longestSeconds": 2, "last": "2026-01-01T00:00:00Z"}}}}`
 	never := "it was never seen to remove this finalizer here"
@@ -92,7 +94,7 @@ func TestUnproven(t *testing.T) {
 		"never":     {"nobody saw it", `{}`, `"alive"`, [][]string{{never}, {never}}},
 		"took":      {"how long it took was seen", taken, `"alive"`, [][]string{nil, nil}},
 		"seen":      {"who removed it was seen", `{}`, `"alive", "seen": true`, [][]string{nil, nil}},
-		"not alive": {"what nobody removes does not complete", `{}`, `"down"`, nil},
+		"not alive": {"a finalizer without a running owner does not complete", `{}`, `"down"`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.NewReplacer("DURATIONS", tc.durations, `"alive"`, tc.state).Replace(learnedFacts)
@@ -121,7 +123,7 @@ func TestUnproven(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Contains(out.String(), "unproven: "+never) != unproven {
-				t.Errorf("%s: it says\n%s", tc.reason, &out)
+				t.Errorf("%s: got\n%s", tc.reason, &out)
 			}
 		})
 	}

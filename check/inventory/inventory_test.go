@@ -24,7 +24,8 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// As argocd-application-controller writes it (docs/operator-manual/application.yaml).
+// application has the form that argocd-application-controller writes
+// (docs/operator-manual/application.yaml).
 const application = `
 apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -77,7 +78,7 @@ func TestApplication(t *testing.T) {
 	}
 }
 
-// As kustomize-controller writes it (docs/spec/v1/kustomizations.md).
+// kustomization has the form that kustomize-controller writes (docs/spec/v1/kustomizations.md).
 const kustomization = `
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
@@ -172,7 +173,7 @@ func TestOwned(t *testing.T) {
 	mine, other := object(t, application), object(t, application)
 	mine.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "s", "uid": "u"}}
 	if got := Owned(set, []unstructured.Unstructured{*other, *mine}); len(got) != 1 || len(got[0].GetOwnerReferences()) != 1 {
-		t.Errorf("%d are its own, want one", len(got))
+		t.Errorf("got %d owned objects, want 1", len(got))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// packed is text as Helm stores it.
+// packed returns text as Helm stores it.
 func packed(t testing.TB, text []byte) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -35,14 +35,14 @@ func record(t testing.TB, fields map[string]any) []byte {
 	return packed(t, text)
 }
 
-// objects are what is deleted, each as PLACE KIND/NAME.
-func objects(u Uninstall) (told []string) {
+// objects lists the deleted objects, each as PLACE KIND/NAME.
+func objects(u Uninstall) (lines []string) {
 	for place, together := range u.Deletes {
 		for _, object := range together {
-			told = append(told, fmt.Sprintf("%d %s", place, called(object.GetKind(), object.GetName())))
+			lines = append(lines, fmt.Sprintf("%d %s", place, called(object.GetKind(), object.GetName())))
 		}
 	}
-	return told
+	return lines
 }
 
 func TestUninstall(t *testing.T) {
@@ -90,7 +90,7 @@ metadata: {name: a}
 	}
 	want := []string{"0 deployment/b", "0 deployment/a", "1 serviceaccount/op", "2 gadget/g", "3 secret/s", "4 widget/w"}
 	if diff := cmp.Diff(want, objects(u)); diff != "" {
-		t.Errorf("what goes: -want, +got:\n%s", diff)
+		t.Errorf("deleted objects: -want, +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
 		"before anything is deleted, hooks run, and are waited for: job/clean. If one fails, nothing is deleted. What they delete themselves is not known",
@@ -99,11 +99,11 @@ metadata: {name: a}
 		"it leaves what helm.sh/resource-policy keeps: persistentvolumeclaim/data",
 		"it leaves the CustomResourceDefinitions of the chart's folder crds, and all objects of them: widgets.x.io, gadgets.x.io",
 	}, u.Sentences()); diff != "" {
-		t.Errorf("what is told: -want, +got:\n%s", diff)
+		t.Errorf("notes: -want, +got:\n%s", diff)
 	}
 }
 
-// helm template prints hooks with the rest.
+// helm template prints hooks among the other objects.
 func TestOrderOfTemplate(t *testing.T) {
 	u, err := Order("{apiVersion: v1, kind: Pod, metadata: {name: test, annotations: {helm.sh/hook: 'test, Pre-Delete', helm.sh/hook-delete-policy: hook-succeeded}}}\n---\n# none\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n", false)
 	if err != nil {
@@ -120,8 +120,8 @@ func TestOrderOfTemplate(t *testing.T) {
 	}
 }
 
-// Only Helm 4 deletes configurations of webhooks before their Services, and tells so by how it
-// applied what it installed.
+// Only Helm 4 deletes webhook configurations before their Services, and the record shows it by its
+// method of applying objects.
 func TestOrderByVersion(t *testing.T) {
 	manifest := "{apiVersion: v1, kind: Service, metadata: {name: s}}\n---\n{apiVersion: x.io/v1, kind: Widget, metadata: {name: w}}\n---\n{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v}}\n"
 	for method, want := range map[string][]string{
@@ -171,7 +171,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// A manifest of a megabyte and more is read like any other.
+// A manifest of more than a megabyte is read like any other.
 func TestLarge(t *testing.T) {
 	var text strings.Builder
 	for i := range 5000 {
