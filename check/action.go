@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // do applies an action to one object, if it still has the noted UID.
@@ -40,7 +41,7 @@ func do(ctx context.Context, a *policies.Action, objects dynamic.ResourceInterfa
 	case policies.VerbFinalize:
 		return finalize(ctx, a.Finalizers, objects, name, uid, dry)
 	}
-	propagation := cascades[cmp.Or(a.Cascade, "background")]
+	propagation := question.Cascades[cmp.Or(a.Cascade, "background")]
 	return objects.Delete(ctx, name, metav1.DeleteOptions{
 		PropagationPolicy: &propagation, GracePeriodSeconds: a.GraceSeconds,
 		DryRun: dry, Preconditions: &metav1.Preconditions{UID: &uid},

@@ -19,6 +19,7 @@ import (
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 func newEngine(t testing.TB) *policies.Engine {
@@ -96,7 +97,7 @@ func TestReport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			options, err := DeleteOptions("background", -1, false)
+			options, err := question.FromFlags("background", -1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,35 +259,6 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-func TestDeleteOptions(t *testing.T) {
-	options := func(propagation string, grace any) map[string]any {
-		m := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": propagation}
-		if grace != nil {
-			m["gracePeriodSeconds"] = grace
-		}
-		return m
-	}
-	for _, tt := range []struct {
-		reason, cascade string
-		grace           int64
-		force           bool
-		want            map[string]any
-	}{
-		{"defaults", "background", -1, false, options("Background", nil)},
-		{"foreground", "Foreground", 5, false, options("Foreground", int64(5))},
-		{"orphan by force", "orphan", -1, true, options("Orphan", int64(0))},
-		{"kubectl makes 0 without force 1", "background", 0, false, options("Background", int64(1))},
-		{"0 with force", "background", 0, true, options("Background", int64(0))},
-		{"contradiction", "background", 5, true, nil},
-		{"nonsense", "sideways", -1, false, nil},
-	} {
-		got, err := DeleteOptions(tt.cascade, tt.grace, tt.force)
-		if diff := cmp.Diff(tt.want, got); diff != "" || (err == nil) != (tt.want != nil) {
-			t.Errorf("%s: error %v, -want, +got:\n%s", tt.reason, err, diff)
-		}
-	}
-}
-
 func TestParseNames(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
@@ -344,7 +316,7 @@ func TestWaitsForeground(t *testing.T) {
 	}
 	subject.Object["metadata"].(map[string]any)["uid"] = "widget-a"
 	for cascade, want := range map[string][]string{"background": nil, "foreground": {"b"}} {
-		options, err := DeleteOptions(cascade, -1, false)
+		options, err := question.FromFlags(cascade, -1, false)
 		if err != nil {
 			t.Fatal(err)
 		}

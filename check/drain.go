@@ -77,9 +77,7 @@ func (r *Report) drains(pods []Report) {
 		r.WaitsFor = append(r.WaitsFor, pod.WaitsFor...)
 		r.Omitted += pod.Omitted
 		r.Unseen = append(r.Unseen, pod.Unseen...)
-		if worse(pod.Verdict, r.Verdict) {
-			r.Verdict = pod.Verdict
-		}
+		r.Verdict = policies.Worst(r.Verdict, pod.Verdict)
 	}
 	slices.Sort(r.Unseen)
 	r.Unseen = slices.Compact(r.Unseen)

@@ -79,10 +79,7 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 		report.Unseen = append(report.Unseen, answer.unseen...)
 	}
 	report.Findings = append(report.Findings, said.unknown(s, report.Findings)...)
-	verdict := policies.Result{Findings: report.Findings, Unseen: report.Unseen}.Verdict()
-	if worse(verdict, report.Verdict) {
-		report.Verdict = verdict
-	}
+	report.Verdict = policies.Worst(report.Verdict, policies.Result{Findings: report.Findings, Unseen: report.Unseen}.Verdict())
 	report.plan()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // TestForegroundOfSnapshot deletes the Deployment of the fixtures in the foreground, as a snapshot
@@ -50,7 +51,7 @@ func TestForegroundOfSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		options, err := DeleteOptions(tt.cascade, -1, false)
+		options, err := question.FromFlags(tt.cascade, -1, false)
 		if err != nil {
 			t.Fatal(err)
 		}

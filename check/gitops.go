@@ -17,6 +17,7 @@ import (
 	"github.com/termguard/termguard/check/inventory"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // maxInventory bounds the objects of an inventory that are evaluated.
@@ -131,7 +132,7 @@ func applications(ctx context.Context, client dynamic.Interface, s Subject, set 
 func (t *Together) take(i inventory.Inventory, namespace string) {
 	t.By, t.Waits, t.kept = i.By, i.Waits, i.Kept
 	if i.Foreground {
-		t.Options = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": string(metav1.DeletePropagationForeground)}
+		t.Options = question.DeleteOptions(metav1.DeletePropagationForeground)
 	}
 	if i.Stays != "" {
 		t.Notes = append(t.Notes, i.Stays)

@@ -91,8 +91,8 @@ func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, togethe
 	}
 	set := newSet(items, missing)
 	set.By, set.Of, set.Notes, set.Unseen = together.By, together.Of, together.Notes, together.Unseen
-	if len(set.Unseen) > 0 && worse(policies.Unknown, set.Verdict) {
-		set.Verdict = policies.Unknown
+	if len(set.Unseen) > 0 {
+		set.Verdict = policies.Worst(set.Verdict, policies.Unknown)
 	}
 	if together.By == "" && len(items) > 1 {
 		set.Order, set.Circle = order(world, items)
@@ -128,16 +128,8 @@ func newSet(items []Report, missing []error) Set {
 	var findings [][]policies.Finding
 	for _, report := range items {
 		findings = append(findings, report.Findings)
-		if worse(report.Verdict, set.Verdict) {
-			set.Verdict = report.Verdict
-		}
+		set.Verdict = policies.Worst(set.Verdict, report.Verdict)
 	}
 	set.Plan = plan(findings...)
 	return set
-}
-
-// worse reports whether a is the worse verdict.
-func worse(a, b policies.Verdict) bool {
-	rank := map[policies.Verdict]int{policies.Completes: 0, policies.Unknown: 1, policies.AtRisk: 2, policies.Hangs: 3, policies.Refused: 4}
-	return rank[a] > rank[b]
 }

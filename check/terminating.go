@@ -232,13 +232,11 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	}
 	for i, report := range reports {
 		all.Items[i].Report = report
-		if worse(report.Verdict, all.Verdict) {
-			all.Verdict = report.Verdict
-		}
+		all.Verdict = policies.Worst(all.Verdict, report.Verdict)
 	}
 	all.Unseen = notListed(world, namespace)
-	if len(all.Unseen) > 0 && worse(policies.Unknown, all.Verdict) {
-		all.Verdict = policies.Unknown
+	if len(all.Unseen) > 0 {
+		all.Verdict = policies.Worst(all.Verdict, policies.Unknown)
 	}
 	return all, nil
 }

@@ -198,4 +198,4 @@ func (a *asker) evaluate(ctx context.Context, q query) error {
 }
 
 // deleteOptions are kubectl's; nothing changes them.
-var deleteOptions = map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
+var deleteOptions = question.Background()

@@ -346,6 +346,24 @@ const (
 	Unknown   Verdict = "unknown"   // otherwise
 )
 
+// verdicts lists all, the best first.
+var verdicts = []Verdict{Completes, Unknown, AtRisk, Hangs, Refused}
+
+// Compare returns a number greater than 0 if v is worse than other, and 0 if they are the same.
+func (v Verdict) Compare(other Verdict) int {
+	return cmp.Compare(slices.Index(verdicts, v), slices.Index(verdicts, other))
+}
+
+// Worst returns the worst of several verdicts.
+func Worst(first Verdict, others ...Verdict) Verdict {
+	for _, other := range others {
+		if other.Compare(first) > 0 {
+			first = other
+		}
+	}
+	return first
+}
+
 // Verdict sums up the findings. Without findings, a failed policy makes it Unknown.
 func (r Result) Verdict() Verdict {
 	verdict := Completes

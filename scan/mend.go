@@ -102,9 +102,9 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 // again evaluates some questions without causes; nil if it was interrupted.
 func again(ctx context.Context, engine check.Evaluator, answers []answer, which []int, options map[string]any, without ...*Cause) *Mended {
 	byPlace := map[*Place]*cluster.Without{}
-	var questions []question
+	var questions []query
 	for _, i := range which {
-		q := answers[i].question
+		q := answers[i].query
 		if byPlace[q.place] == nil {
 			byPlace[q.place] = q.place.World.Without(gone(without))
 		}
@@ -112,7 +112,7 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 	}
 	m := &Mended{Asked: len(questions)}
 	for place, t := range byPlace {
-		var here []question
+		var here []query
 		for _, q := range questions {
 			if q.place == place {
 				here = append(here, q)

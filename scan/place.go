@@ -77,11 +77,11 @@ func immortal(kind Kind, name string) bool {
 }
 
 // questions returns the questions of some kinds.
-func (p *Place) questions(only []Kind) []question {
-	questions := make([]question, 0, len(p.subjects))
+func (p *Place) questions(only []Kind) []query {
+	questions := make([]query, 0, len(p.subjects))
 	for _, a := range p.subjects {
 		if slices.Contains(only, a.kind) {
-			questions = append(questions, question{a, p})
+			questions = append(questions, query{a, p})
 		}
 	}
 	return questions

@@ -36,7 +36,7 @@ func (a *answer) whole(set check.Set) check.Report {
 				whole.Unseen = append(whole.Unseen, unseen)
 			}
 		}
-		a.parts = append(a.parts, answer{question: question{candidate{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true})
+		a.parts = append(a.parts, answer{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true})
 	}
 	return whole
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Kind is a kind of object that a scan evaluates.
@@ -141,13 +142,8 @@ func (o *Options) setDefaults() {
 		o.Progress = func(int, int) {}
 	}
 	if o.Delete == nil {
-		o.Delete = backgroundDeletion()
+		o.Delete = question.Background()
 	}
-}
-
-// backgroundDeletion returns the DeleteOptions of kubectl delete.
-func backgroundDeletion() map[string]any {
-	return map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background"}
 }
 
 const (
@@ -159,14 +155,14 @@ const (
 	maxBlockers = 5
 )
 
-type question struct {
+type query struct {
 	candidate
 	place *Place
 }
 
 // answer is the report of check to a question.
 type answer struct {
-	question
+	query
 	report   check.Report
 	answered bool
 	// parts are the objects of a release.
@@ -178,7 +174,7 @@ type answer struct {
 func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
 	s := &Scan{APIVersion: "termguard.dev/v1", Kind: "Scan", Of: options.Of, Verdict: policies.Completes, Unseen: []string{}}
-	var questions []question
+	var questions []query
 	read := true
 	for _, p := range places {
 		read = read && !p.interrupted
@@ -197,7 +193,7 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 			s.At = p.now()
 		}
 	}
-	slices.SortStableFunc(questions, func(a, b question) int {
+	slices.SortStableFunc(questions, func(a, b query) int {
 		return cmp.Compare(slices.Index(Kinds(), a.kind), slices.Index(Kinds(), b.kind))
 	})
 	var done atomic.Int64
@@ -219,11 +215,11 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 
 // askAll evaluates questions in parallel, in few goroutines: the stack that policies need grows once in each.
 // Nodes are evaluated in batches, each in one pass over the pods.
-func askAll(ctx context.Context, engine check.Evaluator, questions []question, options map[string]any, progress func(int)) []answer {
+func askAll(ctx context.Context, engine check.Evaluator, questions []query, options map[string]any, progress func(int)) []answer {
 	answers := make([]answer, len(questions))
 	var batches [][]int
 	for i, q := range questions {
-		answers[i].question = q
+		answers[i].query = q
 		last := len(batches) - 1
 		if q.kind == Nodes && last >= 0 && len(batches[last]) < drainedAtOnce && questions[batches[last][0]].kind == Nodes && questions[batches[last][0]].place == q.place {
 			batches[last] = append(batches[last], i)
@@ -312,9 +308,7 @@ func (s *Scan) tell(answers []answer) {
 			counts[a.kind] = &Count{Kind: a.kind}
 		}
 		counts[a.kind].add(a.report.Verdict)
-		if worse(a.report.Verdict, s.Verdict) {
-			s.Verdict = a.report.Verdict
-		}
+		s.Verdict = policies.Worst(s.Verdict, a.report.Verdict)
 		if a.report.Verdict == policies.Completes && a.report.TerminatingSince == "" {
 			continue
 		}
@@ -396,7 +390,7 @@ func (s *Scan) order() {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), compareObjects(a.Target, b.Target))
 	})
 	slices.SortStableFunc(s.Items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(rank(b.Verdict), rank(a.Verdict)), cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), compareObjects(a.Target, b.Target))
+		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), compareObjects(a.Target, b.Target))
 	})
 	slices.Sort(s.Unseen)
 }
@@ -404,13 +398,6 @@ func (s *Scan) order() {
 func compareObjects(a, b policies.Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }
-
-// rank is greater for a worse verdict.
-func rank(v policies.Verdict) int {
-	return slices.Index([]policies.Verdict{policies.Completes, policies.Unknown, policies.AtRisk, policies.Hangs, policies.Refused}, v)
-}
-
-func worse(a, b policies.Verdict) bool { return rank(a) > rank(b) }
 
 // since returns the time between at and now, 0 if one is malformed.
 func since(at, now string) time.Duration {

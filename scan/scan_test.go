@@ -23,6 +23,7 @@ import (
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 func newEngine(t testing.TB) *policies.Engine {
@@ -153,7 +154,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 
 func background(t testing.TB) map[string]any {
 	t.Helper()
-	options, err := check.DeleteOptions("background", -1, false)
+	options, err := question.FromFlags("background", -1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func TestMended(t *testing.T) {
 			if c.Class != policies.Broken || !removable(&c) {
 				continue
 			}
-			var questions []question
+			var questions []query
 			before := map[policies.Object][]string{}
 			for _, item := range s.Items {
 				for _, h := range item.HeldBy {

@@ -245,8 +245,7 @@ func (s *Scan) Failing(on string) bool {
 		}
 		return s.Interrupted != ""
 	}
-	limit := policies.Verdict(on)
-	return rank(s.Verdict) >= rank(limit) || s.Interrupted != ""
+	return s.Verdict.Compare(policies.Verdict(on)) >= 0 || s.Interrupted != ""
 }
 
 // Values of the limit, beside verdicts.

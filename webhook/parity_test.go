@@ -20,6 +20,7 @@ import (
 	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // besides is the policy that the two need not agree about: what the API server refuses before
@@ -36,7 +37,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := realEngine(t)
-	options, err := check.DeleteOptions("background", -1, false)
+	options, err := question.FromFlags("background", -1, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // evaluation bounds the policies: a person waits longer than an API server.
@@ -231,7 +232,7 @@ func (f *checkFlags) prepare(ctx context.Context, stderr io.Writer) (*policies.E
 	fail := func(err error) (*policies.Engine, cluster.Options, map[string]any, error) {
 		return nil, cluster.Options{}, nil, err
 	}
-	options, err := check.DeleteOptions(f.cascade, f.grace, f.force)
+	options, err := question.FromFlags(f.cascade, f.grace, f.force)
 	if err != nil {
 		return fail(err)
 	}

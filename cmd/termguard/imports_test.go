@@ -17,7 +17,7 @@ const module = "github.com/termguard/termguard/"
 // layers is a statement of design: what each folder may import of this module.
 // Do not change it to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "check", "deletion", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "check", "deletion", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"webhook/serve":       {"internal/background", "config", "webhook", "certs", "policies", "cluster", "cluster/live"},
 	"certs":               {"internal/background"},
 	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
-	"scan":                {"check", "policies", "cluster", "internal/printable"},
+	"scan":                {"check", "question", "policies", "cluster", "internal/printable"},
 	"deletion":            {"internal/background", "internal/printable", "internal/shell", "check", "policies"},
 	"watch":               {"check", "internal/printable"},
 	"check/release":       {"internal/nearest"},

@@ -30,7 +30,7 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 	if err := flags.Parse(strings.Fields(s.Delete)); err != nil {
 		return nil, nil, fmt.Errorf("delete %s: %w", s.Delete, err)
 	}
-	if options, err = check.DeleteOptions(*cascade, *grace, *force); err != nil {
+	if options, err = question.FromFlags(*cascade, *grace, *force); err != nil {
 		return nil, nil, err
 	}
 	if names, err = check.ParseNames(flags.Args()); err != nil {
