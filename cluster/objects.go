@@ -233,12 +233,9 @@ func together(objects []*unstructured.Unstructured, ordered bool, without []stri
 	return set
 }
 
-// Decode converts an object to its Go type. On an error it repeats that through JSON, whose errors name the
-// field.
+// Decode converts an object to its Go type, through JSON: its errors name the field, and apimachinery's converter
+// takes longer for a few thousand objects, as it copies its cache of fields for each new one.
 func Decode(obj *unstructured.Unstructured, into any) error {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err == nil {
-		return nil
-	}
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
 		return err
