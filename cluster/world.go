@@ -88,6 +88,8 @@ type Options struct {
 type Manifests struct {
 	// Version of the API server, as in gitVersion; "" for any.
 	Version string
+	// Others reports whether other manifests run a workload of the catalog. It may be nil.
+	Others func(catalog.Workload) bool
 }
 
 // version returns the target's version, "" for none.
@@ -167,8 +169,12 @@ func NewWorld(options Options) *World {
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: manifests, Now: w.now, Owner: options.controller, Sight: w.sight, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.budgets = budgets.New(doc, budgets.Options{Manifests: manifests, MaxNames: options.MaxNames, Sight: w.sight})
+	var others func(catalog.Workload) bool
+	if manifests {
+		others = options.Manifests.Others
+	}
 	w.ownership = ownership.New(doc, ownership.Options{
-		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, MaxNames: options.MaxNames, Now: w.now,
+		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, Others: others, MaxNames: options.MaxNames, Now: w.now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
 	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: manifests, MaxNames: options.MaxNames, World: named{w}})

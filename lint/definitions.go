@@ -63,7 +63,7 @@ func (r *run) kin(ctx context.Context, finalizer string) string {
 	read, _ := r.projects.LoadOrStore(domain, sync.OnceValue(func() string {
 		catalogue := cmp.Or(r.options.Catalog, catalog.Default())
 		for _, e := range catalogue.Entries() {
-			if of, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && of == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool { return r.runs(ctx, w) }) {
+			if of, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && of == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool { return r.runs(ctx, r.everyFile(), catalog.Workload{Image: w.Image}) }) {
 				return e.Owner
 			}
 		}
@@ -72,24 +72,48 @@ func (r *run) kin(ctx context.Context, finalizer string) string {
 	return read.(func() string)()
 }
 
-// runs reports whether a file has a workload with the catalog's image.
-func (r *run) runs(ctx context.Context, w catalog.Workload) bool {
-	if w.Image == "" || catalog.Generic(w.Image) {
-		return false
+// othersRun returns whether a file outside of the set runs a workload of the catalog.
+func (s *set) othersRun(ctx context.Context) func(catalog.Workload) bool {
+	known := map[catalog.Workload]bool{}
+	return func(w catalog.Workload) bool {
+		runs, found := known[w]
+		if !found {
+			runs = s.run.runs(ctx, slices.DeleteFunc(s.run.everyFile(), func(file *source.File) bool {
+				return slices.Contains(s.files, file) || s.build != nil && slices.Contains(s.build.reads, resolved(file.Path))
+			}), w)
+			known[w] = runs
+		}
+		return runs
 	}
-	var files []*source.File
+}
+
+// everyFile returns the files of all sets.
+func (r *run) everyFile() (files []*source.File) {
 	for _, i := range r.sets {
 		files = append(files, i.all()...)
 	}
-	return slices.ContainsFunc(r.reread(ctx, files, w.Image, "Deployment", "StatefulSet", "DaemonSet"), func(value map[string]any) bool {
-		items, _, _ := unstructured.NestedSlice(value, "spec", "template", "spec", "containers")
-		var images []string
-		for _, item := range items {
-			container, _ := item.(map[string]any)
-			image, _ := container["image"].(string)
-			images = append(images, image)
-		}
-		return w.Matches("", "", "", images)
+	return files
+}
+
+// runs reports whether one of the files has a workload of the catalog that is not scaled to zero.
+func (r *run) runs(ctx context.Context, files []*source.File, w catalog.Workload) bool {
+	if catalog.Generic(w.Image) {
+		w.Image = ""
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(w.Name, "*"), "*")
+	return slices.ContainsFunc([]string{w.Image, name}, func(word string) bool {
+		return !catalog.Generic(word) && slices.ContainsFunc(r.reread(ctx, files, word, "Deployment", "StatefulSet", "DaemonSet"), func(value map[string]any) bool {
+			full := unstructured.Unstructured{Object: value}
+			replicas, set, _ := unstructured.NestedInt64(value, "spec", "replicas")
+			items, _, _ := unstructured.NestedSlice(value, "spec", "template", "spec", "containers")
+			var images []string
+			for _, item := range items {
+				container, _ := item.(map[string]any)
+				image, _ := container["image"].(string)
+				images = append(images, image)
+			}
+			return wellFormed(value) && (!set || replicas > 0) && w.Matches(full.GetKind(), full.GetNamespace(), full.GetName(), images)
+		})
 	})
 }
 

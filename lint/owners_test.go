@@ -84,3 +84,31 @@ func TestKin(t *testing.T) {
 		})
 	}
 }
+
+// TestScaledToZero: an operator that is scaled to zero in one folder and runs in another is no finding: only a
+// cluster tells which of them is applied there.
+func TestScaledToZero(t *testing.T) {
+	t.Parallel()
+	down := strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1)
+	for name, tc := range map[string]struct {
+		reason string
+		files  map[string]string
+		found  int
+	}{
+		"Alone":      {"Nothing runs it.", map[string]string{"apps/o.yaml": down + kiali}, 1},
+		"Elsewhere":  {"Another folder runs it.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": kialiOperator}, 0},
+		"Vendor":     {"That runs it by another name.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": strings.ReplaceAll(kialiOperator, "name: kiali-operator", "name: acme")}, 0},
+		"Mirror":     {"That runs it under another image.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": strings.ReplaceAll(kialiOperator, "/kiali-operator:", "/acme-kiali:")}, 0},
+		"BothAtZero": {"That folder scales it to zero as well.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": down}, 1},
+		"Another":    {"That folder runs another operator.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": strings.ReplaceAll(kialiOperator, "kiali-operator", "other-operator")}, 1},
+		"Mention":    {"That folder only mentions it.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {a: kiali-operator}\n"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := write(t, tc.files)
+			if r := run(t, lint.Options{Dir: dir, Paths: []string{"."}}); len(r.Findings) != tc.found {
+				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
+			}
+		})
+	}
+}

@@ -66,7 +66,7 @@ func (s *set) answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set := manifests.Set{Objects: objects}
+	set := manifests.Set{Objects: objects, Others: s.othersRun(ctx)}
 	if s.build != nil {
 		set.Namespace = s.build.namespace
 	}

@@ -33,6 +33,8 @@ type Set struct {
 	// Elsewhere returns a namespace's workloads and autoscalers in other sets, for budgets that select none
 	// of this one. It may be nil.
 	Elsewhere func(namespace string) []*unstructured.Unstructured
+	// Others reports whether other sets run a workload of the catalog. It may be nil.
+	Others func(catalog.Workload) bool
 }
 
 // Apply returns the facts about a cluster after one set of manifests was applied: workloads have ready pods,
@@ -43,7 +45,7 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	if options.Catalog == nil {
 		options.Catalog = catalog.Default()
 	}
-	options.Manifests = &cluster.Manifests{Version: version}
+	options.Manifests = &cluster.Manifests{Version: version, Others: set.Others}
 	objects := set.Objects
 	scopes := cluster.Defined(objects, "spec", "scope")
 	for _, obj := range objects {

@@ -31,6 +31,8 @@ type Options struct {
 	Trusts func(namespace string) bool
 	// Manifests says that the objects are manifests: everything else is unknown.
 	Manifests bool
+	// Others reports whether other manifests run a workload of the catalog. It may be nil.
+	Others func(catalog.Workload) bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
 	MaxNames int
 	// Now returns the time.

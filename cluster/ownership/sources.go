@@ -402,7 +402,7 @@ func (p *Part) askManifests(q *asked) (judgement, bool) {
 	switch {
 	case !p.options.Manifests:
 		return j, false
-	case len(q.matched) > 0:
+	case len(q.matched) > 0 && (p.options.Others == nil || !slices.ContainsFunc(q.entry.Workloads, p.options.Others)):
 		j = p.judgeDown(j, q.matched)
 		j.certain = false // a user may scale it up again
 		return j, true
