@@ -224,7 +224,7 @@ func (d *dryRun) find(s Subject, message string) {
 		Message: message, Objects: []policies.Object{s.id()},
 		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
 		Steps: []policies.Step{
-			{Kind: policies.Mend, Do: "Do what the refusal asks for, then delete again"},
+			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),
 			{Kind: policies.Remove, Do: "If nobody can, have whoever looks after the webhook or the policy let this deletion through"},
 		},
 	})

@@ -59,7 +59,7 @@ func plan(lists ...[]policies.Finding) []Step {
 				if !add.Symptom {
 					add.Mends[cause] = f.Certainty
 				}
-				known := func(t Step) bool { return t.Command == s.Command && (act(t.Do) == act(s.Do) || s.Command != "") }
+				known := func(t Step) bool { return t.Command == s.Command && (t.Alone() == s.Alone() || s.Command != "") }
 				if at := slices.IndexFunc(steps, known); at < 0 {
 					steps = append(steps, add)
 				} else {
@@ -80,20 +80,13 @@ func plan(lists ...[]policies.Finding) []Step {
 	}
 	if _, all := causesOf(steps); all > 1 {
 		for i := range steps {
-			if len(steps[i].Mends) == all {
-				continue
+			if len(steps[i].Mends) != all {
+				steps[i].Do, steps[i].Then = steps[i].Alone(), ""
 			}
-			steps[i].Do = promise.ReplaceAllString(steps[i].Do, "")
 		}
 	}
 	return steps
 }
-
-// promise matches a step's statement about the whole deletion, which applies only without other blockers.
-var promise = regexp.MustCompile(`(?:, then delete again|(?:, and the deletion|, and it|: what waits then|: what it holds then|: then the deletion) finishes by itself)$`)
-
-// act returns a step without its promise.
-func act(do string) string { return promise.ReplaceAllString(do, "") }
 
 // culprits matches resources whose objects are the cause of every finding about them.
 var culprits = regexp.MustCompile(`^(?:apiservices|(?:validating|mutating)webhookconfigurations)(?:\.|$)`)

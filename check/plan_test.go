@@ -96,10 +96,10 @@ func TestPlanOfMany(t *testing.T) {
 // TestCauses checks that an end is promised only if one thing blocks the deletion.
 func TestCauses(t *testing.T) {
 	finding := func(policy, message, do string) policies.Finding {
-		return policies.Finding{Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will, Steps: []policies.Step{{Kind: policies.Mend, Do: do}}}
+		return policies.Finding{Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will, Steps: []policies.Step{policies.Step{Kind: policies.Mend, Do: do}.Promising(policies.Itself)}}
 	}
-	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali, and the deletion finishes by itself")
-	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b: what it holds then finishes by itself")
+	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali")
+	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b")
 	symptom := finding("already-terminating", "the API server says so", "Look")
 	symptom.Symptom = true
 	may := func(f policies.Finding) policies.Finding { f.Certainty = policies.May; return f }
@@ -134,10 +134,10 @@ func TestByCause(t *testing.T) {
 	const hook, api = "validatingwebhookconfigurations.admissionregistration.k8s.io", "apiservices.apiregistration.k8s.io"
 	drop := policies.Step{Kind: policies.Remove, Do: "Delete the configuration", Command: "kubectl delete it"}
 	refused := finding("refused-request", "it is refused", hook, "sec/guard", drop)
-	refused.Steps[0].Do += ", then delete again"
+	refused.Steps[0] = refused.Steps[0].Promising(policies.Again)
 	content := finding("failing-webhook-blocks-delete", "content is refused", hook, "sec/guard", drop)
 	down := finding("unavailable-apiservice", "an API is down", api, "mon/adapter", policies.Step{Kind: policies.Remove, Do: "Delete the APIService", Command: "kubectl delete api"})
-	down.Steps[0].Do += ": what it holds then finishes by itself"
+	down.Steps[0] = down.Steps[0].Promising(policies.Itself)
 	all := plan([]policies.Finding{refused, down, content})
 	if got := next(all); got != "; 2 things hold it; first: bring back Service sec/guard" {
 		t.Errorf("end of the first line: %q", got)

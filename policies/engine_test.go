@@ -125,6 +125,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"BadEstimate":   {"seconds are a number", `deny contains {"msg": "x", "estimate_seconds": "30"}`, "estimate_seconds: want a number"},
 		"LongEstimate":  {"seconds fit", `deny contains {"msg": "x", "estimate_seconds": 1e300}`, "estimate_seconds: want seconds"},
 		"StepKind":      {"a step has a kind", `deny contains {"msg": "x", "steps": [{"kind": "reboot", "do": "x"}]}`, "steps: kind \"reboot\": want one of [mend remove force]"},
+		"StepThen":      {"a step promises one of two ends", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "then": "soon"}]}`, "steps: then \"soon\": want again or itself"},
 		"StepEmpty":     {"a step says what to do", `deny contains {"msg": "x", "steps": [{"kind": "mend"}]}`, "steps: do is missing"},
 		"StepBoth":      {"an action has its own command", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": "y", "action": {"verb": "delete", "objects": ["pods/y"]}}]}`, "steps: command and action: want one of them"},
 		"StepWords":     {"a command is of words", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": ["y", 1]}]}`, "steps: command: want words, got "},

@@ -148,7 +148,7 @@ func prose(steps []Step) string {
 
 func step(value any) (Step, error) {
 	var s Step
-	var kind string
+	var kind, then string
 	keys, _ := value.(map[string]any)
 	action, typed := keys["action"]
 	words, split := keys["command"].([]any)
@@ -164,7 +164,7 @@ func step(value any) (Step, error) {
 		}
 		keys["command"] = line
 	}
-	m, err := fields(value, "{kind, do, command or action, hearsay}", map[string]*string{"kind": &kind, "do": &s.Do, "command": &s.Command, "hearsay": &s.Hearsay})
+	m, err := fields(value, "{kind, do, then, command or action, hearsay}", map[string]*string{"kind": &kind, "do": &s.Do, "then": &then, "command": &s.Command, "hearsay": &s.Hearsay})
 	if err != nil {
 		return s, err
 	}
@@ -173,6 +173,12 @@ func step(value any) (Step, error) {
 	}
 	if s.Do == "" {
 		return s, errors.New("do is missing")
+	}
+	if then != "" {
+		if promises[Promise(then)] == "" {
+			return s, fmt.Errorf("then %q: want %s or %s", then, Again, Itself)
+		}
+		s = s.Promising(Promise(then))
 	}
 	switch {
 	case typed && s.Command != "":

@@ -238,7 +238,10 @@ func StepKinds() []StepKind { return []StepKind{Mend, Remove, Force} }
 // Step is one step towards the end of the deletion.
 type Step struct {
 	Kind StepKind `json:"kind"`
-	Do   string   `json:"do"`
+	Do   string   `json:"do"` // with the words of the promise
+	// Then is what follows if nothing else blocks, and Act is Do without it.
+	Then Promise `json:"then,omitempty"`
+	Act  string  `json:"-"`
 	// Command is a complete shell line for it; "" if it takes human judgement.
 	Command string `json:"command,omitempty"`
 	// Action is the operation of Command, if termguard can execute it. It needs a Command.
@@ -247,6 +250,26 @@ type Step struct {
 	// cluster's own parts can.
 	Hearsay string `json:"hearsay,omitempty"`
 }
+
+// Promise is what follows a step if nothing else blocks.
+type Promise string
+
+// The promises.
+const (
+	Again  Promise = "again"  // the user deletes again
+	Itself Promise = "itself" // the deletion that has begun finishes
+)
+
+var promises = map[Promise]string{Again: ", then delete again", Itself: ", and the deletion finishes by itself"}
+
+// Promising returns the step with a promise.
+func (s Step) Promising(then Promise) Step {
+	s.Then, s.Act, s.Do = then, s.Do, s.Do+promises[then]
+	return s
+}
+
+// Alone returns what to do without the promise.
+func (s Step) Alone() string { return cmp.Or(s.Act, s.Do) }
 
 // Says returns the verdict in front of a finding's message: "will hang".
 func (f Finding) Says() string {

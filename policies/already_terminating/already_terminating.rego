@@ -295,7 +295,7 @@ condition_finding(name, condition) := {
 	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, meanings[name], name]),
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
-	"steps": [steps.mend(sprintf("%s: then the deletion finishes by itself", [remedies[name]]), [])],
+	"steps": [steps.then("itself", steps.mend(remedies[name], []))],
 }
 
 default pods_left := 0

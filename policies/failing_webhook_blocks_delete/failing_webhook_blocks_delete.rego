@@ -79,7 +79,7 @@ finding(key, cause, calls, outcome) := {
 		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
 	),
 	"steps": refusals.by_cause(cause, [
-		steps.mend(mending(hook, cause), []),
+		mending(hook, cause),
 		steps.remove(
 			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
@@ -98,18 +98,27 @@ finding(key, cause, calls, outcome) := {
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 
-mending(hook, "down") := sprintf("Bring back Service %s: what waits then finishes by itself", [refusals.service(hook)])
+mending(hook, "down") := steps.then("itself", steps.mend(sprintf("Bring back Service %s", [refusals.service(hook)]), []))
 
-mending(hook, "untrusted") := sprintf(
-	"Make the caBundle of webhook %s match the certificate of Service %s (with cert-manager: look at cainjector and the Certificate)",
-	[hook.name, refusals.service(hook)],
+mending(hook, "untrusted") := steps.mend(
+	sprintf(
+		"Make the caBundle of webhook %s match the certificate of Service %s (with cert-manager: look at cainjector and the Certificate)",
+		[hook.name, refusals.service(hook)],
+	),
+	[],
 )
 
-mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s: guard what may be absent with has()", [hook.name])
-
-mending(hook, "failing") := sprintf(
-	"See why the API server cannot call Service %s: the evidence shows what it said",
-	[refusals.service(hook)],
+mending(hook, "condition") := steps.mend(
+	sprintf("Correct the matchConditions of webhook %s: guard what may be absent with has()", [hook.name]),
+	[],
 )
 
-mending(hook, "refusing") := sprintf("Do what webhook %s asks for: the evidence shows what it said", [hook.name])
+mending(hook, "failing") := steps.mend(
+	sprintf("See why the API server cannot call Service %s: the evidence shows what it said", [refusals.service(hook)]),
+	[],
+)
+
+mending(hook, "refusing") := steps.mend(
+	sprintf("Do what webhook %s asks for: the evidence shows what it said", [hook.name]),
+	[],
+)

@@ -153,7 +153,7 @@ own(i, finalizer, without) := {
 	),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": [
-		steps.mend("Recreate what is missing, as it was, and the deletion finishes by itself", []),
+		steps.then("itself", steps.mend("Recreate what is missing, as it was", [])),
 		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
 	],
 } if {
@@ -186,7 +186,7 @@ own_right(i, finalizer, without) := {
 	),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": [
-		steps.mend(give, []),
+		give,
 		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
 	],
 } if {
@@ -236,10 +236,10 @@ right_of(found, without) := {
 	"cause": owners.needs(found.finalizer, unallowed(found.owner, found.what)),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
 	"evidence": array.concat([sprintf("no role lets it %s", [found.what])], object.get(found.owner, "evidence", [])),
-	"steps": [steps.mend(give, []), steps.force(by_hand(found.finalizer, found.owner), [])],
+	"steps": [give, steps.force(by_hand(found.finalizer, found.owner), [])],
 }
 
-give := "Give the owner that right by a role and a binding, and the deletion finishes by itself"
+give := steps.then("itself", steps.mend("Give the owner that right by a role and a binding", []))
 
 stays := {"hangs": "is not", "may": "may not be"}
 

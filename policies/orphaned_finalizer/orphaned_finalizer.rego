@@ -201,7 +201,7 @@ warn contains {
 on_its_node(agents) := sprintf("only the pod of %s on its node removes it", [agents.name])
 
 without_agent(node, finalizer, ownership) := [
-	steps.mend(sprintf("Bring back node %s and its pod of %s, and the deletion finishes by itself", [node, owners.name(ownership)]), []),
+	steps.then("itself", steps.mend(sprintf("Bring back node %s and its pod of %s", [node, owners.name(ownership)]), [])),
 	steps.remove(
 		sprintf(
 			"If node %s is gone for good, clean up what the finalizer protects%s, then remove %s: %s",

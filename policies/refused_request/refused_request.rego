@@ -64,7 +64,7 @@ finding(refusal) := {
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
 	"steps": refusals.by_cause(refusal.cause, [
-		steps.mend(mending(hook, refusal.cause), []),
+		steps.then("again", steps.mend(mending(hook, refusal.cause), [])),
 		steps.remove(
 			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
@@ -135,11 +135,11 @@ finding(refusal) := {
 	refusal.cause == "protected"
 }
 
-mending(hook, "down") := sprintf("Bring back Service %s, then delete again", [refusals.service(hook)])
+mending(hook, "down") := sprintf("Bring back Service %s", [refusals.service(hook)])
 
 mending(hook, "untrusted") := sprintf(
-	"Make the caBundle of webhook %s match the certificate of Service %s, then delete again",
+	"Make the caBundle of webhook %s match the certificate of Service %s",
 	[hook.name, refusals.service(hook)],
 )
 
-mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s, then delete again", [hook.name])
+mending(hook, "condition") := sprintf("Correct the matchConditions of webhook %s", [hook.name])

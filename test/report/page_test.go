@@ -47,7 +47,7 @@ func sample(text string, n int) *scan.Scan {
 				ID: "a", Class: policies.Broken, Object: &policies.Object{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}, Title: "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)" + text, Policies: []string{"unavailable-apiservice"}, Certainty: policies.Will, Holds: 200,
 				ByKind: map[scan.Kind]int{scan.Namespaces: 200}, Names: []string{"namespaces/shop", "namespaces/cart" + text}, Evidence: []string{"Available=False" + text},
 				Steps: []policies.Step{
-					{Kind: policies.Mend, Do: "Bring back Service monitoring/prometheus-adapter: what it holds then finishes by itself" + text},
+					{Kind: policies.Mend, Do: "Bring back Service monitoring/prometheus-adapter" + text},
 					{Kind: policies.Remove, Do: "Or delete it", Command: "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io" + text},
 				},
 				Mended: &scan.Mended{Asked: 200, Free: 199},

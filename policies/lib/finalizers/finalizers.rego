@@ -191,7 +191,7 @@ uncertain_to_run(ownership) if {
 }
 
 # bringing_back are the steps that restore the owner of a finalizer.
-bringing_back(ownership) := [steps.mend(sprintf("Bring back %s, and the deletion finishes by itself", [owner_or(ownership)]), [])] if {
+bringing_back(ownership) := [steps.then("itself", steps.mend(sprintf("Bring back %s", [owner_or(ownership)]), []))] if {
 	not uncertain_to_run(ownership)
 	not ownership.idle
 	not ownership.barred
@@ -207,47 +207,38 @@ bringing_back(ownership) := [steps.mend(
 	not ownership.maker
 }
 
-bringing_back(ownership) := [steps.mend(
-	sprintf("Have %s watch this namespace, too, and the deletion finishes by itself", [owner_or(ownership)]),
-	[],
+bringing_back(ownership) := [steps.then(
+	"itself",
+	steps.mend(sprintf("Have %s watch this namespace, too", [owner_or(ownership)]), []),
 )] if {
 	ownership.watches
 }
 
-bringing_back(ownership) := [steps.mend(
-	sprintf("Make %s again, as it was, and the deletion finishes by itself", [ownership.maker]),
-	[],
-)] if {
+bringing_back(ownership) := [steps.then("itself", steps.mend(sprintf("Make %s again, as it was", [ownership.maker]), []))] if {
 	ownership.maker
 }
 
 # Whoever may create workloads in a namespace may have made what is up there under the name of
 # an owner: no command that grants a right is printed.
-bringing_back(ownership) := [steps.mend(
-	sprintf(
-		"%s update and patch %s, %s, and the deletion finishes by itself",
-		[let(ownership), ownership.barred.resource, if_owner(ownership)],
-	),
+bringing_back(ownership) := [steps.then("itself", steps.mend(
+	sprintf("%s update and patch %s, %s", [let(ownership), ownership.barred.resource, if_owner(ownership)]),
 	[],
-)] if {
+))] if {
 	not ownership.barred.lease
 	ownership.barred
 }
 
-bringing_back(ownership) := [steps.mend(
+bringing_back(ownership) := [steps.then("itself", steps.mend(
 	sprintf(
-		"%s get, create, update and patch leases in namespace %s, %s, and the deletion finishes by itself",
+		"%s get, create, update and patch leases in namespace %s, %s",
 		[let(ownership), namespace, if_owner(ownership)],
 	),
 	[],
-)] if {
+))] if {
 	[namespace, _] := split(ownership.barred.lease, "/")
 }
 
-bringing_back(ownership) := as_told(ownership, [steps.mend(
-	sprintf("Scale up %s, and the deletion finishes by itself", [owner_or(ownership)]),
-	scale,
-) |
+bringing_back(ownership) := as_told(ownership, [steps.then("itself", steps.mend(sprintf("Scale up %s", [owner_or(ownership)]), scale)) |
 	some workload in ownership.idle
 	scale := {
 		"verb": "scale",

@@ -15,6 +15,10 @@ remove(sentence, how) := step("remove", sentence, how)
 # force comes last: its sentence names the price.
 force(sentence, how) := step("force", sentence, how)
 
+# then says what follows a step unless something else blocks, too: "again", the user
+# deletes again, or "itself", the deletion finishes. The engine adds the words.
+then(what, step) := object.union(step, {"then": what})
+
 # hearsay marks steps that rest on what a tenant can write, such as an Event: termguard
 # delete does not carry them out outside of what is deleted.
 hearsay(source, list) := [object.union(step, {"hearsay": source}) | some step in list]
