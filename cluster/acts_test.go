@@ -12,7 +12,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// TestActsFollow plays rights to do with other objects what an owner must, coming and going.
+// TestActsFollow adds and removes the rights on other objects that an owner needs.
 func TestActsFollow(t *testing.T) {
 	known, err := catalog.Parse([]byte(`
 - finalizer: x.io/act
@@ -77,7 +77,7 @@ func TestActsFollow(t *testing.T) {
 		step.do()
 		w.Settle()
 		for section, want := range map[string][]string{"unallowed": step.unallowed, "needed": step.needed} {
-			if diff := cmp.Diff(append([]string{}, want...), told(w, section)); diff != "" {
+			if diff := cmp.Diff(append([]string{}, want...), sectionLines(w, section)); diff != "" {
 				t.Errorf("%s: %s: -want +got\n%s", step.reason, section, diff)
 			}
 		}

@@ -14,19 +14,19 @@ func TestMatchConditions(t *testing.T) {
 		reason, expression string
 		up, down           string // cause and certainty of what is refused, with a backend that is
 	}{
-		"true":               {"it is called for all", "true", "", "down will"},
-		"false":              {"it is called for none", "false", "", ""},
-		"the caller":         {"the namespace controller is spared", "!request.userInfo.username.startsWith('system:')", "", ""},
-		"the caller, met":    {"it is the namespace controller that calls", "'system:serviceaccounts' in request.userInfo.groups", "", "down will"},
-		"the operation":      {"the object does not matter for a DELETE", "request.operation == 'DELETE' || object.spec.x", "", "down will"},
-		"no object":          {"a request to delete has none", "object == null", "", "down will"},
-		"reads no object":    {"and so this cannot be evaluated: the API server refuses, whoever is behind it", "object.metadata.name != 'x'", fails, fails},
-		"reads the object":   {"which it is made for is not known", "oldObject.metadata.name != 'x'", "", "down may"},
-		"reads it in part":   {"whatever the object, the caller is spared", "oldObject.metadata.name != 'x' && !request.userInfo.username.startsWith('system:')", "", ""},
-		"asks for rights":    {"the authorizer is not at hand", "authorizer.group('').resource('pods').check('get').allowed()", "", "down may"},
-		"does not compile":   {"what the API server accepted once, and no longer understands", "nonsense(", fails, fails},
-		"fails in any case":  {"whatever the object", "int(request.namespace) > 0", fails, fails},
-		"fails, or is false": {"one condition that is false spares the request", "int(request.namespace) > 0\"}, {name: d, expression: \"false", "", ""},
+		"true":                 {"it is called for all", "true", "", "down will"},
+		"false":                {"it is called for none", "false", "", ""},
+		"the caller":           {"the namespace controller is exempt", "!request.userInfo.username.startsWith('system:')", "", ""},
+		"the caller, met":      {"the caller is the namespace controller", "'system:serviceaccounts' in request.userInfo.groups", "", "down will"},
+		"the operation":        {"the object does not matter for a DELETE", "request.operation == 'DELETE' || object.spec.x", "", "down will"},
+		"no object":            {"a request to delete has none", "object == null", "", "down will"},
+		"reads no object":      {"so evaluation fails and the API server refuses the request, whatever the backend", "object.metadata.name != 'x'", fails, fails},
+		"reads the object":     {"the objects are unknown", "oldObject.metadata.name != 'x'", "", "down may"},
+		"reads it in part":     {"the caller is exempt for every object", "oldObject.metadata.name != 'x' && !request.userInfo.username.startsWith('system:')", "", ""},
+		"calls the authorizer": {"the authorizer is not available", "authorizer.group('').resource('pods').check('get').allowed()", "", "down may"},
+		"does not compile":     {"an expression that a later API server rejects", "nonsense(", fails, fails},
+		"fails in any case":    {"whatever the object", "int(request.namespace) > 0", fails, fails},
+		"fails, or is false":   {"one false condition exempts the request", "int(request.namespace) > 0\"}, {name: d, expression: \"false", "", ""},
 	}
 	for name, tc := range tests {
 		for backend, want := range map[string]string{"up": tc.up, "down": tc.down} {
@@ -50,8 +50,8 @@ func TestMatchConditions(t *testing.T) {
 	}
 }
 
-// TestMatchConditionsOfObjects asks what a webhook refuses, with a backend that is up
-// and with one that is down, once the objects were read.
+// TestMatchConditionsOfObjects checks which requests a webhook refuses, with a backend that is up
+// and with one that is down, after the objects were read.
 func TestMatchConditionsOfObjects(t *testing.T) {
 	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
 	const (
@@ -67,13 +67,13 @@ func TestMatchConditionsOfObjects(t *testing.T) {
 	}{
 		"all":               {"it sees both", "", fmt.Sprintf(named, "oldObject.metadata.namespace == 'demo'"), "", "down will [it kept]"},
 		"one":               {"and the other is free", "", fmt.Sprintf(named, "oldObject.metadata.name == 'kept'"), "", "down will [kept]"},
-		"none":              {"what there is it does not see", "demo", fmt.Sprintf(named, "oldObject.metadata.name == 'other'"), "", ""},
+		"none":              {"it matches none of the existing objects", "demo", fmt.Sprintf(named, "oldObject.metadata.name == 'other'"), "", ""},
 		"labels":            {"objects carry them, or not", "", "objectSelector: {matchLabels: {keep: 'yes'}}", "", "down will [kept]"},
-		"labels of nothing": {"nothing carries them", "", "objectSelector: {matchLabels: {keep: 'no'}}", "", ""},
-		"fails on one":      {"one without labels has none to compare", "demo", fmt.Sprintf(named, "oldObject.metadata.labels['keep'] == 'no'"), "condition will [it]", "condition will [it]"},
-		"fails, unread":     {"of a webhook that can be called, they are read in the namespace asked about", "", fmt.Sprintf(named, "oldObject.metadata.labels['keep'] == 'no'"), "", "condition will [it]"},
+		"labels of nothing": {"no object has them", "", "objectSelector: {matchLabels: {keep: 'no'}}", "", ""},
+		"fails on one":      {"an object without labels makes the expression fail", "demo", fmt.Sprintf(named, "oldObject.metadata.labels['keep'] == 'no'"), "condition will [it]", "condition will [it]"},
+		"fails, unread":     {"the objects of the request's namespace are read for a webhook that is up", "", fmt.Sprintf(named, "oldObject.metadata.labels['keep'] == 'no'"), "", "condition will [it]"},
 		"elsewhere":         {"it is another namespace that they are read in", "other", fmt.Sprintf(named, "oldObject.metadata.name == 'kept'"), "", "down may <nil>"},
-		"never known":       {"the authorizer is not at hand, whatever the object", "", fmt.Sprintf(named, "oldObject.metadata.name == 'kept' && authorizer.group('').resource('pods').check('get').allowed()"), "", "down may [kept]"},
+		"never known":       {"the authorizer is not available for any object", "", fmt.Sprintf(named, "oldObject.metadata.name == 'kept' && authorizer.group('').resource('pods').check('get').allowed()"), "", "down may [kept]"},
 	}
 	for name, tc := range tests {
 		for backend, want := range map[string]string{"up": tc.up, "down": tc.down} {

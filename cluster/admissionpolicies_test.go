@@ -12,8 +12,7 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// TestDenied asks what policies deny in a namespace that holds one ConfigMap and
-// one claim.
+// TestDenied checks what policies deny in a namespace that holds one ConfigMap and one claim.
 func TestDenied(t *testing.T) {
 	const cluster = `
 apiVersion: v1
@@ -66,47 +65,47 @@ MORE
 		want   map[string]string
 	}{
 		"always denied":            {"the namespace controller is no exception", nil, map[string]string{configmap: "will"}},
-		"nothing of it exists":     {"no secret is there to be deleted", []string{"RES", "secrets"}, nil},
+		"nothing of it exists":     {"no Secret exists", []string{"RES", "secrets"}, nil},
 		"audit only":               {"the binding does not deny", []string{"ACTION", "Audit"}, nil},
 		"another version":          {"equivalent versions are converted", []string{"EXPR", "request.resource.version == 'v2'"}, map[string]string{configmap: "will"}},
-		"caller spared":            {"the namespace controller is let through by the validation", []string{"EXPR", "request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"}, nil},
+		"caller spared":            {"the validation exempts the namespace controller", []string{"EXPR", "request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"}, nil},
 		"caller spared, condition": {"the same by a matchCondition", []string{"COND", "{name: a, expression: \"!('system:serviceaccounts:kube-system' in request.userInfo.groups)\"}"}, nil},
-		"condition on the object":  {"which objects it exempts is not known", []string{"COND", "{name: a, expression: \"oldObject.metadata.name != 'x'\"}"}, map[string]string{configmap: "may"}},
+		"condition on the object":  {"the exempted objects are unknown", []string{"COND", "{name: a, expression: \"oldObject.metadata.name != 'x'\"}"}, map[string]string{configmap: "may"}},
 		"reads the object":         {"so does the validation", []string{"EXPR", "!has(oldObject.metadata.labels)"}, map[string]string{configmap: "may"}},
 		"reads it by a variable":   {"by way of two variables", []string{"VARS", "variables: [{name: a, expression: oldObject}, {name: b, expression: variables.a}]", "EXPR", "variables.b == null"}, map[string]string{configmap: "may"}},
 		"operation decides":        {"the object does not matter for a DELETE", []string{"EXPR", "request.operation == 'DELETE' || object.spec.x"}, nil},
 		"operation decides, deny":  {"nor does it here", []string{"EXPR", "request.operation != 'DELETE' && object.spec.x"}, map[string]string{configmap: "will"}},
-		"has a field":              {"nor one of which that can be told", []string{"EXPR", "!has(oldObject.spec)"}, map[string]string{configmap: "may"}},
+		"has a field":              {"has() on the object is unknown", []string{"EXPR", "!has(oldObject.spec)"}, map[string]string{configmap: "may"}},
 		"optional":                 {"an object that is not at hand is no object without the field", []string{"EXPR", "oldObject.?spec.x.orValue('') != ''"}, map[string]string{configmap: "may"}},
 		"no reference":             {"the binding gives no parameters: they are null", []string{"PARAMS", ofConfigMaps, "EXPR", "params != null"}, map[string]string{configmap: "will"}},
 		"found":                    {"a parameter that allows it", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("no")}, nil},
-		"found, denies":            {"one that does not", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("yes")}, map[string]string{configmap: "will"}},
-		"found, condition":         {"one that exempts it", []string{"PARAMS", ofConfigMaps, "REF", byName, "COND", "{name: a, expression: \"params.data.frozen == 'yes'\"}", "MORE", theParameter("no")}, nil},
-		"missing, denies":          {"without it nothing passes", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "true"}, map[string]string{configmap: "will"}},
+		"found, denies":            {"its parameter denies", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("yes")}, map[string]string{configmap: "will"}},
+		"found, condition":         {"its parameter exempts the object", []string{"PARAMS", ofConfigMaps, "REF", byName, "COND", "{name: a, expression: \"params.data.frozen == 'yes'\"}", "MORE", theParameter("no")}, nil},
+		"missing, denies":          {"a missing parameter denies", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "true"}, map[string]string{configmap: "will"}},
 		"missing, open":            {"unless the policy fails open", []string{"PARAMS", ofConfigMaps, "REF", byName, "POLICY", "Ignore"}, nil},
-		"missing, allows":          {"without it nothing is asked", []string{"PARAMS", ofConfigMaps, "REF", strings.Replace(byName, "Deny", "Allow", 1)}, nil},
+		"missing, allows":          {"a missing parameter allows", []string{"PARAMS", ofConfigMaps, "REF", strings.Replace(byName, "Deny", "Allow", 1)}, nil},
 		"in another namespace":     {"the parameter of that name elsewhere is another", []string{"PARAMS", ofConfigMaps, "REF", byName, "EXPR", "true", "MORE", strings.Replace(theParameter("no"), "namespace: ops", "namespace: demo", 1)}, map[string]string{configmap: "will"}},
-		"of each namespace":        {"without a namespace, it is that of the request", []string{"PARAMS", ofConfigMaps, "REF", strings.Replace(byName, ", namespace: ops", "", 1), "EXPR", "params.data.frozen != 'yes'", "MORE", strings.Replace(theParameter("yes"), "namespace: ops", "namespace: demo", 1)}, map[string]string{configmap: "will"}},
-		"by labels, one denies":    {"each that is selected is asked", []string{"PARAMS", ofConfigMaps, "REF", byLabels, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("no") + strings.Replace(theParameter("yes"), "name: param", "name: other", 1)}, map[string]string{configmap: "will"}},
+		"of each namespace":        {"the default is the namespace of the request", []string{"PARAMS", ofConfigMaps, "REF", strings.Replace(byName, ", namespace: ops", "", 1), "EXPR", "params.data.frozen != 'yes'", "MORE", strings.Replace(theParameter("yes"), "namespace: ops", "namespace: demo", 1)}, map[string]string{configmap: "will"}},
+		"by labels, one denies":    {"every selected parameter is evaluated", []string{"PARAMS", ofConfigMaps, "REF", byLabels, "EXPR", "params.data.frozen != 'yes'", "MORE", theParameter("no") + strings.Replace(theParameter("yes"), "name: param", "name: other", 1)}, map[string]string{configmap: "will"}},
 		"by labels, none":          {"none is selected", []string{"PARAMS", ofConfigMaps, "REF", byLabels, "EXPR", "params.data.frozen != 'yes'", "MORE", strings.Replace(theParameter("yes"), "for: p", "for: q", 1)}, map[string]string{configmap: "will"}},
 		"of a kind not served":     {"the API server cannot read them", []string{"PARAMS", "paramKind: {apiVersion: y.io/v1, kind: Rules}", "REF", strings.Replace(byName, "Deny", "Allow", 1), "EXPR", "true"}, map[string]string{configmap: "will"}},
-		"in a secret":              {"nobody reads it for that", []string{"PARAMS", "paramKind: {apiVersion: v1, kind: Secret}", "REF", byName}, map[string]string{configmap: "may"}},
+		"in a secret":              {"Secrets are not read for parameters", []string{"PARAMS", "paramKind: {apiVersion: v1, kind: Secret}", "REF", byName}, map[string]string{configmap: "may"}},
 		"a variable reads them":    {"by way of a variable", []string{"PARAMS", ofConfigMaps, "REF", byName, "VARS", "variables: [{name: a, expression: params.data.frozen}]", "EXPR", "variables.a != 'yes'", "MORE", theParameter("yes")}, map[string]string{configmap: "will"}},
 		"namespace":                {"its annotations are known", []string{"EXPR", "!('frozen' in namespaceObject.metadata.annotations)"}, map[string]string{configmap: "will"}},
-		"namespace, another":       {"it has not this one", []string{"EXPR", "!('thawed' in namespaceObject.metadata.annotations)"}, nil},
+		"namespace, another":       {"the namespace lacks the annotation", []string{"EXPR", "!('thawed' in namespaceObject.metadata.annotations)"}, nil},
 		"fate of the namespace":    {"its status changes when it is deleted", []string{"EXPR", "namespaceObject.status.phase != 'Terminating'"}, map[string]string{configmap: "may"}},
 		"error":                    {"an error of evaluation fails closed", []string{"EXPR", "int(request.namespace) > 0"}, map[string]string{configmap: "will"}},
 		"error, open":              {"or open", []string{"EXPR", "int(request.namespace) > 0", "POLICY", "Ignore"}, nil},
-		"does not compile":         {"an expression that the API server accepted once", []string{"EXPR", "nonsense("}, map[string]string{configmap: "will"}},
+		"does not compile":         {"an expression that a later API server rejects", []string{"EXPR", "nonsense("}, map[string]string{configmap: "will"}},
 		"does not compile, open":   {"or open", []string{"EXPR", "nonsense(", "POLICY", "Ignore"}, nil},
-		"labels of objects":        {"which carry it is not known", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}"}, map[string]string{configmap: "may"}},
-		"labels of the namespace":  {"that of the namespace is", []string{"SELECT", "namespaceSelector: {matchLabels: {team: a}}"}, map[string]string{configmap: "will"}},
+		"labels of objects":        {"the objects with the label are unknown", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}"}, map[string]string{configmap: "may"}},
+		"labels of the namespace":  {"the namespace's label is known", []string{"SELECT", "namespaceSelector: {matchLabels: {team: a}}"}, map[string]string{configmap: "will"}},
 		"other namespaces":         {"another team's", []string{"BINDING", "namespaceSelector: {matchLabels: {team: b}}"}, nil},
 		"excluded":                 {"the binding takes it out again", []string{"BINDING", `excludeResourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: [configmaps]}]`}, nil},
-		"excluded by name":         {"perhaps it does", []string{"BINDING", `excludeResourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: [configmaps], resourceNames: [it]}]`}, map[string]string{configmap: "may"}},
-		"finalizer":                {"the update by which the claim's finalizer goes", []string{"OP", "UPDATE", "RES", "persistentvolumeclaims"}, map[string]string{claim: "will"}},
+		"excluded by name":         {"the object may be excluded", []string{"BINDING", `excludeResourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: [configmaps], resourceNames: [it]}]`}, map[string]string{configmap: "may"}},
+		"finalizer":                {"the update that removes the claim's finalizer", []string{"OP", "UPDATE", "RES", "persistentvolumeclaims"}, map[string]string{claim: "will"}},
 		"finalizer, owner spared":  {"its controller is known by name", []string{"OP", "UPDATE", "RES", "persistentvolumeclaims", "EXPR", "request.userInfo.username.endsWith(':pvc-protection-controller')"}, nil},
-		"finalizer, owner unknown": {"who removes it is not known by name", []string{"FINALIZER", "x.io/f", "OP", "UPDATE", "RES", "persistentvolumeclaims", "EXPR", "request.userInfo.username.endsWith(':pvc-protection-controller')"}, map[string]string{claim: "may"}},
+		"finalizer, owner unknown": {"its owner has no known name", []string{"FINALIZER", "x.io/f", "OP", "UPDATE", "RES", "persistentvolumeclaims", "EXPR", "request.userInfo.username.endsWith(':pvc-protection-controller')"}, map[string]string{claim: "may"}},
 		"finalize":                 {"the last step of the namespace controller", []string{"OP", "UPDATE", "RES", "namespaces/finalize"}, map[string]string{finalize: "will"}},
 		"finalize of another":      {"by name", []string{"OP", "UPDATE", "RES", "namespaces/finalize", "NAMES", ", resourceNames: [other]"}, nil},
 	}
@@ -134,7 +133,7 @@ MORE
 	}
 }
 
-// answered looks up for a world, among those given, the objects in a namespace.
+// answered answers the lookups of a world in a namespace with those objects among all.
 func answered(w *World, namespace string, all []*unstructured.Unstructured) {
 	w.refusals.AskForObjects(namespace)
 	w.Settle()
@@ -153,8 +152,8 @@ func answered(w *World, namespace string, all []*unstructured.Unstructured) {
 	w.Settle()
 }
 
-// TestDeniedObjects asks what policies deny that read the objects, once these were
-// read: of two ConfigMaps, a claim that has a finalizer and one that has none.
+// TestDeniedObjects checks what policies that read objects deny, after the objects were read: two
+// ConfigMaps, a claim with a finalizer and one without.
 func TestDeniedObjects(t *testing.T) {
 	const cluster = `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}}
@@ -199,19 +198,19 @@ spec: {policyName: p, ACTIONS}
 		"both":                    {"both do", validating, nil, "oldObject.metadata.namespace != 'demo'", map[string][]string{"will DELETE configmaps": {"one", "two"}}},
 		"none":                    {"it is about others", validating, nil, "oldObject.metadata.name != 'three'", nil},
 		"content":                 {"whatever there is of it", validating, nil, "!has(oldObject.data)", map[string][]string{"will DELETE configmaps": {"two"}}},
-		"selected by labels":      {"the others it does not see", validating, []string{"SELECT", "matchLabels: {keep: 'yes'}"}, "false", map[string][]string{"will DELETE configmaps": {"one"}}},
+		"selected by labels":      {"the selector does not match the other", validating, []string{"SELECT", "matchLabels: {keep: 'yes'}"}, "false", map[string][]string{"will DELETE configmaps": {"one"}}},
 		"condition on the object": {"it exempts one", validating, []string{"COND", "{name: a, expression: \"oldObject.metadata.name != 'one'\"}"}, "false", map[string][]string{"will DELETE configmaps": {"two"}}},
-		"name of the request":     {"items of a collection have none, and what reads it fails", validating, nil, "request.name != 'one'", map[string][]string{"will DELETE configmaps": {"one", "two"}}},
+		"name of the request":     {"requests of a collection have no name, so reading it fails", validating, nil, "request.name != 'one'", map[string][]string{"will DELETE configmaps": {"one", "two"}}},
 		"finalizer":               {"one without is not updated", validating, claims, "has(oldObject.metadata.labels)", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
-		"what an update makes":    {"it takes the finalizers", validating, claims, "has(object.metadata.finalizers)", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
-		"spares what is deleted":  {"as good policies do", validating, claims, "has(oldObject.metadata.deletionTimestamp)", nil},
+		"result of an update":     {"the update removes the finalizers", validating, claims, "has(object.metadata.finalizers)", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
+		"exempts Terminating":     {"as good policies do", validating, claims, "has(oldObject.metadata.deletionTimestamp)", nil},
 		"finalize":                {"the namespace is an object, too", validating, []string{"OP", "UPDATE", "RES", "namespaces/finalize"}, "has(object.spec.finalizers)", map[string][]string{"will UPDATE namespaces/finalize": {"demo"}}},
-		"options":                 {"what the request will carry nobody knows", validating, nil, "request.options.x == 1", map[string][]string{"may DELETE configmaps": {"one", "two"}}},
+		"options":                 {"the options of the request are unknown", validating, nil, "request.options.x == 1", map[string][]string{"may DELETE configmaps": {"one", "two"}}},
 		"mutates":                 {"a mutation can be made", mutating, claims, "object.metadata.name", nil},
-		"mutates, fails":          {"it cannot: there is no such field", mutating, claims, "object.metadata.labels['team']", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
-		"mutates, fails open":     {"which does not matter", mutating, append([]string{"POLICY", "Ignore"}, claims...), "object.metadata.labels['team']", nil},
-		"mutates, exempted":       {"it is not asked of what is deleted", mutating, append([]string{"COND", "{name: a, expression: '!has(object.metadata.deletionTimestamp)'}"}, claims...), "object.metadata.labels['team']", nil},
-		"mutates, deletes":        {"no mutation is asked of those", mutating, nil, "oldObject.metadata.labels['team']", nil},
+		"mutates, fails":          {"evaluation fails: no such field", mutating, claims, "object.metadata.labels['team']", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
+		"mutates, fails open":     {"the failure is ignored", mutating, append([]string{"POLICY", "Ignore"}, claims...), "object.metadata.labels['team']", nil},
+		"mutates, exempted":       {"Terminating objects are exempt", mutating, append([]string{"COND", "{name: a, expression: '!has(object.metadata.deletionTimestamp)'}"}, claims...), "object.metadata.labels['team']", nil},
+		"mutates, deletes":        {"deletes are not mutated", mutating, nil, "oldObject.metadata.labels['team']", nil},
 		"applies":                 {"the other kind of mutation", applying, claims, "object.metadata.name", nil},
 		"applies, fails":          {"fails likewise", applying, claims, "object.metadata.labels['team']", map[string][]string{"will UPDATE persistentvolumeclaims": {"data"}}},
 	}

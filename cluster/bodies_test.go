@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// TestBodies: a snapshot holds of an object what policies read of it, and nothing of one
-// that it would hold in part only.
+// TestBodies checks that a snapshot has the fields of an object that policies read, and omits an
+// object of which it would have only some.
 func TestBodies(t *testing.T) {
 	object := map[string]any{
 		"apiVersion": "x.io/v1", "kind": "Gadget",
@@ -39,8 +39,8 @@ func TestBodies(t *testing.T) {
 		}
 		return copied
 	}
-	// told is the object as a snapshot tells of it; nil where it does not.
-	told := func(alive bool, o *unstructured.Unstructured) map[string]any {
+	// inSnapshot returns the object as a snapshot has it, nil if it is omitted.
+	inSnapshot := func(alive bool, o *unstructured.Unstructured) map[string]any {
 		text := gadget + as("one", anAccount, controls, running)
 		if !alive {
 			text = gadget
@@ -48,12 +48,12 @@ func TestBodies(t *testing.T) {
 		w := world(t, text)
 		w.TakeBodies(func(resource Resource, namespace, name string) *unstructured.Unstructured {
 			if resource.String() != "gadgets.x.io" || namespace != "a" || name != "it" {
-				t.Errorf("it reads %s %s/%s", resource, namespace, name)
+				t.Errorf("unexpected read of %s %s/%s", resource, namespace, name)
 			}
 			return o
 		})
 		if strings.Contains(string(written(t, w)), "secret") {
-			t.Error("the snapshot holds what no policy reads")
+			t.Error("the snapshot has an object that no policy reads")
 		}
 		read, err := FromDocument(document(t, w))
 		if err != nil {
@@ -68,7 +68,7 @@ func TestBodies(t *testing.T) {
 		delete(found, "metadata")
 		if !bodied {
 			if len(found) > 0 {
-				t.Errorf("it is not known, and told of: %v", found)
+				t.Errorf("the snapshot has an unread object: %v", found)
 			}
 			return nil
 		}
@@ -85,7 +85,7 @@ func TestBodies(t *testing.T) {
 			"resources":  []any{map[string]any{"apiVersion": "x.io/v1", "kind": "Part", "namespace": "a", "name": "q"}},
 		},
 	}
-	if diff := cmp.Diff(want, told(true, with(nil))); diff != "" {
+	if diff := cmp.Diff(want, inSnapshot(true, with(nil))); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	many := make([]any, maxMentions+1)
@@ -99,31 +99,31 @@ func TestBodies(t *testing.T) {
 		"a name is longer than any can be": func(spec map[string]any) {
 			spec["partRef"] = ref("Part", strings.Repeat("p", question.MaxConditionText+1))
 		},
-		"what should be a list is a map": func(spec map[string]any) { spec["wheelRefs"] = map[string]any{"first": ref("Wheel", "w")} },
+		"a map in place of a list": func(spec map[string]any) { spec["wheelRefs"] = map[string]any{"first": ref("Wheel", "w")} },
 		"a map of them stands further down": func(spec map[string]any) {
 			spec["inner"] = map[string]any{"wheelRefs": map[string]any{"a": ref("Wheel", "w")}}
 		},
 	} {
-		if found := told(true, with(change)); found != nil {
-			t.Errorf("%s: it is told as %v", reason, found)
+		if found := inSnapshot(true, with(change)); found != nil {
+			t.Errorf("%s: got %v", reason, found)
 		}
 	}
-	if told(true, nil) != nil {
-		t.Error("it could not be read, and is known")
+	if inSnapshot(true, nil) != nil {
+		t.Error("the snapshot has an object that could not be read")
 	}
-	if told(true, with(func(spec map[string]any) { spec["a.b"] = "text" })) == nil {
-		t.Error("a key with a dot that names nothing is no reason not to know it")
+	if inSnapshot(true, with(func(spec map[string]any) { spec["a.b"] = "text" })) == nil {
+		t.Error("an unrelated key with a dot made the object unknown")
 	}
-	if found := told(false, with(nil)); found != nil {
-		t.Errorf("nobody is alive for whom it matters, and it is told as %v", found)
+	if found := inSnapshot(false, with(nil)); found != nil {
+		t.Errorf("got %v, although no live owner needs it", found)
 	}
 }
 
-// TestReadBodies asks the API server for them, each by its name.
+// TestReadBodies checks that bodies are read from the API server by name.
 func TestReadBodies(t *testing.T) {
-	var asked []string
+	var reads []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.Path)
+		reads = append(reads, r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"apiVersion": "x.io/v1", "kind": "Gadget", "metadata": {"name": "it", "namespace": "a"}, "spec": {"partRef": {"kind": "Part", "name": "p"}}}`))
 	}))
@@ -132,10 +132,10 @@ func TestReadBodies(t *testing.T) {
 	if err := w.ReadBodies(t.Context(), &rest.Config{Host: server.URL}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"/api/v1/events", "/apis/x.io/v1/namespaces/a/gadgets/it"}, asked); diff != "" {
-		t.Errorf("asked: -want +got\n%s", diff)
+	if diff := cmp.Diff([]string{"/api/v1/events", "/apis/x.io/v1/namespaces/a/gadgets/it"}, reads); diff != "" {
+		t.Errorf("reads: -want +got\n%s", diff)
 	}
 	if at(w, "bodies", "a", "gadgets.x.io", "it", "names") == nil {
-		t.Error("what it names is not kept")
+		t.Error("the named objects are not kept")
 	}
 }

@@ -21,7 +21,7 @@ import (
 // TestReadConditions reads the conditions of gadgets whose owner is alive.
 func TestReadConditions(t *testing.T) {
 	var mu sync.Mutex
-	var asked []string
+	var reads []string
 	status := map[string]any{"conditions": []any{
 		map[string]any{"type": "Ready", "status": "False", "reason": "NotFound", "message": strings.Repeat("é", 1<<20), "observedGeneration": 1, "lastTransitionTime": 7},
 		"nonsense",
@@ -31,7 +31,7 @@ func TestReadConditions(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked = append(asked, r.URL.Path)
+		reads = append(reads, r.URL.Path)
 		mu.Unlock()
 		if path.Base(r.URL.Path) == "b" {
 			w.WriteHeader(http.StatusForbidden)
@@ -60,7 +60,7 @@ func TestReadConditions(t *testing.T) {
 		return text
 	}
 	read := func(cluster string) map[string]any {
-		asked = nil
+		reads = nil
 		w, err := FromObjects(Options{MaxNames: 500}, objects(t, cluster))
 		if err != nil {
 			t.Fatal(err)
@@ -69,16 +69,16 @@ func TestReadConditions(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, _ := at(w, "conditions", "a", "gadgets.x.io").(map[string]any)
-		slices.Sort(asked)
+		slices.Sort(reads)
 		return found
 	}
 
 	found := read(several("a", "b", "c") + operator)
-	if diff := cmp.Diff([]string{"/api/v1/namespaces/a/events", "/apis/x.io/v1/namespaces/a/gadgets/a", "/apis/x.io/v1/namespaces/a/gadgets/b", "/apis/x.io/v1/namespaces/a/gadgets/c"}, asked); diff != "" {
-		t.Errorf("asked: -want +got\n%s", diff)
+	if diff := cmp.Diff([]string{"/api/v1/namespaces/a/events", "/apis/x.io/v1/namespaces/a/gadgets/a", "/apis/x.io/v1/namespaces/a/gadgets/b", "/apis/x.io/v1/namespaces/a/gadgets/c"}, reads); diff != "" {
+		t.Errorf("reads: -want +got\n%s", diff)
 	}
 	if len(found) != 2 || found["b"] != nil || len(found["c"].([]any)) != 0 {
-		t.Errorf("found those of %d, and of c %v", len(found), found["c"])
+		t.Errorf("conditions of %d objects, of c: %v", len(found), found["c"])
 	}
 	list := found["a"].([]any)
 	want := map[string]any{"created": "2026-11-21T09:00:00Z", "type": "Ready", "status": "False", "reason": "NotFound", "message": strings.Repeat("é", 1<<9)}
@@ -86,8 +86,8 @@ func TestReadConditions(t *testing.T) {
 		t.Errorf("%d conditions, first: -want +got\n%s", len(list), diff)
 	}
 
-	if read(several("a")); asked != nil {
-		t.Errorf("nobody is alive who could report, and yet read: %v", asked)
+	if read(several("a")); reads != nil {
+		t.Errorf("no live owner could report, but read %v", reads)
 	}
 	var many []string
 	for i := range 120 {

@@ -32,12 +32,12 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 	type test struct{ reason, cluster, state, certainty, evidence string }
 	tests := map[string]test{
 		"installed, the provisioner is another's by name": {
-			reason:  "a provisioner that names another driver is none of this one's",
+			reason:  "a provisioner that names another driver does not serve this one",
 			cluster: pv + driver("disk.csi.example.com") + driver("nfs.csi.k8s.io") + provisioner("x", "--driver=nfs.csi.k8s.io"),
 			state:   Unknown, certainty: "may", evidence: "outside the cluster",
 		},
 		"two drivers, one silent provisioner": {
-			reason:  "whose it is cannot be told",
+			reason:  "its driver is unknown",
 			cluster: pv + driver("disk.csi.example.com") + driver("nfs.csi.k8s.io") + provisioner("x", "--csi-address=/csi/csi.sock"),
 			state:   Unknown, certainty: "may", evidence: "whether one serves disk.csi.example.com",
 		},
@@ -52,7 +52,7 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 			state:   Alive, certainty: "will", evidence: "is installed",
 		},
 		"drivers cannot be seen": {
-			reason:  "nobody is called absent on half of the evidence",
+			reason:  "an owner is not absent while facts are unseen",
 			cluster: pv + "\n---\n{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: csidrivers.storage.k8s.io, reason: forbidden, message: denied}]}",
 			state:   Unknown, certainty: "may", evidence: "csidrivers.storage.k8s.io (forbidden) cannot be seen",
 		},
@@ -81,10 +81,10 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 			if len(buckets) != 1 {
 				t.Fatalf("%s\nwant one bucket, got %v", tc.reason, buckets)
 			}
-			asked, _ := w.Ownership(obj, resource, nil)[obj.GetFinalizers()[0]].(map[string]any)
+			reviewed, _ := w.Ownership(obj, resource, nil)[obj.GetFinalizers()[0]].(map[string]any)
 			for _, b := range buckets {
 				inventory := b.(map[string]any)["ownership"].(map[string]any)
-				for _, got := range []map[string]any{inventory, asked} {
+				for _, got := range []map[string]any{inventory, reviewed} {
 					evidence, _ := got["evidence"].([]any)
 					if got["state"] != tc.state || got["certainty"] != tc.certainty || len(evidence) == 0 || !strings.Contains(evidence[len(evidence)-1].(string), tc.evidence) {
 						t.Errorf("%s\ngot %v, want %s (%s): %s", tc.reason, got, tc.state, tc.certainty, tc.evidence)
@@ -95,8 +95,8 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 	}
 }
 
-// sidecarsMay is what lets the sidecars under a service account remove their finalizers
-// (github.com/kubernetes-csi/external-provisioner:deploy/kubernetes/rbac.yaml, and of the attacher).
+// sidecarsMay has the rights by which the sidecars under a service account remove their finalizers
+// (github.com/kubernetes-csi/external-provisioner:deploy/kubernetes/rbac.yaml, and the attacher's).
 const sidecarsMay = `
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: SA}, rules: [{apiGroups: ["", storage.k8s.io], resources: [persistentvolumes, volumeattachments], verbs: [patch]}]}
@@ -104,8 +104,8 @@ const sidecarsMay = `
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: kube-system}]}
 `
 
-// TestVolumeObstacles: of a volume, which is watched whole, the facts hold the same of what
-// stops its owner as who is shown it.
+// TestVolumeObstacles checks that the facts about a volume, which is watched whole, show the same
+// obstacles of its owner as a review that has the volume.
 func TestVolumeObstacles(t *testing.T) {
 	const around = `
 ---
@@ -120,9 +120,9 @@ status: {phase: Running, conditions: [{type: Ready, status: "True"}]}`
 		reason, policy, phase string
 		want                  bool
 	}{
-		{"it was never released, so that nobody deletes it", "Delete", "Available", true},
-		{"its claim has gone", "Delete", "Released", false},
-		{"the finalizer of what is retained is taken off at once", "Retain", "Available", false},
+		{"it was never released, so it is not deleted", "Delete", "Available", true},
+		{"its claim was deleted", "Delete", "Released", false},
+		{"the finalizer of a retained volume is removed at once", "Retain", "Available", false},
 	} {
 		text := `
 apiVersion: v1
@@ -137,10 +137,10 @@ status: {phase: ` + tc.phase + `}` + around + strings.ReplaceAll(sidecarsMay, "S
 		if len(buckets) != 1 {
 			t.Fatalf("%s: want one bucket, got %v", tc.reason, buckets)
 		}
-		asked, _ := w.Ownership(obj, resource, nil)[finalizer].(map[string]any)
+		reviewed, _ := w.Ownership(obj, resource, nil)[finalizer].(map[string]any)
 		for signature, b := range buckets {
 			inventory := b.(map[string]any)["ownership"].(map[string]any)
-			for where, got := range map[string]map[string]any{"facts": inventory, "asked": asked} {
+			for where, got := range map[string]map[string]any{"facts": inventory, "asked": reviewed} {
 				found := false
 				obstacles, _ := got["obstacles"].([]any)
 				for _, o := range obstacles {

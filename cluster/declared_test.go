@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestDeclared holds what an annotation on an object of one's own can bring
-// about, in the facts and for the object under review.
+// TestDeclared checks the effects of an annotation by the user, in the facts and on the object
+// under review.
 func TestDeclared(t *testing.T) {
 	const claim = `
 apiVersion: v1
@@ -22,8 +22,8 @@ metadata: {name: it, namespace: a, uid: u, finalizers: [FINALIZER], annotations:
 		want                        string
 	}{
 		"declared":          {"It is an object of one's own.", "x.io/f", "external", nil, Alive},
-		"not trusted":       {"It counts as if it were not there.", "x.io/f", "external", func(namespace string) bool { return namespace != "a" }, Absent},
-		"Kubernetes' own":   {"Whoever says otherwise is wrong, and said to hang what goes at once.", "kubernetes.io/pvc-protection", "Deployment/no/no", nil, Alive},
+		"not trusted":       {"The annotation is ignored.", "x.io/f", "external", func(namespace string) bool { return namespace != "a" }, Absent},
+		"Kubernetes' own":   {"Otherwise an object that completes at once would be said to hang.", "kubernetes.io/pvc-protection", "Deployment/no/no", nil, Alive},
 		"trusted elsewhere": {"", "x.io/f", "external", func(namespace string) bool { return namespace == "a" }, Alive},
 	}
 	for name, tc := range cases {

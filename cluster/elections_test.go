@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestElections tells whether an owner of gadgets that is up may be elected, and on which
-// role and binding that rests.
+// TestElections checks whether a running owner of gadgets may be elected leader, and which role and
+// binding that needs.
 func TestElections(t *testing.T) {
 	const (
 		lease = `
@@ -41,20 +41,20 @@ func TestElections(t *testing.T) {
 		want            string
 		rests           []string
 	}{
-		"no role":            {"it holds a lease that it cannot renew", operator + lease, Barred, nil},
-		"a role":             {"near miss: it may", operator + lease + may("update", "ops"), Alive, []string{binding, role}},
-		"patches":            {"which is enough", operator + lease + may("patch", "ops"), Alive, []string{binding, role}},
-		"reads":              {"which is not", operator + lease + may("get", "ops"), Barred, nil},
-		"elsewhere":          {"its lease is not there", operator + lease + may("update", "a"), Barred, nil},
-		"everything":         {"a cluster-admin may", operator + lease + cluster, Alive, nil},
-		"two roles":          {"either may go", operator + lease + cluster + may("update", "ops"), Alive, nil},
-		"scales":             {"which renews nothing", operator + lease + scales, Barred, nil},
-		"no lease":           {"it elects nobody", operator + may("update", "ops"), Alive, nil},
-		"another's":          {"it elects nobody", operator + held("two-1"), Alive, nil},
-		"a longer name":      {"that of another Deployment's pod", operator + held("one-more-6d5f-x2x"), Alive, nil},
-		"its pod is gone":    {"the next one cannot take it over", operator + held("one-6d5f-x2x"), Barred, nil},
-		"of its namespace":   {"a lease may lie elsewhere, and its right, too", operator + strings.Replace(lease, "namespace: ops", "namespace: a", 1), Alive, nil},
-		"roles are not seen": {"one may be there", operator + lease + hidden, Alive, nil},
+		"no role":             {"it holds a lease that it cannot renew", operator + lease, Barred, nil},
+		"a role":              {"near miss: it has the right", operator + lease + may("update", "ops"), Alive, []string{binding, role}},
+		"patches":             {"which is enough", operator + lease + may("patch", "ops"), Alive, []string{binding, role}},
+		"reads":               {"which is not", operator + lease + may("get", "ops"), Barred, nil},
+		"elsewhere":           {"its lease is not there", operator + lease + may("update", "a"), Barred, nil},
+		"everything":          {"a cluster-admin may", operator + lease + cluster, Alive, nil},
+		"two roles":           {"either may be deleted", operator + lease + cluster + may("update", "ops"), Alive, nil},
+		"scales":              {"which renews nothing", operator + lease + scales, Barred, nil},
+		"no lease":            {"it uses no leader election", operator + may("update", "ops"), Alive, nil},
+		"another's":           {"it uses no leader election", operator + held("two-1"), Alive, nil},
+		"a longer name":       {"the lease of another Deployment's pod", operator + held("one-more-6d5f-x2x"), Alive, nil},
+		"its pod was deleted": {"the next one cannot take it over", operator + held("one-6d5f-x2x"), Barred, nil},
+		"of its namespace":    {"a lease may lie elsewhere, and its right, too", operator + strings.Replace(lease, "namespace: ops", "namespace: a", 1), Alive, nil},
+		"roles are not seen":  {"an unseen role may exist", operator + lease + hidden, Alive, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// failureEvent is the i-th event of a flood.
+// failureEvent returns the i-th event of a flood.
 func failureEvent(i int, node string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "demo", Name: fmt.Sprintf("e%05d", i)},
@@ -26,8 +26,8 @@ func failureEvent(i int, node string) *corev1.Event {
 	}
 }
 
-// TestEventFlood holds that of 10,000 events the newest few of each node stay,
-// that they do not count as content, and that nothing is left when they go.
+// TestEventFlood checks that the newest few of 10,000 events are kept for each node, that they do
+// not count as content, and that nothing is left after they are deleted.
 func TestEventFlood(t *testing.T) {
 	race.Skip(t)
 	const events = 10_000
@@ -53,7 +53,7 @@ func TestEventFlood(t *testing.T) {
 			}
 			newest, _ := at(w, "kubeletEvents", fmt.Sprint("n", (events-1)%onNodes), fmt.Sprintf("demo/e%05d", events-1)).(map[string]any)
 			if message, _ := newest["message"].(string); len(message) > facts.MaxText+len("…") || !strings.HasSuffix(message, "é…") {
-				t.Errorf("the newest event is missing, or its message is not cut between characters: %q", message)
+				t.Errorf("newest event missing, or its message cut within a character: %q", message)
 			}
 			if counts := at(w, "counts", "demo"); counts != nil {
 				t.Errorf("events count as content of their namespace: %v", counts)

@@ -5,15 +5,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Ownership are the verdicts on the finalizers of one object, as Moment.Ownership has them
-// for those of a request.
+// Ownership returns the verdicts on the finalizers of one object, as Moment.Ownership does for a
+// request.
 func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.verdicts(obj, res, specFinalizers)
 }
 
-// namespaced and cluster are resources that the table of kinds need not have.
+// namespaced and cluster return resources that the table of kinds may lack.
 func namespaced(gv schema.GroupVersion, plural string) Resource {
 	return Resource{GroupVersionResource: gv.WithResource(plural), Namespaced: true}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// TestForeignFinalizer: the one controller of a kind is taken to clear its own
-// finalizers, and not those of software that is known to be another's.
+// TestForeignFinalizer checks that the only controller of a kind counts as owner of the kind's own
+// finalizers, but not of those that belong to other known software.
 func TestForeignFinalizer(t *testing.T) {
 	running := "---" + strings.NewReplacer("NAME", "mesh-console", "REPLICAS", "1", "READY", "1", "IMAGE", "corp/mesh:1").Replace(operator) +
 		strings.NewReplacer("IMAGE", "corp/mesh:1", "READYCOND", "True", "CRASHES", "0", "STATE", "running: {}").Replace(operatorPod)

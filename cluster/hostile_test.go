@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// manyFinalizers is an object with n finalizers that nobody else has.
+// manyFinalizers returns an object with n finalizers that no other object has.
 func manyFinalizers(namespace, name string, n int) *metav1.PartialObjectMetadata {
 	finalizers := make([]string, n)
 	for i := range finalizers {
@@ -17,8 +17,8 @@ func manyFinalizers(namespace, name string, n int) *metav1.PartialObjectMetadata
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}}
 }
 
-// TestManyFinalizers: who writes finalizers by the thousand fills neither memory
-// nor the answers to others; that not all are kept is said, of its own namespace.
+// TestManyFinalizers checks that a tenant who writes thousands of finalizers fills neither memory
+// nor the answers to others; his own namespace is reported as incomplete.
 func TestManyFinalizers(t *testing.T) {
 	w := NewWorld(Options{})
 	w.Begin(widgets)
@@ -36,10 +36,10 @@ func TestManyFinalizers(t *testing.T) {
 		return len(kept)
 	}
 	if got := count("tenant"); got == 0 || got > 128 {
-		t.Errorf("%d finalizers of the tenant are kept", got)
+		t.Errorf("kept %d finalizers of the tenant", got)
 	}
 	if got := count("other"); got != 1 {
-		t.Errorf("%d finalizers of others are kept, want 1", got)
+		t.Errorf("kept %d finalizers of others, want 1", got)
 	}
 	want := []any{map[string]any{
 		"resource": "widgets.x.io", "namespaced": true, "namespace": "tenant", "reason": "too-many",
@@ -56,15 +56,15 @@ func TestManyFinalizers(t *testing.T) {
 	}
 	w.Settle()
 	if diff := cmp.Diff([]any{}, at(w, "unseen")); diff != "" {
-		t.Errorf("unseen when they are gone: -want +got\n%s", diff)
+		t.Errorf("unseen after their deletion: -want +got\n%s", diff)
 	}
 	if got := count("tenant"); got != 0 {
-		t.Errorf("%d finalizers are kept of objects that are gone", got)
+		t.Errorf("kept %d finalizers of deleted objects", got)
 	}
 }
 
-// BenchmarkHostileSettle settles the facts beside n objects with 30,000 finalizers
-// each, whose owners change all the time.
+// BenchmarkHostileSettle settles the facts while owners change and n objects with 30,000 finalizers
+// each exist.
 func BenchmarkHostileSettle(b *testing.B) {
 	for _, n := range []int{0, 3, 30} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -24,8 +24,8 @@ func (p priorities) Keep(o *schedulingv1.PriorityClass) bool {
 
 func (p priorities) Forget(key types.NamespacedName) { p.doc.Prune("priorities", key.Name) }
 
-// TestAddFact teaches termguard a new fact the way CONTRIBUTING.md says: one entry
-// of the table, and one function with the one that undoes it.
+// TestAddFact adds a new fact in the way of CONTRIBUTING.md: one entry of the table, and one
+// function with its inverse.
 func TestAddFact(t *testing.T) {
 	classes := cluster(schedulingv1.SchemeGroupVersion, "priorityclasses")
 	if Reduces(classes) {
@@ -34,7 +34,7 @@ func TestAddFact(t *testing.T) {
 	kinds[classes.String()] = &kind{classes, []keeper{by(func(w *World) priorities { return priorities{w.doc} }, priorities.Keep, priorities.Forget)}}
 	defer delete(kinds, classes.String())
 	if !Reduces(classes) {
-		t.Error("what is in the table is watched whole")
+		t.Error("a kind in the table must be watched whole")
 	}
 	w := NewWorld(Options{})
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7}
@@ -58,8 +58,8 @@ func TestAddFact(t *testing.T) {
 	}
 }
 
-// TestTable holds that the table names each kind once, by a resource and with
-// parts that the scheme can decode it for.
+// TestTable checks that the table has each kind once, with a resource and parts that the scheme can
+// decode.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range table {
@@ -73,7 +73,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestBadInput plays events as no API server should send them.
+// TestBadInput sends events that no API server should send.
 func TestBadInput(t *testing.T) {
 	configMaps := namespaced(schema.GroupVersion{Version: "v1"}, "configmaps")
 	plain := func(name string) runtime.Object {
@@ -95,7 +95,7 @@ func TestBadInput(t *testing.T) {
 		play   func(t *testing.T) any
 		want   any
 	}{
-		"nobody keeps it": {
+		"no part keeps it": {
 			"a resource that is not followed leaves nothing",
 			func(t *testing.T) any {
 				w := NewWorld(Options{})
@@ -119,7 +119,7 @@ func TestBadInput(t *testing.T) {
 			[]any{2, nil, 1},
 		},
 		"no object at all": {
-			"what has no metadata is an error, and no more",
+			"an object without metadata is an error, and changes nothing",
 			func(t *testing.T) any {
 				w := followed()
 				return []any{w.Apply(configMaps, &metav1.Status{}, true) != nil, w.Remove(configMaps, &metav1.Status{}) != nil, count(w, "configmaps")}

@@ -28,7 +28,7 @@ import (
 
 var gizmos = Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gizmos"}, Namespaced: true}
 
-// school is a Learner with a cluster to learn from.
+// school is a Learner and a cluster to learn from.
 type school struct {
 	*Learner
 	t      *testing.T
@@ -37,8 +37,7 @@ type school struct {
 	ahead  *atomic.Int64 // how far the clock of the facts is ahead of the bubble's, in nanoseconds
 }
 
-// pass lets time of the bubble go by. What else wakes up at the end of it is done, and
-// so can be read.
+// pass advances the clock of the bubble and waits for everything that wakes up at the end of it.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -58,7 +57,7 @@ func (s *school) widget(name string, finalizers ...string) *metav1.PartialObject
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Finalizers: finalizers}}
 }
 
-// going is a widget that is being deleted.
+// going returns a Terminating widget.
 func (s *school) going(name string, finalizers ...string) *metav1.PartialObjectMetadata {
 	w := s.widget(name, finalizers...)
 	w.DeletionTimestamp = &metav1.Time{Time: time.Now().Truncate(time.Second)} // as the API server has it
@@ -73,7 +72,7 @@ func withGrace(going *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadat
 	return w
 }
 
-// removal is the request that takes finalizer x.io/f off a widget that is being deleted.
+// removal returns the request that removes finalizer x.io/f from a Terminating widget.
 func removal(of *metav1.PartialObjectMetadata, user string) Removal {
 	return Removal{
 		Resource: gizmos.GroupResource(), Namespace: of.Namespace, Name: of.Name, UID: of.UID, Finalizers: []string{"x.io/f"}, User: user,
@@ -88,8 +87,7 @@ func (s *school) apply(obj runtime.Object) {
 	}
 }
 
-// gizmosRole lets those to whom it is bound update gizmos, and operatorSubjects are
-// operatorUser.
+// gizmosRole lets its subjects update gizmos; operatorSubjects has operatorUser only.
 var (
 	gizmosRole       = rbacv1.RoleRef{Kind: "ClusterRole", Name: "gizmos"}
 	operatorSubjects = []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ops", Name: "operator"}}
@@ -109,8 +107,8 @@ func (s *school) grant(plural string, binding runtime.Object) {
 	s.world.Settle()
 }
 
-// removes plays somebody who takes finalizer x.io/f from a widget that is being
-// deleted: the request, and what the watch then shows.
+// removes removes finalizer x.io/f from a Terminating widget as user: the request, then the event
+// of the watch.
 func (s *school) removes(user, name string, change func(*Removal)) {
 	going := s.going(name, "x.io/f")
 	s.apply(going)
@@ -122,7 +120,7 @@ func (s *school) removes(user, name string, change func(*Removal)) {
 	s.remove(name)
 }
 
-// remove has the watch show that a widget has gone.
+// remove sends the watch event of a deleted widget.
 func (s *school) remove(name string) {
 	s.t.Helper()
 	if err := s.world.Remove(gizmos, s.widget(name)); err != nil {
@@ -130,8 +128,7 @@ func (s *school) remove(name string) {
 	}
 }
 
-// owners are those that are known in the widgets' namespace, each with the number
-// of objects.
+// owners returns the learned owners in the widgets' namespace, each with its number of objects.
 func (s *school) owners() map[string]int { return s.ownersIn("a") }
 
 func (s *school) ownersIn(namespace string) map[string]int {
@@ -155,7 +152,7 @@ func (s *school) written() string {
 	return cm.Data[learnedKey]
 }
 
-// run runs the Learner until the function that it returns is called.
+// run runs the Learner until stop is called.
 func (s *school) run() (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan struct{})
@@ -203,7 +200,7 @@ func TestLearn(t *testing.T) {
 			map[string]int{},
 		},
 		"a person is quicker": {
-			"the controller asks, and a person with kubectl: who did it does not show",
+			"the controller and a person send the request, and the watch does not show whose succeeded",
 			func(s *school) {
 				going := s.going("one", "x.io/f")
 				s.apply(going)
@@ -233,7 +230,7 @@ func TestLearn(t *testing.T) {
 			map[string]int{"controller": 3},
 		},
 		"forgotten": {
-			"after 30 days nobody is known any more",
+			"after 30 days the owner is forgotten",
 			func(s *school) {
 				s.removes(operatorUser, "one", nil)
 				pass(2 * time.Minute)
@@ -242,14 +239,14 @@ func TestLearn(t *testing.T) {
 			map[string]int{},
 		},
 		"not in the inventory": {
-			"whether it came true could not be told",
+			"the object is unseen, so the result is unknown",
 			func(s *school) {
 				s.Saw(removal(s.going("one", "x.io/f"), operatorUser))
 			},
 			map[string]int{},
 		},
 		"unseen meanwhile": {
-			"the watch broke: that the object is gone was not seen",
+			"the watch broke and missed the deletion",
 			func(s *school) {
 				going := s.going("one", "x.io/f")
 				s.apply(going)
@@ -344,7 +341,7 @@ func TestLearn(t *testing.T) {
 			map[string]int{},
 		},
 		"no longer served": {
-			"that the kind went tells nothing of its objects",
+			"the removal of a kind proves no deletion of its objects",
 			func(s *school) {
 				going := s.going("one", "x.io/f")
 				s.apply(going)
@@ -365,7 +362,7 @@ func TestLearn(t *testing.T) {
 					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 				}
 				stop()
-				// Whoever comes next knows the same.
+				// The next Learner reads the same.
 				next := newSchool(t, s.client)
 				next.ahead.Store(s.ahead.Load())
 				stop = next.run()
@@ -379,8 +376,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestLearnLocally: what an account may do in one namespace only, it teaches about
-// that namespace only.
+// TestLearnLocally checks that an account with rights in one namespace only teaches about that
+// namespace only.
 func TestLearnLocally(t *testing.T) {
 	role, subjects := gizmosRole, operatorSubjects
 	for name, tc := range map[string]struct {
@@ -401,7 +398,7 @@ func TestLearnLocally(t *testing.T) {
 				s.removes(operatorUser, "one", func(r *Removal) { r.Groups = []string{"operators"} })
 				pass(2 * time.Minute)
 				if diff := cmp.Diff(map[string]int{operatorUser: 1}, s.ownersIn("a")); diff != "" {
-					t.Errorf("where it was seen: -want +got\n%s", diff)
+					t.Errorf("in its namespace: -want +got\n%s", diff)
 				}
 				if diff := cmp.Diff(tc.want, s.ownersIn("elsewhere")); diff != "" {
 					t.Errorf("elsewhere: -want +got\n%s", diff)
@@ -436,15 +433,15 @@ func TestLearnersShare(t *testing.T) {
 			}
 		}
 		if conflicts == 0 {
-			t.Error("nothing was ever in conflict: the test tests nothing")
+			t.Error("no write was ever in conflict")
 		}
 		stopOne()
 		stopOther()
 	})
 }
 
-// TestLearnersOfTwoVersions: what a newer replica wrote during an upgrade, the older
-// leaves alone, and goes on learning.
+// TestLearnersOfTwoVersions checks that, during an upgrade, an older replica leaves alone what a
+// newer one wrote, and continues to learn.
 func TestLearnersOfTwoVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -469,18 +466,18 @@ func TestLearnersOfTwoVersions(t *testing.T) {
 		old.removes(operatorUser, "b", nil)
 		pass(5 * time.Minute)
 		if got := old.written(); got != theirs {
-			t.Errorf("the older replica wrote over what the newer one knows: %s", got)
+			t.Errorf("the older replica overwrote what the newer one wrote: %s", got)
 		}
 		if diff := cmp.Diff(map[string]int{operatorUser: 2}, old.owners()); diff != "" {
 			t.Errorf("learned meanwhile: -want +got\n%s", diff)
 		}
 		if !strings.Contains(old.log.String(), "another version of termguard wrote it") {
-			t.Errorf("the log does not say why: %s", old.log)
+			t.Errorf("the log lacks the reason: %s", old.log)
 		}
 		edit(ours) // as after a rollback
 		pass(5 * time.Minute)
 		if got := old.written(); !strings.Contains(got, `"objects":2`) {
-			t.Errorf("what was learned meanwhile is lost: %s", got)
+			t.Errorf("lost what was learned meanwhile: %s", got)
 		}
 		stop()
 	})
@@ -503,7 +500,7 @@ func TestLearnWritesSparingly(t *testing.T) {
 			}
 		}
 		if writes < 1 || writes > 3 {
-			t.Errorf("%d writes of what is known", writes)
+			t.Errorf("%d writes without a change", writes)
 		}
 	})
 }
@@ -516,12 +513,12 @@ func TestLearnRebuilds(t *testing.T) {
 		want   map[string]int
 		warns  bool
 	}{
-		"nonsense": {"ignored, and written anew from memory", func(cm *corev1.ConfigMap) { cm.Data[learnedKey] = "hello" }, false, map[string]int{operatorUser: 1}, true},
-		"emptied":  {"it is installed so: written anew from memory", func(cm *corev1.ConfigMap) { cm.Data = nil }, false, map[string]int{operatorUser: 1}, false},
-		"one line": {"what makes no sense is left out", func(cm *corev1.ConfigMap) {
+		"nonsense": {"ignored and rewritten from memory", func(cm *corev1.ConfigMap) { cm.Data[learnedKey] = "hello" }, false, map[string]int{operatorUser: 1}, true},
+		"emptied":  {"as installed: rewritten from memory", func(cm *corev1.ConfigMap) { cm.Data = nil }, false, map[string]int{operatorUser: 1}, false},
+		"one line": {"an invalid line is left out", func(cm *corev1.ConfigMap) {
 			cm.Data[learnedKey] = strings.Replace(cm.Data[learnedKey], `"objects":1`, `"objects":-1`, 1)
 		}, false, map[string]int{}, true},
-		"deleted":     {"somebody wants it to be forgotten", nil, true, map[string]int{}, false},
+		"deleted":     {"a user wants it to be forgotten", nil, true, map[string]int{}, false},
 		"not touched": {"it stays", func(*corev1.ConfigMap) {}, false, map[string]int{operatorUser: 1}, false},
 	}
 	for name, tc := range tests {
@@ -558,7 +555,7 @@ func TestLearnRebuilds(t *testing.T) {
 				}
 				if len(tc.want) > 0 {
 					if diff := cmp.Diff(before, s.written()); diff != "" {
-						t.Errorf("%s: it was not written anew: %s", tc.reason, diff)
+						t.Errorf("%s: not rewritten: %s", tc.reason, diff)
 					}
 				}
 			})
@@ -566,7 +563,7 @@ func TestLearnRebuilds(t *testing.T) {
 	}
 }
 
-// TestLearnWithoutPermission: what cannot be written is remembered.
+// TestLearnWithoutPermission checks that what cannot be written is remembered.
 func TestLearnWithoutPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -581,14 +578,14 @@ func TestLearnWithoutPermission(t *testing.T) {
 			t.Errorf("-want +got\n%s", diff)
 		}
 		if !strings.Contains(s.log.String(), "kept in memory only") {
-			t.Errorf("nobody is told: %s", s.log)
+			t.Errorf("no warning in the log: %s", s.log)
 		}
 		stop()
 	})
 }
 
-// TestLearnDurations has a controller take a known time to remove its finalizer, as
-// the watch shows.
+// TestLearnDurations checks how long a controller takes to remove its finalizer, as the watch shows
+// it.
 func TestLearnDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchool(t, fake.NewClientset())
@@ -609,12 +606,12 @@ func TestLearnDurations(t *testing.T) {
 			t.Errorf("-want, +got:\n%s", diff)
 		}
 		if elsewhere := at(s.world, "durations", "x.io/f", "gizmos.x.io", ""); elsewhere != nil {
-			t.Errorf("what happened in one namespace counts there, and not elsewhere: %v", elsewhere)
+			t.Errorf("durations of one namespace count elsewhere: %v", elsewhere)
 		}
 	})
 }
 
-// TestLearnStops has pods of a workload take a known time to stop, as the watch shows.
+// TestLearnStops checks how long pods of a workload take to stop, as the watch shows it.
 func TestLearnStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchool(t, fake.NewClientset())
@@ -647,7 +644,7 @@ func TestLearnStops(t *testing.T) {
 			t.Errorf("-want, +got:\n%s", diff)
 		}
 		if !strings.Contains(s.written(), `"workload":"StatefulSet/db"`) {
-			t.Errorf("it is not written down: %s", s.written())
+			t.Errorf("not persisted: %s", s.written())
 		}
 	})
 }

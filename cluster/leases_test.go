@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestLeases: a controller that renews its lease is up, wherever it runs; the lease alone
-// proves nothing.
+// TestLeases checks that a controller that renews its lease is up, wherever it runs, and that the
+// lease alone proves nothing.
 func TestLeases(t *testing.T) {
 	const seconds = time.Second
 	held := func(name, holder string, renewed time.Duration) coordinationv1.Lease {
@@ -35,32 +35,32 @@ func TestLeases(t *testing.T) {
 		state, certainty string
 		evidence         string
 	}{
-		"none":                                   {"nobody holds one", gadget, lists{{}}, Absent, "may", "no controller"},
-		"by no pod, seen once":                   {"it may be that of an operator that was just uninstalled", gadget, lists{{held(group, "laptop_1", -2*seconds)}}, Unknown, "may", "held by laptop_1, which is no pod here"},
-		"by no pod, renewed once":                {"its pod may have gone between its last renewal and this listing", gadget, lists{{held(group, "laptop_1", -2*seconds)}, {held(group, "laptop_1", 10*seconds)}}, Unknown, "may", "no pod here"},
+		"none":                                   {"no holder has one", gadget, lists{{}}, Absent, "may", "no controller"},
+		"by no pod, seen once":                   {"its operator may have just been uninstalled", gadget, lists{{held(group, "laptop_1", -2*seconds)}}, Unknown, "may", "held by laptop_1, which is no pod here"},
+		"by no pod, renewed once":                {"its pod may have been deleted between its last renewal and this listing", gadget, lists{{held(group, "laptop_1", -2*seconds)}, {held(group, "laptop_1", 10*seconds)}}, Unknown, "may", "no pod here"},
 		"by no pod, renewed again":               {"a controller outside of the cluster", gadget, outside, Alive, "will", "held by laptop_1, which renews it from outside of the cluster"},
 		"by no pod, until a moment ago":          {"it stopped: two listings show the same renewal", gadget, append(outside, outside[2], outside[2], outside[2]), Unknown, "may", "no pod here"},
 		"by others, in turns":                    {"each may have been a pod", gadget, lists{{held(group, "one_1", 0)}, {held(group, "two_1", 15*seconds)}, {held(group, "three_1", 30*seconds)}}, Unknown, "may", "no pod here"},
 		"by no pod, clock far off":               {"seen to be renewed, whatever its clock says", gadget, lists{{held(group, "laptop_1", -3600*seconds)}, {held(group, "laptop_1", -3585*seconds)}, {held(group, "laptop_1", -3570*seconds)}}, Alive, "will", "laptop_1"},
 		"long ago":                               {"stale", gadget, lists{{held(group, "laptop_1", -300*seconds)}}, Absent, "may", "no controller"},
-		"seen once, clock far off":               {"it cannot be told from a stale one", gadget, lists{{held(group, "laptop_1", -3600*seconds)}}, Absent, "may", "no controller"},
+		"seen once, clock far off":               {"it looks like a stale lease", gadget, lists{{held(group, "laptop_1", -3600*seconds)}}, Absent, "may", "no controller"},
 		"renewed no longer":                      {"not renewed for a minute", gadget, lists{{held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}, {held(group, "laptop_1", 0)}}, Absent, "may", "no controller"},
 		"in the future, never renewed":           {"a skewed clock does not keep it alive for ever", gadget, lists{{held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}, {held(group, "laptop_1", 90*seconds)}}, Absent, "may", "no controller"},
-		"without a holder":                       {"nobody holds it", gadget, lists{{held(group, "", -2*seconds)}}, Absent, "may", "no controller"},
-		"of another group":                       {"it says nothing about this one", gadget, lists{{held("a1b2c3d4.xx.io", "laptop_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"without a holder":                       {"it has no holder", gadget, lists{{held(group, "", -2*seconds)}}, Absent, "may", "no controller"},
+		"of another group":                       {"it belongs to another group", gadget, lists{{held("a1b2c3d4.xx.io", "laptop_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"of a pod that is gone":                  {"killed, it did not give it up", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "one-5d8-abcde_1", -2*seconds)}}, Down, "will", "has no pod"},
-		"of a pod that left nothing else":        {"its name is that of a pod, and it has not renewed it in time", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -12*seconds)}}, Absent, "may", "no controller runs"},
+		"of a pod that left nothing else":        {"the holder is named like a pod, and has not renewed it in time", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -12*seconds)}}, Absent, "may", "no controller runs"},
 		"of a pod elsewhere":                     {"near miss: it renewed it a moment ago, as one of another cluster does", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Unknown, "may", "no pod here"},
-		"of a machine that is late":              {"near miss: its name is that of no pod", gadget, lists{{held(group, "laptop_1", -12*seconds)}}, Unknown, "may", "no pod here"},
+		"of a machine that is late":              {"near miss: the holder is not named like a pod", gadget, lists{{held(group, "laptop_1", -12*seconds)}}, Unknown, "may", "no pod here"},
 		"of a stranger, beside one that is down": {"the control plane of this cluster may be in another", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "laptop_1", -2*seconds)}}, Down, "may", "no pod here"},
 
-		"of a pod":                         {"a cluster-admin controls all and nothing, but it holds the lease", gadget + admin, lists{{held(group, "one-1_1", -2*seconds)}}, Alive, "will", "is held by pod ops/one-1, which is ready"},
+		"of a pod":                         {"a cluster-admin controls no resource in particular, but it holds the lease", gadget + admin, lists{{held(group, "one-1_1", -2*seconds)}}, Alive, "will", "is held by pod ops/one-1, which is ready"},
 		"of a pod, a minute after it went": {"uninstalled: the lease outlives it", gadget + as("one", anAccount), lists{{held(group, "one-1_1", -2*seconds)}}, Unknown, "may", "no pod here"},
 		"of a pod in another namespace":    {"some have their leases in kube-system", gadget + strings.Replace(admin, "namespace: ops", "namespace: other", -1), lists{{held(group, "one-1_1", -2*seconds)}}, Alive, "will", "pod other/one-1"},
 		"of a pod that goes":               {"it has no time left", gadget + strings.Replace(admin, "{name: one-1,", "{name: one-1, deletionTimestamp: '2001-09-09T01:46:00Z',", 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"of a pod whose namespace goes":    {"nor has this", gadget + admin + going, lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
-		"of a pod that crashes":            {"between two tries it holds the lease, too", gadget + strings.Replace(admin, `conditions: [{type: Ready, status: "True"}]`, waiting("CrashLoopBackOff"), 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
-		"of a pod without rights":          {"anybody may name a lease so, and renew it", gadget + as("one", anAccount, running) + authorizes, lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod that crashes":            {"it holds the lease between restarts, too", gadget + strings.Replace(admin, `conditions: [{type: Ready, status: "True"}]`, waiting("CrashLoopBackOff"), 1), lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
+		"of a pod without rights":          {"any account may create and renew such a lease", gadget + as("one", anAccount, running) + authorizes, lists{{held(group, "one-1_1", -2*seconds)}}, Absent, "may", "no controller"},
 		"catalog and permissions differ":   {"known workloads outweigh a lease: see the permissions' own pod", gadget + as("one", anAccount, controls, running), lists{{held(group, "laptop_1", -300*seconds)}}, Alive, "will", "service account ops/one may update"},
 		"held by a pod that is not ready": {
 			"another of its containers renews its lease: no proof that it stays down",
@@ -103,8 +103,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestLeaseOfAPodThatWent: whoever has seen a pod hold a lease knows, once that pod is gone,
-// that the lease is what it left behind.
+// TestLeaseOfAPodThatWent checks that the lease of a pod that was seen to hold it, and was deleted,
+// counts as left behind.
 func TestLeaseOfAPodThatWent(t *testing.T) {
 	second := time.Second
 	held := func(at time.Duration) []coordinationv1.Lease {
@@ -119,10 +119,10 @@ func TestLeaseOfAPodThatWent(t *testing.T) {
 		after            []time.Duration // when it was renewed, as each list shows after it went
 		state, certainty string
 	}{
-		"seen":                {"it was a pod, and is gone", true, []time.Duration{-2 * second}, Down, "will"},
+		"seen":                {"the holder was a pod, which was deleted", true, []time.Duration{-2 * second}, Down, "will"},
 		"seen, renewed once":  {"between the last list and its end", true, []time.Duration{5 * second}, Down, "will"},
 		"not seen":            {"near miss: it may run outside of the cluster", false, []time.Duration{-2 * second}, Down, "may"},
-		"seen, still renewed": {"near miss: it was forced off, and runs where nobody sees it", true, []time.Duration{5 * second, 20 * second, 35 * second}, Alive, "will"},
+		"seen, still renewed": {"near miss: the pod was force-deleted, and runs unseen", true, []time.Duration{5 * second, 20 * second, 35 * second}, Alive, "will"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

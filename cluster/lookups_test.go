@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestLookupsAreBounded holds that a policy about many namespaces does not make
-// termguard ask without end.
+// TestLookupsAreBounded checks that a policy about many namespaces causes a limited number of
+// lookups.
 func TestLookupsAreBounded(t *testing.T) {
 	race.Skip(t)
 	text := `
@@ -31,13 +31,13 @@ func TestLookupsAreBounded(t *testing.T) {
 	for _, namespace := range []string{"n0", "n599"} {
 		requests, _ := at(w, "denied", namespace, "validating/p/b").([]any)
 		if len(requests) == 0 || requests[0].(map[string]any)["certainty"] != "may" {
-			t.Errorf("what was not read is not said to be uncertain: %v", requests)
+			t.Errorf("unread facts are not uncertain: %v", requests)
 		}
 	}
 }
 
-// TestSettings: an operator that a ConfigMap tells to watch one namespace is not the owner in
-// others, once that was read.
+// TestSettings checks that an operator that a ConfigMap confines to one namespace is not the owner
+// in others, once the ConfigMap was read.
 func TestSettings(t *testing.T) {
 	const variable = "image: i, env: [{name: OP_WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: op, key: watch}}}]"
 	text := gadget + as("one", anAccount, controls, strings.ReplaceAll(running, "image: i", variable))
@@ -49,14 +49,14 @@ func TestSettings(t *testing.T) {
 	}
 	lookups := w.Lookups()
 	if len(lookups) != 1 || state() != Alive {
-		t.Fatalf("it asks for %v, and is %v", lookups, state())
+		t.Fatalf("lookups %v, state %v", lookups, state())
 	}
-	told := func(value string) map[refusals.Lookup]refusals.Found {
+	confined := func(value string) map[refusals.Lookup]refusals.Found {
 		return map[refusals.Lookup]refusals.Found{lookups[0]: {Objects: []*unstructured.Unstructured{{Object: map[string]any{"data": map[string]any{"watch": value}}}}}}
 	}
 	for value, want := range map[string]string{"prod": Unknown, "": Alive} {
-		if w.TakeIn(told(value)); state() != want {
-			t.Errorf("told to watch %q: %v, want %s", value, state(), want)
+		if w.TakeIn(confined(value)); state() != want {
+			t.Errorf("confined to %q: %v, want %s", value, state(), want)
 		}
 	}
 }

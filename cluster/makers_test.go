@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestMakers: whoever runs an operator's Deployment, nobody handles a generated kind whose
-// maker is gone, whatever names the maker.
+// TestMakers checks that no running operator counts as the owner of a generated kind whose maker
+// was deleted, however the definition names the maker.
 func TestMakers(t *testing.T) {
 	const (
 		owned     = `ownerReferences: [{apiVersion: make.io/v1, kind: GadgetMaker, name: m, uid: u1}]`
@@ -41,21 +41,21 @@ func TestMakers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, cluster, finalizer, state, evidence, removers string
 	}{
-		"owned":                      {"its maker is there", made(owned) + kind + itself + operator, "", Alive, "is ready under it", removes},
-		"labelled":                   {"its maker is there", made(labelled) + kind + itself + operator, "", Alive, "is ready under it", removes},
-		"owned, gone":                {"its maker is gone, and left it behind", made(owned) + kind + another + operator, "", Unknown, "GadgetMaker.make.io/m, which the definition of gadgets.x.io was made from, is gone", ""},
-		"labelled, gone":             {"its maker is gone, and left it behind", made(labelled) + kind + operator, "", Unknown, "is gone", ""},
-		"annotated, gone":            {"its maker is gone, and left it behind", made(annotated) + kind + operator, "", Unknown, "is gone", ""},
-		"owned, no kind":             {"the kind of its maker is not defined any more", made(owned) + other + operator, "", Unknown, "has gone with its kind", ""},
-		"labelled with UID, no kind": {"the kind of its maker is not defined any more", made(withUID) + other + operator, "", Unknown, "has gone with its kind", ""},
+		"owned":                      {"its maker exists", made(owned) + kind + itself + operator, "", Alive, "is ready under it", removes},
+		"labelled":                   {"its maker exists", made(labelled) + kind + itself + operator, "", Alive, "is ready under it", removes},
+		"owned, gone":                {"its maker was deleted and left it behind", made(owned) + kind + another + operator, "", Unknown, "GadgetMaker.make.io/m, which the definition of gadgets.x.io was made from, is gone", ""},
+		"labelled, gone":             {"its maker was deleted and left it behind", made(labelled) + kind + operator, "", Unknown, "is gone", ""},
+		"annotated, gone":            {"its maker was deleted and left it behind", made(annotated) + kind + operator, "", Unknown, "is gone", ""},
+		"owned, no kind":             {"the definition of its maker's kind was deleted", made(owned) + other + operator, "", Unknown, "has gone with its kind", ""},
+		"labelled with UID, no kind": {"the definition of its maker's kind was deleted", made(withUID) + other + operator, "", Unknown, "has gone with its kind", ""},
 		"labelled, no kind":          {"a label may have another meaning", made(labelled) + other + operator, "", Alive, "is ready under it", ""},
 		"other labels":               {"these name no maker", made(stranger) + kind + operator, "", Alive, "is ready under it", ""},
-		"hidden":                     {"what cannot be seen is not there for sure", made(labelled) + kind + hidden + operator, "", Unknown, "gadgetmakers.make.io (forbidden) cannot be seen", ""},
+		"hidden":                     {"an unseen maker does not certainly exist", made(labelled) + kind + hidden + operator, "", Unknown, "gadgetmakers.make.io (forbidden) cannot be seen", ""},
 		"declared":                   {"a declaration outweighs it", strings.Replace(made(labelled), "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: external},", 1) + kind + operator, "", Alive, "declared", ""},
 
-		"handled by the maker's":        {"who controls the maker's kind may update all, and the finalizer has the name of its group", made(labelled) + kind + itself + ofMakers, "make.io/cleanup", Alive, "was made from GadgetMaker.make.io/m", removes},
-		"of another name":               {"what installs other software makes definitions, too", made(labelled) + kind + itself + ofMakers, "x.io/cleanup", Absent, "no controller", ""},
-		"the maker's is scaled to zero": {"nobody runs", made(labelled) + kind + itself + strings.Replace(ofMakers, as("one", running), as("one", scaledToZero), 1), "make.io/cleanup", Absent, "no controller", ""},
+		"handled by the maker's":        {"the controller of the maker's kind may update everything, and the finalizer is named after its group", made(labelled) + kind + itself + ofMakers, "make.io/cleanup", Alive, "was made from GadgetMaker.make.io/m", removes},
+		"of another name":               {"installers of other software create definitions, too", made(labelled) + kind + itself + ofMakers, "x.io/cleanup", Absent, "no controller", ""},
+		"the maker's is scaled to zero": {"no controller runs", made(labelled) + kind + itself + strings.Replace(ofMakers, as("one", running), as("one", scaledToZero), 1), "make.io/cleanup", Absent, "no controller", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := tc.cluster
@@ -82,7 +82,7 @@ func TestMakers(t *testing.T) {
 			}
 			slices.Sort(removers)
 			if diff := cmp.Diff(tc.removers, strings.Join(removers, ", ")); diff != "" {
-				t.Errorf("%s: on whom it rests: -want +got\n%s", tc.reason, diff)
+				t.Errorf("%s: removers: -want +got\n%s", tc.reason, diff)
 			}
 		})
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// What a world may hold of gadgets.x.io, whose finalizer is x.io/cleanup.
+// Objects that a world with gadgets.x.io, whose finalizer is x.io/cleanup, may have.
 const (
 	gadget = `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gadget, plural: gadgets}, versions: [{name: v1, served: true, storage: true}]}}
 ---
 {apiVersion: x.io/v1, kind: Gadget, metadata: {name: it, namespace: a, finalizers: [x.io/cleanup]}}
 `
-	// authorizes shows that RBAC does.
+	// authorizes shows that RBAC is in force.
 	authorizes = `
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin, labels: {kubernetes.io/bootstrapping: rbac-defaults}}, rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]}
@@ -83,8 +83,8 @@ func waiting(reason string) string {
 	return "containerStatuses: [{name: c, restartCount: 3, state: {waiting: {reason: " + reason + "}}}]"
 }
 
-// seen is the ConfigMap of a termguard that saw identities remove the
-// finalizer, each "IDENTITY OBJECTS AGE" or "IDENTITY OBJECTS AGE outside".
+// seen returns the ConfigMap in which termguard recorded that identities removed the finalizer,
+// each "IDENTITY OBJECTS AGE" or "IDENTITY OBJECTS AGE outside".
 func seen(sightings ...string) string {
 	var owners []string
 	for _, s := range sightings {
@@ -100,8 +100,8 @@ func seen(sightings ...string) string {
 	return fmt.Sprintf("\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: termguard-learned, namespace: termguard-system}, data: {learned.json: '{\"apiVersion\":\"termguard.dev/v1\",\"owners\":[%s]}'}}\n", strings.Join(owners, ","))
 }
 
-// TestOwnershipByStrength holds the order of the sources: declared, learned,
-// managed, catalog, RBAC; and what each proves.
+// TestOwnershipByStrength checks the order of the sources, declared, learned, managed, catalog,
+// RBAC, and what each proves.
 func TestOwnershipByStrength(t *testing.T) {
 	const one, two = "system:serviceaccount:ops:one", "system:serviceaccount:ops:two"
 	declaredTwo := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/two},", 1)
@@ -112,7 +112,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		return strings.Replace(as(account, parts...), "kind: Deployment, metadata: {", "kind: Deployment, metadata: {"+owner+", ", 1)
 	}
 	managedTwo := strings.Replace(gadget, "name: it,", `name: it, managedFields: [{manager: c, operation: Update, apiVersion: x.io/v1, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"x.io/cleanup"': {}}}}}],`, 1)
-	// manager calls the field manager and the containers as kubebuilder does.
+	// manager names the field manager and the containers as kubebuilder does.
 	manager := func(text string) string {
 		return strings.NewReplacer("manager: c,", "manager: manager,", "name: c, image: i", "name: manager, image: i").Replace(text)
 	}
@@ -121,17 +121,17 @@ func TestOwnershipByStrength(t *testing.T) {
 		evidence                          []string
 	}{
 		"learned, alive, no permissions of its own": {
-			"a cluster-admin's permissions tell nothing, but it was seen",
+			"a cluster-admin's permissions prove nothing, but it was seen",
 			gadget + as("one", anAccount, running) + seen(one+" 1 1h"),
 			Alive, "will", []string{"service account ops/one was seen to remove it from 1 object", "pod ops/one-1 is ready under it"},
 		},
 		"learned, scaled to zero": {
-			"whoever removed it so far is switched off; that it was seen is all that speaks for it",
+			"the account that removed it so far is scaled to zero; only the sighting supports it",
 			gadget + as("one", anAccount, scaledToZero) + seen(one+" 1 1h"),
 			Down, "may", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
 		},
 		"learned, scaled to zero, and it alone may do it": {
-			"what is known without having seen it says as much",
+			"its permissions say the same without a sighting",
 			gadget + as("one", anAccount, controls, scaledToZero) + seen(one+" 1 1h"),
 			Down, "will", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
 		},
@@ -141,7 +141,7 @@ func TestOwnershipByStrength(t *testing.T) {
 			Unknown, "may", []string{"service accounts ops/one may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"},
 		},
 		"all of its group, one role names it, too": {
-			"near miss: it is one of those that the role names",
+			"near miss: the role names its account, too",
 			gadget + as("one", anAccount, wholeGroup, running) + strings.NewReplacer("metadata: {name: one}", "metadata: {name: named}", "ClusterRole, name: one", "ClusterRole, name: named").Replace(as("one", controls)),
 			Alive, "will", []string{"service account ops/one may update gadgets.x.io and its status"},
 		},
@@ -151,7 +151,7 @@ func TestOwnershipByStrength(t *testing.T) {
 			Unknown, "may", []string{"service accounts ops/one, ops/two may update gadgets.x.io"},
 		},
 		"all of its group, another is named and idle": {
-			"whoever is named does not run",
+			"the named account does not run",
 			gadget + as("one", anAccount, wholeGroup, running) + as("two", anAccount, controls, scaledToZero),
 			Unknown, "may", []string{"service accounts ops/one may update gadgets.x.io"},
 		},
@@ -186,7 +186,7 @@ func TestOwnershipByStrength(t *testing.T) {
 			Unknown, "may", []string{"service accounts ops/one, ops/two may update gadgets.x.io"},
 		},
 		"managed under a name of its own, by one of two": {
-			"near miss: that name tells them apart",
+			"near miss: that name is unique",
 			managedTwo + manager(as("one", anAccount, wholeGroup, running)) + as("two", anAccount, wholeGroup, running),
 			Alive, "will", []string{`field manager "c" wrote the finalizer, and pod ops/two-1 runs`},
 		},
@@ -236,7 +236,7 @@ func TestOwnershipByStrength(t *testing.T) {
 			Absent, "may", []string{"no controller runs with a role for"},
 		},
 		"learned, scaled to zero, pods cannot be seen": {
-			"nobody is called down on half of the evidence",
+			"an owner is not down while facts are unseen",
 			gadget + as("one", anAccount, scaledToZero) + seen(one+" 9 1h") + blindness,
 			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
 		},
@@ -252,12 +252,12 @@ func TestOwnershipByStrength(t *testing.T) {
 			Down, "will", []string{"Deployment ops/one is scaled to zero"},
 		},
 		"made with the definition, without a right": {
-			"anybody may name an owner; who has no right to the resource removes no finalizer",
+			"any account may name an owner; one without rights to the resource removes no finalizer",
 			packaged + packagedAs("one", anAccount, running) + as("two", anAccount, controls, scaledToZero),
 			Down, "will", []string{"service account ops/two may update it and its status"},
 		},
 		"made with the definition, pods cannot be seen": {
-			"nobody is called down on half of the evidence",
+			"an owner is not down while facts are unseen",
 			packaged + packagedAs("one", anAccount, controls, scaledToZero) + blindness,
 			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
 		},
@@ -300,15 +300,15 @@ func TestOwnershipByStrength(t *testing.T) {
 			}
 			for _, want := range tc.evidence {
 				if !strings.Contains(fmt.Sprint(got["evidence"]), want) {
-					t.Errorf("%s\nthe evidence does not say %q: %v", tc.reason, want, got["evidence"])
+					t.Errorf("%s\nthe evidence lacks %q: %v", tc.reason, want, got["evidence"])
 				}
 			}
 		})
 	}
 }
 
-// TestOwnershipTellsWhatMustBeCreated holds that an owner's need is told while it
-// runs, whatever shows that: where it does not, nothing is created anyway.
+// TestOwnershipTellsWhatMustBeCreated checks that the objects that an owner needs to create are
+// reported while it runs, whichever source shows that; an owner that is down creates nothing.
 func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
 	entry, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: in-cluster, source: x, creates: jobs.batch, createsWhen: [{path: 'metadata.annotations[\"x.io/keep\"]', notIn: [\"yes\"]}, {path: spec.destroy, in: [\"true\"]}], workloads: [{kind: Deployment, name: one, namespace: ops}]}"))
 	if err != nil {
@@ -320,12 +320,12 @@ func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
 		want            any
 	}{
 		"the workload of the catalog runs": {"its need is known", gadget + as("one", anAccount, running), "jobs.batch"},
-		"it was seen":                      {"who does it changes nothing about what it needs", gadget + as("two", anAccount, running) + seen("system:serviceaccount:ops:two 1 1h"), "jobs.batch"},
+		"it was seen":                      {"its need does not depend on who removes the finalizer", gadget + as("two", anAccount, running) + seen("system:serviceaccount:ops:two 1 1h"), "jobs.batch"},
 		"it is declared to be elsewhere":   {"its jobs run here all the same", declared, "jobs.batch"},
 		"it is to destroy nothing":         {"the spec says so", strings.Replace(gadget, "metadata: {name: it,", "spec: {destroy: false}, metadata: {name: it,", 1) + as("one", anAccount, running), nil},
 		"it is to destroy":                 {"the spec says so", strings.Replace(gadget, "metadata: {name: it,", "spec: {destroy: true}, metadata: {name: it,", 1) + as("one", anAccount, running), "jobs.batch"},
 		"it is to be kept":                 {"an annotation says so", strings.Replace(gadget, "name: it,", "name: it, annotations: {x.io/keep: 'yes'},", 1) + as("one", anAccount, running), nil},
-		"scaled to zero":                   {"that it does not run outweighs what it would need", gadget + as("one", anAccount, scaledToZero), nil},
+		"scaled to zero":                   {"an owner that does not run needs nothing", gadget + as("one", anAccount, scaledToZero), nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -341,8 +341,8 @@ func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
 	}
 }
 
-// TestOwnershipOfNamed holds that an object which is only named, as the pod of an
-// eviction, is judged by what it tells itself where it is known.
+// TestOwnershipOfNamed checks that an object that a request only names, such as the pod of an
+// eviction, is judged by its own fields if they are known.
 func TestOwnershipOfNamed(t *testing.T) {
 	declared := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1) + as("one", anAccount, running)
 	named := &metav1.ObjectMeta{Namespace: "a", Name: "it", Finalizers: []string{"x.io/cleanup"}}

@@ -18,7 +18,7 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// panics are the parts that panicked, in order.
+// panics records the parts that panicked, in order.
 type panics struct {
 	mu    sync.Mutex
 	parts []string
@@ -37,12 +37,12 @@ func (p *panics) want(t *testing.T, parts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if diff := cmp.Diff(parts, p.parts); diff != "" {
-		t.Errorf("panics that were counted: -want +got\n%s", diff)
+		t.Errorf("counted panics: -want +got\n%s", diff)
 	}
 }
 
-// TestPanicInSettling: what a panic kept from being settled is settled when the part
-// starts again.
+// TestPanicInSettling checks that facts that a panic left unsettled are settled when the part
+// restarts.
 func TestPanicInSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted panics
@@ -82,12 +82,12 @@ func TestPanicInSettling(t *testing.T) {
 		synctest.Wait()
 		counted.want(t, "settling")
 		if got := at(w, "unconverted", "widgets.x.io"); got == nil {
-			t.Error("what was being settled when it panicked is left as it was")
+			t.Error("facts left unsettled by the panic stay unsettled")
 		}
 	})
 }
 
-// TestPanicInDialling: it costs that endpoint a look, and nothing else.
+// TestPanicInDialling checks that a panic costs its endpoint one check and nothing else.
 func TestPanicInDialling(t *testing.T) {
 	var counted panics
 	w := world(t, `

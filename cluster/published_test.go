@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// TestOwnerThatMayRunOutside tells the snapshot controller of a cloud's control
-// plane, which no cluster shows, from one that ran in the cluster and is gone.
+// TestOwnerThatMayRunOutside distinguishes the snapshot controller of a cloud's control plane,
+// which no cluster shows, from one that ran in the cluster and was removed.
 func TestOwnerThatMayRunOutside(t *testing.T) {
 	const finalizer = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
 	resource := schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}
@@ -21,7 +21,7 @@ func TestOwnerThatMayRunOutside(t *testing.T) {
 	was := strings.NewReplacer("gadgets.x.io", resource.String(), "x.io/cleanup", finalizer).Replace(seen("system:serviceaccount:kube-system:snapshot-controller 1 1h"))
 	for name, tc := range map[string]struct{ reason, cluster, state, certainty string }{
 		"never seen": {"it may run in the control plane of a cloud", snapshot, Unknown, "may"},
-		"seen, gone": {"it ran in the cluster, and nothing is left of it", snapshot + was, Absent, "will"},
+		"seen, gone": {"it ran in the cluster and was removed completely", snapshot + was, Absent, "will"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t, tc.cluster)
@@ -33,9 +33,9 @@ func TestOwnerThatMayRunOutside(t *testing.T) {
 	}
 }
 
-// shape is what the manifests of an operator say of what removes its finalizer,
-// as it publishes them, and no more: the custom resource, the workload, its
-// service account, and which rules bind that to the API group.
+// shape has the part of an operator's published manifests that concerns its finalizer: the custom
+// resource, the workload, its service account, and the rules that bind the account to the API
+// group.
 type shape struct {
 	source                            string // of manifests and finalizer
 	group, version, plural, kind      string
@@ -46,8 +46,8 @@ type shape struct {
 	rules                             []string
 	inNamespace                       bool // the rules hold in the objects' namespace only
 	aggregated                        bool // they reach the account by an aggregated role
-	// unproven is what a cluster tells of it at work, then scaled to nothing, to one
-	// who never heard of it, where its rules do not make it the resource's controller.
+	// unproven has the verdicts without a catalog entry, with the operator at work and scaled to
+	// zero, if its rules do not make it the resource's controller.
 	unproven []judged
 }
 
@@ -162,8 +162,8 @@ var shapes = map[string]shape{
 	},
 }
 
-// left is what an operator leaves behind when it goes first: its definition, and
-// an object in namespace "a", which comes second.
+// left returns what remains of an operator that was deleted first: its definition, and an object in
+// namespace "a" whose deletion comes second.
 func (s shape) left() string {
 	scope, namespace := "Namespaced", ", namespace: a"
 	if s.clusterScoped {
@@ -176,7 +176,7 @@ func (s shape) left() string {
 `, s.group, s.version, s.plural, s.kind, scope, namespace, s.finalizer)
 }
 
-// installed is the operator with so many pods wanted, all of them ready.
+// installed returns the operator with so many replicas, all of them ready.
 func (s shape) installed(pods int) string {
 	role, kind, labels, aggregation := "Cluster", "", "", ""
 	if s.inNamespace {
@@ -214,9 +214,8 @@ func (s shape) installed(pods int) string {
 	return text
 }
 
-// TestPublishedShapes judges operators by what they publish: at work, scaled to
-// nothing, and gone before their objects, with the catalog and with one that knows
-// nobody.
+// TestPublishedShapes judges operators by their published manifests: at work, scaled to zero, and
+// deleted before their objects, with the catalog and with an empty one.
 func TestPublishedShapes(t *testing.T) {
 	for name, s := range shapes {
 		strangers := []judged{{Alive, "will"}, {Down, "will"}}

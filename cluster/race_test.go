@@ -30,7 +30,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// atOnce runs each function n times in a goroutine of its own, all at once.
+// atOnce runs each function n times, each in a goroutine of its own, all at once.
 func atOnce(n int, functions ...func(i int)) {
 	var running sync.WaitGroup
 	start := make(chan struct{})
@@ -46,8 +46,8 @@ func atOnce(n int, functions ...func(i int)) {
 	running.Wait()
 }
 
-// TestOwnershipTogether asks about finalizers that were not judged before, as
-// reviews do that come at once: each of them looks up a catalog entry.
+// TestOwnershipTogether evaluates finalizers for the first time in concurrent reviews, each of
+// which looks up a catalog entry.
 func TestOwnershipTogether(t *testing.T) {
 	w := world(t, kialiCRD)
 	ask := func(i int) {
@@ -60,7 +60,7 @@ func TestOwnershipTogether(t *testing.T) {
 	atOnce(1, slices.Repeat([]func(int){ask}, 8)...)
 }
 
-// everyKind are the resources that objects of the stress test are of.
+// everyKind returns the resources of the objects in the stress test.
 func everyKind() []Resource {
 	kinds := append(slices.Clone(typed), widgets)
 	for group, plurals := range map[string][]string{
@@ -74,13 +74,12 @@ func everyKind() []Resource {
 	return append(kinds, Resource{GroupVersionResource: widgets.GroupVersion().WithResource("widgetmakers")})
 }
 
-// versionOf a group is v1 but for one.
+// versionOf maps groups to their version if it is not v1.
 var versionOf = map[string]string{"": "v1", "apps": "v1", "resource.k8s.io": "v1", "kubernetes.m.crossplane.io": "v1", "helm.toolkit.fluxcd.io": "v2"}
 
-// TestStress calls every public method of World and Learner from many
-// goroutines, while objects come and go, listings start over, verdicts settle
-// and replicas merge what they learned. It is for the race detector, which
-// watches: what they answer, other tests tell.
+// TestStress calls every public method of World and Learner from many goroutines, while objects
+// come and go, listings start over, verdicts settle and replicas merge what they learned. It serves
+// the race detector; other tests check the answers.
 func TestStress(t *testing.T) {
 	const rounds = 60
 	start := time.Unix(0, 0)
@@ -105,7 +104,7 @@ func TestStress(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One random object, typed where the facts read more than its metadata.
+	// One random object, typed if the facts read more than its metadata.
 	random := func(rng *rand.Rand) (Resource, *unstructured.Unstructured, runtime.Object) {
 		make := []func(*testing.T, *rand.Rand) *unstructured.Unstructured{randomObject, randomDependent, randomGrant, randomLeavingPod, randomReference}[rng.IntN(5)]
 		obj := make(t, rng)
@@ -122,14 +121,14 @@ func TestStress(t *testing.T) {
 		defer func() { rngs <- rng }()
 		f(rng)
 	}
-	// asks is a question about an object, as a command or an API server asks it.
+	// asks returns a request about an object, as a command or an API server makes it.
 	asks := func(rng *rand.Rand, i int) *question.Request {
 		res, obj, _ := random(rng)
 		r := question.Target{Kind: obj.GroupVersionKind(), Resource: res.GroupVersionResource, Namespace: "a", Name: "x", Object: obj.Object}.Delete(nil)
 		r.UnderWay = i%2 == 0
 		return r
 	}
-	told := func(m Moment) {
+	read := func(m Moment) {
 		m.Input()
 		m.Knows()
 		if m.Declared() {
@@ -183,8 +182,8 @@ func TestStress(t *testing.T) {
 			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
 			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})
 		},
-		"World.Ask":    func(i int) { with(func(rng *rand.Rand) { w.Ask(asks(rng, i), told) }) },
-		"World.TryAsk": func(i int) { with(func(rng *rand.Rand) { w.TryAsk(asks(rng, i), told) }) },
+		"World.Ask":    func(i int) { with(func(rng *rand.Rand) { w.Ask(asks(rng, i), read) }) },
+		"World.TryAsk": func(i int) { with(func(rng *rand.Rand) { w.TryAsk(asks(rng, i), read) }) },
 		"World.TakeConditions": func(int) {
 			w.TakeConditions("a", func(string, string) *unstructured.Unstructured { return nil })
 		},
@@ -252,7 +251,7 @@ func TestStress(t *testing.T) {
 		calls[fmt.Sprint(i, "Learner.Saw")] = func(n int) {
 			l.Saw(Removal{Resource: widgets.GroupResource(), Namespace: "a", Name: "x", UID: types.UID(fmt.Sprint(n)), Finalizers: []string{"x.io/f"}, User: operatorUser})
 		}
-		// Run waits for its tickers; what it does in between, and its end:
+		// Run waits for its tickers; this calls its work in between, and its end:
 		calls[fmt.Sprint(i, "Learner.Run")] = func(int) {
 			l.confirm()
 			_, _ = l.merge(t.Context()) // two may write at once more often than one tries again

@@ -18,8 +18,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// knowing is a catalog of its own, so that the tests do not hang on that in the
-// binary.
+// knowing returns a catalog of its own, so that the tests do not depend on that in the binary.
 func knowing(t testing.TB) *catalog.Catalog {
 	t.Helper()
 	c, err := catalog.Parse([]byte(`
@@ -92,8 +91,8 @@ func refsIn(t testing.TB, manifests bool, docs ...string) *World {
 	return w
 }
 
-// told are the groups of a section of the facts as lines "PATH: NAMES".
-func told(w *World, section string) []string {
+// sectionLines returns the groups of a section of the facts as lines "PATH: NAMES".
+func sectionLines(w *World, section string) []string {
 	lines := []string{}
 	var walk func(path []string, node map[string]any)
 	walk = func(path []string, node map[string]any) {
@@ -136,42 +135,42 @@ func TestNeeds(t *testing.T) {
 		manifests bool
 		want      []string
 	}{
-		"goes":              {"what it needs is in its namespace", []string{gadgetIn("a", "g", "secret: s"), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
+		"goes":              {"the needed object is in its namespace", []string{gadgetIn("a", "g", "secret: s"), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
 		"another version":   {"the catalog knows kinds, in whichever version", []string{strings.Replace(gadgetIn("a", "g", "secret: s"), "x.io/v1", "x.io/v9", 1), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
-		"is kept":           {"a finalizer holds it", []string{gadgetIn("a", "g", "secret: s"), held}, false, nil},
+		"is kept":           {"a finalizer keeps it", []string{gadgetIn("a", "g", "secret: s"), held}, false, nil},
 		"elsewhere":         {"it does not go with the namespace", []string{gadgetIn("a", "g", "secret: s, secretNamespace: b"), elsewhere}, false, nil},
-		"missing":           {"nobody made it", []string{gadgetIn("a", "g", "secret: s"), elsewhere}, false, []string{"a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [s]"}},
+		"missing":           {"it was never created", []string{gadgetIn("a", "g", "secret: s"), elsewhere}, false, []string{"a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [s]"}},
 		"missing elsewhere": {"nor there", []string{gadgetIn("a", "g", "secret: s, secretNamespace: b"), secret}, false, []string{"a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [b/s]"}},
-		"may be missed":     {"the owner may give up", []string{gadgetIn("a", "g", "configs: [c, d, c]"), config}, false, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [c]", "a x.io/need gadgets.x.io configmaps may: 1 [g] needs 1 [d]"}},
-		"is not missed":     {"the owner gives up", []string{gadgetIn("a", "g", "optional: c"), config}, false, nil},
-		"fixed name":        {"the owner uses it where there is one", []string{gadgetIn("a", "g", ""), plainIn("ConfigMap", "a", "gadgeteer")}, false, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [gadgeteer]"}},
+		"may be missed":     {"the owner may stop waiting", []string{gadgetIn("a", "g", "configs: [c, d, c]"), config}, false, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [c]", "a x.io/need gadgets.x.io configmaps may: 1 [g] needs 1 [d]"}},
+		"is not missed":     {"the owner stops waiting", []string{gadgetIn("a", "g", "optional: c"), config}, false, nil},
+		"fixed name":        {"the owner uses it if it exists", []string{gadgetIn("a", "g", ""), plainIn("ConfigMap", "a", "gadgeteer")}, false, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [gadgeteer]"}},
 		"not seen":          {"no kind Secret at all", []string{gadgetIn("a", "g", "secret: s")}, false, nil},
-		"hidden": {"the absence of what is hidden says nothing", []string{gadgetIn("a", "g", "secret: s"), elsewhere,
+		"hidden": {"an unseen object is not absent", []string{gadgetIn("a", "g", "secret: s"), elsewhere,
 			"{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: secrets, namespaced: true, reason: forbidden}]}"}, false, nil},
 		"unserved":     {"a kind that is not there", []string{gadgetIn("a", "g", "unserved: u"), secret}, false, nil},
 		"a number":     {"is no name", []string{gadgetIn("a", "g", "secret: 7"), secret}, false, nil},
 		"a list":       {"nor is a list", []string{gadgetIn("a", "g", "secret: [s]"), secret}, false, nil},
 		"no finalizer": {"its owner has nothing to do", []string{"{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a}, spec: {secret: s}}", secret}, false, nil},
-		"next thing": {"what is named by what it names", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s", "x.io/wait"), secret}, false,
+		"next thing": {"a reference of the referred object", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s", "x.io/wait"), secret}, false,
 			[]string{"a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
-		"next thing is missing": {"that is not there either", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s"), elsewhere}, false,
+		"next thing is missing": {"that does not exist either", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s"), elsewhere}, false,
 			[]string{"a x.io/need gadgets.x.io makers.x.io goes: 1 [g] needs 1 [m]", "a x.io/need gadgets.x.io secrets hangs: 1 [g] needs 1 [s]"}},
-		"impersonates": {"what binds roles to its account goes, too",
+		"impersonates": {"the bindings of its account are deleted, too",
 			[]string{gadgetIn("a", "g", "account: sa"), plainIn("ServiceAccount", "a", "sa"), "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: rb, namespace: a}, subjects: [{kind: ServiceAccount, namespace: a, name: sa}]}"}, false,
 			[]string{"a x.io/need gadgets.x.io rolebindings.rbac.authorization.k8s.io goes: 1 [g] needs 1 [rb]"}},
 		"several":   {"names are few, counts are exact", []string{gadgetIn("a", "g7", "secret: s"), gadgetIn("a", "g1", "secret: s"), gadgetIn("a", "g2", "secret: s"), gadgetIn("a", "g3", "secret: s"), gadgetIn("a", "g4", "secret: s"), gadgetIn("a", "g5", "secret: s"), secret}, false, []string{"a x.io/need gadgets.x.io secrets goes: 6 [g1 g2 g3 g4 g5] needs 1 [s]"}},
-		"manifests": {"what a set does not hold may be written by others, and goes with the namespace", []string{gadgetIn("a", "g", "secret: s, configs: [c]")}, true, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [c]", "a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
+		"manifests": {"objects outside a set may be written by others, and are deleted with the namespace", []string{gadgetIn("a", "g", "secret: s, configs: [c]")}, true, []string{"a x.io/need gadgets.x.io configmaps goes: 1 [g] needs 1 [c]", "a x.io/need gadgets.x.io secrets goes: 1 [g] needs 1 [s]"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(append([]string{}, tc.want...), told(refsIn(t, tc.manifests, tc.docs...), "needs")); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tc.want...), sectionLines(refsIn(t, tc.manifests, tc.docs...), "needs")); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestNeeded tells of things that are there who needs them.
+// TestNeeded checks which objects need an object that exists.
 func TestNeeded(t *testing.T) {
 	secret, binding := plainIn("Secret", "a", "s"), "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: rb, namespace: a}, subjects: [{kind: ServiceAccount, namespace: a, name: sa}]}"
 	tests := map[string]struct {
@@ -183,34 +182,34 @@ func TestNeeded(t *testing.T) {
 		"beside":       {"in the same namespace", []string{gadgetIn("a", "g", "secret: s"), gadgetIn("a", "h", "secret: s"), secret}, false, []string{"a secrets s a x.io/need gadgets.x.io: 2 [g h]"}},
 		"elsewhere":    {"by objects of another", []string{gadgetIn("b", "g", "secret: s, secretNamespace: a"), secret}, false, []string{"a secrets s b x.io/need gadgets.x.io: 1 [g]"}},
 		"not there":    {"it cannot be deleted", []string{gadgetIn("a", "g", "secret: s"), plainIn("Secret", "b", "s")}, false, nil},
-		"kept":         {"a finalizer holds it until it is needed no more", []string{gadgetIn("a", "g", "secret: s"), "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a, finalizers: [y.io/f]}}"}, false, nil},
+		"kept":         {"a finalizer keeps it until it is no longer needed", []string{gadgetIn("a", "g", "secret: s"), "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a, finalizers: [y.io/f]}}"}, false, nil},
 		"not missed":   {"the owner does without", []string{gadgetIn("a", "g", "optional: c"), plainIn("ConfigMap", "a", "c")}, false, nil},
-		"of itself":    {"a thing on the way to another is needed, too", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s"), secret}, false, []string{"a makers.x.io m a x.io/need gadgets.x.io: 1 [g]", "a secrets s a x.io/need gadgets.x.io: 1 [g]"}},
-		"impersonates": {"what gives its account rights", []string{gadgetIn("a", "g", "account: sa"), plainIn("ServiceAccount", "a", "sa"), binding}, false, []string{"a rolebindings.rbac.authorization.k8s.io rb a x.io/need gadgets.x.io: 1 [g]"}},
-		"manifests":    {"whoever writes them keeps them together", []string{gadgetIn("a", "g", "secret: s"), secret}, true, nil},
+		"of itself":    {"an object on the path to another is needed, too", []string{gadgetIn("a", "g", "maker: m"), makerIn("a", "m", "secret: s"), secret}, false, []string{"a makers.x.io m a x.io/need gadgets.x.io: 1 [g]", "a secrets s a x.io/need gadgets.x.io: 1 [g]"}},
+		"impersonates": {"the binding gives its account rights", []string{gadgetIn("a", "g", "account: sa"), plainIn("ServiceAccount", "a", "sa"), binding}, false, []string{"a rolebindings.rbac.authorization.k8s.io rb a x.io/need gadgets.x.io: 1 [g]"}},
+		"manifests":    {"they are written together", []string{gadgetIn("a", "g", "secret: s"), secret}, true, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := refsIn(t, tc.manifests, tc.docs...)
-			if diff := cmp.Diff(append([]string{}, tc.want...), told(w, "needed")); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tc.want...), sectionLines(w, "needed")); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestReferrers tells which kinds may refer to which.
+// TestReferrers checks which kinds may refer to which.
 func TestReferrers(t *testing.T) {
 	w := refsIn(t, false, makerIn("a", "m", ""), gadgetIn("a", "g", ""), "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}")
 	if diff := cmp.Diff([]any{"gadgets.x.io", "makers.x.io", "parts.x.io", "pools.x.io"}, at(w, "referrers", "makers.x.io")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if got := at(refsIn(t, true, makerIn("a", "m", "")), "referrers", "makers.x.io"); got != nil {
-		t.Errorf("manifests that name one another are an ordinary set: %v", got)
+		t.Errorf("want nothing for manifests that refer to one another: %v", got)
 	}
 }
 
-// TestNeedsFollow plays what is needed coming and going.
+// TestNeedsFollow adds and removes needed objects.
 func TestNeedsFollow(t *testing.T) {
 	race.Skip(t)
 	w := refsIn(t, false, gadgetIn("a", "g", "secret: s"), plainIn("Secret", "b", "s"))
@@ -233,15 +232,15 @@ func TestNeedsFollow(t *testing.T) {
 		{"it is free again", func() { apply(t, w, secrets, secret(), false) }, is("goes")},
 		{"its kind is hidden", func() { w.SetUnseen(secrets, facts.UnseenError, "x") }, nil},
 		{"it is listed again, without it", func() { w.Begin(secrets); w.End(secrets) }, is("hangs")},
-		{"what needs it goes", func() { remove(t, w, gadgets, objects(t, gadgetIn("a", "g", "secret: s"))[0]) }, nil},
+		{"the object that needs it is deleted", func() { remove(t, w, gadgets, objects(t, gadgetIn("a", "g", "secret: s"))[0]) }, nil},
 	} {
 		step.do()
 		w.Settle()
-		if diff := cmp.Diff(append([]string{}, step.want...), told(w, "needs")); diff != "" {
+		if diff := cmp.Diff(append([]string{}, step.want...), sectionLines(w, "needs")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.reason, diff)
 		}
 		needed := slices.ContainsFunc(step.want, func(line string) bool { return strings.Contains(line, "goes") })
-		if got := told(w, "needed"); len(got) > 0 != needed {
+		if got := sectionLines(w, "needed"); len(got) > 0 != needed {
 			t.Errorf("%s: needed is %v", step.reason, got)
 		}
 	}
@@ -265,7 +264,7 @@ func TestInUse(t *testing.T) {
 		"if":                   {"it waits for those only if it is bound", []string{"{apiVersion: x.io/v1, kind: Maker, metadata: {name: m, namespace: a, finalizers: [x.io/wait]}, status: {bound: b}}", gadgetIn("a", "g", "lender: m")}, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: 1 [g]"}},
 		"if not":               {"it is not bound", []string{maker, gadgetIn("a", "g", "lender: m")}, nil},
 		"by being":             {"whatever it names", []string{maker, "{apiVersion: x.io/v1, kind: Pool, metadata: {name: p, namespace: a}}", "{apiVersion: x.io/v1, kind: Pool, metadata: {name: q, namespace: b}}"}, []string{"a makers.x.io m x.io/wait pools.x.io inside: 1 [p]"}},
-		"itself":               {"nobody waits for itself", []string{makerIn("a", "m", "after: m", "x.io/wait")}, nil},
+		"itself":               {"no object waits for itself", []string{makerIn("a", "m", "after: m", "x.io/wait")}, nil},
 		"wait for both":        {"each for the other", []string{makerIn("a", "m", "after: o", "x.io/wait"), makerIn("a", "o", "after: m", "x.io/wait")}, []string{"a makers.x.io m x.io/wait makers.x.io inside: 1 [o] mutual=[o]", "a makers.x.io o x.io/wait makers.x.io inside: 1 [m] mutual=[m]"}},
 		"address": {"in its range, and in no other's", []string{
 			"{apiVersion: x.io/v1, kind: Range, metadata: {name: r, finalizers: [x.io/range]}, spec: {cidrs: [10.0.0.0/8, 7, nonsense]}}",
@@ -275,17 +274,17 @@ func TestInUse(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(append([]string{}, tc.want...), told(refsIn(t, false, tc.docs...), "inUse")); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tc.want...), sectionLines(refsIn(t, false, tc.docs...), "inUse")); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
-			if got := told(refsIn(t, true, tc.docs...), "inUse"); len(got) > 0 {
-				t.Errorf("manifests that name one another are an ordinary set: %v", got)
+			if got := sectionLines(refsIn(t, true, tc.docs...), "inUse"); len(got) > 0 {
+				t.Errorf("want nothing for manifests that refer to one another: %v", got)
 			}
 		})
 	}
 }
 
-// TestAwaited tells which of those that refer are deleted first by whoever waits for them.
+// TestAwaited checks which referring objects are deleted first by a controller that waits for them.
 func TestAwaited(t *testing.T) {
 	maker := makerIn("a", "m", "", "x.io/wait")
 	part := func(name, spec string) string {
@@ -299,22 +298,22 @@ func TestAwaited(t *testing.T) {
 		"one":      {"it names the maker", []string{maker, part("p", "maker: m")}, []string{"a makers.x.io m x.io/wait parts.x.io: 1 [p]"}},
 		"kept":     {"near miss: that is not deleted", []string{maker, part("p", "maker: m, keep: true")}, nil},
 		"other":    {"it names another", []string{maker, part("p", "maker: o")}, nil},
-		"not held": {"nobody waits", []string{makerIn("a", "m", ""), part("p", "maker: m")}, nil},
+		"not held": {"no finalizer waits", []string{makerIn("a", "m", ""), part("p", "maker: m")}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := refsIn(t, false, tc.docs...)
-			if diff := cmp.Diff(append([]string{}, tc.want...), told(w, "awaited")); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tc.want...), sectionLines(w, "awaited")); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
-			if got := told(w, "inUse"); len(got) > 0 {
-				t.Errorf("who is deleted keeps nothing: %v", got)
+			if got := sectionLines(w, "inUse"); len(got) > 0 {
+				t.Errorf("a Terminating object keeps nothing: %v", got)
 			}
 		})
 	}
 }
 
-// TestManyReferrers holds that the facts name few of many, and count all.
+// TestManyReferrers checks that the facts name few referrers, and count all.
 func TestManyReferrers(t *testing.T) {
 	race.Skip(t)
 	docs := []string{makerIn("a", "m", "", "x.io/wait")}
@@ -323,15 +322,15 @@ func TestManyReferrers(t *testing.T) {
 	}
 	w := refsIn(t, false, append(docs, plainIn("Secret", "a", "s"))...)
 	few := "10000 [g00000 g00001 g00002 g00003 g00004]"
-	if got := told(w, "inUse"); !cmp.Equal(got, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: " + few}) {
+	if got := sectionLines(w, "inUse"); !cmp.Equal(got, []string{"a makers.x.io m x.io/wait gadgets.x.io inside: " + few}) {
 		t.Errorf("in use: %v", got)
 	}
-	if got := fmt.Sprint(told(w, "needs")); !strings.Contains(got, few) {
+	if got := fmt.Sprint(sectionLines(w, "needs")); !strings.Contains(got, few) {
 		t.Errorf("needs: %v", got)
 	}
 }
 
-// TestMissing asks about one object.
+// TestMissing checks one object.
 func TestMissing(t *testing.T) {
 	gr := schema.GroupResource{Group: "x.io", Resource: "gadgets"}
 	gadget := objects(t, gadgetIn("a", "g", "secret: s, configs: [c], unserved: u"))[0]
@@ -348,7 +347,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if got := missing(w, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g", UID: types.UID("u"), Finalizers: []string{"x.io/need"}}}); got != nil {
-		t.Errorf("what only its metadata is known of names nothing: %v", got)
+		t.Errorf("an object known by metadata alone has no references: %v", got)
 	}
 	if got := missing(refsIn(t, false, append(known, gadgetIn("a", "other", ""), plainIn("Secret", "a", "s"), plainIn("ConfigMap", "a", "c"))...), gadget); got != nil {
 		t.Errorf("nothing is missing: %v", got)
@@ -358,14 +357,14 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestIncrementalReferences is TestIncremental for what objects name.
+// TestIncrementalReferences is TestIncremental for references between objects.
 func TestIncrementalReferences(t *testing.T) {
 	race.Skip(t)
 	incremental(t, 100, randomReference)
 }
 
-// randomReference is an object that names others, or one that is named, of kinds
-// of the catalog in the binary.
+// randomReference returns an object that refers to others, or one that is referred to, of kinds in
+// the catalog of the binary.
 func randomReference(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name := pick("a", "b"), pick("x", "z")

@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestRemovers tells on what the removal of the finalizer of gadgets rests,
-// besides the Deployment, its service account and their namespace.
+// TestRemovers checks what the removal of the gadgets' finalizer depends on, besides the
+// Deployment, its service account and their namespace.
 func TestRemovers(t *testing.T) {
 	const (
 		role        = "/clusterroles.rbac.authorization.k8s.io/one"
@@ -47,16 +47,16 @@ func TestRemovers(t *testing.T) {
 		"two bindings":    {"either may go, and the role may not", operator + bound("one", itself), []string{role}},
 		"as a user":       {"service accounts are users", operator + bound("one", `{kind: User, name: "system:serviceaccount:ops:one"}`), []string{role}},
 		"as a group":      {"and members of groups", operator + bound("one", `{kind: Group, name: "system:serviceaccounts:ops"}`), []string{role}},
-		"another's group": {"of which it is not", operator + bound("one", `{kind: Group, name: "system:serviceaccounts:a"}`), []string{binding, role}},
-		"another's":       {"it is not about who else may", operator + bound("one", "{kind: ServiceAccount, name: other, namespace: ops}"), []string{binding, role}},
-		"no such role":    {"a binding to nothing gives nothing", operator + bound("also", itself), []string{binding, role}},
-		"two roles":       {"either may go", operator + also("{apiGroups: [x.io], resources: [gadgets], verbs: [patch]}"), nil},
+		"another's group": {"a group that it is not in", operator + bound("one", `{kind: Group, name: "system:serviceaccounts:a"}`), []string{binding, role}},
+		"another's":       {"other accounts' rights do not matter", operator + bound("one", "{kind: ServiceAccount, name: other, namespace: ops}"), []string{binding, role}},
+		"no such role":    {"a binding to a missing role gives nothing", operator + bound("also", itself), []string{binding, role}},
+		"two roles":       {"either may be deleted", operator + also("{apiGroups: [x.io], resources: [gadgets], verbs: [patch]}"), nil},
 		"everything":      {"a cluster-admin in other words", operator + also(`{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}`), nil},
 		"other resource":  {"of the same group", operator + also("{apiGroups: [x.io], resources: [widgets], verbs: [update]}"), []string{binding, role}},
 		"other group":     {"with the same resource", operator + also("{apiGroups: [y.io], resources: [gadgets], verbs: [update]}"), []string{binding, role}},
 		"reads":           {"this removes nothing", operator + also("{apiGroups: [x.io], resources: [gadgets], verbs: [get, list, watch, delete]}"), []string{binding, role}},
 		"status":          {"of a custom resource, it leaves finalizers alone", operator + also("{apiGroups: [x.io], resources: [gadgets/status], verbs: [update]}"), []string{binding, role}},
-		"namespaced":      {"who may in that namespace, may not elsewhere", gadget + as("one", anAccount, running) + inA, []string{"a/rolebindings.rbac.authorization.k8s.io/one", "a/roles.rbac.authorization.k8s.io/one"}},
+		"namespaced":      {"rights in that namespace do not apply elsewhere", gadget + as("one", anAccount, running) + inA, []string{"a/rolebindings.rbac.authorization.k8s.io/one", "a/roles.rbac.authorization.k8s.io/one"}},
 		"both":            {"in the namespace and everywhere", operator + inA, nil},
 		"crashes":         {"without them it cannot be mended", gadget + as("one", anAccount, controls, notReady, bad("p", waiting("CrashLoopBackOff"))), []string{binding, role}},
 		"scaled to zero":  {"nor scaled up", gadget + as("one", anAccount, controls, scaledToZero), []string{binding, role}},
@@ -79,14 +79,14 @@ func TestRemovers(t *testing.T) {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
 			if _, found := at(w, "removers", "ops", "serviceaccounts/one").(map[string]any); !found {
-				t.Error("nothing rests on the service account: nobody is taken for the owner")
+				t.Error("no remover depends on the service account: the owner was not recognized")
 			}
 		})
 	}
 }
 
-// TestRightsThatGo tells where the owner of the finalizer of gadgets may remove it
-// only by what goes with their namespace.
+// TestRightsThatGo checks when the owner of the gadgets' finalizer may remove it only by rights
+// that are deleted with their namespace.
 func TestRightsThatGo(t *testing.T) {
 	const (
 		reads = `
@@ -122,12 +122,12 @@ func TestRightsThatGo(t *testing.T) {
 	}{
 		"one":        {"nothing else gives the right", operator + bound("b", "a", ""), []any{"b"}},
 		"two":        {"both go", operator + bound("b", "a", "") + bound("c", "a", ""), []any{"b", "c"}},
-		"kept":       {"a finalizer holds it", operator + bound("b", "a", "y.io/f"), nil},
+		"kept":       {"a finalizer keeps it", operator + bound("b", "a", "y.io/f"), nil},
 		"one kept":   {"which is enough", operator + bound("b", "a", "") + bound("c", "a", "y.io/f"), nil},
 		"everywhere": {"a right that stays", operator + bound("b", "a", "") + everywhere, nil},
 		"of a group": {"a right that stays", operator + bound("b", "a", "") + toGroup, nil},
 		"elsewhere":  {"it is good for another namespace", operator + bound("b", "a", "") + bound("c", "other", ""), []any{"b"}},
-		"inside":     {"the owner goes with the namespace itself", inside + bound("b", "ops", ""), nil},
+		"inside":     {"the owner is deleted with the namespace", inside + bound("b", "ops", ""), nil},
 		"hidden":     {"another may be among what cannot be seen", operator + bound("b", "a", "") + strings.Replace(blindness, "resource: pods", "resource: rolebindings.rbac.authorization.k8s.io", 1), nil},
 	}
 	for name, tc := range tests {
@@ -147,14 +147,14 @@ func TestRightsThatGo(t *testing.T) {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
 			if _, indexed := at(w, "removers", "a", "rights").(map[string]any); indexed != (tc.want != nil) {
-				t.Errorf("%s: removers tell of rights: %v", tc.reason, indexed)
+				t.Errorf("%s: removers have rights: %v", tc.reason, indexed)
 			}
 		})
 	}
 }
 
-// TestBarred tells where an owner runs that was seen to remove the finalizer of
-// gadgets, and has no right to any more.
+// TestBarred checks when a running owner that once removed the gadgets' finalizer no longer has the
+// right.
 func TestBarred(t *testing.T) {
 	const rule = `
 ---
@@ -183,19 +183,19 @@ func TestBarred(t *testing.T) {
 		"status":          {"of a custom resource, it leaves finalizers alone", operator + reads + may("also", "x.io", "gadgets/status", "update"), Barred},
 		"elsewhere":       {"it is good for another namespace", operator + reads + may("also", "x.io", "gadgets", "update", in("b")...), Barred},
 		"patches":         {"which is enough", operator + reads + may("also", "x.io", "gadgets", "patch"), Alive},
-		"here":            {"where it matters", operator + reads + may("also", "x.io", "gadgets", "update", in("a")...), Unknown},
+		"here":            {"in its namespace", operator + reads + may("also", "x.io", "gadgets", "update", in("a")...), Unknown},
 		"one object":      {"it may be this one", operator + reads + strings.Replace(may("also", "x.io", "gadgets", "update"), "verbs", "resourceNames: [other], verbs", 1), Alive},
 		"everything":      {"a cluster-admin in other words", operator + reads + may("also", everything, everything, everything), Alive},
 		"of a group":      {"that it is in", operator + reads + may("also", "x.io", "gadgets", "update", "KIND", "Group", "WHO", "system:serviceaccounts"), Alive},
-		"as others":       {"who may", operator + reads + may("also", `""`, "serviceaccounts", "impersonate"), Alive},
+		"as others":       {"it may act as an account that may", operator + reads + may("also", `""`, "serviceaccounts", "impersonate"), Alive},
 		"no role":         {"RBAC is not in force here", operator, Alive},
 		"no role of its":  {"RBAC is in force, and gives it nothing", operator + inForce, Barred},
-		"as default":      {"it brings along other credentials", strings.ReplaceAll(gadget+as("default", anAccount, running)+seen(one+" 1 1h"), "ops:one", "ops:default") + inForce, Alive},
-		"default, bound":  {"whose rights are those of its account", strings.ReplaceAll(gadget+as("default", anAccount, running)+seen(one+" 1 1h"), "ops:one", "ops:default") + inForce + may("also", "x.io", "widgets", "update", "WHO", "default"), Barred},
+		"as default":      {"it may have other credentials", strings.ReplaceAll(gadget+as("default", anAccount, running)+seen(one+" 1 1h"), "ops:one", "ops:default") + inForce, Alive},
+		"default, bound":  {"its rights are those of its account", strings.ReplaceAll(gadget+as("default", anAccount, running)+seen(one+" 1 1h"), "ops:one", "ops:default") + inForce + may("also", "x.io", "widgets", "update", "WHO", "default"), Barred},
 		"reads all":       {"and updates nothing", operator + may("reads", everything, everything, "get, list, watch"), Barred},
 		"reads elsewhere": {"and updates nothing here", operator + may("reads", "x.io", "gadgets", "list", in("b")...), Barred},
-		"no such role":    {"its binding gives nothing", operator + strings.Replace(reads, "metadata: {name: reads}, rules", "metadata: {name: gone}, rules", 1), Barred},
-		"another runs":    {"who may be the one that does it now", operator + reads + as("two", anAccount, controls, running), Alive},
+		"no such role":    {"its binding grants nothing", operator + strings.Replace(reads, "metadata: {name: reads}, rules", "metadata: {name: gone}, rules", 1), Barred},
+		"another runs":    {"it may be the owner now", operator + reads + as("two", anAccount, controls, running), Alive},
 		"another is down": {"and does nothing", operator + reads + as("two", anAccount, controls), Barred},
 		"hidden":          {"a role may be among what cannot be seen", operator + reads + strings.Replace(blindness, "resource: pods", "resource: clusterroles.rbac.authorization.k8s.io", 1), Alive},
 	}
@@ -211,8 +211,8 @@ func TestBarred(t *testing.T) {
 	}
 }
 
-// TestBarredForSure tells where it is sure that an owner which runs cannot remove the
-// finalizer of gadgets.
+// TestBarredForSure checks when it is certain that a running owner cannot remove the gadgets'
+// finalizer.
 func TestBarredForSure(t *testing.T) {
 	const (
 		reads = `
@@ -229,12 +229,12 @@ func TestBarredForSure(t *testing.T) {
 		reason, component, cluster string
 		state, certainty           string
 	}{
-		"no right":           {"RBAC rules it, and gives it nothing here", inCluster, as("one", anAccount, running) + reads, Barred, "will"},
+		"no right":           {"RBAC is in force and grants it nothing here", inCluster, as("one", anAccount, running) + reads, Barred, "will"},
 		"a right":            {"near miss: that binding", inCluster, as("one", anAccount, running, controls) + reads, Alive, "will"},
 		"elsewhere":          {"the owner may be another, outside", external, as("one", anAccount, running) + reads, Barred, "may"},
 		"another may":        {"it may be the owner", inCluster, as("one", anAccount, running) + reads + as("two", anAccount, running, controls), Alive, "will"},
 		"no account":         {"the API server refuses its tokens", inCluster, as("one", running, controls) + given, Barred, "will"},
-		"an account":         {"near miss: it is there", inCluster, as("one", anAccount, running, controls) + given, Alive, "will"},
+		"an account":         {"near miss: it exists", inCluster, as("one", anAccount, running, controls) + given, Alive, "will"},
 		"accounts not known": {"not even the one that each namespace has", inCluster, as("one", running, controls), Alive, "will"},
 	}
 	for name, tc := range tests {
@@ -256,8 +256,8 @@ func TestBarredForSure(t *testing.T) {
 	}
 }
 
-// TestRemoversOfOwners tells with whom the Deployments go that remove the
-// finalizer of gadgets: their owners, and the owners of these.
+// TestRemoversOfOwners checks with which objects the Deployments that remove the gadgets' finalizer
+// are deleted: their owners, and the owners' owners.
 func TestRemoversOfOwners(t *testing.T) {
 	const (
 		cluster    = "{apiVersion: y.io/v1, kind: Cluster, name: it, uid: cluster}"
@@ -289,7 +289,7 @@ func TestRemoversOfOwners(t *testing.T) {
 		"one":              {"whether it has a namespace its reference does not say", operator(cluster), both},
 		"none":             {"it stands alone", operator(""), nil},
 		"two":              {"the other keeps it", operator(cluster + ", " + other), nil},
-		"above":            {"it goes with what its owner goes with", operator(cluster) + owned(fleet, "{apiVersion: apps/v1, kind: Fleet, name: all, uid: fleet}"), []string{"/Cluster.y.io/it", "/Fleet.apps/all", "ops/Cluster.y.io/it", "ops/Fleet.apps/all"}},
+		"above":            {"it is deleted with its owner's owner", operator(cluster) + owned(fleet, "{apiVersion: apps/v1, kind: Fleet, name: all, uid: fleet}"), []string{"/Cluster.y.io/it", "/Fleet.apps/all", "ops/Cluster.y.io/it", "ops/Fleet.apps/all"}},
 		"of a core kind":   {"which has no group", operator("{apiVersion: v1, kind: ConfigMap, name: it, uid: map}"), []string{"/ConfigMap/it", "ops/ConfigMap/it"}},
 		"above, but two":   {"the owner stays with the other", operator(cluster) + owned(fleet, "{apiVersion: y.io/v1, kind: Fleet, name: all, uid: fleet}, "+other), both},
 		"circle":           {"references that lead back end there", operator(cluster) + owned(fleet, cluster), both},
@@ -317,8 +317,8 @@ func TestRemoversOfOwners(t *testing.T) {
 	}
 }
 
-// TestRemoversAreBounded tells that a chain of owners is followed only so far, and
-// of many objects of one kind only so many owners are kept.
+// TestRemoversAreBounded checks that a chain of owners is followed to a limit, and that the number
+// of owners kept for the objects of one kind is limited.
 func TestRemoversAreBounded(t *testing.T) {
 	race.Skip(t)
 	definition := `

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestServed holds who is served by a Service by what a volume names as its server.
+// TestServed checks which pods a Service serves, by what a volume names as its server.
 func TestServed(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: 10.0.0.7, clusterIPs: [10.0.0.7, 'fd00::7']}}\n---\n"
 	pod := func(volume string) string {
@@ -27,20 +27,20 @@ func TestServed(t *testing.T) {
 		"name of a Service":           {"as DNS has it", service + inline("nfs.files.svc.cluster.local"), true},
 		"another domain":              {"a cluster may have any", service + inline("NFS.files.svc.example.org."), true},
 		"name without svc":            {"a resolver's search list completes it", service + inline("nfs.files"), true},
-		"name of a pod of it":         {"of a headless Service, it goes with that", service + inline("nfs-0.nfs.files.svc"), true},
-		"address":                     {"most name it, as a node does not ask the cluster's DNS", service + inline("10.0.0.7"), true},
+		"name of a pod of it":         {"a pod of a headless Service is deleted with it", service + inline("nfs-0.nfs.files.svc"), true},
+		"address":                     {"most volumes have an address, as nodes do not use the cluster's DNS", service + inline("10.0.0.7"), true},
 		"the other address":           {"a Service may have two", service + inline("[fd00:0::7]"), true},
 		"volume":                      {"it names the server for the claim", service + claim("nfs: {path: /, server: 10.0.0.7}"), true},
-		"volume of the CSI driver":    {"the kubelet asks that, which waits in its place", service + claim("csi: {driver: nfs.csi.k8s.io, volumeHandle: h, volumeAttributes: {server: nfs.files.svc}}"), true},
+		"volume of the CSI driver":    {"the kubelet calls the driver, which waits for the server", service + claim("csi: {driver: nfs.csi.k8s.io, volumeHandle: h, volumeAttributes: {server: nfs.files.svc}}"), true},
 		"inline volume of the driver": {"the same", service + pod("csi: {driver: nfs.csi.k8s.io, volumeAttributes: {server: nfs.files.svc}}"), true},
 		"headless":                    {"its name means its pods", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: None}}\n---\n" + inline("nfs.files.svc"), true},
 
 		"soft":                      {"the client gives up", service + claim("mountOptions: ['ro,soft'], nfs: {path: /, server: 10.0.0.7}"), false},
 		"another address":           {"a server elsewhere", service + inline("10.0.0.8"), false},
-		"another Service":           {"it is not there", service + inline("nfs.other.svc"), false},
-		"a host":                    {"names of one label mean what the node knows", service + inline("nfs"), false},
-		"a host that is called svc": {"no Service and no namespace are before it", service + inline("files.svc"), false},
-		"name for what is outside":  {"that stays", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {type: ExternalName, externalName: nas}}\n---\n" + inline("nfs.files.svc"), false},
+		"another Service":           {"it does not exist", service + inline("nfs.other.svc"), false},
+		"a host":                    {"names of one label are resolved by the node", service + inline("nfs"), false},
+		"a host that is called svc": {"the name has no Service and namespace before svc", service + inline("files.svc"), false},
+		"name of an outside host":   {"that stays", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {type: ExternalName, externalName: nas}}\n---\n" + inline("nfs.files.svc"), false},
 		"without pods":              {"its addresses were written by hand, and lead elsewhere", "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {clusterIP: None}}\n---\n" + inline("nfs.files.svc"), false},
 		"none":                      {"an attribute that is missing is no address", service + pod("csi: {driver: x}"), false},
 	}
@@ -54,16 +54,16 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestServedByPods holds which pods serve what names their own addresses.
+// TestServedByPods checks which pods serve a volume that names their own addresses.
 func TestServedByPods(t *testing.T) {
 	const client = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: demo}, spec: {nodeName: n1, volumes: [{name: v, nfs: {path: /, server: 10.1.0.7}}]}, status: {phase: Running}}\n---\n"
 	for name, tc := range map[string]struct {
 		reason, spec, status string
 		served               bool
 	}{
-		"port":        {"it says that it serves NFS", "ports: [{containerPort: 2049}]}]", "phase: Running, podIPs: [{ip: 10.1.0.7}]", true},
+		"port":        {"it declares the NFS port", "ports: [{containerPort: 2049}]}]", "phase: Running, podIPs: [{ip: 10.1.0.7}]", true},
 		"second":      {"a pod may have two addresses", "ports: [{containerPort: 2049}]}]", "phase: Running, podIPs: [{ip: 'fd00::7'}, {ip: 10.1.0.7}]", true},
-		"no port":     {"what nobody declares is not looked for among all pods", "ports: [{containerPort: 80}]}]", "phase: Running, podIPs: [{ip: 10.1.0.7}]", false},
+		"no port":     {"undeclared ports are not searched among all pods", "ports: [{containerPort: 80}]}]", "phase: Running, podIPs: [{ip: 10.1.0.7}]", false},
 		"node's":      {"the address is the node's, which stays", "ports: [{containerPort: 2049}]}], hostNetwork: true", "phase: Running, podIPs: [{ip: 10.1.0.7}]", false},
 		"ended":       {"its address may be another's by now", "ports: [{containerPort: 2049}]}]", "phase: Succeeded, podIPs: [{ip: 10.1.0.7}]", false},
 		"not started": {"it has none yet", "ports: [{containerPort: 2049}]}]", "phase: Pending", false},
@@ -80,7 +80,7 @@ func TestServedByPods(t *testing.T) {
 	}
 }
 
-// TestUnserved holds of which pods the server is down, in any order of arrival.
+// TestUnserved checks for which pods the server is down, in any order of arrival.
 func TestUnserved(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: 10.0.0.7}}\n---\n"
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: demo}, spec: {nodeName: n1, volumes: [{name: v, nfs: {path: /, server: 10.0.0.7}}]}, status: {phase: Running}}\n---\n"
@@ -99,16 +99,16 @@ func TestUnserved(t *testing.T) {
 		"ready in another":  {"a Service may have many slices", slice("nfs-1", "nfs", "") + slice("nfs-2", "nfs", ready), false},
 		"became ready":      {"the last word counts", slice("nfs-1", "nfs", "") + slice("nfs-1", "nfs", ready), false},
 		"became unready":    {"the last word counts", slice("nfs-1", "nfs", ready) + slice("nfs-1", "nfs", unready), true},
-		"another's":         {"it says nothing of this one", slice("nfs-1", "web", ""), false},
-		"became another's":  {"it says nothing of this one any more", slice("nfs-1", "nfs", "") + slice("nfs-1", "web", ""), false},
-		"none was seen yet": {"nothing is known", "", false},
+		"another's":         {"it does not concern this one", slice("nfs-1", "web", ""), false},
+		"became another's":  {"it no longer concerns this one", slice("nfs-1", "nfs", "") + slice("nfs-1", "web", ""), false},
+		"none was seen yet": {"no slice was seen", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // kinds are taken in in any order
 				w := world(t, service+pod+tc.slices)
 				got, listed := at(w, "unserved", "demo", "n1", "files/nfs", "count"), at(w, "pods", "demo", "p", "missingServers")
 				if (got == 1) != tc.down || (listed != nil) != tc.down {
-					t.Errorf("%s\ngot %v, and of the pod %v; want that it is down: %t", tc.reason, got, listed, tc.down)
+					t.Errorf("%s\ngot %v, for the pod %v; want down %t", tc.reason, got, listed, tc.down)
 				}
 			}
 		})
@@ -117,14 +117,14 @@ func TestUnserved(t *testing.T) {
 		server := "{apiVersion: v1, kind: Pod, metadata: {name: nfs, namespace: files}, spec: {nodeName: n1, containers: [{name: c, ports: [{containerPort: 2049}]}]}, status: {phase: Running, podIPs: [{ip: 10.0.0.7}]}}\n---\n"
 		for range 20 {
 			if got := at(world(t, server+pod+slice("nfs-1", "nfs", "")), "unserved"); len(got.(map[string]any)) > 0 {
-				t.Errorf("the server is a pod, whatever a Service of its name has: got %v", got)
+				t.Errorf("the server is a pod, not the Service of the same name: got %v", got)
 			}
 		}
 	})
 }
 
-// TestServedInAnyOrder holds that it does not matter what arrives first, and that what goes
-// leaves nothing behind.
+// TestServedInAnyOrder checks that the order of arrival does not matter, and that deleted objects
+// leave nothing behind.
 func TestServedInAnyOrder(t *testing.T) {
 	service := func(ip string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "nfs", Namespace: "files"}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
@@ -168,7 +168,7 @@ func TestServedInAnyOrder(t *testing.T) {
 				remove(t, w, kinds[kind].Resource, all[kind])
 				served(kind+" are gone", nil)
 				if got := at(w, "served", "files"); got != nil {
-					t.Errorf("%s are gone: %v stays", kind, got)
+					t.Errorf("after %s were deleted: %v stays", kind, got)
 				}
 				apply(t, w, kinds[kind].Resource, all[kind], true)
 				served(kind+" are back", 1)
@@ -190,7 +190,7 @@ func TestServedInAnyOrder(t *testing.T) {
 			}
 			remove(t, w, kinds["pods"].Resource, server)
 			if got := at(w, "servedByPods", "files"); got != nil {
-				t.Errorf("the pod is gone: %v stays", got)
+				t.Errorf("after the pod was deleted: %v stays", got)
 			}
 			apply(t, w, kinds["persistentvolumes"].Resource, volume, false)
 			heir := service("10.0.0.7") // the news of its start may come before that of the other's end

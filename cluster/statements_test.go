@@ -31,13 +31,13 @@ func TestStatements(t *testing.T) {
 	tests := map[string]struct {
 		reason, objects, want string
 	}{
-		"failed":          {"nothing tells that it works again", event("FailedCreate", failed, "2026-11-21T07:00:00Z"), "failing: failed to call webhook: Post \"https://guard.ops.svc:8443/\": EOF"},
+		"failed":          {"no sign that it works again", event("FailedCreate", failed, "2026-11-21T07:00:00Z"), "failing: failed to call webhook: Post \"https://guard.ops.svc:8443/\": EOF"},
 		"another webhook": {"its name is in the message", event("FailedCreate", strings.ReplaceAll(failed, "deny", "other"), "2026-11-21T07:00:00Z"), ""},
 		"another Service": {"two configurations may name their webhooks alike", event("FailedCreate", strings.ReplaceAll(failed, "guard.ops", "other.ops"), "2026-11-21T07:00:00Z"), ""},
 		"denied":          {"a deletion was refused", event("FailedDelete", denied, "2026-11-21T07:00:00Z"), "refusing: keep it"},
-		"creation denied": {"who may create what says nothing about deletions", event("FailedCreate", denied, "2026-11-21T07:00:00Z"), ""},
+		"creation denied": {"a refused creation does not concern deletions", event("FailedCreate", denied, "2026-11-21T07:00:00Z"), ""},
 		"namespace":       {"the namespace controller was refused", namespace("True", "1 remaining: "+denied), "refusing: keep it"},
-		"namespace again": {"it got through since", namespace("False", "1 remaining: "+denied), ""},
+		"namespace again": {"a later attempt succeeded", namespace("False", "1 remaining: "+denied), ""},
 		"mended":          {"the configuration was changed since", event("FailedCreate", failed, "2026-11-21T05:59:59Z"), ""},
 	}
 	for name, tc := range tests {
@@ -51,8 +51,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestStatementsWhileSettling holds that an event counts that comes while the
-// namespaces are settled, whether its own was settled before or comes after.
+// TestStatementsWhileSettling checks that an event that arrives while namespaces are settled
+// counts, whether its own was settled before or after.
 func TestStatementsWhileSettling(t *testing.T) {
 	_, caBundle := authority(t, time.Now().AddDate(1, 0, 0), "guard.ops.svc")
 	w := world(t, guarded(caBundle)+`
@@ -64,12 +64,12 @@ func TestStatementsWhileSettling(t *testing.T) {
 	for _, namespace := range namespaces {
 		w.refusals.Touch("configmaps", namespace)
 	}
-	told := false
+	arrived := false
 	w.settle(func() {
-		if told {
+		if arrived {
 			return
 		}
-		told = true
+		arrived = true
 		for _, namespace := range namespaces {
 			apply(t, w, eventsResource, &corev1.Event{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e"}, Reason: "FailedCreate",
@@ -97,6 +97,6 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 	w := world(t, flood.String())
 	if got := len(w.inventory.resources[eventsResource.String()].kept.Keys(func(keptObject) bool { return true })); got != refusals.MaxStatements {
-		t.Errorf("%d events are remembered, want %d", got, refusals.MaxStatements)
+		t.Errorf("kept %d events, want %d", got, refusals.MaxStatements)
 	}
 }

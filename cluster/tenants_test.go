@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// What a tenant makes who has "edit" in namespace tenant, and may bind there what he holds.
-// NAME, IMAGE and GROUP are those of the owner of a finalizer of others.
+// Objects of a tenant who has "edit" in namespace tenant, and may bind his own rights there. NAME,
+// IMAGE and GROUP are those of the owner of a finalizer elsewhere.
 const (
 	tenantsEdit = authorizes + `
 ---
@@ -36,7 +36,7 @@ const (
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: mine, namespace: tenant}, roleRef: {kind: ClusterRole, name: edit}, subjects: [{kind: ServiceAccount, name: default, namespace: tenant}]}
 `
-	// renamed is a real owner that goes by another name than the catalog knows.
+	// renamed is a real owner under another name than the catalog's.
 	renamed = `
 ---
 {apiVersion: v1, kind: ServiceAccount, metadata: {name: real, namespace: ours}}
@@ -49,15 +49,15 @@ const (
 `
 )
 
-// tenantsLease is one that a tenant holds for ever.
+// tenantsLease returns a lease that a tenant holds for ever.
 func tenantsLease(name, holder string, renewed time.Time) coordinationv1.Lease {
 	at, duration := metav1.NewMicroTime(renewed), int32(2_000_000_000)
 	return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: &duration}}
 }
 
-// TestTenantsProveNothing: who removes a finalizer from an object of others is told just as
-// surely whatever a tenant makes in his namespace: of every eighth entry of the catalog with
-// workloads, where its owner is not installed, and where that runs under another name.
+// TestTenantsProveNothing checks that a tenant's objects do not change the verdict on a finalizer
+// elsewhere, for every eighth catalog entry with workloads: its owner is not installed, or runs
+// under another name.
 func TestTenantsProveNothing(t *testing.T) {
 	entries := 0
 	for _, entry := range catalog.Default().Entries() {
@@ -135,6 +135,6 @@ func TestTenantsProveNothing(t *testing.T) {
 		}
 	}
 	if entries < 400 {
-		t.Errorf("%d entries were played, want 400 at least", entries)
+		t.Errorf("only %d entries, want at least 400", entries)
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// heldObject is a ConfigMap with a finalizer, and what else its metadata says.
+// heldObject returns a ConfigMap with a finalizer and further metadata.
 func heldObject(namespace, name, further string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: %s, name: %s, finalizers: [y.io/g, x.io/f], %s}}", namespace, name, further)
 }
 
 const deletedAt = "deletionTimestamp: '1970-01-01T00:00:%02dZ', deletionGracePeriodSeconds: %d"
 
-// TestTerminating holds what is told of objects that wait for a finalizer: the
-// oldest, in their group and in all namespaces, and nothing of what waits for
-// something else.
+// TestTerminating checks the facts about objects that wait for a finalizer: the oldest, in their
+// group and in all namespaces, and none that waits for something else.
 func TestTerminating(t *testing.T) {
 	text := ""
 	for _, object := range []string{
@@ -42,7 +41,7 @@ func TestTerminating(t *testing.T) {
 		t.Errorf("in all namespaces: -want, +got:\n%s", diff)
 	}
 	if found := at(w, "terminating", "kubernetes.io/pvc-protection"); found != nil {
-		t.Errorf("what Kubernetes itself removes is another policy's matter: %v", found)
+		t.Errorf("finalizers of Kubernetes belong to another policy: %v", found)
 	}
 	groups, _ := at(w, "finalized", "a", "x.io/f", "configmaps").(map[string]any)
 	for _, group := range groups {
@@ -52,7 +51,7 @@ func TestTerminating(t *testing.T) {
 		}
 	}
 
-	// It goes, or it did not go after all.
+	// It is deleted, or is no longer Terminating.
 	for _, gone := range []string{"first", "second"} {
 		object := objects(t, heldObject("a", gone, ""))[0]
 		if err := w.Remove(namespaced(object.GroupVersionKind().GroupVersion(), "configmaps"), object); err != nil {
@@ -63,7 +62,7 @@ func TestTerminating(t *testing.T) {
 	groups, _ = at(w, "finalized", "a", "x.io/f", "configmaps").(map[string]any)
 	for _, group := range groups {
 		if got := group.(map[string]any)["terminating"]; got != nil {
-			t.Errorf("none is left, and yet: %v", got)
+			t.Errorf("want none: %v", got)
 		}
 	}
 	if diff := cmp.Diff(map[string]any{"count": 1, "objects": []any{third}}, at(w, "terminating", "x.io/f", "configmaps")); diff != "" {
@@ -71,8 +70,8 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
-// TestTerminatingIsBounded has many objects wait: those that have waited longest
-// are named, and no more.
+// TestTerminatingIsBounded checks that only the objects that have waited longest are named if many
+// wait.
 func TestTerminatingIsBounded(t *testing.T) {
 	text := ""
 	for i := range 59 {

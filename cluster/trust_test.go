@@ -24,7 +24,7 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// authority is a certificate that signs itself, for names, and its PEM.
+// authority returns a self-signed certificate for names, and its PEM.
 func authority(t *testing.T, until time.Time, names ...string) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -42,8 +42,7 @@ func authority(t *testing.T, until time.Time, names ...string) (tls.Certificate,
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// guarded is a webhook that sees the deletes of ConfigMaps, and whose backend is
-// up.
+// guarded is a webhook that matches DELETE configmaps, and whose backend is up.
 func guarded(caBundle string) string {
 	return `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}}
@@ -64,7 +63,7 @@ webhooks:
 `
 }
 
-// refusals are the causes for which requests in a namespace are refused.
+// refused returns the causes for which requests in a namespace are refused.
 func refused(w *World, namespace string) (causes []string) {
 	w.View(func(doc map[string]any) {
 		hooks, _ := facts.Lookup(doc, "blocked", namespace).(map[string]any)
@@ -96,7 +95,7 @@ func serve(t *testing.T, certificate tls.Certificate) (address string) {
 }
 
 func TestTryCertificates(t *testing.T) {
-	// A handshake has two seconds, of which a busy machine would need more to read these.
+	// A handshake has two seconds, and a busy machine may need more to read these.
 	if _, err := x509.SystemCertPool(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,15 +109,15 @@ func TestTryCertificates(t *testing.T) {
 		caBundle string
 		want     string // what the reason begins with, "" for none
 	}{
-		"fits":          {"the authority vouches for the name that the API server asks for", &right, rightPEM, ""},
+		"fits":          {"the authority vouches for the name that the API server uses", &right, rightPEM, ""},
 		"another":       {"an authority that did not sign it", &right, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate signed by unknown authority"},
-		"another name":  {"signed, but for another Service", &other, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate is valid for other.ops.svc"},
+		"another name":  {"the certificate is for another Service", &other, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate is valid for other.ops.svc"},
 		"either":        {"one of two authorities is enough", &right, otherPEM + rightPEM, ""},
 		"system":        {"without caBundle the system's authorities count, which do not sign for Services", &right, "", "untrusted: "},
-		"refused":       {"what does not answer is no proof: the API server may be closer", nil, rightPEM, ""},
-		"expired":       {"no handshake is needed to tell", nil, expiredPEM, "untrusted: what caBundle trusts expired on "},
+		"refused":       {"a backend that does not answer proves nothing: the API server may be closer", nil, rightPEM, ""},
+		"expired":       {"no handshake is needed", nil, expiredPEM, "untrusted: what caBundle trusts expired on "},
 		"one expired":   {"the other is still good", &right, expiredPEM + rightPEM, ""},
-		"nothing in it": {"a placeholder that nobody replaced", nil, "\n", "untrusted: caBundle holds no certificate"},
+		"nothing in it": {"a placeholder that was not replaced", nil, "\n", "untrusted: caBundle holds no certificate"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -172,9 +171,9 @@ func TestTryCertificatesAgain(t *testing.T) {
 			want   int
 		}{
 			{"at first sight", 0, false, 1},
-			{"what did not answer is left alone for a while", refusals.DistrustInterval - time.Second, false, 1},
+			{"a backend that did not answer is not dialled again for a while", refusals.DistrustInterval - time.Second, false, 1},
 			{"and tried again", time.Second, true, 2},
-			{"what fits is left alone for longer", refusals.DistrustInterval, true, 2},
+			{"a certificate that fits is not checked again for longer", refusals.DistrustInterval, true, 2},
 			{"but certificates are replaced", refusals.TrustInterval, true, 3},
 		}
 		for _, step := range steps {
@@ -188,7 +187,7 @@ func TestTryCertificatesAgain(t *testing.T) {
 	})
 }
 
-// TestConvertersAreTried holds that conversion webhooks are called in the same way.
+// TestConvertersAreTried checks that conversion webhooks are dialled in the same way.
 func TestConvertersAreTried(t *testing.T) {
 	right, rightPEM := authority(t, time.Now().Add(time.Hour), "guard.ops.svc")
 	_, otherPEM := authority(t, time.Now().Add(time.Hour), "guard.ops.svc")

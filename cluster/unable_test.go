@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestSeenAndUnable: who was seen to remove a finalizer, and does not run or has lost its
-// rights or its service account, is no all-clear; and it surely is the owner where
-// administrators vouch for it and nothing else could be.
+// TestSeenAndUnable checks that an account that was seen to remove a finalizer, but does not run or
+// has lost its rights or its service account, is not alive. It is certainly the owner if
+// administrators vouch for it and no other candidate exists.
 func TestSeenAndUnable(t *testing.T) {
 	local := seen("system:serviceaccount:ops:one 1 1h")
 	everywhere := strings.Replace(local, `"objects"`, `"everywhere":true,"objects"`, 1)
@@ -20,26 +20,26 @@ func TestSeenAndUnable(t *testing.T) {
 		reason, text     string
 		state, certainty string
 	}{
-		"all is there":          {"it may, and it runs", as("one", anAccount, running, controls) + everywhere, Alive, "will"},
+		"everything exists":     {"it may, and it runs", as("one", anAccount, running, controls) + everywhere, Alive, "will"},
 		"no binding":            {"it had its rights from there", as("one", anAccount, running) + everywhere, Barred, "will"},
 		"no role":               {"the binding gives nothing", as("one", anAccount, running, strings.Replace(controls, "kind: ClusterRole, metadata: {name: SA}", "kind: ClusterRole, metadata: {name: other}", 1)) + everywhere, Barred, "will"},
 		"no service account":    {"its tokens are refused", as("one", running, controls) + everywhere, Barred, "will"},
-		"another has the right": {"that proves nothing of this one", as("one", anAccount, running) + as("two", anAccount, running, strings.Replace(controls, "gadgets, gadgets/status", "gadgets", 1)) + everywhere, Barred, "may"},
+		"another has the right": {"that proves nothing about this one", as("one", anAccount, running) + as("two", anAccount, running, strings.Replace(controls, "gadgets, gadgets/status", "gadgets", 1)) + everywhere, Barred, "may"},
 		"no binding, moved":     {"the same image runs under another account", as("one", anAccount, running) + as("two", anAccount, running) + everywhere, Barred, "may"},
 		"wide rights":           {"a cluster-admin may do all", as("one", anAccount, running, wide) + everywhere, Alive, "will"},
 
 		"scaled to zero":          {"nothing else is known", as("one", anAccount, scaledToZero) + everywhere, Down, "will"},
-		"scaled to zero, local":   {"a tenant may make itself seen, and scale itself to zero", as("one", anAccount, scaledToZero) + local, Down, "may"},
+		"scaled to zero, local":   {"a tenant may provoke a sighting, and scale to zero", as("one", anAccount, scaledToZero) + local, Down, "may"},
 		"scaled to zero, moved":   {"the same image runs under another account", as("one", anAccount, scaledToZero) + as("two", anAccount, running) + everywhere, Down, "may"},
 		"scaled to zero, another": {"near miss: it is of another image", as("one", anAccount, scaledToZero) + another + everywhere, Down, "will"},
 		"no workload":             {"it may have cleaned up once, by hand", as("one", anAccount) + everywhere, Down, "may"},
 
 		"gone":                 {"nothing that runs may do it", another + everywhere, Absent, "will"},
-		"gone, local":          {"a tenant may make itself seen, and go", another + local, Absent, "may"},
-		"gone, a successor":    {"who may all may be its successor", another + as("two", wide) + everywhere, Absent, "may"},
-		"gone, one starts":     {"who is about to start may be, too", as("two", anAccount, wide, notReady) + everywhere, Absent, "may"},
-		"gone, one is idle":    {"near miss: who is scaled to zero is not", as("two", anAccount, wide, scaledToZero) + everywhere, Absent, "will"},
-		"gone, roles not seen": {"another may have the right", another + everywhere + strings.Replace(blindness, "resource: pods", "resource: clusterroles.rbac.authorization.k8s.io", 1), Unknown, "may"},
+		"gone, local":          {"a tenant may provoke a sighting, and leave", another + local, Absent, "may"},
+		"gone, a successor":    {"an account with all rights may be its successor", another + as("two", wide) + everywhere, Absent, "may"},
+		"gone, one starts":     {"a workload that is starting may be, too", as("two", anAccount, wide, notReady) + everywhere, Absent, "may"},
+		"gone, one is idle":    {"near miss: a workload that is scaled to zero is not", as("two", anAccount, wide, scaledToZero) + everywhere, Absent, "will"},
+		"gone, roles not seen": {"another account may have the right", another + everywhere + strings.Replace(blindness, "resource: pods", "resource: clusterroles.rbac.authorization.k8s.io", 1), Unknown, "may"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

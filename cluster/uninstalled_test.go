@@ -12,9 +12,9 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 )
 
-// TestNotAliveAMinuteLater asks of each source that calls an owner alive what it shows a
-// minute after the operator was uninstalled, scaled to zero, or began to crash again and
-// again, and while its namespace is deleted: it is never alive for sure any more.
+// TestNotAliveAMinuteLater checks each source that calls an owner alive a minute after the operator
+// was uninstalled, scaled to zero, or began to crash, and while its namespace is deleted: it is
+// never certainly alive any more.
 func TestNotAliveAMinuteLater(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	const (
@@ -29,7 +29,7 @@ func TestNotAliveAMinuteLater(t *testing.T) {
 	replace := func(text string, pairs ...string) string {
 		return strings.NewReplacer(append(pairs, "LABELS", "labels: {}", "OWNER", "labels: {}", "CONTAINERS", "", "REPLICAS", "1")...).Replace(text)
 	}
-	// What is left of an operator of which everything runs, and after each change.
+	// The objects left of an operator that runs completely, and after each change.
 	states := map[string]struct {
 		reason, objects string
 		gone            bool // its service account and rights, too
@@ -40,14 +40,14 @@ func TestNotAliveAMinuteLater(t *testing.T) {
 		"uninstalled":           {"nothing of it is left", replace(namespace), true, false},
 		"Deployment deleted":    {"its service account and its rights are left", replace(namespace), false, false},
 		"scaled to zero":        {"nothing runs", replace(join(deployment, namespace), "REPLICAS", "0", "readyReplicas: 1", "readyReplicas: 0"), false, false},
-		"scaled to zero now":    {"the status still counts the pod, which goes", replace(join(strings.Replace(pod, "LABELS", deleted, 1), deployment, namespace), "REPLICAS", "0"), false, false},
+		"scaled to zero now":    {"the status still counts the Terminating pod", replace(join(strings.Replace(pod, "LABELS", deleted, 1), deployment, namespace), "REPLICAS", "0"), false, false},
 		"being deleted":         {"in the foreground, its pods go first", replace(join(strings.Replace(pod, "LABELS", deleted, 1), strings.Replace(deployment, "OWNER", deleted+", OWNER", 1), namespace)), false, false},
 		"crashing":              {"it is up for a moment, and down for five minutes", replace(join(pod, deployment, namespace), "CONTAINERS", crashes), false, false},
 		"crashing, no trace":    {"the container that ended is cleaned up already", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, ", lastState: {terminated: {exitCode: 1}}", "", 1)), false, false},
 		"ended, and ready":      {"the condition lags behind", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, "running: {startedAt: '2001-09-09T01:46:00Z'}", "terminated: {exitCode: 0}", 1)), false, false},
 		"waits, and ready":      {"the condition lags behind", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, "running: {startedAt: '2001-09-09T01:46:00Z'}", "waiting: {reason: CrashLoopBackOff}", 1)), false, false},
 		"ended after days":      {"it has lost its lease once more", replace(join(pod, deployment, namespace), "CONTAINERS", strings.Replace(crashes, "exitCode: 1", "exitCode: 1, startedAt: '2001-09-01T00:00:00Z', finishedAt: '2001-09-09T01:45:59Z'", 1)), false, true},
-		"its namespace deleted": {"its pods are the first to go", replace(join(pod, deployment, strings.Replace(namespace, "LABELS", deleted, 1))), false, false},
+		"its namespace deleted": {"its pods are deleted first", replace(join(pod, deployment, strings.Replace(namespace, "LABELS", deleted, 1))), false, false},
 	}
 	renewed, holder, duration := metav1.NewMicroTime(now), "one-1_1", int32(15)
 	sources := map[string]struct {
@@ -56,7 +56,7 @@ func TestNotAliveAMinuteLater(t *testing.T) {
 		lease          bool
 	}{
 		"a declaration":               {gadget: strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1)},
-		"who was seen":                {gadget: gadget, rights: strings.ReplaceAll(seen("system:serviceaccount:ops:one 1 1h"), "1969-12-31", "2001-09-08")},
+		"a sighting":                  {gadget: gadget, rights: strings.ReplaceAll(seen("system:serviceaccount:ops:one 1 1h"), "1969-12-31", "2001-09-08")},
 		"workloads of the catalog":    {gadget: gadget, catalog: "workloads: [{kind: Deployment, name: one, namespace: ops}]"},
 		"images of the catalog":       {gadget: gadget, catalog: "workloads: [{kind: Deployment, name: other, namespace: ops, image: one}]"},
 		"field managers":              {gadget: strings.Replace(gadget, "name: it,", `name: it, managedFields: [{manager: c, operation: Update, apiVersion: x.io/v1, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"x.io/cleanup"': {}}}}}],`, 1), rights: controls},

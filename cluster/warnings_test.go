@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestReadWarnings takes what Events say for what the owner of an object reports, where
-// nobody could write them who may not update it.
+// TestReadWarnings checks that Events count as reports of an object's owner if only accounts that
+// may update the object could write them.
 func TestReadWarnings(t *testing.T) {
 	in := "a"
 	event := func(uid, reason, first, last, message string) map[string]any {
@@ -29,16 +29,16 @@ func TestReadWarnings(t *testing.T) {
 		event("u", "SyncFailed", "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z", "before"),
 		event("another", "SyncFailed", "2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z", "of another"),
 	}
-	// A tenant of b may write there what it likes, also about what is in a.
+	// A tenant of b may write anything there, also about objects in a.
 	in = "b"
 	items = append(items, event("u", "AFailure", "2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z", "forged"))
 	in = "a"
 	for i := range 20 {
 		items = append(items, event("u", fmt.Sprintf("X%02d", i), "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", strings.Repeat("é", 4<<10)))
 	}
-	var asked []string
+	var reads []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.Path+" "+r.URL.Query().Get("fieldSelector"))
+		reads = append(reads, r.URL.Path+" "+r.URL.Query().Get("fieldSelector"))
 		if strings.Contains(r.URL.Path, "/default/") {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -58,7 +58,7 @@ func TestReadWarnings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rights    string
 		namespace string
-		told      int
+		reported  int
 	}{
 		"Owner":     {"", "a", maxReasons},
 		"Tenant":    {fmt.Sprintf(scribe, "a", `""`, ""), "a", 0},
@@ -68,7 +68,7 @@ func TestReadWarnings(t *testing.T) {
 		"Forbidden": {"", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked = nil
+			reads = nil
 			w, err := FromObjects(Options{MaxNames: 500}, objects(t, gadget+as("one", anAccount, controls, running)+tc.rights))
 			if err != nil {
 				t.Fatal(err)
@@ -76,16 +76,16 @@ func TestReadWarnings(t *testing.T) {
 			if err := w.ReadWarningsOf(t.Context(), &rest.Config{Host: server.URL}, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, tc.namespace, "it", "u", slog.New(slog.DiscardHandler)); err != nil {
 				t.Fatal(err)
 			}
-			told, _ := at(w, "conditions", tc.namespace, "gadgets.x.io", "it").([]any)
-			if len(told) != tc.told || len(asked) != 1 || !strings.HasSuffix(asked[0], "events type=Warning,involvedObject.uid=u") {
-				t.Fatalf("%d told, asked %q", len(told), asked)
+			reported, _ := at(w, "conditions", tc.namespace, "gadgets.x.io", "it").([]any)
+			if len(reported) != tc.reported || len(reads) != 1 || !strings.HasSuffix(reads[0], "events type=Warning,involvedObject.uid=u") {
+				t.Fatalf("%d reported, reads %q", len(reported), reads)
 			}
 			want := map[string]any{"type": "Event", "status": "Warning", "reason": "SyncFailed", "message": "later", "lastTransitionTime": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:20:00Z"}
-			if tc.told > 0 {
-				if diff := cmp.Diff(want, told[0]); diff != "" {
+			if tc.reported > 0 {
+				if diff := cmp.Diff(want, reported[0]); diff != "" {
 					t.Errorf("-want +got\n%s", diff)
 				}
-				if message := told[1].(map[string]any)["message"].(string); len(message) > 2<<10 {
+				if message := reported[1].(map[string]any)["message"].(string); len(message) > 2<<10 {
 					t.Errorf("a message of %d bytes was kept", len(message))
 				}
 			}

@@ -46,7 +46,7 @@ func world(t testing.TB, text string) *World {
 	return w
 }
 
-// at reads one place of the facts.
+// at returns the value at one path of the facts.
 func at(w *World, path ...string) (found any) {
 	w.View(func(doc map[string]any) { found = facts.Lookup(doc, path...) })
 	return found
@@ -112,8 +112,8 @@ func TestOwnership(t *testing.T) {
 		evidence  string
 		idle      string // the workload to scale up
 	}{
-		"catalogued, nothing of it installed": {
-			reason:  "the operator's workload is gone while its CRD is still there",
+		"catalogued, not installed": {
+			reason:  "the operator's workload was deleted and its CRD still exists",
 			cluster: kialiCRD + "---" + kiali,
 			state:   Absent, certainty: "will", evidence: "no workload of it exists",
 		},
@@ -127,13 +127,13 @@ func TestOwnership(t *testing.T) {
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "0", "READY", "0", "IMAGE", "quay.io/kiali/kiali-operator:v2"),
 			state:   Down, certainty: "will", evidence: "is scaled to zero", idle: "kiali-operator",
 		},
-		"service account of what is scaled to zero": {
-			reason:  "its permissions are there, and its workload wants no pod",
+		"service account of a workload scaled to zero": {
+			reason:  "its permissions exist, and its workload has no replicas",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "0", "READY", "0", "IMAGE", "corp/mesh:1"),
 			state:   Down, certainty: "will", evidence: "has no pod", idle: "mesh-console",
 		},
 		"alive under a name that no catalog knows": {
-			reason: "who may update the resource and its status, and runs, is its controller whatever its name",
+			reason: "a running account that may update the resource and its status is its controller, whatever its name",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "mesh-console", "REPLICAS", "1", "READY", "1", "IMAGE", "corp/mesh:1") +
 				fill(operatorPod, "IMAGE", "corp/mesh:1", "READYCOND", "True", "CRASHES", "0", "STATE", "running: {}"),
 			state: Alive, certainty: "will", evidence: "service account ops/op may update kialis.kiali.io and its status",
@@ -150,7 +150,7 @@ func TestOwnership(t *testing.T) {
 			state: Down, certainty: "will", evidence: "has no pod: exceeded quota",
 		},
 		"service account alone": {
-			reason:  "its permissions are there, and no workload has it",
+			reason:  "its permissions exist, and no workload uses it",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator[strings.Index(operator, "---")+3:], "IMAGE", "corp/mesh:1"),
 			state:   Down, certainty: "will", evidence: "has no pod: no workload runs under it",
 		},
@@ -161,7 +161,7 @@ func TestOwnership(t *testing.T) {
 			state: Down, certainty: "will", evidence: "CrashLoopBackOff",
 		},
 		"crashed once": {
-			reason: "a controller that loses its lease ends, too",
+			reason: "a controller that loses its lease exits, too",
 			cluster: kialiCRD + "---" + kiali + "---" + fill(operator, "NAME", "kiali-operator", "REPLICAS", "1", "READY", "0", "IMAGE", "kiali/kiali-operator") +
 				fill(operatorPod, "IMAGE", "kiali/kiali-operator", "READYCOND", "False", "CRASHES", "1", "STATE", "waiting: {reason: CrashLoopBackOff}"),
 			state: Down, certainty: "may", evidence: "at the moment",
@@ -183,7 +183,7 @@ func TestOwnership(t *testing.T) {
 			state:   Absent, certainty: "will", evidence: "does not exist",
 		},
 		"pods cannot be seen": {
-			reason:  "nobody is called absent on half of the evidence",
+			reason:  "an owner is not absent while facts are unseen",
 			cluster: kialiCRD + "---" + kiali + "\n---\napiVersion: termguard.dev/v1\nkind: Cluster\nunseen: [{resource: pods, namespaced: true, reason: forbidden, message: denied}]",
 			state:   Unknown, certainty: "may", evidence: "pods (forbidden) cannot be seen",
 		},
@@ -209,8 +209,8 @@ func TestOwnership(t *testing.T) {
 					t.Errorf("%s\nidle: %v", tc.reason, got["idle"])
 				}
 				obj := objects(t, tc.cluster)[1]
-				asked := w.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
-				if diff := cmp.Diff(map[string]any{"kiali.io/finalizer": any(got)}, asked); diff != "" {
+				reviewed := w.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
+				if diff := cmp.Diff(map[string]any{"kiali.io/finalizer": any(got)}, reviewed); diff != "" {
 					t.Errorf("Ownership of the object itself differs from the inventory's: -inventory +asked\n%s", diff)
 				}
 			}
@@ -218,29 +218,27 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// TestIncremental holds the invariant that everything else rests on: whatever
-// the order in which objects come, change and go, the facts are those of the
-// objects that are left.
+// TestIncremental checks the invariant that everything else relies on: in whatever order objects
+// are created, changed and deleted, the facts are those of the objects that are left.
 func TestIncremental(t *testing.T) {
 	race.Skip(t)
 	incremental(t, 50, randomObject)
 }
 
-// TestIncrementalNodes is the same for what nodes show of trouble: pods that
-// leave, events, CSI drivers.
+// TestIncrementalNodes does so for the troubles of nodes: pods that leave, events, CSI drivers.
 func TestIncrementalNodes(t *testing.T) {
 	race.Skip(t)
 	incremental(t, 100, randomLeavingPod)
 }
 
-// TestIncrementalOwners is the same for the dependents of owners: chains of
-// objects that block each other's deletion, on nodes that come and go.
+// TestIncrementalOwners does so for dependents of owners: chains of objects that block each other's
+// deletion, on nodes that come and go.
 func TestIncrementalOwners(t *testing.T) {
 	race.Skip(t)
 	incremental(t, 150, randomDependent)
 }
 
-// TestIncrementalGrants is the same for who may update widgets with finalizers.
+// TestIncrementalGrants does so for the accounts that may update widgets with finalizers.
 func TestIncrementalGrants(t *testing.T) {
 	race.Skip(t)
 	incremental(t, 50, randomGrant)
@@ -333,8 +331,8 @@ func incremental(t *testing.T, seeds uint64, random func(*testing.T, *rand.Rand)
 	}
 }
 
-// document is the document as JSON decodes it, with all that groups of names that
-// were thinned out may differ in: which of their members they name.
+// document returns the document as JSON decodes it, without the members of thinned-out groups of
+// names, which may differ.
 func document(t *testing.T, w *World) (doc map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal(written(t, w), &doc); err != nil {
@@ -343,7 +341,7 @@ func document(t *testing.T, w *World) (doc map[string]any) {
 	return doc
 }
 
-// written are the facts as a snapshot has them.
+// written returns the facts as a snapshot has them.
 func written(t *testing.T, w *World) (text []byte) {
 	t.Helper()
 	var err error
@@ -420,9 +418,8 @@ func randomObject(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	return objects(t, text)[0]
 }
 
-// randomDependent is a link of a chain Widget, Deployment, ReplicaSet, of which
-// there is one each with one of two UIDs, something that the ReplicaSet owns, or
-// the node that it runs on.
+// randomDependent returns a link of a chain Widget, Deployment, ReplicaSet, one each with one of
+// two UIDs, a dependent of the ReplicaSet, or its node.
 func randomDependent(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	meta := func(name, kind, owner, finalizers string) string {
@@ -449,8 +446,8 @@ func randomDependent(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	return objects(t, text)[0]
 }
 
-// randomGrant is a widget, what runs its operator, or a role or binding that may
-// give it the right to update widgets. Widgets may own the operator, and one another.
+// randomGrant returns a widget, a part of its operator, or a role or binding that may give it the
+// right to update widgets. Widgets may own the operator, and one another.
 func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name := pick("a", "b"), pick("x", "z")
@@ -485,8 +482,8 @@ func randomGrant(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	return objects(t, text)[0]
 }
 
-// randomLeavingPod is a pod that may leave its node, with volumes, hazards or the
-// sidecar of a CSI driver; a volume, a node, a CSINode or an event.
+// randomLeavingPod returns a pod that may leave its node, with volumes, hazards or the sidecar of a
+// CSI driver; a volume, a node, a CSINode or an event.
 func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	pick := func(options ...string) string { return options[rng.IntN(len(options))] }
 	ns, name, node := pick("a", "b"), pick("x", "v", "z"), pick("n1", "n2")
@@ -533,12 +530,12 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(written(t, w)), string(written(t, again))); diff != "" {
-		t.Errorf("a snapshot reads back as something else: -written +read\n%s", diff)
+		t.Errorf("snapshot read back: -written +read\n%s", diff)
 	}
 	obj := objects(t, kiali)[0]
 	got := again.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
 	if state := got["kiali.io/finalizer"].(map[string]any)["state"]; state != Absent {
-		t.Errorf("a snapshot says %v of the owner, want %s as when it was taken", state, Absent)
+		t.Errorf("a snapshot has owner state %v, want %s as when it was taken", state, Absent)
 	}
 }
 
@@ -572,7 +569,7 @@ func TestNamesAreBounded(t *testing.T) {
 	want(4995, "c0005", "c0006", "c0007", "c0008", "c0009")
 }
 
-// A reader sees what arrived since the last one, in the same second too, and the time.
+// A reader sees the changes since its last read, in the same second too, and the time.
 func TestViewFollows(t *testing.T) {
 	now := time.Unix(0, 0)
 	w := NewWorld(Options{Now: func() time.Time { return now }})
@@ -589,8 +586,8 @@ func TestViewFollows(t *testing.T) {
 	}
 }
 
-// TestReached: facts that a reader holds, for which a change waits, are out of reach of
-// others until it lets go.
+// TestReached checks that facts held by a reader, for which a change waits, cannot be read by
+// others until the reader releases them.
 func TestReached(t *testing.T) {
 	w := NewWorld(Options{})
 	within := func(limit time.Duration) error {
@@ -602,7 +599,7 @@ func TestReached(t *testing.T) {
 	go w.View(func(map[string]any) { close(reads); <-letGo })
 	<-reads
 	if err := within(time.Minute); err != nil {
-		t.Errorf("while somebody reads: %v", err)
+		t.Errorf("while a reader holds the facts: %v", err)
 	}
 	go func() { w.SetLeases(nil); close(changed) }()
 	for w.TryAsk(nil, func(Moment) {}) { // until the change waits

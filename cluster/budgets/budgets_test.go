@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 		"Now":       {"one of three is not healthy", nil, func(b *policyv1.PodDisruptionBudget) { b.Status.ExpectedPods = 3; b.Status.DesiredHealthy = 2 }, Now},
 		"Stale":     {"the controller has not seen the newest budget", nil, func(b *policyv1.PodDisruptionBudget) { b.Generation = 2 }, Now},
 		"Uncounted": {"the controller has counted no pods yet", nil, func(b *policyv1.PodDisruptionBudget) { b.Status = policyv1.PodDisruptionBudgetStatus{} }, Now},
-		"WithoutPods": {"a budget of other pods, of which there are none", nil, func(b *policyv1.PodDisruptionBudget) {
+		"WithoutPods": {"a budget for other pods, which do not exist", nil, func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.Selector.MatchLabels["app"], b.Status = "db", policyv1.PodDisruptionBudgetStatus{}
 		}, nil},
 		"NotCovered": {"the selector is of other pods", nil, func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels["app"] = "db" }, nil},
@@ -74,12 +74,12 @@ func TestRefusals(t *testing.T) {
 		"Invalid": {"the API server passes over a selector that is invalid", nil, func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
 		}, nil},
-		"Unsynced": {"the controller cannot tell", nil, func(b *policyv1.PodDisruptionBudget) {
+		"Unsynced": {"the controller cannot count its pods", nil, func(b *policyv1.PodDisruptionBudget) {
 			b.Status = policyv1.PodDisruptionBudgetStatus{Conditions: []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason}}}
 		}, Unsynced},
 		"Finished":    {"nothing is disrupted", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, nil, nil},
 		"Pending":     {"nothing is disrupted yet", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, nil, nil},
-		"Terminating": {"it goes already", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, nil, nil},
+		"Terminating": {"it is already Terminating", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, nil, nil},
 		"Unscheduled": {"no node is drained of it", func(p *corev1.Pod) { p.Spec.NodeName = "" }, nil, nil},
 		"Unhealthy":   {"enough others are healthy", unhealthy, nil, nil},
 		"UnhealthyAndNeeded": {"too few others are healthy", unhealthy, func(b *policyv1.PodDisruptionBudget) {

@@ -10,13 +10,13 @@ import (
 func TestActErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ reason, text, want string }{
 		"no verb":    {"nothing would be done", "path: a, names: '(?P<namespace>)(?P<group>)(?P<kind>)', source: x", "verbs, a path (or a kind, and as)"},
-		"whose kind": {"pods of nobody", "verbs: {get: hangs}, kind: A.x.io, source: x", "verbs, a path (or a kind, and as)"},
+		"whose kind": {"pods without an owner", "verbs: {get: hangs}, kind: A.x.io, source: x", "verbs, a path (or a kind, and as)"},
 		"verb":       {"the facts know no others", "verbs: {watch: hangs}, path: a, source: x", `"watch": "hangs": one of`},
 		"outcome":    {"it would be no need", "verbs: {get: completes}, path: a, source: x", `"get": "completes": one of`},
 		"path":       {"it leads nowhere", "verbs: {get: hangs}, path: 'a[b=]', source: x", `path "a[b=]"`},
 		"as":         {"it leads nowhere", "verbs: {get: hangs}, path: a, as: '[', source: x", "as: path"},
 		"no pattern": {"it could name nothing", "verbs: {get: hangs}, path: a, names: '(', source: x", "names: error parsing"},
-		"no kind":    {"nobody could be asked", "verbs: {get: hangs}, path: a, names: '(?P<namespace>)(?P<group>)', source: x", `no group "kind"`},
+		"no kind":    {"no controller could answer", "verbs: {get: hangs}, path: a, names: '(?P<namespace>)(?P<group>)', source: x", `no group "kind"`},
 		"when":       {"it could never hold", "verbs: {get: hangs}, path: a, names: '(?P<namespace>)(?P<group>)(?P<kind>)', when: [{path: a}], source: x", "when: a path and"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestActErrors(t *testing.T) {
 	}
 }
 
-// TestActOn reads what Flux prunes from its inventory.
+// TestActOn reads the inventory of Flux, which it prunes.
 func TestActOn(t *testing.T) {
 	e, found := Default().Lookup("finalizers.fluxcd.io", "kustomizations.kustomize.toolkit.fluxcd.io")
 	if !found {

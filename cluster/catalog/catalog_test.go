@@ -17,7 +17,7 @@ var samples = map[string][]string{
 	`deletion\.finalizers\.(queues|exchanges|bindings|users|vhosts|policies|permissions|federations|shovels|schemareplications|superstreams|topicpermissions|operatorpolicies)\.rabbitmq\.com`: {"deletion.finalizers.queues.rabbitmq.com"},
 }
 
-// shared are images that more than the controller runs.
+// shared are images that other software than the controller runs, too.
 var shared = map[string]string{
 	"argocd":                          "all of Argo CD runs it",
 	"ceph":                            "the daemons of a Rook cluster run quay.io/ceph/ceph",
@@ -38,15 +38,15 @@ var shared = map[string]string{
 	"topolvm-with-sidecar":            "every part of TopoLVM runs it",
 }
 
-// sourcePattern is that of a file, github.com/owner/repository:path, with @version before
-// the colon or not, and of a thread, github.com/owner/repository#number.
+// sourcePattern matches the source of a fact: a file, github.com/owner/repository:path, with an
+// optional @version before the colon, or a thread, github.com/owner/repository#number.
 var sourcePattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+((@v[.\w]+)?:[-./\w]+|#\d+)$`)
 
-// heldPattern is that of the source of an entry: a line of a file at a release or a commit.
+// heldPattern matches the source of an entry: a line of a file at a release or a commit.
 var heldPattern = regexp.MustCompile(`^github\.com/[-.\w]+/[-.\w]+@[-+./\w]+:[-+./\w]+#L[1-9]\d*$`)
 
-// TestSources holds that each entry was read in the source of a project at a version, by
-// file and line: make catalog-sources tells whether that is so.
+// TestSources checks that each entry was read in the source of a project at a version, by file and
+// line; make catalog-sources verifies the lines.
 func TestSources(t *testing.T) {
 	for _, e := range Default().Entries() {
 		if !heldPattern.MatchString(e.Source) {
@@ -55,7 +55,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// references are those of an entry, with those below.
+// references returns the references of an entry, with nested ones.
 func references(e Entry) []Reference {
 	var found []Reference
 	var below func(needs []Need)
@@ -72,7 +72,7 @@ func references(e Entry) []Reference {
 	return found
 }
 
-// TestShipped holds the catalog in the binary to its own promises.
+// TestShipped checks the catalog in the binary against its own rules.
 func TestShipped(t *testing.T) {
 	c := Default()
 	needing, waiting := map[string]bool{}, map[string]bool{}
@@ -92,7 +92,7 @@ func TestShipped(t *testing.T) {
 		t.Errorf("only %d entries, %d kinds that need something and %d that wait: some were lost", len(c.Entries()), len(needing), len(waiting))
 	}
 	for _, e := range c.Entries() {
-		// One finalizer that the entry matches, or more for a regular expression.
+		// One finalizer that the entry matches, or several for a regular expression.
 		matches := []string{e.Finalizer}
 		switch {
 		case e.Prefix != "":
@@ -115,7 +115,7 @@ func TestShipped(t *testing.T) {
 		}
 		for _, w := range e.Workloads {
 			if why := shared[w.Image]; why != "" {
-				t.Errorf("%s: image %s stands for a controller that is gone: %s", e.Key(), w.Image, why)
+				t.Errorf("%s: image %s belongs to a controller that was removed: %s", e.Key(), w.Image, why)
 			}
 		}
 		for _, o := range e.Obstacles {
@@ -151,14 +151,14 @@ func TestLookup(t *testing.T) {
 	tests := map[string]struct{ reason, finalizer, resource, owner string }{
 		"exact":             {"the exact string wins over its prefix", "a.io/f", "widgets.a.io", "exact"},
 		"by resource":       {"of two exact ones, that for the resource", "a.io/f", "pods", "exact on pods"},
-		"exact elsewhere":   {"on a resource that nobody lists, the first", "a.io/f", "secrets", "exact"},
+		"exact elsewhere":   {"on an unlisted resource, the first", "a.io/f", "secrets", "exact"},
 		"prefix":            {"no exact entry", "a.io/other", "pods", "prefix"},
 		"longest prefix":    {"the longer prefix says more", "a.io/long-x", "pods", "longer prefix"},
 		"suffix":            {"by its end", "x.b.io", "pods", "suffix"},
 		"regex":             {"the whole string", "c12", "pods", "regex"},
 		"listed":            {"an entry for the resource, rather than one for any", "d.io/f", "widgets.a.io", "listed"},
 		"any":               {"one for any, rather than one for others", "d.io/f", "pods", "any"},
-		"unqualified":       {"a name without a domain, where it is known", "server", "widgets.a.io", "unqualified"},
+		"unqualified":       {"a name without a domain, on its resource", "server", "widgets.a.io", "unqualified"},
 		"same group":        {"and on kinds of the same API group", "server", "gadgets.a.io", "unqualified"},
 		"group below":       {"or of one below it", "server", "gadgets.x.a.io", "unqualified"},
 		"alike group":       {"not of one that ends alike", "server", "gadgets.aa.io", ""},
@@ -196,7 +196,7 @@ func TestMatches(t *testing.T) {
 		"something else":            {"a name that merely begins alike", kiali, "Deployment", "ops", "kiali-operator-tests", nil, false},
 		"other kind":                {"a name counts for its kind", kiali, "DaemonSet", "ops", "kiali-operator", nil, false},
 		"generic, its namespace":    {"a shared name in the usual namespace", generic, "Deployment", "argo-events", "controller-manager", nil, true},
-		"generic, another":          {"a shared name elsewhere is somebody else's", generic, "Deployment", "cert-manager", "controller-manager", nil, false},
+		"generic, another":          {"a shared name elsewhere belongs to other software", generic, "Deployment", "cert-manager", "controller-manager", nil, false},
 		"generic, behind a release": {"a shared name says nothing behind a release either", generic, "Deployment", "argo-events", "x-controller-manager", nil, false},
 		"generic, by image":         {"a shared name elsewhere, with the image", operator, "Deployment", "ops", "operator", []string{"quay.io/x/hypershift-operator@sha256:0123"}, true},
 		"generic, other image":      {"a shared name elsewhere, with another image", operator, "Deployment", "ops", "operator", []string{"operator"}, false},
@@ -211,8 +211,8 @@ func TestMatches(t *testing.T) {
 		"another program, released": {"so they are behind a release", velero, "Deployment", "backup", "prod-my-velero", []string{"my-velero"}, false},
 		"vendor's image":            {"the image has words of its vendor, and the name of the release", velero, "Deployment", "backup", "my-velero", []string{"vendor-velero"}, true},
 		"glob, release":             {"a pattern behind a release", Workload{Name: "percona-*-operator"}, "Deployment", "db", "prod-percona-x-operator", nil, true},
-		"glob, generic":             {"what '*' stands for makes no name specific", Workload{Namespace: "a", Name: "*-operator"}, "Deployment", "b", "x-operator", nil, false},
-		"empty":                     {"it says nothing", Workload{}, "Deployment", "ops", "x", []string{""}, false},
+		"glob, generic":             {"characters matched by '*' make no name specific", Workload{Namespace: "a", Name: "*-operator"}, "Deployment", "b", "x-operator", nil, false},
+		"empty":                     {"the entry has no fields", Workload{}, "Deployment", "ops", "x", []string{""}, false},
 		"glob":                      {"vendors put their name around it", glob, "DaemonSet", "kube-system", "aws-cloud-controller-manager", nil, true},
 	}
 	for name, tc := range tests {
@@ -250,11 +250,11 @@ func TestMerge(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	tests := map[string]struct{ reason, text, want string }{
 		"no key":        {"nothing to match by", "- {resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
-		"two keys":      {"what would it match", "- {finalizer: a, prefix: b, resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
+		"two keys":      {"it matches nothing", "- {finalizer: a, prefix: b, resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"creates":       {"a kind is no resource", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: Job}", `creates: "Job" is not plural.group`},
 		"creates when":  {"what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, createsWhen: [{path: spec.a, in: [b]}]}", "createsWhen: creates is needed"},
 		"no condition":  {"in what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: pods, createsWhen: [{path: spec.a}]}", "createsWhen: a path and one of in and notIn are needed"},
-		"sure":          {"of which software", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {since: 1.0.0}}", "sure: an image is needed"},
+		"sure":          {"no software is named", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {since: 1.0.0}}", "sure: an image is needed"},
 		"sure version":  {"since when", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {image: x, since: one}}", `sure: "one" is no version`},
 		"component":     {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: incluster, source: x}", `unknown component "incluster"`},
 		"unknown field": {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {finalizer: b, ownr: x}", `catalog entry 2 (b): `},
@@ -317,7 +317,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSet goes by what a container says of itself.
+// TestSet reads the fields of a container.
 func TestSet(t *testing.T) {
 	versions := Set{Image: "operator", Since: "0.100.0", Before: "0.142.0"}
 	option := Set{Image: "operator", Option: "Status=true"}
@@ -336,7 +336,7 @@ func TestSet(t *testing.T) {
 		"NoTag":   {"Nobody knows which version.", versions, "localhost:5000/operator", nil, false},
 		"Latest":  {"Nor here.", versions, "operator:latest", nil, false},
 		"Other":   {"Another image.", versions, "webhook:0.141.0", nil, false},
-		"Option":  {"It is asked to, among others.", option, "operator", []string{"--x", "--feature-gates=A=false,Status=true"}, true},
+		"Option":  {"Its arguments enable that, among others.", option, "operator", []string{"--x", "--feature-gates=A=false,Status=true"}, true},
 		"Without": {"It is not.", option, "operator", []string{"--x"}, false},
 	}
 	for name, tc := range cases {
@@ -353,8 +353,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestCarried tells which finalizers custom resources get from their
-// controllers.
+// TestCarried checks which finalizers custom resources get from their controllers.
 func TestCarried(t *testing.T) {
 	for _, tc := range []struct {
 		reason, resource, kind string
@@ -365,7 +364,7 @@ func TestCarried(t *testing.T) {
 		{"of a version that sets it", "clusterserviceversions.operators.coreos.com", "ClusterServiceVersion", []string{"operators.coreos.com/csv-cleanup"}},
 		{"of software that is not there", "opentelemetrycollectors.opentelemetry.io", "OpenTelemetryCollector", nil},
 		{"written by people", "applications.argoproj.io", "Application", nil},
-		{"only if asked to", "postgresqls.acid.zalan.do", "postgresql", nil},
+		{"only if enabled", "postgresqls.acid.zalan.do", "postgresql", nil},
 		{"of another project, where both may be", "objectbucketclaims.objectbucket.io", "ObjectBucketClaim", nil},
 		{"of Kubernetes", "ingresses.networking.k8s.io", "Ingress", nil},
 		{"unknown", "things.example.com", "Thing", nil},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// released are, of each obstacle that releases have, one with it and one without.
+// released has two releases for each obstacle of released software, one with it and one without.
 var released = map[string][2]string{
 	"argocd-destination-gone":             {"v3.0.16", "v3.1.6"},
 	"argocd-hook-without-health":          {"v2.11.0", "v2.12.0"},
@@ -30,7 +30,7 @@ var released = map[string][2]string{
 	"tekton-webhook-refuses-finalizers":   {"v1.3.1", "v1.0.1"},
 }
 
-// TestObstacles holds every range of versions to a release on either side of it.
+// TestObstacles checks every range of versions with a release on either side of it.
 func TestObstacles(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range Default().Entries() {
@@ -44,7 +44,7 @@ func TestObstacles(t *testing.T) {
 				t.Errorf("%s: in %s: %t, in %s: %t", o.ID, versions[0], o.In(versions[0]), versions[1], o.In(versions[1]))
 			}
 			if o.In("latest") || o.In("") {
-				t.Errorf("%s: what is no version has it", o.ID)
+				t.Errorf("%s: a string that is no version is in the range", o.ID)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestObstacles(t *testing.T) {
 
 func TestObstacleErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ reason, text, want string }{
-		"no range":  {"nobody knows which releases", "image: a", "affected is needed"},
+		"no range":  {"the releases are unknown", "image: a", "affected is needed"},
 		"no reason": {"every release of everything", "", "affected is needed"},
 		"range":     {"not a range of versions", "affected: 1 or so", `affected "1 or so"`},
 		"image":     {"matched by the last path element", "image: a.io/b, affected: '<1.0.0'", `image "a.io/b"`},
@@ -74,7 +74,7 @@ func TestObstacleErrors(t *testing.T) {
 	}
 }
 
-// TestObstacleShows asks of objects with and without what shows it.
+// TestObstacleShows checks objects with and without the sign of an obstacle.
 func TestObstacleShows(t *testing.T) {
 	entry := func(finalizer, resource string) Entry {
 		e, found := Default().Lookup(finalizer, resource)
@@ -100,17 +100,17 @@ func TestObstacleShows(t *testing.T) {
 		"bounded, newer":     {"by a number of seconds", "machine.cluster.x-k8s.io", "machines.cluster.x-k8s.io", "machine-drain-of-dead-node", machine("Unknown", object{"deletion": object{"nodeDrainTimeoutSeconds": float64(300)}}), false},
 		"only the volumes":   {"the drain is bounded, the volumes are not", "machine.cluster.x-k8s.io", "machines.cluster.x-k8s.io", "machine-volumes-of-dead-node", machine("Unknown", object{"nodeDrainTimeout": "5m"}), true},
 		"protected":          {"the cloud refuses", "finalizers.rds.services.k8s.aws/DBInstance", "dbinstances.rds.services.k8s.aws", "rds-deletion-protection", object{"spec": object{"deletionProtection": true}}, true},
-		"protected, kept":    {"the cloud is not asked", "finalizers.rds.services.k8s.aws/DBInstance", "dbinstances.rds.services.k8s.aws", "rds-deletion-protection", object{"spec": object{"deletionProtection": true}, "metadata": object{"annotations": object{"services.k8s.aws/deletion-policy": "retain"}}}, false},
-		"spec not known":     {"a setting that nobody sees is not told", "finalizers.rds.services.k8s.aws/DBInstance", "dbinstances.rds.services.k8s.aws", "rds-deletion-protection", object{"metadata": object{}}, false},
+		"protected, kept":    {"the cloud is not called", "finalizers.rds.services.k8s.aws/DBInstance", "dbinstances.rds.services.k8s.aws", "rds-deletion-protection", object{"spec": object{"deletionProtection": true}, "metadata": object{"annotations": object{"services.k8s.aws/deletion-policy": "retain"}}}, false},
+		"spec not known":     {"a setting that cannot be seen is not reported", "finalizers.rds.services.k8s.aws/DBInstance", "dbinstances.rds.services.k8s.aws", "rds-deletion-protection", object{"metadata": object{}}, false},
 		"table":              {"another field", "finalizers.dynamodb.services.k8s.aws/Table", "tables.dynamodb.services.k8s.aws", "dynamodb-deletion-protection", object{"spec": object{"deletionProtectionEnabled": true}}, true},
-		"itself":             {"the controller goes before it is done", "resources-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-deletes-itself", object{"spec": object{"destination": object{"server": "https://kubernetes.default.svc"}}, "status": object{"resources": []any{object{"kind": "StatefulSet", "name": "argocd-application-controller"}}}}, true},
+		"itself":             {"the controller stops before it is done", "resources-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-deletes-itself", object{"spec": object{"destination": object{"server": "https://kubernetes.default.svc"}}, "status": object{"resources": []any{object{"kind": "StatefulSet", "name": "argocd-application-controller"}}}}, true},
 		"itself by name":     {"the same cluster", "resources-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-deletes-itself", object{"spec": object{"destination": object{"name": "in-cluster"}}, "status": object{"resources": []any{object{"kind": "StatefulSet", "name": "argocd-application-controller"}}}}, true},
 		"its like elsewhere": {"the controller of this cluster stays", "resources-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-deletes-itself", object{"spec": object{"destination": object{"server": "https://spoke.example:6443"}}, "status": object{"resources": []any{object{"kind": "StatefulSet", "name": "argocd-application-controller"}}}}, false},
 		"its like by name":   {"in another cluster", "resources-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-deletes-itself", object{"spec": object{"destination": object{"name": "spoke"}}, "status": object{"resources": []any{object{"kind": "StatefulSet", "name": "argocd-application-controller"}}}}, false},
 		"own namespace":      {"the hook has nowhere to run", "post-delete-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-hook-in-own-namespace", object{"status": object{"resources": []any{object{"kind": "Service"}, object{"kind": "Namespace"}}}}, true},
 		"other's namespace":  {"it does not go", "post-delete-finalizer.argocd.argoproj.io", "applications.argoproj.io", "argocd-hook-in-own-namespace", object{"status": object{"resources": []any{object{"kind": "Service"}}}}, false},
 		"no cluster":         {"Argo CD says so", "post-delete-finalizer.argocd.argoproj.io/cleanup", "applications.argoproj.io", "argocd-destination-gone", object{"status": object{"conditions": []any{object{"type": "InvalidSpecError"}}}}, true},
-		"a cluster":          {"it says nothing", "post-delete-finalizer.argocd.argoproj.io/cleanup", "applications.argoproj.io", "argocd-destination-gone", object{"status": object{}}, false},
+		"a cluster":          {"the entry has no fields", "post-delete-finalizer.argocd.argoproj.io/cleanup", "applications.argoproj.io", "argocd-destination-gone", object{"status": object{}}, false},
 		"status not known":   {"a fault may show", "post-delete-finalizer.argocd.argoproj.io/cleanup", "applications.argoproj.io", "argocd-destination-gone", object{"metadata": object{}}, true},
 		"disconnected":       {"Rancher cannot clean up there", "controller.cattle.io/mgmt-cluster-rbac-remove", "clusters.management.cattle.io", "rancher-cluster-not-connected", object{"status": object{"conditions": []any{object{"type": "Connected", "status": "False"}}}}, true},
 		"connected":          {"it can", "controller.cattle.io/mgmt-cluster-rbac-remove", "clusters.management.cattle.io", "rancher-cluster-not-connected", object{"status": object{"conditions": []any{object{"type": "Connected", "status": "True"}}}}, false},

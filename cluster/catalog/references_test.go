@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object reads one from YAML.
+// object decodes an object from YAML.
 func object(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var o map[string]any
@@ -18,7 +18,7 @@ func object(t *testing.T, text string) map[string]any {
 	return o
 }
 
-// entry reads the only one of a catalog, of what is added to an entry.
+// entry returns the only entry of a catalog, with added fields.
 func entry(t *testing.T, added string) *Entry {
 	t.Helper()
 	c, err := Parse([]byte("- {finalizer: a.io/f, resources: [widgets.a.io, gadgets.b.a.io], owner: x, component: in-cluster, source: x, " + added + "}"))
@@ -45,10 +45,10 @@ func TestNeedNames(t *testing.T) {
 		"elements":          {"each once, in order", "path: 'spec.refs[*].name'", "spec: {refs: [{name: b}, {name: a}, {kind: x}, {name: b}]}", []Named{{"", "b"}, {"", "a"}}},
 		"elements of a map": {"in the order of its keys", "path: 'spec.refs[*]'", "spec: {refs: {v: b, u: a}}", []Named{{"", "a"}, {"", "b"}}},
 		"no list":           {"[*] of a string", "path: 'spec.refs[*].name'", "spec: {refs: a}", nil},
-		"namespace":         {"where it says so", "path: spec.ref.name, namespacePath: spec.ref.namespace", "spec: {ref: {name: a, namespace: team}}", []Named{{"team", "a"}}},
-		"namespace of each": {"that of the same element", "path: 'spec.refs[*].name', namespacePath: 'spec.refs[*].namespace'", "spec: {refs: [{name: a, namespace: team}, {name: b}]}", []Named{{"team", "a"}, {"", "b"}}},
+		"namespace":         {"if the field says so", "path: spec.ref.name, namespacePath: spec.ref.namespace", "spec: {ref: {name: a, namespace: team}}", []Named{{"team", "a"}}},
+		"namespace of each": {"the field of the same element", "path: 'spec.refs[*].name', namespacePath: 'spec.refs[*].namespace'", "spec: {refs: [{name: a, namespace: team}, {name: b}]}", []Named{{"team", "a"}, {"", "b"}}},
 		"in":                {"of that kind", "path: spec.ref.name, when: [{path: spec.ref.kind, in: [Issuer, '']}]", "spec: {ref: {name: a, kind: Issuer}}", []Named{{"", "a"}}},
-		"in, absent":        {"what is not there is empty", "path: spec.ref.name, when: [{path: spec.ref.kind, in: [Issuer, '']}]", "spec: {ref: {name: a}}", []Named{{"", "a"}}},
+		"in, absent":        {"a missing field is empty", "path: spec.ref.name, when: [{path: spec.ref.kind, in: [Issuer, '']}]", "spec: {ref: {name: a}}", []Named{{"", "a"}}},
 		"not in":            {"of another kind", "path: spec.ref.name, when: [{path: spec.ref.kind, in: [Issuer]}]", "spec: {ref: {name: a, kind: ClusterIssuer}}", nil},
 		"notIn":             {"an orphan needs nothing", "path: spec.ref.name, when: [{path: spec.deletionPolicy, notIn: [Orphan]}]", "spec: {deletionPolicy: Orphan, ref: {name: a}}", nil},
 		"boolean":           {"a flag", "path: spec.ref.name, when: [{path: spec.prune, in: ['true']}]", "spec: {prune: true, ref: {name: a}}", []Named{{"", "a"}}},
@@ -59,8 +59,8 @@ func TestNeedNames(t *testing.T) {
 		"two conditions":    {"both must hold", "path: spec.ref, when: [{path: spec.a, in: [x]}, {path: spec.b, in: [x]}]", "spec: {ref: a, a: x, b: z}", nil},
 		"condition of each": {"on the same element", "path: 'spec.a[*].b[*].name', when: [{path: 'spec.a[*].kind', in: [x]}, {path: 'spec.a[*].b[*].kind', in: [z]}, {path: spec.all, in: ['true']}]",
 			"spec: {all: true, a: [{kind: x, b: [{name: 1a, kind: z}, {name: 1b}]}, {kind: w, b: [{name: 2a, kind: z}]}]}", []Named{{"", "1a"}}},
-		"default":             {"what it is called otherwise", "path: spec.serviceAccountName, name: tf-runner", "spec: {}", []Named{{"", "tf-runner"}}},
-		"no default":          {"where it says another", "path: spec.serviceAccountName, name: tf-runner", "spec: {serviceAccountName: a}", []Named{{"", "a"}}},
+		"default":             {"a name for the unset field", "path: spec.serviceAccountName, name: tf-runner", "spec: {}", []Named{{"", "tf-runner"}}},
+		"no default":          {"if the field says another", "path: spec.serviceAccountName, name: tf-runner", "spec: {serviceAccountName: a}", []Named{{"", "a"}}},
 		"default, unneeded":   {"where the condition does not hold", "path: spec.sa, name: tf-runner, when: [{path: spec.destroy, in: ['true']}]", "spec: {}", nil},
 		"fixed name":          {"always the same", "name: aso-credential", "spec: {}", []Named{{"", "aso-credential"}}},
 		"fixed name, another": {"the object names another", "name: aso-credential, when: [{path: 'metadata.annotations[\"a/b\"]', in: ['']}]", "metadata: {annotations: {a/b: other}}", nil},
@@ -75,7 +75,7 @@ func TestNeedNames(t *testing.T) {
 	}
 }
 
-// TestNeedsBelow follows what is needed from one object to the next.
+// TestNeedsBelow follows needed objects from one to the next.
 func TestNeedsBelow(t *testing.T) {
 	n := entry(t, `needs: [{resource: issuers.a.io, path: spec.issuer, without: hangs, source: x,
 		needs: [{resource: secrets, path: spec.secret, without: may, source: x}]}]`).Needs[0]
@@ -107,7 +107,7 @@ func TestReferrers(t *testing.T) {
 		t.Errorf("a sensor that names no bus means %v", got)
 	}
 	if user.Counts(nil) || pool.Names(nil) != nil {
-		t.Error("what names an object does not count by being there, nor the other way round")
+		t.Error("a named object counted as existing, or the reverse")
 	}
 	if !pool.Counts(object(t, "status: {phase: Ready}")) || pool.Counts(object(t, "status: {phase: Done}")) {
 		t.Error("every pool counts that is not done")
@@ -148,31 +148,31 @@ func TestReferenceErrors(t *testing.T) {
 		"index":          {"the first is no better than the others", "needs: [{resource: secrets, path: 'spec.a[0]', without: may, source: x}]", `at "[0]"`},
 		"no dot":         {"two fields", "needs: [{resource: secrets, path: 'spec[*]name', without: may, source: x}]", `at "name"`},
 		"kind":           {"a kind is no resource", "needs: [{resource: Secret, path: a, without: may, source: x}]", `resource "Secret" is not plural.group`},
-		"no source":      {"nobody could check it", "needs: [{resource: secrets, path: a, without: may}]", "a source is needed"},
+		"no source":      {"it cannot be verified", "needs: [{resource: secrets, path: a, without: may}]", "a source is needed"},
 		"without":        {"a typo", "needs: [{resource: secrets, path: a, without: hang, source: x}]", `"hang" is none of`},
-		"no without":     {"what would follow", "needs: [{resource: secrets, path: a, source: x}]", `"" is none of`},
-		"nothing":        {"what is needed", "needs: [{resource: secrets, without: may, source: x}]", "a path is needed, or a name"},
+		"no without":     {"no next object", "needs: [{resource: secrets, path: a, source: x}]", `"" is none of`},
+		"nothing":        {"no needed object", "needs: [{resource: secrets, without: may, source: x}]", "a path is needed, or a name"},
 		"fixed, hangs":   {"other defaults are used then", "needs: [{resource: secrets, name: a, without: hangs, source: x}]", "says nothing"},
-		"default, list":  {"for which element", "needs: [{resource: secrets, path: 'a[*]', name: b, without: may, source: x}]", "beside a path with [*]"},
+		"default, list":  {"no element for the condition", "needs: [{resource: secrets, path: 'a[*]', name: b, without: may, source: x}]", "beside a path with [*]"},
 		"of":             {"not the entry's", "needs: [{resource: secrets, path: a, of: [pods], without: may, source: x}]", `of: "pods" is none`},
 		"of a kind":      {"a kind is no resource", "needs: [{resource: secrets, path: a, of: [Pod], without: may, source: x}]", `of: "Pod" is none of`},
 		"impersonates":   {"nobody acts as a Secret", "needs: [{resource: secrets, path: a, impersonates: true, without: may, source: x}]", "nobody acts as one of secrets"},
-		"other elements": {"of which element", "needs: [{resource: secrets, path: 'a[*].b', without: may, source: x, when: [{path: 'c[*].d', in: [e]}]}]", `"c[*].d" has a [*] that path "a[*].b" has not`},
-		"namespaces":     {"of which element", "needs: [{resource: secrets, path: a, namespacePath: 'b[*]', without: may, source: x}]", `namespacePath "b[*]" has a [*]`},
+		"other elements": {"no element for the field", "needs: [{resource: secrets, path: 'a[*].b', without: may, source: x, when: [{path: 'c[*].d', in: [e]}]}]", `"c[*].d" has a [*] that path "a[*].b" has not`},
+		"namespaces":     {"no element for the field", "needs: [{resource: secrets, path: a, namespacePath: 'b[*]', without: may, source: x}]", `namespacePath "b[*]" has a [*]`},
 		"in and notIn":   {"one of them", "needs: [{resource: secrets, path: a, without: may, source: x, when: [{path: b, in: [c], notIn: [d]}]}]", "one of in and notIn"},
 		"no in":          {"one of them", "needs: [{resource: secrets, path: a, without: may, source: x, when: [{path: b}]}]", "one of in and notIn"},
 		"depth": {"an owner reads so far", `needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [
 			{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: as.a.io, path: a, without: may, source: x}]}]}]}]`, "more than 3"},
-		"of, below":       {"the entry's resources are not those of the thing", "needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: secrets, path: b, of: [pods], without: may, source: x}]}]", "needs 1: needs: of and"},
+		"of, below":       {"the entry's resources differ from the object's", "needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: secrets, path: b, of: [pods], without: may, source: x}]}]", "needs 1: needs: of and"},
 		"unknown, below":  {"a typo", "needs: [{resource: as.a.io, path: a, without: may, source: x, nedes: []}]", "catalog entry 1 (a.io/f)"},
 		"referrer":        {"a kind is no resource", "waitsFor: [{resource: Pod, source: x}]", `waitsFor 1: resource "Pod"`},
 		"without, waits":  {"it is by design", "waitsFor: [{resource: pods, without: may, source: x}]", "without"},
 		"name, no path":   {"every object counts", "waitsFor: [{resource: pods, name: default, source: x}]", "a path is needed, beside which"},
-		"within":          {"of which address", "waitsFor: [{resource: pods, within: spec.cidrs, source: x}]", "a path to the address"},
+		"within":          {"no address", "waitsFor: [{resource: pods, within: spec.cidrs, source: x}]", "a path to the address"},
 		"any and one":     {"which", "waitsFor: [{resource: pods, path: a, anyNamespace: true, sameNamespace: true, source: x}]", "anyNamespace goes with a path"},
 		"any of all":      {"which", "waitsFor: [{resource: pods, anyNamespace: true, source: x}]", "anyNamespace goes with a path"},
 		"two namespaces":  {"which", "waitsFor: [{resource: pods, path: a, namespacePath: b, sameNamespace: true, source: x}]", "exclude each other"},
-		"if":              {"what of it", "waitsFor: [{resource: pods, path: a, if: [{path: b}], source: x}]", "if: a path and one of in and notIn"},
+		"if":              {"no use of it", "waitsFor: [{resource: pods, path: a, if: [{path: b}], source: x}]", "if: a path and one of in and notIn"},
 		"within, no path": {"not a path", "waitsFor: [{resource: pods, path: a, within: '[', source: x}]", "within: path"},
 	}
 	for name, tc := range tests {
@@ -185,8 +185,8 @@ func TestReferenceErrors(t *testing.T) {
 	}
 }
 
-// TestFluxNeeds: who acts as an account needs it only to delete something, which each
-// condition decides.
+// TestFluxNeeds checks that a controller that acts as an account needs it only to delete something,
+// which each condition decides.
 func TestFluxNeeds(t *testing.T) {
 	const ks, hr = "kustomizations.kustomize.toolkit.fluxcd.io", "helmreleases.helm.toolkit.fluxcd.io"
 	const applied = "status: {inventory: {entries: [{id: a_b__ConfigMap}]}}"
@@ -194,8 +194,8 @@ func TestFluxNeeds(t *testing.T) {
 		reason, resource, object string
 		want                     bool
 	}{
-		"prunes":                 {"it deletes what it applied", ks, "spec: {prune: true}\n" + applied, true},
-		"mirrors":                {"the default, said", ks, "spec: {prune: true, deletionPolicy: MirrorPrune}\n" + applied, true},
+		"prunes":                 {"it deletes the objects that it applied", ks, "spec: {prune: true}\n" + applied, true},
+		"mirrors":                {"the default, explicitly", ks, "spec: {prune: true, deletionPolicy: MirrorPrune}\n" + applied, true},
 		"mirrors no pruning":     {"it leaves all", ks, "spec: {prune: false, deletionPolicy: MirrorPrune}\n" + applied, false},
 		"deletes":                {"whatever prune says", ks, "spec: {prune: false, deletionPolicy: Delete}\n" + applied, true},
 		"waits":                  {"whatever prune says", ks, "spec: {prune: false, deletionPolicy: WaitForTermination}\n" + applied, true},
@@ -210,7 +210,7 @@ func TestFluxNeeds(t *testing.T) {
 		"release":                {"it is uninstalled", hr, "status: {storageNamespace: a}", true},
 		"release, suspended":     {"it is let go", hr, "spec: {suspend: true}\nstatus: {storageNamespace: a}", false},
 		"old, not released":      {"before 0.31 it waits for the account all the same", hr, "status: {storageNamespace: ''}", true},
-		"old release":            {"it tells a revision", hr, "status: {lastReleaseRevision: 1}", true},
+		"old release":            {"it is the name of a revision", hr, "status: {lastReleaseRevision: 1}", true},
 		"old release, suspended": {"it is let go", hr, "spec: {suspend: true}\nstatus: {lastReleaseRevision: 1}", false},
 		"old, never released":    {"before 0.31 it waits for the account all the same", hr, "status: {lastReleaseRevision: 0}", true},
 	}
@@ -229,7 +229,7 @@ func TestFluxNeeds(t *testing.T) {
 				for _, n := range e.NeedsOf(tc.resource) {
 					got = got || n.Resource == resource && len(n.Names(o)) > 0
 				}
-				// Releases that are that old are known for what they do without the account alone.
+				// For releases that are that old, only the behavior without the account is known.
 				if want := tc.want && (old || !strings.HasPrefix(name, "old")); got != want {
 					t.Errorf("%s: needs its %s: %t, want %t", tc.reason, resource, got, want)
 				}

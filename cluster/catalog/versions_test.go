@@ -24,7 +24,7 @@ func TestBugs(t *testing.T) {
 		"fixed":              {"1.11.3 has not", "kubernetes", "v1.11.3", collector},
 		"vendor suffix":      {"a vendor's build of 1.11.9 is fixed", "kubernetes", "v1.11.9-gke.1", collector},
 		"vendor, affected":   {"and one of 1.11.2 is not", "kubernetes", "v1.11.2-gke.18", daemonset},
-		"build metadata":     {"what follows a plus does not count", "kubernetes", "v1.11.3+coreos.0", collector},
+		"build metadata":     {"build metadata after a plus does not count", "kubernetes", "v1.11.3+coreos.0", collector},
 		"affected build":     {"nor for an affected one", "kubernetes", "v1.11.2+coreos.0", daemonset},
 		"fixed minor":        {"1.12.0 never had it", "kubernetes", "v1.12.0", collector},
 		"current":            {"no bug is known of a current version", "kubernetes", "v1.36.3", nil},
@@ -39,7 +39,7 @@ func TestBugs(t *testing.T) {
 		"distribution":       {"a distribution's package of a release", "containerd", "containerd://1.2.12~ds1-0ubuntu1", []string{"containerd-container-does-not-exist", "containerd-shim-pid-race"}},
 		"newer runtime":      {"a current containerd", "containerd", "containerd://1.6.8", nil},
 		"not this component": {"a kubelet has no DaemonSet controller", "kubelet", "v1.11.2", nil},
-		"nonsense":           {"what does not parse has no known bugs", "kubernetes", "banana", nil},
+		"nonsense":           {"a version that does not parse has no known bugs", "kubernetes", "banana", nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestBugs(t *testing.T) {
 func TestParseVersionsErrors(t *testing.T) {
 	tests := map[string]struct{ reason, text, want string }{
 		"range":     {"not a range of versions", `- {id: a, component: kubelet, affected: "1.8 or so", fixedIn: x, symptom: x, source: x}`, `entry 1 (a): affected "1.8 or so"`},
-		"component": {"nobody asks for it", `- {id: a, component: etcd, affected: "<1.0.0", fixedIn: x, symptom: x, source: x}`, `unknown component "etcd"`},
-		"no source": {"nobody could check it", `- {id: a, component: kubelet, affected: "<1.0.0", fixedIn: x, symptom: x}`, "source"},
+		"component": {"no range has it", `- {id: a, component: etcd, affected: "<1.0.0", fixedIn: x, symptom: x, source: x}`, `unknown component "etcd"`},
+		"no source": {"it cannot be verified", `- {id: a, component: kubelet, affected: "<1.0.0", fixedIn: x, symptom: x}`, "source"},
 		"field":     {"a typo", `- {id: a, effected: "<1.0.0"}`, "effected"},
 		"twice":     {"one would hide the other", "- &b {id: a, component: kubelet, affected: \"<1.0.0\", fixedIn: x, symptom: x, source: x}\n- *b", "the id is taken"},
 	}

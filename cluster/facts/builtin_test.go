@@ -11,10 +11,10 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// passing are kinds of which no object is ever stored.
+// passing matches kinds whose objects are never stored.
 var passing = regexp.MustCompile(`Review$|^(Binding|Eviction|RangeAllocation|Scale|TokenRequest)$`)
 
-// TestBuiltin holds the table to the kinds that client-go knows.
+// TestBuiltin compares the table with the kinds that client-go knows.
 func TestBuiltin(t *testing.T) {
 	table := map[schema.GroupKind]Kind{}
 	for _, k := range Builtin() {
@@ -39,7 +39,7 @@ func TestBuiltin(t *testing.T) {
 		case !known:
 			t.Errorf("%s is not in the table", gvk)
 		case !k.Past && !clientscheme.Scheme.IsVersionRegistered(k.GroupVersion()):
-			t.Errorf("%s stands in the table with %s, which nobody knows", gvk, k.GroupVersion())
+			t.Errorf("%s has unknown resource %s in the table", gvk, k.GroupVersion())
 		}
 	}
 }

@@ -18,7 +18,7 @@ type named struct {
 
 func (n named) Named() string { return n.name }
 
-// A directory is what a map would be, in order, however many come and go.
+// A directory equals a sorted map after any additions and removals.
 func TestDirectory(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, tc := range []struct {

@@ -34,7 +34,7 @@ func TestFailing(t *testing.T) {
 		"ended, crashed twice":       {"near miss: not often enough", 2, ended(short, 1), ended(short, 1), false, ""},
 		"ended after hours":          {"near miss: it has lost its lease, and is started again at once", 3, ended(long, 1), ended(short, 1), false, ""},
 		"ended, after hours of work": {"near miss: it has crashed once, after a run that was long", 3, ended(short, 1), ended(long, 1), false, ""},
-		"ended, no trace":            {"near miss: how it went before is forgotten", 3, ended(short, 1), corev1.ContainerState{}, false, ""},
+		"ended, no trace":            {"near miss: its earlier state is forgotten", 3, ended(short, 1), corev1.ContainerState{}, false, ""},
 		"runs again":                 {"it may have mended itself", 3, runs, ended(short, 1), false, ""},
 		"init ended":                 {"the pod cannot start", 3, ended(short, 1), ended(short, 1), true, "CrashLoopBackOff"},
 		"init done":                  {"near miss: it was done at last", 3, ended(short, 0), ended(short, 1), true, ""},

@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// section is a map as a part makes it while it is read.
+// section returns a section that makes its map while it is read, as a part does.
 func section(of map[string]any) Section {
 	return Section{Keys: func() iter.Seq[string] { return maps.Keys(of) }, Below: func(key string) any { return of[key] }}
 }
 
-// TestReader reads the same of a cluster, whose sections are made as they are read and whose
-// numbers are ints, and of a file, where they are maps and float64.
+// TestReader checks that a reader returns the same for a cluster, whose sections are made while
+// they are read and whose numbers are ints, and for a file, with maps and float64.
 func TestReader(t *testing.T) {
 	web := map[string]any{"node": "n1", "phase": "Running", "workload": "ReplicaSet/web", "owner": map[string]any{"kind": "ReplicaSet"}, "missingDrivers": []any{"d"}}
 	rest := func(number func(int) any) map[string]any {

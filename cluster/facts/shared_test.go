@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Values are kept once while a record has them, even where their hashes are the same.
+// Values are kept once while a record has them, even if their hashes are the same.
 func TestShared(t *testing.T) {
 	s := NewShared[string]()
 	a, again := s.Take("a"), s.Take("a")
@@ -20,7 +20,7 @@ func TestShared(t *testing.T) {
 	}
 	for range 3 {
 		if s.byHash[hash] != clash || clash.next != a {
-			t.Error("a value is gone that a record has")
+			t.Error("a value that a record still has was dropped")
 		}
 		s.Drop(a)
 	}

@@ -10,13 +10,13 @@ import (
 
 var widgetsHeld = Held{"x.io/f", "widgets.x.io"}
 
-// took adds a removal that took so long to a memory.
+// took adds a removal with its duration to a memory.
 func took(m *Memory, o Owner, d time.Duration, namespace string) {
 	o.Took = Taking(d, namespace, o.Last)
 	m.Add(o)
 }
 
-// everywhere is an operator that may act in all namespaces, and did so at noon.
+// everywhere returns an operator that may act in all namespaces, and did so at noon.
 func everywhere() Owner {
 	o := owner(operator, 1, noon, noon)
 	o.Everywhere = true
@@ -40,7 +40,7 @@ func TestDurations(t *testing.T) {
 			map[string]Durations{"": seconds(3, 1, 40)},
 		},
 		"in several namespaces": {
-			"what was seen in two counts everywhere",
+			"durations seen in two namespaces count everywhere",
 			func(m *Memory) {
 				took(m, everywhere(), 2*time.Second, "a")
 				took(m, everywhere(), 2*time.Second, "b")
@@ -62,7 +62,7 @@ func TestDurations(t *testing.T) {
 			map[string]Durations{"": seconds(2, 2, 2), "hostile": seconds(12, 12*3600, 12*3600), "swift": seconds(102, 1, 2)},
 		},
 		"by an account of one namespace": {
-			"what it does counts there",
+			"its durations count there",
 			func(m *Memory) {
 				local := owner(operator, 1, noon, noon)
 				local.Namespace = "a"
@@ -70,8 +70,8 @@ func TestDurations(t *testing.T) {
 			},
 			map[string]Durations{"a": seconds(1, 5, 5)},
 		},
-		"a hang that somebody ended": {
-			"more than a day is no measure of what is usual",
+		"a hang that a user ended": {
+			"more than a day is not usual",
 			func(m *Memory) {
 				took(m, everywhere(), time.Second, "")
 				took(m, everywhere(), 25*time.Hour, "")
@@ -79,7 +79,7 @@ func TestDurations(t *testing.T) {
 			map[string]Durations{"": seconds(1, 1, 1)},
 		},
 		"by a stranger": {
-			"who is not trusted to be the owner teaches nothing",
+			"an account that is not trusted as the owner teaches nothing",
 			func(m *Memory) { took(m, owner("alice", 1, noon, noon), time.Hour, "") },
 			nil,
 		},
@@ -102,7 +102,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestDurationsAreForgotten has what was slow once not count for ever.
+// TestDurationsAreForgotten checks that slow removals do not count for ever.
 func TestDurationsAreForgotten(t *testing.T) {
 	var m Memory
 	slow := everywhere()
@@ -115,8 +115,8 @@ func TestDurationsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestDurationsAreBounded holds the memory of one owner to what is told apart, and
-// lets the newest weigh more.
+// TestDurationsAreBounded checks that one owner has a limited number of durations, and that the
+// newest weigh more.
 func TestDurationsAreBounded(t *testing.T) {
 	var m Memory
 	for i := range 20_000 {
@@ -127,7 +127,7 @@ func TestDurationsAreBounded(t *testing.T) {
 	}
 	h := m.Owners("x.io/f", "widgets.x.io", "")[0].Took
 	if len(h) > len(steps) {
-		t.Errorf("%d durations are told apart", len(h))
+		t.Errorf("%d distinct durations", len(h))
 	}
 	for _, step := range h {
 		if step.Objects > maxObjects {
@@ -139,7 +139,7 @@ func TestDurationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestKnowsDurations has what is new of durations written down, and nothing else.
+// TestKnowsDurations checks that new durations are persisted, and nothing else.
 func TestKnowsDurations(t *testing.T) {
 	var m Memory
 	for range strangerObjects {
@@ -175,16 +175,16 @@ func TestDecodeDurations(t *testing.T) {
 	} {
 		m, wrong, err := Decode([]byte(line(text)), noon)
 		if err != nil || wrong == nil || len(m.owners) != 0 {
-			t.Errorf("%s: got %v, %v, %v; want it left out, and said so", name, m.owners, wrong, err)
+			t.Errorf("%s: got %v, %v, %v; want it left out and logged", name, m.owners, wrong, err)
 		}
 	}
 	if m, wrong, err := Decode([]byte(line(`[{"within": 2, "objects": 1, "last": "2026-03-01T12:00:00Z"}]`)), noon); err != nil || wrong != nil || len(m.owners) != 1 {
-		t.Errorf("what makes sense is read: got %v, %v, %v", m.owners, wrong, err)
+		t.Errorf("valid durations: got %v, %v, %v", m.owners, wrong, err)
 	}
 }
 
-// TestStops holds what is remembered of pods: by workload, merged, written down, and
-// no more of one namespace than others have room for.
+// TestStops checks the durations of pods: by workload, merged, persisted, and with a limit for each
+// namespace.
 func TestStops(t *testing.T) {
 	stop := func(namespace, workload string, d time.Duration) Stop {
 		return Stop{Namespace: namespace, Workload: workload, Took: Taking(d, "", noon), Last: noon}
@@ -194,11 +194,11 @@ func TestStops(t *testing.T) {
 	m.AddStop(stop("a", "Deployment/web", 2*time.Second))
 	news.AddStop(stop("a", "Deployment/web", 11*time.Second))
 	if m.Knows(news) {
-		t.Error("what is slower is nothing new")
+		t.Error("a slower duration counts as new")
 	}
 	m.Merge(news)
 	if m.Empty() || !m.Knows(news) {
-		t.Error("what was merged is not known")
+		t.Error("merged durations are unknown")
 	}
 	again, wrong, err := Decode(m.Encode(), noon)
 	if wrong != nil || err != nil {
@@ -229,7 +229,7 @@ func TestStops(t *testing.T) {
 	} {
 		m, wrong, err := Decode([]byte(`{"apiVersion": "termguard.dev/v1", "owners": [], "stops": [`+text+`]}`), noon)
 		if err != nil || wrong == nil || !m.Empty() {
-			t.Errorf("%s: got %v, %v; want it left out, and said so", name, wrong, err)
+			t.Errorf("%s: got %v, %v; want it left out and logged", name, wrong, err)
 		}
 	}
 }

@@ -54,14 +54,14 @@ func TestMergeOfReplicas(t *testing.T) {
 	b.Merge(other)
 	b.Merge(one)
 	if diff := cmp.Diff(string(a.Encode()), string(b.Encode())); diff != "" {
-		t.Errorf("the order in which replicas merge matters: %s", diff)
+		t.Errorf("the result depends on the order of merges: %s", diff)
 	}
 	want := []Owner{owner(operator, 4, noon.Add(-time.Hour), noon.Add(2*time.Hour))}
 	if diff := cmp.Diff(want, a.Owners("x.io/f", "widgets.x.io", "")); diff != "" {
 		t.Errorf("owners: -want +got\n%s", diff)
 	}
 	if base.Owners("x.io/f", "widgets.x.io", "")[0].Objects != 1 {
-		t.Error("a clone shares what it was cloned from")
+		t.Error("a clone shares memory with its original")
 	}
 }
 
@@ -73,7 +73,7 @@ func TestPrune(t *testing.T) {
 	if got := m.Owners("x.io/f", "widgets.x.io", ""); len(got) != 1 || got[0].Identity != operator {
 		t.Errorf("after 30 days: %v", got)
 	}
-	// A flood of strangers must not push out who is known.
+	// A flood of unknown accounts must not displace known ones.
 	for i := range 3 * MaxOwners {
 		m.Add(Owner{Finalizer: fmt.Sprint("flood/", i), Resource: "widgets.x.io", Identity: fmt.Sprint("alice-", i), Objects: 1, First: noon, Last: noon})
 	}
@@ -95,8 +95,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestLocal: what an account that may act in one namespace teaches counts there,
-// and however much that is, it pushes out nothing that others taught.
+// TestLocal checks that what an account with rights in one namespace teaches counts there, and
+// displaces nothing that others taught.
 func TestLocal(t *testing.T) {
 	genuine := owner(operator, 1, noon, noon)
 	genuine.Everywhere = true
@@ -161,19 +161,19 @@ func TestDecode(t *testing.T) {
 		wrong        string
 		nonsense     bool
 	}{
-		"empty":                {"somebody emptied it", "", 0, "", true},
-		"not JSON":             {"somebody wrote into it", "hello", 0, "", true},
-		"no version of ours":   {"somebody else wrote it", `{"apiVersion":"v1","owners":[]}`, 0, "", true},
+		"empty":                {"a user emptied it", "", 0, "", true},
+		"not JSON":             {"a user wrote into it", "hello", 0, "", true},
+		"no version of ours":   {"another client wrote it", `{"apiVersion":"v1","owners":[]}`, 0, "", true},
 		"more behind":          {"two documents", `{"apiVersion":"termguard.dev/v1","owners":[]} {}`, 0, "", true},
 		"nothing learned":      {"as it begins", `{"apiVersion":"termguard.dev/v1","owners":[]}`, 0, "", false},
 		"one":                  {"as it is written", line(``), 1, "", false},
 		"unknown field":        {"a typing error must not pass for something", line(`,"outsde":true`), 0, "outsde", false},
 		"count of zero":        {"seen never", line(`,"objects":0`), 0, "a count of 0", false},
-		"absurd count":         {"beyond what is counted", line(`,"objects":99999`), 0, "a count of 99999", false},
+		"absurd count":         {"beyond the largest count", line(`,"objects":99999`), 0, "a count of 99999", false},
 		"last before first":    {"impossible", line(`,"last":"2020-03-01T12:00:00Z"`), 0, "before it was seen first", false},
 		"far in the future":    {"it would never be forgotten", line(`,"last":"2999-03-01T12:00:00Z"`), 0, "in the future", false},
 		"a little ahead":       {"clocks of replicas differ", line(`,"last":"2026-03-01T12:30:00Z"`), 1, "", false},
-		"no identity":          {"of nobody", line(`,"identity":""`), 0, "identity: is empty", false},
+		"no identity":          {"without an identity", line(`,"identity":""`), 0, "identity: is empty", false},
 		"control characters":   {"people read it on terminals", line(`,"identity":"\u001b[31m"`), 0, "cannot be printed", false},
 		"wrong type":           {"one bad entry hides no other", line(`,"objects":"three"`), 0, "objects", false},
 		"forgotten long since": {"as after a long pause", line(`,"first":"2020-03-01T12:00:00Z","last":"2020-03-01T12:00:00Z"`), 0, "", false},
@@ -223,10 +223,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, wrong, err := Decode(m.Encode(), noon)
 		if err != nil || wrong != nil {
-			t.Fatalf("what it writes it does not understand: %v %v", wrong, err)
+			t.Fatalf("cannot read its own text: %v %v", wrong, err)
 		}
 		if diff := cmp.Diff(string(m.Encode()), string(again.Encode())); diff != "" {
-			t.Fatalf("it is not stable: %s", diff)
+			t.Fatalf("not stable: %s", diff)
 		}
 	})
 }

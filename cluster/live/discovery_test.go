@@ -20,8 +20,8 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// TestDiscoveryOfMany reads the discovery of ten thousand API groups, three of
-// which the API server could not reach: aggregated discovery calls these stale.
+// TestDiscoveryOfMany reads the discovery of ten thousand API groups; aggregated discovery calls
+// the three that the API server could not reach stale.
 func TestDiscoveryOfMany(t *testing.T) {
 	const groups = 10_000
 	failing := []string{"g17.example.com", "g4711.example.com", "g9999.example.com"}
@@ -81,8 +81,8 @@ func TestDiscoveryOfMany(t *testing.T) {
 	}
 }
 
-// TestDiscoveryOfOlderCluster: what an older API server does not serve is not waited for,
-// and what it serves in an older version alone is said to be unseen.
+// TestDiscoveryOfOlderCluster checks that resources that an older API server lacks are not waited
+// for, and that those that it serves only in an older version are unseen.
 func TestDiscoveryOfOlderCluster(t *testing.T) {
 	served := `{"apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList", "items": [
 		{"metadata": {"name": "resource.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Current", "resources": [

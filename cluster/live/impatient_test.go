@@ -18,7 +18,7 @@ func (a answer) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{"Retry-After": {"30"}}, Body: io.NopCloser(strings.NewReader(a.body))}, nil
 }
 
-// TestImpatient holds that only what waiting does not mend is answered at once.
+// TestImpatient checks that only failures that waiting cannot cure are reported at once.
 func TestImpatient(t *testing.T) {
 	const failure = "storage is (re)initializing: failed to list x.io/v2: conversion webhook for x.io/v1, Kind=X failed: refused"
 	cases := map[string]struct {
@@ -26,7 +26,7 @@ func TestImpatient(t *testing.T) {
 		answer answer
 		want   string
 	}{
-		"Unconverted": {"nobody knows more when the time is over", answer{http.StatusTooManyRequests, failure}, ""},
+		"Unconverted": {"waiting does not help", answer{http.StatusTooManyRequests, failure}, ""},
 		"Busy":        {"a server that has too much to do is left alone", answer{http.StatusTooManyRequests, "too many requests"}, "30"},
 		"OtherStatus": {"other answers are passed on", answer{http.StatusServiceUnavailable, failure}, "30"},
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// TestManyLeases: a tenant who writes a few thousand leases does not hide those of others.
+// TestManyLeases checks that a tenant who writes a few thousand leases does not hide those of
+// others.
 func TestManyLeases(t *testing.T) {
 	const pages = 10
 	client, page := fake.NewClientset(), 0

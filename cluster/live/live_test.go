@@ -43,8 +43,8 @@ func (s fakeLister) Watch(_ context.Context, o metav1.ListOptions) (watch.Interf
 	return s.watch(o)
 }
 
-// silentLister accepts requests and answers none; drips tells whether it begins
-// to answer watches, and sends an object now and then.
+// silentLister accepts requests and answers none; if drips is set, it begins to answer watches, and
+// sends an object now and then.
 type silentLister struct{ drips bool }
 
 func (silentLister) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
@@ -68,19 +68,19 @@ func (s silentLister) Watch(ctx context.Context, _ metav1.ListOptions) (watch.In
 	return w, nil
 }
 
-// at is what the facts hold at a path.
+// at returns the value at one path of the facts.
 func at(w *cluster.World, path ...string) (found any) {
 	w.View(func(doc map[string]any) { found = facts.Lookup(doc, path...) })
 	return found
 }
 
-// whole is a resource that is watched whole.
+// whole returns a resource that is watched whole.
 func whole(name string) cluster.Resource {
 	i := slices.IndexFunc(cluster.Whole(), func(res cluster.Resource) bool { return res.String() == name })
 	return cluster.Whole()[i]
 }
 
-// apply takes in one object.
+// apply adds one object.
 func apply(t *testing.T, w *cluster.World, res cluster.Resource, obj runtime.Object) {
 	t.Helper()
 	if err := w.Apply(res, obj, true); err != nil {
@@ -101,7 +101,7 @@ func bookmark() *unstructured.Unstructured {
 	return b
 }
 
-// sent is a watch that has delivered its events and stays open.
+// sent returns a watch that has delivered its events and stays open.
 func sent(list ...watch.Event) *watch.RaceFreeFakeWatcher {
 	w := watch.NewRaceFreeFake()
 	for _, e := range list {
@@ -110,7 +110,7 @@ func sent(list ...watch.Event) *watch.RaceFreeFakeWatcher {
 	return w
 }
 
-// feeding is a Cluster that lists so many resources at once, of which the test makes the feeds.
+// feeding returns a Cluster that lists so many resources at once; the test creates the feeds.
 func feeding(w *cluster.World, atOnce int) *Cluster {
 	return &Cluster{
 		world: w, log: slog.New(slog.DiscardHandler), lists: make(places, atOnce), slow: make(places, atOnce), kick: make(chan struct{}, 1),
@@ -206,7 +206,7 @@ func TestFeed(t *testing.T) {
 			count: 2, synced: true,
 		},
 		"no watch": {
-			reason: "what cannot be watched is listed now and then",
+			reason: "a resource that cannot be watched is listed at intervals",
 			verbs:  []string{"list"},
 			lister: func() lister {
 				n := 0
@@ -222,14 +222,14 @@ func TestFeed(t *testing.T) {
 			count: 2, synced: true,
 		},
 		"forbidden": {
-			reason: "what RBAC hides is unseen, and nobody waits for it",
+			reason: "a forbidden resource is unseen and is not waited for",
 			verbs:  []string{"list", "watch"},
 			lister: func() lister {
 				return fakeLister{watch: func(metav1.ListOptions) (watch.Interface, error) { return nil, forbidden }}
 			},
 			unseen: facts.UnseenForbidden, synced: true,
 		},
-		"API server gone and back": {
+		"API server restarted": {
 			reason: "after a broken watch the listing is done again, and what vanished meanwhile is swept",
 			verbs:  []string{"list", "watch"},
 			lister: func() lister {
@@ -295,8 +295,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestSilence: an API that accepts requests and answers none is unseen after a
-// while, and neither it nor a dozen like it keep others from being read.
+// TestSilence checks that an API that accepts requests and answers none becomes unseen, and that a
+// dozen of them do not delay others.
 func TestSilence(t *testing.T) {
 	for name, tc := range map[string]struct {
 		silent lister
@@ -337,7 +337,7 @@ func TestSilence(t *testing.T) {
 					t.Error("the facts wait for an API that does not answer")
 				}
 				if got := unseenReason(w); got != nil {
-					t.Errorf("what answers is unseen: %v", got)
+					t.Errorf("an API that answers is unseen: %v", got)
 				}
 				list, _ := at(w, "unseen").([]any)
 				if len(list) != 12 {
@@ -353,8 +353,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// mute lists, and leaves a watch without an answer, as the API server does before
-// Kubernetes 1.31 while it cannot fill its cache.
+// mute answers lists and leaves watches unanswered, as the API server does before Kubernetes 1.31
+// while it cannot fill its cache.
 type mute struct {
 	list func() (runtime.Object, error)
 }
@@ -369,7 +369,7 @@ func (mute) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, e
 	return nil, ctx.Err()
 }
 
-// TestUnanswered: a watch without an answer hides no objects that cannot be converted.
+// TestUnanswered checks that a watch without an answer hides no objects that cannot be converted.
 func TestUnanswered(t *testing.T) {
 	const failure = refusals.ConversionFailure + "x.io/v1, Kind=Widget failed: refused"
 	for name, tc := range map[string]struct {
@@ -377,9 +377,9 @@ func TestUnanswered(t *testing.T) {
 		then             error // of lists after the first
 		unseen, failure  any
 	}{
-		"not converted": {"what cannot be converted is told, and not taken for nothing", "Webhook", apierrors.NewInternalError(errors.New(failure)), facts.UnseenError, "Internal error occurred: " + failure},
+		"not converted": {"objects that cannot be converted are reported, not taken for absent", "Webhook", apierrors.NewInternalError(errors.New(failure)), facts.UnseenError, "Internal error occurred: " + failure},
 		"converted":     {"the cache is filled soon: the watch is left alone", "Webhook", nil, nil, nil},
-		"no webhook":    {"nobody converts, so that nobody asks", "None", apierrors.NewInternalError(errors.New(failure)), nil, nil},
+		"no webhook":    {"no conversion webhook, so no request", "None", apierrors.NewInternalError(errors.New(failure)), nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

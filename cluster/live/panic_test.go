@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// TestPanicInWatch: an object on which a part panics makes its resource unseen, no
-// more; and once the part copes with it, the facts are whole.
+// TestPanicInWatch checks that an object on which a part panics makes only its resource unseen, and
+// that the facts are complete once the part handles it.
 func TestPanicInWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted atomic.Int32

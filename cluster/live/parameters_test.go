@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// TestReadForPolicies answers what admission policies ask of a cluster with two
-// ConfigMaps in a namespace, a Secret, and a Rule that has none.
+// TestReadForPolicies reads the parameters of admission policies from a cluster with two ConfigMaps
+// in a namespace, a Secret, and a cluster-scoped Rule.
 func TestReadForPolicies(t *testing.T) {
 	kind := func(apiVersion, kind string) schema.GroupVersionKind {
 		return schema.FromAPIVersionAndKind(apiVersion, kind)
@@ -59,15 +59,15 @@ func TestReadForPolicies(t *testing.T) {
 		"by labels":               {"one has the label", refusals.Lookup{Kind: config, Namespace: "ops", Selector: "for=p"}, 9, []string{"a"}, nil, false},
 		"all":                     {"an empty selector selects all", refusals.Lookup{Kind: config, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
 		"elsewhere":               {"there are none", refusals.Lookup{Kind: config, Namespace: "demo", Own: true}, 9, nil, nil, false},
-		"without a namespace":     {"that of a reference counts only for kinds that have one", refusals.Lookup{Kind: rules, Namespace: "demo", Own: true}, 9, []string{"r"}, nil, false},
+		"without a namespace":     {"the namespace of a reference counts only for namespaced kinds", refusals.Lookup{Kind: rules, Namespace: "demo", Own: true}, 9, []string{"r"}, nil, false},
 		"too many":                {"a part of them says nothing", refusals.Lookup{Kind: config, Namespace: "ops"}, 1, nil, nil, true},
-		"secrets":                 {"what is in them is not read", refusals.Lookup{Kind: kind("v1", "Secret"), Namespace: "ops"}, 9, nil, nil, true},
+		"secrets":                 {"their contents are not read", refusals.Lookup{Kind: kind("v1", "Secret"), Namespace: "ops"}, 9, nil, nil, true},
 		"not served":              {"no such group", refusals.Lookup{Kind: kind("z.io/v1", "Rule")}, 9, nil, refusals.ErrNotServed, false},
 		"kind not served":         {"no such kind in the group", refusals.Lookup{Kind: kind("y.io/v1", "Law")}, 9, nil, refusals.ErrNotServed, false},
-		"not listed":              {"what cannot be listed is no parameter", refusals.Lookup{Kind: kind("y.io/v1", "Verdict")}, 9, nil, refusals.ErrNotServed, false},
+		"not listed":              {"a kind that cannot be listed has no parameters", refusals.Lookup{Kind: kind("y.io/v1", "Verdict")}, 9, nil, refusals.ErrNotServed, false},
 		"namespace in vain":       {"the binding names one, and the kind has none", refusals.Lookup{Kind: rules, Namespace: "ops"}, 9, nil, refusals.ErrClusterScope, false},
 		"namespace of no request": {"the kind has one, and the request none", refusals.Lookup{Kind: config, Own: true}, 9, nil, refusals.ErrNoNamespace, false},
-		"objects":                 {"those that a policy would see", refusals.Lookup{Resource: configs, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
+		"objects":                 {"the objects that a policy would see", refusals.Lookup{Resource: configs, Namespace: "ops"}, 9, []string{"a", "b"}, nil, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

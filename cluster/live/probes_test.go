@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// probed is a ConfigMap with the report of a node.
+// probed returns a ConfigMap with the report of a node.
 func probed(namespace, name, text string, written time.Time) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{report.Label: "true"}},
@@ -28,7 +28,7 @@ func probed(namespace, name, text string, written time.Time) *corev1.ConfigMap {
 	return cm
 }
 
-// TestProbes holds which reports of node probes count, and what is kept of them.
+// TestProbes checks which reports of node probes count, and which of their fields are kept.
 func TestProbes(t *testing.T) {
 	const (
 		head    = `{"apiVersion": "termguard.dev/v1", "kind": "Probe", "node": "n1", "time": "2026-11-21T08:00:00Z", "findings": [`
@@ -57,7 +57,7 @@ func TestProbes(t *testing.T) {
 		"of another node":   {"a probe may write what bears its node's name", probed(home, "termguard-probe-n2", full, time.Time{}), map[string]any{}},
 		"of no node":        {"no node has this name", probed(home, "termguard-n1", full, time.Time{}), map[string]any{}},
 		"note":              {"no reason to hang", probed(home, name, note, time.Time{}), map[string]any{}},
-		"nothing":           {"policies need not be asked", probed(home, name, nothing, time.Time{}), map[string]any{}},
+		"nothing":           {"policies need not be evaluated", probed(home, name, nothing, time.Time{}), map[string]any{}},
 		"garbage":           {"counts as none", probed(home, name, "{", time.Time{}), map[string]any{}},
 		"two reports":       {"something follows", probed(home, name, full+"{}", time.Time{}), map[string]any{}},
 		"too long":          {"it is bounded", probed(home, name, full+strings.Repeat(" ", report.MaxSize), time.Time{}), map[string]any{}},

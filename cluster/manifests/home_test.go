@@ -7,7 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestHome holds the namespace of what names none to what is called among it.
+// TestHome checks the namespace of an object that names none, by the webhooks and APIServices among
+// the manifests that refer to it.
 func TestHome(t *testing.T) {
 	t.Parallel()
 	const bare = "{apiVersion: v1, kind: Service, metadata: {name: guard}}"
@@ -23,7 +24,7 @@ func TestHome(t *testing.T) {
 		"APIService":  {"So it is.", []string{bare, "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.a.b}, spec: {service: {name: guard, namespace: apis}}}"}, "apis"},
 		"Conversion":  {"So it is.", []string{bare, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a.b.c}, spec: {conversion: {webhook: {clientConfig: {service: {name: guard, namespace: converters}}}}}}"}, "converters"},
 		"Nothing":     {"Nothing calls it.", []string{bare}, "default"},
-		"Named":       {"The Service that is called says where it is.", []string{bare, "{apiVersion: v1, kind: Service, metadata: {name: guard, namespace: guard}}", webhook("guard")}, "default"},
+		"Named":       {"The reference to the Service has its namespace.", []string{bare, "{apiVersion: v1, kind: Service, metadata: {name: guard, namespace: guard}}", webhook("guard")}, "default"},
 		"Elsewhere":   {"Another Service is called, which is not among them.", []string{"{apiVersion: v1, kind: Service, metadata: {name: other}}", webhook("guard")}, "default"},
 		"Two":         {"It cannot be in both.", []string{bare, webhook("guard"), "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.a.b}, spec: {service: {name: guard, namespace: apis}}}"}, "default"},
 		"Placeholder": {"An installer fills it in.", []string{bare, webhook("'${NAMESPACE}'")}, "default"},

@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// TestImplied: of a namespace that manifests have, they tell the labels, whatever they say.
+// TestImplied checks that a namespace in the manifests has the labels that they set, and no others.
 func TestImplied(t *testing.T) {
 	object := func(kind, namespace, name string) *unstructured.Unstructured {
 		return made("v1", kind, namespace, name, map[string]any{})
@@ -30,8 +30,8 @@ func TestImplied(t *testing.T) {
 	})
 }
 
-// TestVersion: whoever asks about a version is told of that one, whatever a document of kind
-// Cluster among the manifests says.
+// TestVersion checks that a request for one version uses that version, not one in a document of
+// kind Cluster among the manifests.
 func TestVersion(t *testing.T) {
 	about := made("termguard.dev/v1", "Cluster", "", "", map[string]any{"version": "v1.30.0"})
 	for asked, want := range map[string]string{"v1.36.0": "v1.36.0", "": "v1.30.0"} {
@@ -41,7 +41,7 @@ func TestVersion(t *testing.T) {
 		}
 		w.View(func(doc map[string]any) {
 			if got := facts.Lookup(doc, "version", "git"); got != want {
-				t.Errorf("asked about %q, the facts are of %v, want %s", asked, got, want)
+				t.Errorf("version %q: got facts for %v, want %s", asked, got, want)
 			}
 		})
 	}

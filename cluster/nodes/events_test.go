@@ -28,15 +28,15 @@ func TestTellsOfFailure(t *testing.T) {
 			want:   true,
 		},
 		"killed once": {
-			reason: "every deletion tells this once",
+			reason: "every deletion sends this once",
 			event:  corev1.Event{Reason: "Killing", Count: 1},
 		},
 		"killed three times": {
-			reason: "so it is where a shim was killed, and then the container goes",
+			reason: "as after a shim was killed, when the container is then removed",
 			event:  corev1.Event{Reason: "Killing", Count: 3},
 		},
 		"killed again and again": {
-			reason: "Killing x735 over 15h: the kubelet tells once for each attempt",
+			reason: "Killing x735 over 15h: the kubelet sends one event for each attempt",
 			event:  corev1.Event{Reason: "Killing", Count: 735},
 			want:   true,
 		},
@@ -127,7 +127,7 @@ func TestHazards(t *testing.T) {
 			spec:   "{volumes: [{name: v, emptyDir: {medium: Memory}}], containers: [{name: c, command: [sh, -c, 'chattr -R +ai /v'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
 		},
 		"append-only, recursively": {
-			reason: "what may only grow cannot be removed either",
+			reason: "append-only files cannot be removed either",
 			spec:   "{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: c, args: ['chattr -R +a /v'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}]}]}",
 			want:   "immutable",
 		},
@@ -140,7 +140,7 @@ func TestHazards(t *testing.T) {
 			spec:   "{volumes: [{name: v, emptyDir: {}}, {name: h, hostPath: {path: /etc}}], containers: [{name: c, command: [sh, -c, 'chattr +i /host/etc/resolv.conf; date >/v/done'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}, {name: h, mountPath: /host/etc}]}]}",
 		},
 		"chattr of a mount below it": {
-			reason: "what is mounted last holds the path",
+			reason: "the last mount covers the path",
 			spec:   "{volumes: [{name: v, emptyDir: {}}, {name: h, hostPath: {path: /etc}}], containers: [{name: c, args: ['chattr +i /v/etc/a'], securityContext: {privileged: true}, volumeMounts: [{name: v, mountPath: /v}, {name: h, mountPath: /v/etc}]}]}",
 		},
 		"chattr of one of several": {

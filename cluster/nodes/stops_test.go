@@ -46,7 +46,7 @@ func TestStops(t *testing.T) {
 		"of a ReplicaSet alone": {"no Deployment made it", func(o *corev1.Pod) { o.Labels = nil }, "ReplicaSet/web-7d9f"},
 		"alone":                 {"it is one of nothing", func(o *corev1.Pod) { o.OwnerReferences = nil }, ""},
 		"forced":                {"its containers had not ended: only the object was removed", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, ""},
-		"not deleted before":    {"nobody saw it go", func(o *corev1.Pod) { o.DeletionTimestamp, o.DeletionGracePeriodSeconds = nil, nil }, ""},
+		"not deleted before":    {"its deletion was not seen", func(o *corev1.Pod) { o.DeletionTimestamp, o.DeletionGracePeriodSeconds = nil, nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := facts.Document{}
@@ -61,7 +61,7 @@ func TestStops(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 			if again := p.Stops(); again != nil {
-				t.Errorf("told twice: %v", again)
+				t.Errorf("reported twice: %v", again)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// TestGrants reads one role and one binding of it: who holds the resource, in which
-// namespace, and who counts as one of its controllers.
+// TestGrants reads one role and one binding of it: which subjects may update the resource, in which
+// namespace, and which count as its controllers.
 func TestGrants(t *testing.T) {
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "ops", Name: "op"}
 	cases := map[string]struct {
@@ -25,20 +25,21 @@ func TestGrants(t *testing.T) {
 		verbs     string
 		subject   rbacv1.Subject
 		in        string // the namespace of a RoleBinding, "" for a ClusterRoleBinding
-		// who may update gadgets.x.io in namespace demo, and in all as far as one user goes
+		// holders may update gadgets.x.io in namespace demo, and in all namespaces as far as one
+		// user may.
 		holders    []grantee
 		everywhere bool
 	}{
 		"Controller":  {"it writes the object and its status", "", "x.io", "gadgets gadgets/status", "update patch", account, "", []grantee{{"ops/op", "", true, false}}, true},
-		"User":        {"who writes no subresource only uses them", "", "x.io", "gadgets", "update", account, "", []grantee{{"ops/op", "", false, false}}, true},
+		"User":        {"an account that writes no subresource only uses the objects", "", "x.io", "gadgets", "update", account, "", []grantee{{"ops/op", "", false, false}}, true},
 		"Reader":      {"to list them gives no right", "", "x.io", "gadgets", "get list watch", account, "", nil, false},
 		"StatusOnly":  {"of a custom resource, the status takes no metadata", "", "x.io", "gadgets/status", "update", account, "", nil, false},
-		"Namespaced":  {"a RoleBinding holds in its namespace", "", "x.io", "gadgets", "patch", account, "demo", []grantee{{"ops/op", "demo", false, false}}, false},
+		"Namespaced":  {"a RoleBinding applies in its namespace", "", "x.io", "gadgets", "patch", account, "demo", []grantee{{"ops/op", "demo", false, false}}, false},
 		"Elsewhere":   {"and in no other", "", "x.io", "gadgets", "patch", account, "prod", nil, false},
 		"OtherGroup":  {"a plural of the same name in another group is another resource", "", "y.io", "gadgets", "update", account, "", nil, false},
 		"AllOfGroup":  {"a wildcard within a group may be a controller's", "", "x.io", "*", "*", account, "", []grantee{{"ops/op", "", true, true}}, true},
 		"AllGroups":   {"a wildcard over groups is a cluster-admin in other words", "", "*", "*", "*", account, "", nil, true},
-		"BuiltInRole": {"who holds edit controls nothing in particular", "edit", "x.io", "gadgets", "*", account, "", nil, true},
+		"BuiltInRole": {"an account with edit controls no resource in particular", "edit", "x.io", "gadgets", "*", account, "", nil, true},
 		"AsUser":      {"a service account may be named as the user that it is", "", "x.io", "gadgets", "update", rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:ops:op"}, "", []grantee{{"ops/op", "", false, false}}, true},
 		"SomeUser":    {"a person is no controller", "", "x.io", "gadgets", "update", rbacv1.Subject{Kind: rbacv1.UserKind, Name: "ops/op"}, "", nil, false},
 	}

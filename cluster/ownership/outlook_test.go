@@ -9,21 +9,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestOutlook: which namespaces a workload is told to watch, by each way of telling.
+// TestOutlook checks which namespaces a workload watches, for each way to configure that.
 func TestOutlook(t *testing.T) {
 	var names []string
 	for i := range maxOutlook + 1 {
 		names = append(names, fmt.Sprintf("n%03d", i))
 	}
 	for _, tc := range []struct{ reason, template, want string }{
-		{"it is told nothing", "{spec: {containers: [{name: c, args: [--leader-elect, --namespace=ops]}]}}", ""},
+		{"it has no setting", "{spec: {containers: [{name: c, args: [--leader-elect, --namespace=ops]}]}}", ""},
 		{"a variable", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, value: 'b, a'}]}]}}", "a,b"},
 		{"near miss: it names none, which is all", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, value: ''}]}]}}", ""},
-		{"near miss: it says all", "{spec: {containers: [{name: c, env: [{name: WATCHED_NAMESPACE, value: '*'}]}]}}", ""},
+		{"near miss: the setting means all namespaces", "{spec: {containers: [{name: c, env: [{name: WATCHED_NAMESPACE, value: '*'}]}]}}", ""},
 		{"near miss: another variable", "{spec: {containers: [{name: c, env: [{name: POD_NAMESPACE, value: a}]}]}}", ""},
 		{"its own, by the downward API", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]}]}}", "ops"},
-		{"what the Operator Lifecycle Manager wrote", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['olm.targetNamespaces']\"}}}]}]}}", "x,y"},
-		{"near miss: nobody reads what it wrote", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c}]}}", ""},
+		{"the annotation of the Operator Lifecycle Manager", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['olm.targetNamespaces']\"}}}]}]}}", "x,y"},
+		{"near miss: the workload does not read the annotation", "{metadata: {annotations: {olm.targetNamespaces: 'x,y'}}, spec: {containers: [{name: c}]}}", ""},
 		{"near miss: a ConfigMap has it, which is not read", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}]}}", ""},
 		{"a ConfigMap that is read", "{spec: {containers: [{name: c, env: [{name: WATCH_NAMESPACE, valueFrom: {configMapKeyRef: {name: watched, key: k}}}]}]}}", "a,b"},
 		{"two variables count together", "{spec: {containers: [{name: c, env: [{name: PGO_TARGET_NAMESPACE, value: b}, {name: PGO_TARGET_NAMESPACES, value: 'a,b'}]}]}}", "a,b"},

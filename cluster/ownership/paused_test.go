@@ -17,10 +17,10 @@ func TestPausedBy(t *testing.T) {
 		"Group":      {"a key of the group's domain", map[string]string{"acme.example.com/paused": "true"}, nil, "annotation acme.example.com/paused"},
 		"Finalizer":  {"a key of the finalizer's domain", map[string]string{"ops.example.org/skip-reconcile": "true"}, nil, "annotation ops.example.org/skip-reconcile"},
 		"Label":      {"some look at labels", nil, map[string]string{"example.com/pauseReconciliation": "true"}, "label example.com/pauseReconciliation"},
-		"First":      {"the first of several, so that the same is said each time", map[string]string{"b.example.com/pause": "true", "a.example.com/reconcile-pause": "true"}, nil, "annotation a.example.com/reconcile-pause"},
-		"Past":       {"near miss: it is not paused any more", map[string]string{"acme.example.com/paused": "false"}, nil, ""},
+		"First":      {"the first of several, so that the answer is stable", map[string]string{"b.example.com/pause": "true", "a.example.com/reconcile-pause": "true"}, nil, "annotation a.example.com/reconcile-pause"},
+		"Past":       {"near miss: it is no longer paused", map[string]string{"acme.example.com/paused": "false"}, nil, ""},
 		"Stranger":   {"near miss: a key of other software", map[string]string{"argocd.argoproj.io/skip-reconcile": "true"}, nil, ""},
-		"Bare":       {"near miss: a key that belongs to nobody", map[string]string{"paused": "true"}, nil, ""},
+		"Bare":       {"near miss: an unknown key", map[string]string{"paused": "true"}, nil, ""},
 		"OtherName":  {"near miss: a key about something else", map[string]string{"acme.example.com/paused-at": "true", "acme.example.com/reconcile": "true"}, nil, ""},
 		"Everything": {"an object without any", nil, nil, ""},
 	} {

@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// smallCatalog has an entry for each way in which one decides.
+// smallCatalog has an entry for each way in which an entry decides.
 const smallCatalog = `
 - {finalizer: x.io/built-in, resources: [gadgets.x.io], owner: gadget controller, component: kube-controller-manager, source: test}
 - {finalizer: x.io/known, resources: [gadgets.x.io], owner: operator of X, component: in-cluster, source: test, workloads: [{kind: Deployment, name: x-operator}]}
@@ -34,7 +34,7 @@ const smallCatalog = `
 - {finalizer: x.io/attached, resources: [gadgets.x.io], owner: attacher, component: in-cluster, source: test, workloads: [{image: csi-attacher}]}
 `
 
-// What a cluster may hold of gadgets.x.io, and of who may remove its finalizers: ops/x,
+// Objects that a cluster with gadgets.x.io may have, and that may remove its finalizers: ops/x is
 // the service account of a Deployment and its pod.
 const (
 	gadgets     = "{kind: CustomResourceDefinition, metadata: {name: gadgets.x.io}, spec: {group: x.io, names: {kind: Gadget, plural: gadgets}}}"
@@ -60,10 +60,10 @@ const (
 	podsLease   = "{kind: Lease, metadata: {name: abcd.x.io, namespace: ops}, spec: {holderIdentity: x-1_1, renewTime: '2026-01-01T00:00:00.000000Z', leaseDurationSeconds: 15}}"
 )
 
-// now is when all tests are.
+// now is the time of all tests.
 var now = time.Date(2026, 1, 1, 0, 0, 5, 0, time.UTC)
 
-// keepers take in objects by kind.
+// keepers add objects by kind.
 var keepers = map[string]func(*Part, []byte) error{
 	"ClusterRole": keeper((*Part).KeepClusterRole), "ClusterRoleBinding": keeper((*Part).KeepClusterRoleBinding), "RoleBinding": keeper((*Part).KeepRoleBinding),
 	"CustomResourceDefinition": keeper((*Part).KeepDefinition), "ServiceAccount": keeper((*Part).KeepServiceAccount), "Namespace": keeper((*Part).KeepNamespace),
@@ -82,7 +82,7 @@ func keeper[T any](keep func(*Part, *T) bool) func(*Part, []byte) error {
 	}
 }
 
-// partWith has seen objects.
+// partWith returns a part that keeps objects.
 func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Document) {
 	t.Helper()
 	known, err := catalog.Parse([]byte(smallCatalog))
@@ -106,7 +106,7 @@ func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Do
 	return p, doc
 }
 
-// with is a manifest in which one text stands in the place of another.
+// with returns a manifest with old replaced by now.
 func with(manifest, old, now string) string {
 	if !strings.Contains(manifest, old) {
 		panic(fmt.Sprintf("%q is not in %s", old, manifest))
@@ -114,12 +114,12 @@ func with(manifest, old, now string) string {
 	return strings.ReplaceAll(manifest, old, now)
 }
 
-// watching is a Deployment whose container has a variable.
+// watching returns a Deployment whose container has a variable.
 func watching(deployment, variable, value string) string {
 	return with(deployment, "image: x-agent", fmt.Sprintf("image: x-agent, env: [{name: %s, value: %q}]", variable, value))
 }
 
-// seen is one owner that was seen to remove x.io/own.
+// seen returns an owner that was seen to remove x.io/own.
 func seen(identity string, ago time.Duration, outside bool) learned.Owner {
 	last := now.Add(-ago)
 	return learned.Owner{Finalizer: "x.io/own", Resource: "gadgets.x.io", Identity: identity, Everywhere: true, Objects: 5, Outside: outside, First: last.Add(-48 * time.Hour), Last: last}
@@ -128,8 +128,8 @@ func seen(identity string, ago time.Duration, outside bool) learned.Owner {
 // attaches is the Deployment of the pod with the sidecar.
 var attaches = with(with(up, "serviceAccountName: x, ", ""), "x-agent", "csi-attacher")
 
-// judged is who removes a finalizer from a gadget in namespace demo, where these objects were
-// seen and these owners learned, and these resources cannot be seen, of which "" is none.
+// judged returns the verdict on a finalizer of a gadget in namespace demo, with these objects and
+// these learned owners, while these resources, except "", are unseen.
 func judged(t *testing.T, options Options, objects []string, seen []learned.Owner, finalizer string, object evidence, hidden ...string) judgement {
 	t.Helper()
 	p, _ := partWith(t, options, objects...)
@@ -146,8 +146,8 @@ func judged(t *testing.T, options Options, objects []string, seen []learned.Owne
 	return p.judge(p.verdictKey(finalizer, "gadgets.x.io", "demo", object), object)
 }
 
-// TestVerdicts: who removes a finalizer, for each source that may know, with its near
-// misses. TestOwnershipByStrength of the package above holds which one wins.
+// TestVerdicts checks the verdict of each source, with its near misses. TestOwnershipByStrength of
+// the package above checks which source wins.
 func TestVerdicts(t *testing.T) {
 	const x = "system:serviceaccount:ops:x"
 	runs := []string{gadgets, itsAccount, controls, boundAll, up, pod}
@@ -179,100 +179,100 @@ func TestVerdicts(t *testing.T) {
 		hidden    string // a resource that cannot be seen
 		want      verdict
 	}{
-		"Kubernetes": {"what Kubernetes itself removes needs nobody else", "x.io/built-in", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Alive, true, "gadget controller", "", "it is built into the kube-controller-manager"}},
+		"Kubernetes": {"Kubernetes itself removes the finalizer", "x.io/built-in", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Alive, true, "gadget controller", "", "it is built into the kube-controller-manager"}},
 
 		"Declared":          {"an administrator says who", "", evidence{}, []string{gadgets, up}, nil, Options{Owners: map[string]string{"x.io/own": "deployment/ops/x-operator"}}, "", verdict{Alive, true, "Deployment ops/x-operator", "a declaration of the owner", "declared owner Deployment ops/x-operator has 1 ready pod"}},
 		"DeclaredDown":      {"and it does not run", "", evidence{declared: "Deployment/ops/x-operator"}, []string{gadgets, scaled}, nil, Options{}, "", verdict{Down, true, "Deployment ops/x-operator", "a declaration of the owner", "Deployment ops/x-operator is scaled to zero"}},
-		"DeclaredGone":      {"and it is not there", "", evidence{declared: "Deployment/ops/gone"}, runs, nil, Options{}, "", verdict{Absent, true, "Deployment/ops/gone", "a declaration of the owner", "declared owner Deployment/ops/gone does not exist"}},
+		"DeclaredGone":      {"but it does not exist", "", evidence{declared: "Deployment/ops/gone"}, runs, nil, Options{}, "", verdict{Absent, true, "Deployment/ops/gone", "a declaration of the owner", "declared owner Deployment/ops/gone does not exist"}},
 		"DeclaredUnseen":    {"and it may be what cannot be seen", "", evidence{declared: "Deployment/ops/gone"}, runs, nil, Options{}, "deployments.apps", verdict{Unknown, false, "", "a declaration of the owner", "deployments.apps (forbidden) cannot be seen"}},
-		"DeclaredElsewhere": {"it is said to run elsewhere", "", evidence{declared: "external"}, []string{gadgets}, nil, Options{}, "", verdict{Alive, true, "external controller", "a declaration of the owner", "it is declared to run outside the cluster"}},
-		"DeclaredBadly":     {"what cannot be read names nobody", "", evidence{declared: "x-operator"}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "", "a declaration of the owner", `it is declared to belong to "x-operator", which is not KIND/NAMESPACE/NAME`}},
+		"DeclaredElsewhere": {"it is declared to run elsewhere", "", evidence{declared: "external"}, []string{gadgets}, nil, Options{}, "", verdict{Alive, true, "external controller", "a declaration of the owner", "it is declared to run outside the cluster"}},
+		"DeclaredBadly":     {"an unreadable declaration names no owner", "", evidence{declared: "x-operator"}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "", "a declaration of the owner", `it is declared to belong to "x-operator", which is not KIND/NAMESPACE/NAME`}},
 
 		"SeenWithoutRightsHere":   {"administrators gave it the right everywhere and a workload, and nothing gives it that any more, so it does not run outside", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, up, pod}, []learned.Owner{ofImage}, Options{}, "", verdict{Barred, true, "agent of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and no role lets it update gadgets.x.io any more"}},
-		"SeenWithoutRightsBeside": {"near miss: somebody outside was seen, too", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, up, pod}, []learned.Owner{ofImage, ofImageOutside}, Options{}, "", verdict{Barred, false, "agent of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and no role lets it update gadgets.x.io any more"}},
-		"Seen":                    {"who did it before, and runs", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
+		"SeenWithoutRightsBeside": {"near miss: an identity outside the cluster was seen, too", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, up, pod}, []learned.Owner{ofImage, ofImageOutside}, Options{}, "", verdict{Barred, false, "agent of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and no role lets it update gadgets.x.io any more"}},
+		"Seen":                    {"it removed the finalizer before, and runs", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
 		"SeenWithoutRights":       {"it did it by a right that nothing gives it any more", "", evidence{}, []string{gadgets, itsAccount, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Barred, false, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and no role lets it update gadgets.x.io any more"}},
 		"SeenWithoutToken":        {"its pods run on, and their tokens are refused", "", evidence{}, []string{gadgets, writes, boundAll, pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Barred, false, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and that service account is gone, so the tokens of its pods are refused"}},
-		"SeenOutside":             {"somebody outside did it today", "", evidence{}, []string{gadgets}, []learned.Owner{seen("alice", time.Hour, false)}, Options{}, "", verdict{Alive, true, "user alice outside the cluster", "", "user alice was seen to remove it from 5 objects, last on 2025-12-31, from outside the cluster"}},
+		"SeenOutside":             {"an identity outside the cluster removed it today", "", evidence{}, []string{gadgets}, []learned.Owner{seen("alice", time.Hour, false)}, Options{}, "", verdict{Alive, true, "user alice outside the cluster", "", "user alice was seen to remove it from 5 objects, last on 2025-12-31, from outside the cluster"}},
 		"SeenOutsideBefore":       {"near miss: the day before yesterday", "", evidence{}, []string{gadgets}, []learned.Owner{seen("alice", 48*time.Hour, false)}, Options{}, "", verdict{Unknown, false, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io; user alice was seen to remove it from 5 objects, last on 2025-12-30, from outside the cluster: whether it still runs, the cluster does not tell"}},
-		"SeenAndGone":             {"its service account is gone", "", evidence{}, []string{gadgets}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Absent, true, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io; service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and that service account is gone; nothing runs here that may update gadgets.x.io"}},
+		"SeenAndGone":             {"its service account was deleted", "", evidence{}, []string{gadgets}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Absent, true, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io; service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and that service account is gone; nothing runs here that may update gadgets.x.io"}},
 		"SeenAndMoved":            {"near miss: what runs now may be its successor", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, notReady}, []learned.Owner{seen("system:serviceaccount:ops:old", time.Hour, false)}, Options{}, "", verdict{Down, false, "controller under service account ops/x", "", "service account ops/x may update it and its status, and has no pod at the moment"}},
 		"SeenAndDown":             {"it is scaled to zero, and it alone has the rights", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, scaled}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Down, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator is scaled to zero"}},
 
 		"Workload":         {"the catalog names it, and it is ready", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, up}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod"}},
 		"WorkloadScaled":   {"its last pod is on its way out", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, scaled}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator is scaled to zero"}},
-		"WorkloadGoes":     {"it is ready, and goes with its namespace", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, up, pod, opsGoes}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
+		"WorkloadGoes":     {"it is ready, and is deleted with its namespace", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, up, pod, opsGoes}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
 		"WorkloadRefused":  {"no pod of it can be made", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, refused}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no pod: exceeded quota"}},
 		"WorkloadBroken":   {"each of its pods fails for good", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, notReady, brokenPod}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no ready pod: pod ops/x-1 is in ErrImageNeverPull"}},
 		"WorkloadStarting": {"near miss: its pod may be a moment away", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, notReady}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no pod at the moment"}},
 		"WorkloadUnready":  {"nor is a pod that is not ready proof of anything", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, notReady, with(pod, "'True'", "'False'")}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no ready pod at the moment"}},
 		"WorkloadLeading":  {"it is not ready, and renews its lease", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, notReady, with(brokenPod, "containerStatuses: [", "containerStatuses: [{name: proxy, state: {running: {}}}, "), podsLease}, nil, Options{}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator has no ready pod, but pod ops/x-1 renews lease ops/abcd.x.io"}},
-		"WorkloadLed":      {"near miss: none of its containers runs, so the lease is what it left behind", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, notReady, brokenPod, podsLease}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no ready pod: pod ops/x-1 is in ErrImageNeverPull"}},
-		"WorkloadGone":     {"nothing of that name is there", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
+		"WorkloadLed":      {"near miss: none of its containers runs, so the lease is left over", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, notReady, brokenPod, podsLease}, nil, Options{}, "", verdict{Down, true, "operator of X", "", "Deployment ops/x-operator has no ready pod: pod ops/x-1 is in ErrImageNeverPull"}},
+		"WorkloadGone":     {"no workload has that name", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
 		"WorkloadUnseen":   {"near miss: it may be what cannot be seen", "x.io/known", evidence{}, []string{gadgets}, nil, Options{}, "deployments.apps", verdict{Unknown, false, "operator of X", "", "deployments.apps (forbidden) cannot be seen"}},
 
-		"Outlook":         {"it is told to watch others", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod, test"), pod}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; Deployment ops/x-operator is told to watch prod, test, not demo"}},
+		"Outlook":         {"it watches other namespaces only", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod, test"), pod}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; Deployment ops/x-operator is told to watch prod, test, not demo"}},
 		"OutlookOf":       {"by a variable of its own", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "X_OPERATOR_WATCH_NAMESPACE", "prod"), pod}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; Deployment ops/x-operator is told to watch prod, not demo"}},
 		"OutlookHere":     {"near miss: this one, too", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "demo,prod"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod"}},
-		"OutlookSeen":     {"near miss: it was seen to do it, whatever it is told", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
+		"OutlookSeen":     {"near miss: it was seen to remove it, whatever its setting", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, []learned.Owner{seen(x, time.Hour, false)}, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/x-1 is ready under it"}},
 		"SeenCrashes":     {"it crashes again and again, and its Deployment counts it as ready a while longer", "x.io/known", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}],")}, []learned.Owner{ofKnown}, Options{}, "", verdict{Down, true, "operator of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator has no ready pod: pod ops/x-1 is in CrashLoopBackOff"}},
 		"SeenCrashesOnce": {"near miss: once is not again and again", "x.io/known", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}],")}, []learned.Owner{ofKnown}, Options{}, "", verdict{Down, false, "operator of X", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator has no ready pod at the moment"}},
 		"OutlookSecond":   {"near miss: a second one, of a newer version, watches it", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), with(with(watching(up, "WATCH_NAMESPACE", "demo"), "namespace: ops", "namespace: ops2"), "image: x-agent", "image: x-agent:v2"), with(with(boundAll, "metadata: {name: x}", "metadata: {name: x2}"), "namespace: ops", "namespace: ops2"), pod}, nil, Options{}, "", verdict{Alive, true, "operator of X", "", "Deployment ops2/x-operator has 1 ready pod"}},
 		"OutlookByRights": {"it alone controls the kind, elsewhere", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, watching(up, "WATCH_NAMESPACE", "prod"), pod}, nil, Options{}, "", verdict{Unknown, false, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it; Deployment ops/x-operator is told to watch prod, not demo"}},
 
-		"Image":                {"the catalog names what it runs", "x.io/image", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Alive, true, "agent of X", "", "1 ready pod of image x-agent"}},
+		"Image":                {"the catalog has its image", "x.io/image", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Alive, true, "agent of X", "", "1 ready pod of image x-agent"}},
 		"ImageDown":            {"it may update them, and is scaled down", "x.io/image", evidence{}, []string{gadgets, itsAccount, writes, boundAll, scaled}, nil, Options{}, "", verdict{Down, true, "agent of X", "", "Deployment ops/x-operator is scaled to zero"}},
 		"ImageGone":            {"it usually runs elsewhere", "x.io/image", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
 		"Sidecar":              {"a sidecar that names the driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "pod ops/csi-1 with a ready csi-attacher names driver ebs.csi.test"}},
-		"SidecarLone":          {"the only sidecar is that of the only driver", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, writes, sidecarsMay, with(attacher, "ebs.csi.test", "csi"), with(driver, "ebs", "efs")}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "driver efs.csi.test is installed, and pod ops/csi-1 has a ready csi-attacher"}},
+		"SidecarLone":          {"the only sidecar belongs to the only driver", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, writes, sidecarsMay, with(attacher, "ebs.csi.test", "csi"), with(driver, "ebs", "efs")}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "driver efs.csi.test is installed, and pod ops/csi-1 has a ready csi-attacher"}},
 		"SidecarDown":          {"another controller wrote the finalizer, and the driver's sidecar does not run", "x.io/attached", evidence{driver: "ebs.csi.test", managers: []string{"x-agent"}}, []string{gadgets, itsAccount, controls, boundAll, up, pod, driver}, nil, Options{}, "", verdict{Unknown, false, "attacher", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 		"SidecarOther":         {"near miss: the sidecar itself wrote it, from an image of another name", "x.io/attached", evidence{driver: "ebs.csi.test", managers: []string{"csi-attacher"}}, []string{gadgets, itsAccount, controls, boundAll, up, with(pod, "name: manager", "name: csi-attacher"), driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", `field manager "csi-attacher" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
-		"SidecarNone":          {"a driver that nobody installed", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, writes, sidecarsMay, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
+		"SidecarNone":          {"a driver that is not installed", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, writes, sidecarsMay, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
 		"SidecarOfAny":         {"the object is of no driver, and none is installed", "x.io/attached", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, pod}, nil, Options{}, "", verdict{Absent, true, "attacher", "", "no CSI driver is installed: no CSIDriver, no node where one is registered, and no ready csi-attacher"}},
 		"SidecarOfAnyDown":     {"near miss: one is installed, and its sidecar may be called otherwise", "x.io/attached", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, pod, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it"}},
 		"SidecarOfAnyUp":       {"near miss: one runs, of whatever driver", "x.io/attached", evidence{}, []string{gadgets, writes, sidecarsMay, attacher}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "1 ready pod of image csi-attacher"}},
 		"SidecarOfAnyUnseen":   {"near miss: whether one is installed cannot be seen", "x.io/attached", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, pod}, nil, Options{}, "csidrivers.storage.k8s.io", verdict{Alive, true, "attacher", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it"}},
-		"SidecarSeen":          {"it was seen with the objects of its own driver, and nobody installed this one", "x.io/attached", evidence{driver: "efs.csi.test"}, sidecarSeen, []learned.Owner{ofAttached}, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
-		"SidecarSeenOwn":       {"near miss: it is that of this driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, sidecarSeen, []learned.Owner{ofAttached}, Options{}, "", verdict{Alive, true, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/csi-1 is ready under it"}},
+		"SidecarSeen":          {"it was seen with the objects of its own driver, and this one is not installed", "x.io/attached", evidence{driver: "efs.csi.test"}, sidecarSeen, []learned.Owner{ofAttached}, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
+		"SidecarSeenOwn":       {"near miss: it belongs to this driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, sidecarSeen, []learned.Owner{ofAttached}, Options{}, "", verdict{Alive, true, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/csi-1 is ready under it"}},
 		"SidecarSeenLone":      {"near miss: it names neither of two drivers that are installed, and may be of this one", "x.io/attached", evidence{driver: "efs.csi.test"}, append([]string{with(driver, "ebs", "efs")}, silentSeen...), []learned.Owner{ofAttached}, Options{}, "", verdict{Alive, true, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/csi-1 is ready under it"}},
 		"SidecarSeenUnseen":    {"near miss: whether this one is installed cannot be seen", "x.io/attached", evidence{driver: "efs.csi.test"}, silentSeen, []learned.Owner{ofAttached}, Options{}, "csidrivers.storage.k8s.io", verdict{Alive, true, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31, and pod ops/csi-1 is ready under it"}},
 		"SidecarSeenInstalled": {"this driver is installed, and its own sidecar does not run", "x.io/attached", evidence{driver: "efs.csi.test"}, append([]string{with(driver, "ebs", "efs")}, sidecarSeen...), []learned.Owner{ofAttached}, Options{}, "", verdict{Unknown, false, "attacher", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
-		"SidecarDeployed":      {"the Deployment of another driver's sidecar is up, and nobody installed this one", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
-		"SidecarDeployedOwn":   {"near miss: it is that of this driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "Deployment ops/x-operator has 1 ready pod"}},
-		"SidecarGoes":          {"it is ready, and goes with its namespace", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver, opsGoes}, nil, Options{}, "", verdict{Down, false, "attacher", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
+		"SidecarDeployed":      {"the Deployment of another driver's sidecar is up, and this one is not installed", "x.io/attached", evidence{driver: "efs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver}, nil, Options{}, "", verdict{Absent, true, "csi-attacher of CSI driver efs.csi.test", "", "CSI driver efs.csi.test is not installed: no CSIDriver, no node where it is registered, and no ready csi-attacher that names it"}},
+		"SidecarDeployedOwn":   {"near miss: it belongs to this driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "Deployment ops/x-operator has 1 ready pod"}},
+		"SidecarGoes":          {"it is ready, and is deleted with its namespace", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver, opsGoes}, nil, Options{}, "", verdict{Down, false, "attacher", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
 		"SidecarEnds":          {"it is ready, and on its way out", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, with(attaches, "replicas: 1", "replicas: 0"), with(attacher, "name: csi-1,", "name: csi-1, deletionTimestamp: '2026-01-01T00:00:00Z',"), driver}, nil, Options{}, "", verdict{Down, true, "attacher", "", "Deployment ops/x-operator is scaled to zero"}},
 		"SidecarCrashes":       {"it crashes again and again", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, with(attaches, "readyReplicas: 1", "readyReplicas: 0"), with(attacher, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}],"), driver}, nil, Options{}, "", verdict{Down, true, "attacher", "", "Deployment ops/x-operator has no ready pod: pod ops/csi-1 is in CrashLoopBackOff"}},
 		"SidecarUpAgain":       {"it is ready for a moment, and crashes again and again", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, with(attacher, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {running: {startedAt: '2026-01-01T00:00:00Z'}}}],"), driver}, nil, Options{}, "", verdict{Unknown, false, "attacher", "", "Deployment ops/x-operator has 1 ready pod; pod ops/csi-1 is ready at the moment, and crashes again and again"}},
 
-		"Manager":       {"who wrote it runs, and may update it", "", evidence{managers: []string{"x-agent"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Alive, true, "", "", `field manager "x-agent" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
-		"ManagerCommon": {"near miss: many containers have the name that it goes by", "", evidence{managers: []string{"manager"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
+		"Manager":       {"the field manager runs, and may update it", "", evidence{managers: []string{"x-agent"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Alive, true, "", "", `field manager "x-agent" wrote the finalizer, and pod ops/x-1 runs under service account ops/x, which may update gadgets.x.io`}},
+		"ManagerCommon": {"near miss: many containers have that name", "", evidence{managers: []string{"manager"}}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 		"ManagerUnable": {"near miss: it may not", "", evidence{managers: []string{"x-agent"}}, []string{gadgets, itsAccount, reads, boundAll, pod}, nil, Options{}, "", verdict{Absent, false, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io"}},
 
 		"Permissions":         {"it alone controls the kind, and runs", "", evidence{}, runs, nil, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-1 is ready under it"}},
 		"PermissionsToUse":    {"near miss: who may not write its status only uses it", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, pod}, nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 		"PermissionsIdle":     {"it alone controls the kind, and nothing runs under it", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll}, nil, Options{}, "", verdict{Down, true, "controller under service account ops/x", "", "service account ops/x may update it and its status, and has no pod: no workload runs under it"}},
-		"PermissionsGoes":     {"its pod is ready, and goes with its namespace", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, pod, opsGoes}, nil, Options{}, "", verdict{Down, false, "controller under service account ops/x", "", "service account ops/x may update it and its status, and goes with its namespace, which is being deleted"}},
+		"PermissionsGoes":     {"its pod is ready, and is deleted with its namespace", "", evidence{}, []string{gadgets, itsAccount, controls, boundAll, up, pod, opsGoes}, nil, Options{}, "", verdict{Down, false, "controller under service account ops/x", "", "service account ops/x may update it and its status, and goes with its namespace, which is being deleted"}},
 		"PermissionsIdleHere": {"in one namespace, its administrator may have said so", "", evidence{}, []string{gadgets, itsAccount, controls, boundHere}, nil, Options{}, "", verdict{Down, true, "controller under service account ops/x", "a role binding of the namespace", "service account ops/x may update it and its status, and has no pod: no workload runs under it"}},
 
 		"PermissionsWhole":      {"it alone may update all of the group, which is its own, and elects a leader", "", evidence{}, leads, nil, Options{}, "", verdict{Alive, true, "controller under service account ops/x", "", "service account ops/x may update gadgets.x.io and its status, and pod ops/x-operator-1 is ready under it"}},
-		"PermissionsWholeIdle":  {"near miss: it elects nobody", "", evidence{}, leads[:len(leads)-1], nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
+		"PermissionsWholeIdle":  {"near miss: it uses no leader election", "", evidence{}, leads[:len(leads)-1], nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 		"PermissionsWholeOfTwo": {"near miss: it may update those of another group, too: either may be its own", "", evidence{}, slices.Concat(leads, []string{with(whole, "[x.io]", "[x.io, y.io]")}), nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 
 		"Lease":         {"its holder is a pod that may update the kind", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, up, pod, podsLease}, nil, Options{}, "", verdict{Alive, true, "holder of lease ops/abcd.x.io", "", "lease ops/abcd.x.io, named after API group x.io, is held by pod ops/x-1, which is ready"}},
-		"LeaseStranger": {"its holder is no pod: nobody can be called absent", "", evidence{}, []string{gadgets, othersLease}, nil, Options{}, "", verdict{Unknown, false, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io; lease ops/abcd.x.io, named after API group x.io, is held by laptop_1, which is no pod here: whether it still runs, the cluster does not tell"}},
+		"LeaseStranger": {"its holder is no pod, so the owner is not certainly absent", "", evidence{}, []string{gadgets, othersLease}, nil, Options{}, "", verdict{Unknown, false, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io; lease ops/abcd.x.io, named after API group x.io, is held by laptop_1, which is no pod here: whether it still runs, the cluster does not tell"}},
 
-		"Manifests":     {"what manifests do not hold is unknown", "", evidence{}, []string{gadgets}, nil, Options{Manifests: true}, "", verdict{Unasked, false, "controller of x.io", "", "the manifests hold nothing that removes it: only a cluster tells whether it runs there"}},
+		"Manifests":     {"an owner missing from manifests is unknown", "", evidence{}, []string{gadgets}, nil, Options{Manifests: true}, "", verdict{Unasked, false, "controller of x.io", "", "the manifests hold nothing that removes it: only a cluster tells whether it runs there"}},
 		"ManifestsDown": {"a person may scale it up again", "x.io/known", evidence{}, []string{gadgets, scaled}, nil, Options{Manifests: true}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator is scaled to zero"}},
 
-		"Group":      {"the kinds are gone that its owner works on", "x.io/needs", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of Y", "", "API group y.io, which it needs, is not served"}},
-		"OwnerKind":  {"the object belongs to a kind that is gone", "", evidence{owners: []string{"Thing.y.io"}}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "", "an owner reference of the object", "the object is owned by a Thing.y.io, and API group y.io is not served"}},
+		"Group":      {"the kinds of its owner were removed", "x.io/needs", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of Y", "", "API group y.io, which it needs, is not served"}},
+		"OwnerKind":  {"the object belongs to a removed kind", "", evidence{owners: []string{"Thing.y.io"}}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "", "an owner reference of the object", "the object is owned by a Thing.y.io, and API group y.io is not served"}},
 		"Cloud":      {"no cloud, and so no cloud controller", "x.io/cloud", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "cloud controller", "", "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider"}},
 		"CloudThere": {"near miss: a node is one of a cloud", "x.io/cloud", evidence{}, []string{gadgets, cloudNode}, nil, Options{}, "", verdict{Unknown, false, "cloud controller", "", "it usually runs outside the cluster, which the cluster does not show"}},
-		"Nobody":     {"the catalog does not know it, and nobody may update it", "", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, false, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io"}},
+		"Nobody":     {"no catalog entry, and no account may update it", "", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, false, "", "", "the catalog does not know it, and no controller runs with a role for gadgets.x.io"}},
 
-		"OthersCore":    {"who may update it as all of the group is known to clean up other kinds", "x.io/known", evidence{}, []string{gadgets, itsAccount, with(controls, "gadgets, gadgets/status", "'*'"), boundAll, with(pod, "x-agent", "x-core")}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
+		"OthersCore":    {"the account with rights on the whole group is known to clean up other kinds", "x.io/known", evidence{}, []string{gadgets, itsAccount, with(controls, "gadgets, gadgets/status", "'*'"), boundAll, with(pod, "x-agent", "x-core")}, nil, Options{}, "", verdict{Absent, true, "operator of X", "", "no workload of it exists: looked for Deployment x-operator"}},
 		"OthersNamed":   {"near miss: its role names this kind", "x.io/known", evidence{}, []string{gadgets, itsAccount, writes, boundAll, with(pod, "x-agent", "x-core")}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
-		"OthersUnknown": {"near miss: the catalog does not know what it runs", "x.io/known", evidence{}, []string{gadgets, itsAccount, with(controls, "gadgets, gadgets/status", "'*'"), boundAll, with(pod, "x-agent", "x-new")}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
+		"OthersUnknown": {"near miss: its image is not in the catalog", "x.io/known", evidence{}, []string{gadgets, itsAccount, with(controls, "gadgets, gadgets/status", "'*'"), boundAll, with(pod, "x-agent", "x-new")}, nil, Options{}, "", verdict{Unknown, false, "operator of X", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 		"OthersOutside": {"near miss: another may run it outside", "x.io/image", evidence{}, []string{gadgets, itsAccount, with(controls, "gadgets, gadgets/status", "'*'"), boundAll, with(pod, "x-agent", "x-core")}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 		"OthersOwn":     {"near miss: the catalog does not know the finalizer", "", evidence{}, []string{gadgets, itsAccount, with(controls, "gadgets, gadgets/status", "'*'"), boundAll, with(pod, "x-agent", "x-core")}, nil, Options{}, "", verdict{Unknown, false, "", "", "service accounts ops/x may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"}},
 
@@ -281,11 +281,11 @@ func TestVerdicts(t *testing.T) {
 		"BarredElsewhere": {"the owner may run outside, and this be another of that image", "x.io/image", evidence{}, []string{gadgets, itsAccount, reads, boundAll, up, pod}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
 		"RolesUnseen":     {"near miss: not all roles are seen, and its may be among those", "x.io/known", evidence{}, []string{gadgets, itsAccount, reads, boundAll, up, pod}, nil, Options{}, "roles.rbac.authorization.k8s.io", verdict{Unknown, false, "operator of X", "", "roles.rbac.authorization.k8s.io (forbidden) cannot be seen"}},
 
-		"Namesake":         {"anybody may have made it: it counts as little as nothing", "x.io/known", evidence{}, []string{gadgets, authorizes, itsAccount, up, pod}, nil, Options{}, "", verdict{Barred, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
+		"Namesake":         {"any account may have created it: it does not count", "x.io/known", evidence{}, []string{gadgets, authorizes, itsAccount, up, pod}, nil, Options{}, "", verdict{Barred, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
 		"NamesakeScaled":   {"nor does one that is scaled to zero", "x.io/known", evidence{}, []string{gadgets, authorizes, itsAccount, scaled}, nil, Options{}, "", verdict{Barred, true, "operator of X", "", "Deployment ops/x-operator is scaled to zero; no role lets service account ops/x update or patch gadgets.x.io"}},
 		"NamesakeHere":     {"nor one with rights in another namespace than the object's", "x.io/known", evidence{}, []string{gadgets, authorizes, itsAccount, writes, with(boundHere, "namespace: demo", "namespace: ops"), up, pod}, nil, Options{}, "", verdict{Barred, true, "operator of X", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
 		"NamesakeOutside":  {"nor where the owner may run outside", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, up, pod}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
-		"BereftOfRole":     {"a binding for the whole cluster gives it a role that is gone: no tenant can write that", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, boundAll, up, pod}, nil, Options{}, "", verdict{Barred, true, "agent of X", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
+		"BereftOfRole":     {"a cluster-wide binding names a deleted role, which no tenant can write", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, boundAll, up, pod}, nil, Options{}, "", verdict{Barred, true, "agent of X", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
 		"BereftOfKind":     {"or a role for other kinds of the group", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, boundAll, with(writes, "gadgets", "widgets"), up, pod}, nil, Options{}, "", verdict{Barred, true, "agent of X", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
 		"BereftHere":       {"near miss: in one namespace, which its tenant can write", "x.io/image", evidence{}, []string{gadgets, authorizes, itsAccount, boundHere, up, pod}, nil, Options{}, "", verdict{Unknown, false, "agent of X", "", "it usually runs outside the cluster, which the cluster does not show"}},
 		"BereftManager":    {"it wrote the finalizer, and runs: it wants its right, not a start", "", evidence{managers: []string{"x-operator"}}, []string{gadgets, authorizes, itsAccount, up, pod}, nil, Options{}, "", verdict{Barred, false, "", "", "Deployment ops/x-operator has 1 ready pod; no role lets service account ops/x update or patch gadgets.x.io"}},
@@ -311,8 +311,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestKeep: what is kept of objects with finalizers is told by all that read it, and goes
-// with the last of them.
+// TestKeep checks that all readers see the objects with finalizers that are kept, until the last is
+// deleted.
 func TestKeep(t *testing.T) {
 	p, doc := partWith(t, Options{}, gadgets, itsAccount, controls, boundAll, up, pod)
 	empty := maps.Clone(doc)
@@ -326,7 +326,7 @@ func TestKeep(t *testing.T) {
 	}
 	keep := func(m *metav1.ObjectMeta) bool { return p.Keep("gadgets.x.io", key(m.Name), m, nil) }
 	if !keep(object("one", "", "x.io/own", "x.io/known")) || !keep(object("two", "Deployment/ops/x-operator", "x.io/own")) || keep(object("three", "")) {
-		t.Error("it is not told which objects have finalizers")
+		t.Error("objects with finalizers are missing")
 	}
 	if count, finalizers := p.Held("gadgets.x.io", "demo"); count != 2 || !slices.Equal(finalizers, []string{"x.io/known", "x.io/own"}) {
 		t.Errorf("%d objects are held, by %q", count, finalizers)
@@ -341,12 +341,12 @@ func TestKeep(t *testing.T) {
 		{"and one more", !p.Shows("gadgets.x.io", key("one"), "uid of one", []string{"x.io/own"})},
 		{"three has none", p.Shows("gadgets.x.io", key("three"), "uid of three", nil)},
 		{"two declares its owner", p.Declares("demo")},
-		{"nobody does elsewhere", !p.Declares("prod")},
-		{"two of them are held, of which one may be declared", facts.Lookup(doc, "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator", "ownership", "hearsay") == "a declaration of the owner"},
-		{"without what it declares, it is as others are", facts.Lookup(p.Undeclared(doc, "demo"), "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator", "ownership", "owner") == "controller under service account ops/x"},
-		{"what the removal rests on: the workload", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "") == true},
+		{"no owner elsewhere", !p.Declares("prod")},
+		{"two objects have it, one of which may be declared", facts.Lookup(doc, "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator", "ownership", "hearsay") == "a declaration of the owner"},
+		{"without its declaration, it is like the others", facts.Lookup(p.Undeclared(doc, "demo"), "finalized", "demo", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator", "ownership", "owner") == "controller under service account ops/x"},
+		{"the removal depends on the workload", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "") == true},
 		{"its rights", facts.Lookup(doc, "removers", "", "clusterroles.rbac.authorization.k8s.io/x", "x.io/own", "gadgets.x.io", "") == true},
-		{"but not that of what is declared", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator") == nil},
+		{"but not with a declared owner", facts.Lookup(doc, "removers", "ops", "deployments.apps/x-operator", "x.io/own", "gadgets.x.io", "declared=Deployment/ops/x-operator") == nil},
 	} {
 		if !tc.is {
 			t.Errorf("not true: %s", tc.reason)
@@ -363,7 +363,7 @@ func TestKeep(t *testing.T) {
 	deleted.Finalizers = []string{"x.io/known"}
 	keep(deleted)
 	if diff := cmp.Diff([]Ending{{"uid of one", "x.io/own", asked.Unix()}}, p.Endings()); diff != "" {
-		t.Errorf("what it lost while it was being deleted: -want, +got:\n%s", diff)
+		t.Errorf("finalizers removed while Terminating: -want, +got:\n%s", diff)
 	}
 	p.Forget("gadgets.x.io", key("one"))
 	if count, finalizers := p.Held("gadgets.x.io", "demo"); count != 1 || !slices.Equal(finalizers, []string{"x.io/own"}) {
@@ -376,11 +376,11 @@ func TestKeep(t *testing.T) {
 		delete(empty, made)
 	}
 	if diff := cmp.Diff(map[string]any(empty), map[string]any(doc)); diff != "" {
-		t.Errorf("what is left of them: -want, +got:\n%s", diff)
+		t.Errorf("left: -want, +got:\n%s", diff)
 	}
 }
 
-// TestControllers tells what controls the objects that carry finalizers: where a plan begins.
+// TestControllers checks the controllers of objects with finalizers, from which a plan begins.
 func TestControllers(t *testing.T) {
 	p, doc := partWith(t, Options{}, "{kind: CustomResourceDefinition, metadata: {name: machines.x.io}, spec: {group: x.io, scope: Cluster, names: {kind: Machine, plural: machines}}}")
 	keep := func(name, version, kind, of string, labels map[string]string) {
@@ -409,7 +409,8 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// TestTasks tells for which objects their owner made Jobs, and may make more, until both are gone.
+// TestTasks checks for which objects their owner created Jobs, and may create more, until both are
+// deleted.
 func TestTasks(t *testing.T) {
 	creates := "{kind: ClusterRole, metadata: {name: x}, rules: [{apiGroups: [x.io], resources: [gadgets, gadgets/status], verbs: [update]}, {apiGroups: [batch], resources: [jobs], verbs: [create]}]}"
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "demo", Name: name} }
@@ -419,7 +420,7 @@ func TestTasks(t *testing.T) {
 	}
 	for reason, tc := range map[string]struct {
 		role, finalizer, kind string
-		told                  bool
+		reported              bool
 	}{
 		"it may create more":   {creates, "x.io/own", "Gadget", true},
 		"it may create none":   {controls, "x.io/own", "Gadget", false},
@@ -432,12 +433,12 @@ func TestTasks(t *testing.T) {
 		p.Settle(func() {})
 		section, _ := doc["tasks"].(facts.Section)
 		got := facts.Lookup(section.All(), "demo", tc.finalizer, "gadgets.x.io", "creates")
-		if told := got == "jobs.batch"; told != tc.told {
+		if reported := got == "jobs.batch"; reported != tc.reported {
 			t.Errorf("%s: it creates %v", reason, got)
 		}
 		p.ForgetTask("jobs.batch", key("upload"))
 		if left := section.All(); len(left) > 0 {
-			t.Errorf("%s: once the Job is gone, %v is left", reason, left)
+			t.Errorf("%s: after the Job was deleted, %v is left", reason, left)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 const carried = "949563cb-6717-4455-a778-7fb16c906630"
 
-// naming is a part that the catalog tells nothing of the kinds of which are there.
+// namingPart returns a part for kinds that the catalog does not have.
 func namingPart(t testing.TB) *Part {
 	t.Helper()
 	c, err := catalog.Parse([]byte("- {finalizer: y.io/other, resources: [others.y.io], owner: x, component: in-cluster, source: x}"))
@@ -36,7 +36,7 @@ func namingPart(t testing.TB) *Part {
 	return p
 }
 
-// takeIn takes in an object, given as RESOURCE NAMESPACE/NAME with the rest of it as YAML.
+// takeIn adds an object, given as RESOURCE NAMESPACE/NAME and the rest of it as YAML.
 func takeIn(t testing.TB, p *Part, what, rest string) {
 	t.Helper()
 	resource, name, _ := strings.Cut(what, " ")
@@ -51,7 +51,7 @@ func takeIn(t testing.TB, p *Part, what, rest string) {
 	p.Keep(resource, types.NamespacedName{Namespace: namespace, Name: name}, u)
 }
 
-// usersOf are those that the facts tell to name an object.
+// usersOf returns the objects that refer to an object according to the facts.
 func usersOf(p *Part, namespace, resource, name string) []string {
 	p.Settle(func() {})
 	found := []string{}
@@ -81,27 +81,27 @@ func TestNamedBy(t *testing.T) {
 		"field below":       {"wherever it stands", "jobs.x.io a/j", held + "spec: {run: [{at: {sessionCluster: main}}]}", []string{"jobs.x.io inside 1 [j] by spec.run.at.sessionCluster"}},
 		"reference":         {"with the name below", "jobs.x.io a/j", held + "spec: {clusterRef: {name: main}}", []string{"jobs.x.io inside 1 [j] by spec.clusterRef.name"}},
 		"references":        {"in a list", "jobs.x.io a/j", held + "spec: {clusterRefs: [{name: main, namespace: a}]}", []string{"jobs.x.io inside 1 [j] by spec.clusterRefs.name"}},
-		"kind":              {"that the reference holds", "jobs.x.io a/j", held + "spec: {onRef: {kind: SessionCluster, name: main}}", []string{"jobs.x.io inside 1 [j] by spec.onRef.name"}},
+		"kind":              {"a reference in use", "jobs.x.io a/j", held + "spec: {onRef: {kind: SessionCluster, name: main}}", []string{"jobs.x.io inside 1 [j] by spec.onRef.name"}},
 		"status":            {"its owner works on it", "jobs.x.io a/j", "spec: {clusterName: main}\nstatus: {phase: Running}", []string{"jobs.x.io inside 1 [j] by spec.clusterName"}},
 		"label":             {"says the same as the field", "jobs.x.io a/j", "metadata: {labels: {x.io/cluster-name: main}}\nspec: {clusterName: main}", []string{"jobs.x.io inside 1 [j] by spec.clusterName"}},
-		"neither":           {"near miss: nobody works on it", "jobs.x.io a/j", "spec: {clusterName: main}", nil},
+		"neither":           {"near miss: no controller works on it", "jobs.x.io a/j", "spec: {clusterName: main}", nil},
 		"another":           {"near miss: another name", "jobs.x.io a/j", held + "spec: {clusterName: other}", nil},
 		"field of another":  {"near miss: named after no kind", "jobs.x.io a/j", held + "spec: {image: main, name: main, er: main}", nil},
-		"status field":      {"near miss: what its owner tells is no wish", "jobs.x.io a/j", held + "status: {clusterName: main}", nil},
+		"status field":      {"near miss: status written by its owner is no reference", "jobs.x.io a/j", held + "status: {clusterName: main}", nil},
 		"another kind":      {"near miss: the reference is to something else", "jobs.x.io a/j", held + "spec: {clusterRef: {kind: Job, name: main}}", nil},
 		"another group":     {"near miss: as is this", "jobs.x.io a/j", held + "spec: {clusterRef: {apiVersion: z.io/v1, kind: SessionCluster, name: main}}", nil},
-		"owned":             {"near miss: it was made for it, and goes with it", "jobs.x.io a/j", "metadata: {finalizers: [x.io/f], ownerReferences: [{name: main}]}\nspec: {clusterName: main}", nil},
+		"owned":             {"near miss: it was created for that object, and is deleted with it", "jobs.x.io a/j", "metadata: {finalizers: [x.io/f], ownerReferences: [{name: main}]}\nspec: {clusterName: main}", nil},
 		"controlled":        {"near miss: or for something else", "jobs.x.io a/j", "metadata: {finalizers: [x.io/f], ownerReferences: [{name: other, controller: true}]}\nspec: {clusterName: main}", nil},
 		"itself":            {"near miss: what names itself", "sessionclusters.x.io a/main", held + "spec: {clusterName: main}\nstatus: {clusterUUID: " + carried + "}", nil},
 		"another owner":     {"near miss: the group of another", "foreigners.z.io a/j", job, nil},
-		"another namespace": {"a tenant names what is not in his namespace", "jobs.x.io tenant/j", job, nil},
+		"another namespace": {"a tenant refers to an object outside his namespace", "jobs.x.io tenant/j", job, nil},
 		"explicitly":        {"also with its namespace", "jobs.x.io tenant/j", held + "spec: {clusterRef: {name: main, namespace: a}}", nil},
-		"no namespace":      {"who has none means none in a namespace", "pools.x.io /j", job, nil},
+		"no namespace":      {"a cluster-scoped object refers to no namespaced object", "pools.x.io /j", job, nil},
 		"identifier":        {"of its status", "jobs.x.io a/j", held + "clusterID: other\nrunUUID: " + carried, []string{"jobs.x.io inside 1 [j] by runUUID"}},
-		"its own":           {"near miss: what the identifier is called after is that itself", "jobs.x.io a/j", held + "jobUUID: " + carried, nil},
+		"its own":           {"near miss: the identifier is the object's own", "jobs.x.io a/j", held + "jobUUID: " + carried, nil},
 		"another's":         {"a tenant of another kind carries it elsewhere", "foreigners.z.io tenant/j", held + "spec: {runUUID: " + carried + "}", nil},
 		"too long":          {"no object has such a name", "jobs.x.io a/j", held + "spec: {clusterName: " + strings.Repeat("m", 300) + "}", nil},
-		"too deep":          {"nobody nests so deep", "jobs.x.io a/j", held + "spec: {a: {b: {c: {d: {e: {f: {clusterName: main}}}}}}}", nil},
+		"too deep":          {"real objects are not nested so deep", "jobs.x.io a/j", held + "spec: {a: {b: {c: {d: {e: {f: {clusterName: main}}}}}}}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := namingPart(t)
@@ -116,13 +116,13 @@ func TestNamedBy(t *testing.T) {
 			key.Namespace, key.Name, _ = strings.Cut(strings.Fields(tc.what)[1], "/")
 			p.Forget(strings.Fields(tc.what)[0], key)
 			if left := usersOf(p, "a", "sessionclusters.x.io", "main"); len(left)+len(p.namers)+len(p.mentions) > 0 {
-				t.Errorf("%s is still told of: %v", tc.what, left)
+				t.Errorf("%s is still reported: %v", tc.what, left)
 			}
 		})
 	}
 }
 
-// TestNamedAfter holds which fields are called after which kinds.
+// TestNamedAfter checks which fields are named after which kinds.
 func TestNamedAfter(t *testing.T) {
 	p := namingPart(t)
 	p.Follow(map[string]bool{"meshes.x.io": true, "policies.x.io": true, "gateways.x.io": true, "eventbus.x.io": true, "relationships.x.io": true})
@@ -137,8 +137,8 @@ func TestNamedAfter(t *testing.T) {
 	}
 }
 
-// TestNamedSecrets holds which Secrets an object names, and that a tenant learns nothing of
-// those in namespaces of others.
+// TestNamedSecrets checks which Secrets an object refers to, and that a tenant sees none of those
+// in other namespaces.
 func TestNamedSecrets(t *testing.T) {
 	for name, tc := range map[string]struct{ what, spec, want string }{
 		"reference":         {"jobs.x.io a/j", "auth: [{tokenSecretRef: {name: s, key: k}}]", "a/s"},
@@ -169,8 +169,8 @@ func TestNamedSecrets(t *testing.T) {
 	}
 }
 
-// TestNamedByVolume holds that a volume carries the identifiers of its attributes, and that
-// who has no namespace, as a volume, is told of wherever what it names lies.
+// TestNamedByVolume checks that the attributes of a volume count as identifiers, and that an object
+// without a namespace, such as a volume, refers to objects in any namespace.
 func TestNamedByVolume(t *testing.T) {
 	p := namingPart(t)
 	takeIn(t, p, "sessionclusters.x.io a/main", "metadata: {finalizers: [x.io/f]}\nstatus: {info: {backendUUID: "+carried+"}}")
@@ -184,8 +184,8 @@ func TestNamedByVolume(t *testing.T) {
 	}
 }
 
-// TestManyNameOne holds that a hundred thousand objects that all name one take a few
-// hundred bytes each and bounded work, and leave nothing behind.
+// TestManyNameOne checks that a hundred thousand objects that refer to one take a few hundred bytes
+// each and bounded work, and leave nothing behind.
 func TestManyNameOne(t *testing.T) {
 	race.Skip(t)
 	const many = 100_000
@@ -223,8 +223,8 @@ func TestManyNameOne(t *testing.T) {
 	}
 }
 
-// TestNamedInCircles holds that objects which name one another in a circle, by fields and by
-// what their status names, are each told of once.
+// TestNamedInCircles checks that objects that refer to one another in a circle, by fields and by
+// their status, are each reported once.
 func TestNamedInCircles(t *testing.T) {
 	p := namingPart(t)
 	circle := func(to string) string {
@@ -239,7 +239,7 @@ func TestNamedInCircles(t *testing.T) {
 	}
 }
 
-// TestNamesMany holds that of an object which names ever so many, a bounded number is kept.
+// TestNamesMany checks that a bounded number of an object's references is kept.
 func TestNamesMany(t *testing.T) {
 	p := namingPart(t)
 	refs, fields := []any{}, map[string]any{}

@@ -54,7 +54,7 @@ func keep(p *Part, name string, secrets []any, filler string) {
 	}})
 }
 
-// TestReduced holds that nothing is left of an object but the names that it tells.
+// TestReduced checks that only the names that an object refers to are kept.
 func TestReduced(t *testing.T) {
 	const objects, size = 300, 100 << 10
 	p := part(t)
@@ -78,7 +78,7 @@ func TestReduced(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
-// TestManyNames holds that one object cannot have more kept than a handful.
+// TestManyNames checks that few names of one object are kept.
 func TestManyNames(t *testing.T) {
 	p := part(t)
 	var secrets []any
@@ -95,7 +95,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// unread is a World in which nobody knows of the objects of a resource.
+// unread is a World in which the objects of one resource are unknown.
 type unread string
 
 func (unread) Undefined(schema.GroupKind) bool { return false }
@@ -108,8 +108,8 @@ func (u unread) There(resource string, _ types.NamespacedName) (there, held, kno
 	return false, false, resource != string(u)
 }
 
-// TestUnknown holds that what is asked for is what objects of a namespace need, and what
-// those need for which they wait.
+// TestUnknown checks that lookups cover the objects that objects of a namespace need, and those
+// that these wait for.
 func TestUnknown(t *testing.T) {
 	c, err := catalog.Parse([]byte(`
 - {finalizer: x.io/need, resources: [contents.x.io], owner: x, component: in-cluster, source: x, needs: [{resource: secrets, path: spec.secret, namespacePath: spec.in, without: hangs, source: x}]}
@@ -145,11 +145,11 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestRoles holds that a resource is read whole only where the catalog says so of
-// what the cluster serves, and that it is read again when that grows.
+// TestRoles checks that a resource is read whole only if the catalog needs it for a kind that the
+// cluster serves, and is read again when those kinds change.
 func TestRoles(t *testing.T) {
 	if part(t).ReadsWhole("secrets") {
-		t.Error("what is in Secrets is read, because a catalog says so")
+		t.Error("a catalog made Secrets be read whole")
 	}
 	c := catalog.Default()
 	p := New(facts.Document{}, Options{Catalog: c, MaxNames: 5, World: nowhere{}})

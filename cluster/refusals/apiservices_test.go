@@ -13,7 +13,7 @@ import (
 
 const metrics = "v1beta1.metrics.k8s.io"
 
-// TestAPIServices reads an APIService, and what listing and discovery tell of it, in any order.
+// TestAPIServices reads an APIService, and the results of listing and discovery, in any order.
 func TestAPIServices(t *testing.T) {
 	served := func(status aggregation.ConditionStatus, reason string) *aggregation.APIService {
 		o := &aggregation.APIService{ObjectMeta: metav1.ObjectMeta{Name: metrics}, Spec: aggregation.APIServiceSpec{Group: "metrics.k8s.io", Version: "v1beta1", Service: &aggregation.ServiceReference{Namespace: "kube-system", Name: "metrics-server"}}}
@@ -24,44 +24,44 @@ func TestAPIServices(t *testing.T) {
 	}
 	local := served("True", "Local")
 	local.Spec.Service = nil
-	type told struct {
+	type condition struct {
 		Available, Reason, ListError string
 		Stale                        bool
 	}
 	cases := map[string]struct {
 		reason string
 		do     func(p *Part)
-		want   *told // nil where nothing is said of it
+		want   *condition // nil where nothing is said of it
 	}{
-		"Unavailable":  {"its condition is what the API server found", func(p *Part) { p.KeepAPIService(served("False", "MissingEndpoints")) }, &told{Available: "False", Reason: "MissingEndpoints"}},
-		"NotChecked":   {"without a condition, nobody knows", func(p *Part) { p.KeepAPIService(served("", "")) }, &told{Available: "Unknown", Reason: "NotChecked"}},
-		"Local":        {"what the API server serves itself cannot fail on its own", func(p *Part) { p.KeepAPIService(local) }, nil},
+		"Unavailable":  {"the API server's check is in its condition", func(p *Part) { p.KeepAPIService(served("False", "MissingEndpoints")) }, &condition{Available: "False", Reason: "MissingEndpoints"}},
+		"NotChecked":   {"unknown without a condition", func(p *Part) { p.KeepAPIService(served("", "")) }, &condition{Available: "Unknown", Reason: "NotChecked"}},
+		"Local":        {"an API that the API server itself serves cannot fail alone", func(p *Part) { p.KeepAPIService(local) }, nil},
 		"BecomesLocal": {"and one that becomes so is forgotten", func(p *Part) { p.KeepAPIService(served("False", "x")); p.KeepAPIService(local) }, nil},
-		"StaleBefore":  {"discovery failed before the object arrived", func(p *Part) { p.SetStale(map[string]bool{metrics: true}); p.KeepAPIService(served("True", "Passed")) }, &told{"True", "Passed", "", true}},
-		"StaleAfter":   {"discovery failed after it", func(p *Part) { p.KeepAPIService(served("True", "Passed")); p.SetStale(map[string]bool{metrics: true}) }, &told{"True", "Passed", "", true}},
+		"StaleBefore":  {"discovery failed before the object arrived", func(p *Part) { p.SetStale(map[string]bool{metrics: true}); p.KeepAPIService(served("True", "Passed")) }, &condition{"True", "Passed", "", true}},
+		"StaleAfter":   {"discovery failed after it", func(p *Part) { p.KeepAPIService(served("True", "Passed")); p.SetStale(map[string]bool{metrics: true}) }, &condition{"True", "Passed", "", true}},
 		"ErrorBefore": {"a list failed before it arrived", func(p *Part) {
 			p.SetAPIServiceError(metrics, "pods", "503")
 			p.KeepAPIService(served("True", "Passed"))
-		}, &told{"True", "Passed", "503", false}},
+		}, &condition{"True", "Passed", "503", false}},
 		"OneOfTwoLists": {"one resource that can be listed is no proof of the others", func(p *Part) {
 			p.KeepAPIService(served("True", "Passed"))
 			p.SetAPIServiceError(metrics, "nodes", "first")
 			p.SetAPIServiceError(metrics, "pods", "second")
 			p.SetAPIServiceError(metrics, "nodes", "")
-		}, &told{"True", "Passed", "second", false}},
+		}, &condition{"True", "Passed", "second", false}},
 		"Forgotten": {"its errors go with it", func(p *Part) {
 			p.SetAPIServiceError(metrics, "pods", "503")
 			p.ForgetAPIService(types.NamespacedName{Name: metrics})
 			p.KeepAPIService(served("True", "Passed"))
-		}, &told{Available: "True", Reason: "Passed"}},
+		}, &condition{Available: "True", Reason: "Passed"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			doc := facts.Document{}
 			tc.do(New(doc, Options{}))
-			var got *told
+			var got *condition
 			if found, kept := facts.Lookup(doc, "apiservices", metrics).(map[string]any); kept {
-				got = &told{found["available"].(string), found["reason"].(string), found["listError"].(string), found["stale"].(bool)}
+				got = &condition{found["available"].(string), found["reason"].(string), found["listError"].(string), found["stale"].(bool)}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)

@@ -18,7 +18,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Who may refuse, and what of theirs is there. Each is changed in one fact by the cases.
+// Objects that may refuse a deletion, and their backends. Each case changes one fact.
 const (
 	demo     = "{kind: Namespace, metadata: {name: demo, labels: {team: a}}}"
 	hookOf   = "{kind: ValidatingWebhookConfiguration, metadata: {name: c}, webhooks: [{name: w.x.io, clientConfig: {service: {namespace: ops, name: w}}, rules: [{operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*']}]}]}"
@@ -32,7 +32,7 @@ const (
 	crd      = "{kind: CustomResourceDefinition, metadata: {name: gadgets.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gadget, plural: gadgets}, versions: [{name: v1, served: true}, {name: v1beta1, served: true, storage: true}], conversion: {strategy: Webhook, webhook: {clientConfig: {service: {namespace: ops, name: w}}}}}, status: {storedVersions: [v1beta1]}}"
 )
 
-// now is when all tests are.
+// now is the time of all tests.
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var keepers = map[string]func(*Part, []byte) error{
@@ -80,7 +80,7 @@ func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Do
 	return p, doc
 }
 
-// keep takes in objects.
+// keep adds objects.
 func keep(p *Part, objects ...string) error {
 	for _, text := range objects {
 		var of metav1.TypeMeta
@@ -94,8 +94,8 @@ func keep(p *Part, objects ...string) error {
 	return nil
 }
 
-// told is a section of the facts about a namespace, a line for each request.
-func told(doc facts.Document, section, namespace, key string) (lines []string) {
+// requestLines returns a section of the facts about a namespace, a line for each request.
+func requestLines(doc facts.Document, section, namespace, key string) (lines []string) {
 	list, _ := facts.Lookup(doc, section, namespace, key).([]any)
 	for _, request := range list {
 		r := request.(map[string]any)
@@ -108,7 +108,7 @@ func told(doc facts.Document, section, namespace, key string) (lines []string) {
 	return lines
 }
 
-// with is a manifest in which one text stands in the place of another.
+// with returns a manifest with old replaced by now.
 func with(manifest, old, now string) string {
 	if !strings.Contains(manifest, old) {
 		panic(fmt.Sprintf("%q is not in %s", old, manifest))
@@ -116,8 +116,8 @@ func with(manifest, old, now string) string {
 	return strings.ReplaceAll(manifest, old, now)
 }
 
-// TestBlocked: which of the requests that the deletion of a namespace needs a webhook
-// refuses, and how surely.
+// TestBlocked checks which requests of a namespace's deletion a webhook refuses, and with which
+// certainty.
 func TestBlocked(t *testing.T) {
 	all := func(certainty, cause string) []string {
 		how := " " + certainty + " " + cause
@@ -134,16 +134,16 @@ func TestBlocked(t *testing.T) {
 		want    []string
 	}{
 		"NoService":        {"there is nothing to call", []string{hookOf}, nil, all("will", "down")},
-		"NoEndpoint":       {"nobody answers", []string{hookOf, serviceW}, nil, all("will", "down")},
+		"NoEndpoint":       {"no endpoint answers", []string{hookOf, serviceW}, nil, all("will", "down")},
 		"NotReady":         {"nor does who is not ready", []string{hookOf, serviceW, with(ready, "ready: true", "ready: false")}, nil, all("will", "down")},
-		"Up":               {"near miss: somebody answers", []string{hookOf, serviceW, ready}, nil, nil},
-		"External":         {"near miss: what is outside may answer", []string{hookOf, with(serviceW, "clusterIP: 10.0.0.1", "type: ExternalName")}, nil, nil},
+		"Up":               {"near miss: an endpoint answers", []string{hookOf, serviceW, ready}, nil, nil},
+		"External":         {"near miss: a backend outside the cluster may answer", []string{hookOf, with(serviceW, "clusterIP: 10.0.0.1", "type: ExternalName")}, nil, nil},
 		"URL":              {"near miss: so may a URL", []string{with(hookOf, "service: {namespace: ops, name: w}", "url: 'https://w.x.io'")}, nil, nil},
 		"Ignored":          {"near miss: it fails open", []string{with(hookOf, "rules:", "failurePolicy: Ignore, rules:")}, nil, nil},
-		"OnlyCreates":      {"near miss: it is not asked about deletions", []string{with(hookOf, "operations: ['*']", "operations: [CREATE]")}, nil, nil},
-		"OnlyPods":         {"it is asked about pods alone", []string{with(hookOf, "resources: ['*/*']", "resources: [pods]")}, nil, []string{"DELETE pods ×1 will down"}},
+		"OnlyCreates":      {"near miss: its rules do not match deletions", []string{with(hookOf, "operations: ['*']", "operations: [CREATE]")}, nil, nil},
+		"OnlyPods":         {"its rules match pods only", []string{with(hookOf, "resources: ['*/*']", "resources: [pods]")}, nil, []string{"DELETE pods ×1 will down"}},
 		"OtherVersion":     {"a request is converted to the version that it names", []string{with(with(hookOf, "resources: ['*/*']", "resources: [pods]"), "apiVersions: ['*']", "apiVersions: [v2]")}, nil, []string{"DELETE pods ×1 will down"}},
-		"ExactVersion":     {"near miss: not where it wants none other", []string{with(with(with(hookOf, "resources: ['*/*']", "resources: [pods]"), "apiVersions: ['*']", "apiVersions: [v2]"), "rules:", "matchPolicy: Exact, rules:")}, nil, nil},
+		"ExactVersion":     {"near miss: it requires the exact version", []string{with(with(with(hookOf, "resources: ['*/*']", "resources: [pods]"), "apiVersions: ['*']", "apiVersions: [v2]"), "rules:", "matchPolicy: Exact, rules:")}, nil, nil},
 		"ThisNamespace":    {"its selector takes the namespace in", []string{with(hookOf, "rules:", "namespaceSelector: {matchLabels: {team: a}}, rules:")}, nil, all("will", "down")},
 		"OtherNamespace":   {"near miss: it does not", []string{with(hookOf, "rules:", "namespaceSelector: {matchLabels: {team: b}}, rules:")}, nil, nil},
 		"SomeObjects":      {"it depends on the objects", []string{with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:")}, nil, all("may", "down")},
@@ -161,12 +161,12 @@ func TestBlocked(t *testing.T) {
 				p.ShookHands(e, Handshake{at: now, ok: true})
 			}
 		}, nil},
-		"Told":          {"it is up, and somebody here was told that it fails", []string{hookOf, serviceW, ready, event}, nil, all("may", "failing")},
-		"ToldElsewhere": {"near miss: somebody else was", []string{hookOf, serviceW, ready, with(event, "namespace: demo", "namespace: other")}, nil, nil},
+		"Told":          {"it is up, and an event here says that it fails", []string{hookOf, serviceW, ready, event}, nil, all("may", "failing")},
+		"ToldElsewhere": {"near miss: an event elsewhere says so", []string{hookOf, serviceW, ready, with(event, "namespace: demo", "namespace: other")}, nil, nil},
 		"ToldBefore":    {"near miss: it was changed since", []string{with(hookOf, "{name: c}", "{name: c, managedFields: [{time: '2025-12-31T23:30:00Z'}]}"), serviceW, ready, event}, nil, nil},
 		"ToldNo":        {"it was seen to refuse deletions, which are no updates", []string{hookOf, serviceW, ready, with(with(event, `failed calling webhook "w.x.io": EOF`, `admission webhook "w.x.io" denied the request: no`), "reason: Failed", "reason: FailedDelete")}, nil, []string{"DELETE configmaps ×2 may refusing", "DELETE pods ×1 may refusing"}},
 		"ToldOfCreate":  {"near miss: it refused to create something", []string{hookOf, serviceW, ready, with(event, `failed calling webhook "w.x.io": EOF`, `admission webhook "w.x.io" denied the request: no`)}, nil, nil},
-		"Forgotten":     {"it is gone", []string{hookOf}, func(p *Part) { p.ForgetValidating(types.NamespacedName{Name: "c"}) }, nil},
+		"Forgotten":     {"it was deleted", []string{hookOf}, func(p *Part) { p.ForgetValidating(types.NamespacedName{Name: "c"}) }, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,15 +175,15 @@ func TestBlocked(t *testing.T) {
 				tc.do(p)
 			}
 			p.Settle(contents{kubelet: true}, func() {})
-			if diff := cmp.Diff(tc.want, told(doc, "blocked", "demo", "validating/c/w.x.io")); diff != "" {
+			if diff := cmp.Diff(tc.want, requestLines(doc, "blocked", "demo", "validating/c/w.x.io")); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestBlockedFrom follows one webhook through what happens to it and its backend: the
-// facts of a namespace change with it.
+// TestBlockedFrom changes one webhook and its backend step by step: the facts of a namespace
+// follow.
 func TestBlockedFrom(t *testing.T) {
 	mutating := with(hookOf, "Validating", "Mutating")
 	sight := facts.NewSight(facts.Document{})
@@ -197,7 +197,7 @@ func TestBlockedFrom(t *testing.T) {
 		want   int // requests that are refused
 	}{
 		{"there is nothing to call", func() error { return nil }, 5},
-		{"somebody answers", func() error { return keep(p, serviceW, ready) }, 0},
+		{"an endpoint answers", func() error { return keep(p, serviceW, ready) }, 0},
 		{"he does not any more", func() error { p.ForgetEndpointSlice(types.NamespacedName{Namespace: "ops", Name: "w-1"}); return nil }, 5},
 		{"whether he does, rights hide", see(func() { sight.Hide(slices, facts.UnseenForbidden, "") }), 0},
 		{"they show it", see(func() { sight.Show(slices) }), 5},
@@ -207,21 +207,21 @@ func TestBlockedFrom(t *testing.T) {
 			return keep(p, with(mutating, "rules:", "namespaceSelector: {matchLabels: {team: b}}, rules:"))
 		}, 0},
 		{"it is given them", func() error { return keep(p, with(demo, "team: a", "team: b")) }, 5},
-		{"it is gone", func() error { p.ForgetNamespace(types.NamespacedName{Name: "demo"}); return nil }, 0},
+		{"it was deleted", func() error { p.ForgetNamespace(types.NamespacedName{Name: "demo"}); return nil }, 0},
 		{"it is back", func() error { return keep(p, with(demo, "team: a", "team: b")) }, 5},
-		{"the webhook is gone", func() error { p.ForgetMutating(types.NamespacedName{Name: "c"}); return nil }, 0},
+		{"the webhook was deleted", func() error { p.ForgetMutating(types.NamespacedName{Name: "c"}); return nil }, 0},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
 		p.Settle(contents{}, func() {})
-		if got := told(doc, "blocked", "demo", "mutating/c/w.x.io"); len(got) != step.want {
+		if got := requestLines(doc, "blocked", "demo", "mutating/c/w.x.io"); len(got) != step.want {
 			t.Errorf("%s: %d requests are refused, want %d: %q", step.reason, len(got), step.want, got)
 		}
 	}
 }
 
-// TestHome: what a webhook means for the namespace of its own backend.
+// TestHome checks the effect of a webhook on the namespace of its own backend.
 func TestHome(t *testing.T) {
 	ops := with(demo, "name: demo", "name: ops")
 	inDemo := with(hookOf, "namespace: ops", "namespace: demo")
@@ -238,12 +238,12 @@ func TestHome(t *testing.T) {
 		objects []string
 		want    means
 	}{
-		"ItsNamespace": {"once its backend has gone with it, nobody answers", []string{demo, inDemo, with(serviceW, "namespace: ops", "namespace: demo"), with(ready, "namespace: ops", "namespace: demo"), with(backendW, "namespace: ops", "namespace: demo")},
+		"ItsNamespace": {"no endpoint answers after the backend is deleted with it", []string{demo, inDemo, with(serviceW, "namespace: ops", "namespace: demo"), with(ready, "namespace: ops", "namespace: demo"), with(backendW, "namespace: ops", "namespace: demo")},
 			means{[]string{"DELETE configmaps ×2 will down", "UPDATE configmaps ×1 will down", "UPDATE namespaces/finalize ×1 will down", "UPDATE namespaces/status ×1 will down"}, "will", held, nil, own}},
 		"Another":      {"near miss: it is elsewhere", []string{demo, ops, hookOf, serviceW, ready, backendW}, means{nil, "will", held, nil, own}},
 		"NotItsPods":   {"it leaves its own pods out", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchExpressions: [{key: app, operator: NotIn, values: [w]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil, nil}},
 		"NotItsHome":   {"it leaves its own namespace out, and so its pods", []string{demo, ops, with(hookOf, "rules:", "namespaceSelector: {matchExpressions: [{key: team, operator: NotIn, values: [a]}]}, rules:"), serviceW, ready, backendW}, means{nil, nil, held, nil, nil}},
-		"OnlyLabelled": {"it is for what has its label", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:"), serviceW, ready, backendW}, means{}},
+		"OnlyLabelled": {"it matches objects with its label", []string{demo, ops, with(hookOf, "rules:", "objectSelector: {matchLabels: {a: b}}, rules:"), serviceW, ready, backendW}, means{}},
 		"Workloads":    {"deletes of some kinds of workloads", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [apps, batch]"), "resources: ['*/*']", "resources: [deployments, jobs, deployments/status]"), serviceW, ready, backendW}, means{nil, nil, []any{"deployments.apps", "jobs.batch"}, nil, []any{"deployments.apps"}}},
 		"ItsKinds":     {"custom resources in its own namespace", []string{demo, ops, with(with(hookOf, "apiGroups: ['*']", "apiGroups: [x.io]"), "resources: ['*/*']", "resources: [gadgets]"), serviceW, ready, backendW}, means{nil, nil, nil, []any{"DELETE gadgets.x.io", "UPDATE gadgets.x.io"}, nil}},
 	}
@@ -252,7 +252,7 @@ func TestHome(t *testing.T) {
 			p, doc := partWith(t, Options{}, tc.objects...)
 			p.Settle(contents{}, func() {})
 			of := p.webhooks["validating/c/w.x.io"]
-			got := means{told(doc, "selfBlocked", "demo", "validating/c/w.x.io"), of["ownPods"], of["everywhere"], of["home"], of["ownWorkloads"]}
+			got := means{requestLines(doc, "selfBlocked", "demo", "validating/c/w.x.io"), of["ownPods"], of["everywhere"], of["home"], of["ownWorkloads"]}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
@@ -260,8 +260,8 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// TestDenied: what an admission policy denies of a deletion, as far as it is known what
-// it reads.
+// TestDenied checks which requests of a deletion an admission policy denies, as far as the objects
+// that it reads are known.
 func TestDenied(t *testing.T) {
 	const whole = "DELETE configmaps ×2 will denied"
 	withParams := func(more string) []string {
@@ -290,34 +290,34 @@ func TestDenied(t *testing.T) {
 		"Audits":             {"near miss: it only warns", []string{denies, with(inForce, "[Deny]", "[Warn, Audit]")}, nil, nil, nil},
 		"Unbound":            {"near miss: nothing puts it into force", []string{denies}, nil, nil, nil},
 		"Allows":             {"near miss: it is content", []string{with(denies, "'false'", "'true'"), inForce}, nil, nil, nil},
-		"OtherVerb":          {"near miss: it is not about deletions", []string{with(denies, "[DELETE]", "[CREATE]"), inForce}, nil, nil, nil},
+		"OtherVerb":          {"near miss: it does not match deletions", []string{with(denies, "[DELETE]", "[CREATE]"), inForce}, nil, nil, nil},
 		"Elsewhere":          {"near miss: it is bound elsewhere", []string{denies, with(inForce, "policyName: p", "policyName: p, matchResources: {namespaceSelector: {matchLabels: {team: b}}}")}, nil, nil, nil},
 		"Excluded":           {"near miss: it leaves them out", []string{with(denies, "resourceRules:", "excludeResourceRules: [{operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*']}], resourceRules:"), inForce}, nil, nil, nil},
 		"Named":              {"it is about one by its name, and collections are deleted without names", []string{with(denies, "operations: [DELETE]", "resourceNames: [one], operations: [DELETE]"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
 		"Unmatched":          {"near miss: its conditions do not hold", []string{with(denies, "spec: {", "spec: {matchConditions: [{name: m, expression: \"request.operation == 'UPDATE'\"}], "), inForce}, nil, nil, nil},
-		"ConditionFails":     {"a condition fails, closed, and nothing is asked any more", []string{with(denies, "spec: {", "spec: {matchConditions: [{name: m, expression: \"object.data.a == 'b'\"}], "), inForce}, nil, []string{whole}, nil},
+		"ConditionFails":     {"a condition fails closed, and no more is read", []string{with(denies, "spec: {", "spec: {matchConditions: [{name: m, expression: \"object.data.a == 'b'\"}], "), inForce}, nil, []string{whole}, nil},
 		"ConditionFailsOpen": {"near miss: it fails open", []string{with(denies, "spec: {", "spec: {failurePolicy: Ignore, matchConditions: [{name: m, expression: \"object.data.a == 'b'\"}], "), inForce}, nil, nil, nil},
-		"Fails":              {"it fails closed on what has no new object", []string{reads("object.data.a == 'b'"), inForce}, nil, []string{whole}, nil},
+		"Fails":              {"it fails closed on requests without a new object", []string{reads("object.data.a == 'b'"), inForce}, nil, []string{whole}, nil},
 		"FailsOpen":          {"near miss: it fails open", []string{with(reads("object.data.a == 'b'"), "spec: {", "spec: {failurePolicy: Ignore, "), inForce}, nil, nil, nil},
-		"OfTheObject":        {"it depends on the object, which nobody has read", []string{reads("oldObject.data.a != 'b'"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
-		"AmongOthers":        {"whatever is asked of it", []string{reads("oldObject in ['a']"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"OfTheObject":        {"it depends on the object, which was not read", []string{reads("oldObject.data.a != 'b'"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
+		"AmongOthers":        {"for every request", []string{reads("oldObject in ['a']"), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
 		"EitherWay":          {"near miss: it comes to the same, whatever the object", []string{reads("request.operation == 'DELETE' || oldObject == null"), inForce}, nil, nil, nil},
 		"ByVariable":         {"by way of a variable, too", []string{with(reads("variables.a != 'b'"), "spec: {", "spec: {variables: [{name: a, expression: oldObject.data.a}], "), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
 		"ByVariables":        {"and by one of a variable", []string{with(reads("variables.b != 'b'"), "spec: {", "spec: {variables: [{name: a, expression: oldObject.data.a}, {name: b, expression: variables.a}], "), inForce}, nil, []string{"DELETE configmaps ×2 may denied"}, nil},
-		"OfTheCaller":        {"who deletes is known", []string{reads("request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"), inForce}, nil, []string{whole}, nil},
+		"OfTheCaller":        {"the caller is known", []string{reads("request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"), inForce}, nil, []string{whole}, nil},
 		"OfNamespace":        {"so is the namespace", []string{reads("namespaceObject.metadata.labels.team != 'a'"), inForce}, nil, []string{whole}, nil},
-		"ObjectsAsked":       {"what it depends on is asked for", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) { p.AskForObjects("demo") }, []string{"DELETE configmaps ×2 may denied"}, []Lookup{configMaps}},
-		"ObjectsRead": {"and then it is known of which", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) {
+		"ObjectsAsked":       {"the objects that it depends on are looked up", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) { p.AskForObjects("demo") }, []string{"DELETE configmaps ×2 may denied"}, []Lookup{configMaps}},
+		"ObjectsRead": {"then the denied objects are known", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) {
 			p.AskForObjects("demo")
 			p.TakeIn(map[Lookup]Found{configMaps: {Objects: []*unstructured.Unstructured{object("one", map[string]any{"a": "b"}), object("two", map[string]any{"a": "c"})}}})
 		}, []string{"DELETE configmaps ×1 will denied"}, []Lookup{configMaps}},
-		"ParamsUnread":  {"its parameters are asked for", withParams(""), nil, []string{"DELETE configmaps ×2 may denied"}, []Lookup{limits}},
+		"ParamsUnread":  {"its parameters are looked up", withParams(""), nil, []string{"DELETE configmaps ×2 may denied"}, []Lookup{limits}},
 		"ParamsRead":    {"and read", withParams(""), answer(Found{Objects: []*unstructured.Unstructured{object("limits", nil)}}), []string{whole}, []Lookup{limits}},
 		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(Found{}), nil, []Lookup{limits}},
 		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(Found{}), []string{whole}, []Lookup{limits}},
 		"ParamsUnknown": {"their kind is not served", withParams(""), answer(Found{Err: ErrNotServed}), []string{whole}, []Lookup{limits}},
-		"Forgotten":     {"it is gone", []string{denies, inForce}, func(p *Part) { p.ForgetPolicy(types.NamespacedName{Name: "p"}) }, nil, nil},
-		"Released":      {"it is not in force any more", []string{denies, inForce}, func(p *Part) { p.ForgetPolicyBinding(types.NamespacedName{Name: "b"}) }, nil, nil},
+		"Forgotten":     {"it was deleted", []string{denies, inForce}, func(p *Part) { p.ForgetPolicy(types.NamespacedName{Name: "p"}) }, nil, nil},
+		"Released":      {"it is no longer in force", []string{denies, inForce}, func(p *Part) { p.ForgetPolicyBinding(types.NamespacedName{Name: "b"}) }, nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -326,17 +326,18 @@ func TestDenied(t *testing.T) {
 				tc.do(p)
 			}
 			p.Settle(contents{}, func() {})
-			if diff := cmp.Diff(tc.want, told(doc, "denied", "demo", "validating/p/b")); diff != "" {
+			if diff := cmp.Diff(tc.want, requestLines(doc, "denied", "demo", "validating/p/b")); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 			if diff := cmp.Diff(tc.asks, p.Lookups()); diff != "" {
-				t.Errorf("%s: what is to be read: -want, +got:\n%s", tc.reason, diff)
+				t.Errorf("%s: lookups: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestMutatingPolicies: of those, only what fails refuses, and none is asked about a DELETE.
+// TestMutatingPolicies checks that a mutating policy refuses a request only if it fails, and never
+// a DELETE.
 func TestMutatingPolicies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
@@ -351,17 +352,17 @@ func TestMutatingPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, doc := partWith(t, Options{}, append([]string{demo}, tc.objects...)...)
 			p.Settle(contents{}, func() {})
-			if diff := cmp.Diff(tc.want, told(doc, "denied", "demo", "mutating/m/mb")); diff != "" {
+			if diff := cmp.Diff(tc.want, requestLines(doc, "denied", "demo", "mutating/m/mb")); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestConversions: which definitions have objects that nobody converts to the version that
-// deletions ask for.
+// TestConversions checks which definitions have objects that cannot be converted to the version
+// that deletions request.
 func TestConversions(t *testing.T) {
-	type told struct {
+	type conversion struct {
 		State, ListError any
 		Refused          any
 	}
@@ -370,15 +371,15 @@ func TestConversions(t *testing.T) {
 		reason  string
 		objects []string
 		do      func(*Part)
-		want    *told
+		want    *conversion
 	}{
-		"Down":      {"nobody converts", []string{crd}, nil, &told{"down", "", false}},
-		"Up":        {"near miss: somebody does", []string{crd, serviceW, ready}, nil, nil},
+		"Down":      {"no endpoint converts", []string{crd}, nil, &conversion{"down", "", false}},
+		"Up":        {"near miss: an endpoint converts", []string{crd, serviceW, ready}, nil, nil},
 		"Plain":     {"near miss: nothing is converted", []string{with(crd, "strategy: Webhook", "strategy: None")}, nil, nil},
 		"ByURL":     {"near miss: a URL may answer", []string{with(crd, "service: {namespace: ops, name: w}", "url: 'https://w.x.io'")}, nil, nil},
-		"BadBundle": {"nothing can be trusted by its caBundle", []string{with(crd, "name: w}", "name: w}, caBundle: eA=="), serviceW, ready}, nil, &told{"down", "", false}},
-		"ListFails": {"it is up, and does not convert", []string{crd, serviceW, ready}, func(p *Part) { p.SetConversionError("gadgets.x.io", failure) }, &told{"up", failure, false}},
-		"Refused":   {"the API server keeps nothing of it", []string{crd, serviceW, ready}, func(p *Part) { p.SetConversionError("gadgets.x.io", uncached) }, &told{"up", uncached, true}},
+		"BadBundle": {"nothing can be trusted by its caBundle", []string{with(crd, "name: w}", "name: w}, caBundle: eA=="), serviceW, ready}, nil, &conversion{"down", "", false}},
+		"ListFails": {"it is up, and does not convert", []string{crd, serviceW, ready}, func(p *Part) { p.SetConversionError("gadgets.x.io", failure) }, &conversion{"up", failure, false}},
+		"Refused":   {"the API server keeps nothing of it", []string{crd, serviceW, ready}, func(p *Part) { p.SetConversionError("gadgets.x.io", uncached) }, &conversion{"up", uncached, true}},
 		"Withdrawn": {"near miss: it does again", []string{crd, serviceW, ready}, func(p *Part) {
 			p.SetConversionError("gadgets.x.io", failure)
 			p.SetConversionError("gadgets.x.io", "")
@@ -387,7 +388,7 @@ func TestConversions(t *testing.T) {
 			p.apiServices["v1.x.io"] = map[string]any{}
 			p.SetListError(facts.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gadgets"}}, failure)
 		}, nil},
-		"Forgotten": {"it is gone", []string{crd}, func(p *Part) { p.ForgetDefinition(types.NamespacedName{Name: "gadgets.x.io"}) }, nil},
+		"Forgotten": {"it was deleted", []string{crd}, func(p *Part) { p.ForgetDefinition(types.NamespacedName{Name: "gadgets.x.io"}) }, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -396,9 +397,9 @@ func TestConversions(t *testing.T) {
 				tc.do(p)
 			}
 			p.Settle(contents{}, func() {})
-			var got *told
+			var got *conversion
 			if found, is := facts.Lookup(doc, "unconverted", "gadgets.x.io").(map[string]any); is {
-				got = &told{found["backend"].(map[string]any)["state"], found["listError"], found["refused"]}
+				got = &conversion{found["backend"].(map[string]any)["state"], found["listError"], found["refused"]}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)

@@ -14,9 +14,9 @@ func TestDeletionVersion(t *testing.T) {
 		want   string
 	}{
 		"Newest":    {"discovery puts the highest version first", "v1 v2", "v2"},
-		"Stable":    {"what is stable goes before what is not, whatever the number", "v1 v2beta1 v3alpha1", "v1"},
+		"Stable":    {"stable versions sort before others, whatever the number", "v1 v2beta1 v3alpha1", "v1"},
 		"Numbers":   {"numbers are compared as such", "v9 v10", "v10"},
-		"NotServed": {"nobody can ask for a version that is not served", "", ""},
+		"NotServed": {"a version that is not served cannot be requested", "", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

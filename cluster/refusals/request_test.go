@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 		"UnknownObject":  {"What is not known whole may be selected.", request("", "secrets", "Secret", "s", map[string]any{}), false, []string{mutates + " may", validates + " may"}},
 		"Exempt":         {"No webhook sees the configuration of webhooks.", request("admissionregistration.k8s.io", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "validates", labelled), false, nil},
 		"Protected":      {"Kubernetes keeps it.", request("", "namespaces", "Namespace", "kube-system", map[string]any{"uid": "u"}), false, []string{"apiserver will"}},
-		"ProtectedLater": {"It is refused before termguard is asked.", request("", "namespaces", "Namespace", "kube-system", map[string]any{"uid": "u"}), true, nil},
+		"ProtectedLater": {"It is refused before termguard reviews it.", request("", "namespaces", "Namespace", "kube-system", map[string]any{"uid": "u"}), true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// TestStatementsAreBounded holds that of a flood of events the newest stay, and
-// that who lists them is told of the others.
+// TestStatementsAreBounded checks that the newest events of a flood are kept, and that the caller
+// learns of the dropped ones.
 func TestStatementsAreBounded(t *testing.T) {
 	listed := map[types.NamespacedName]bool{}
 	p := New(facts.Document{}, Options{Now: time.Now, Dropped: func(event types.NamespacedName) { delete(listed, event) }})
@@ -33,8 +33,8 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 }
 
-// TestStatementsOfATenant: events count where they are, and however many there are,
-// they push out none of others and touch nobody else.
+// TestStatementsOfATenant checks that a tenant's events count in his namespace only, and displace
+// none of others, however many they are.
 func TestStatementsOfATenant(t *testing.T) {
 	p := New(facts.Document{}, Options{Now: time.Now, Dropped: func(types.NamespacedName) {}})
 	p.hooks["validating/c/w.x.io"] = &hook{ValidatingWebhook: admissionv1.ValidatingWebhook{Name: "w.x.io"}}
@@ -57,7 +57,7 @@ func TestStatementsOfATenant(t *testing.T) {
 		t.Errorf("%d statements are kept, the one of others: %v", len(p.statements), counts("other"))
 	}
 	if counts("third") {
-		t.Error("what a tenant says counts elsewhere")
+		t.Error("an event of a tenant counts elsewhere")
 	}
 	if diff := cmp.Diff(map[string]bool{"tenant": true}, p.touched); diff != "" || len(p.changed) > 0 {
 		t.Errorf("work for others, all: %v: -want +got\n%s", p.changed, diff)
@@ -69,6 +69,6 @@ func TestStatementsOfATenant(t *testing.T) {
 	}
 	tell(home, "genuine", "w.x.io", 0)
 	if !counts("third") || len(p.changed) != 1 {
-		t.Error("what those say who run the cluster counts everywhere")
+		t.Error("events in the administrators' namespaces count everywhere")
 	}
 }

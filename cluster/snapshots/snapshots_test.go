@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// A snapshot that is larger than any is not read into memory.
+// A snapshot above the size limit is not read into memory.
 func TestEnormousSnapshot(t *testing.T) {
 	text := `{"apiVersion": "termguard.dev/v1", "kind": "Facts", "namespaces": {"` + strings.Repeat("a", 2<<20) + `": {}}}`
 	if _, err := read(strings.NewReader(text), 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
@@ -22,7 +22,7 @@ func TestEnormousSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that was cut off is an error wherever that happened.
+// A truncated snapshot is an error wherever it ends.
 func TestTruncatedSnapshot(t *testing.T) {
 	var whole bytes.Buffer
 	if err := Write(cluster.NewWorld(cluster.Options{}), &whole); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// The script of the GitHub Action hands on what people write, as it is, and
-// lets no line of a manifest pass for a command to the runner.
+// The script of the GitHub Action passes its inputs on unchanged, and no line of a manifest becomes
+// a command to the runner.
 func TestAction(t *testing.T) {
 	type scripted struct {
 		Name, Run string
@@ -30,7 +30,7 @@ func TestAction(t *testing.T) {
 	readYAML(t, "../../action.yml", &action)
 	for _, step := range action.Runs.Steps {
 		if strings.Contains(step.Run, "${{") {
-			t.Errorf("the script of %q holds an expression: what people write would become part of it", step.Name)
+			t.Errorf("the script of %q has an expression, which would make input part of the script", step.Name)
 		}
 	}
 	step := action.Runs.Steps[slices.IndexFunc(action.Runs.Steps, func(s scripted) bool { return s.Name == "Lint" })]
@@ -40,7 +40,7 @@ func TestAction(t *testing.T) {
 			t.Errorf("environment %s is %q, want %q", key, got, want)
 		}
 	}
-	// In the place of termguard, a program that tells its arguments.
+	// fake replaces termguard and prints its arguments.
 	const fake = `#!/bin/sh
 for a; do
 	echo "$a" >>"$RECORD"
@@ -60,7 +60,7 @@ exit 1
 		env    map[string]string
 		want   []string // arguments; a temporary file is FILE
 	}{
-		"Defaults": {"Nothing but the defaults.", map[string]string{"PATHS": ".", "ANNOTATIONS": "true"}, []string{"lint", "-o", "text", "-o", "github=FILE", "--", "."}},
+		"Defaults": {"Only defaults.", map[string]string{"PATHS": ".", "ANNOTATIONS": "true"}, []string{"lint", "-o", "text", "-o", "github=FILE", "--", "."}},
 		"All": {
 			"Every input, with spaces and quotes.",
 			map[string]string{"PATHS": "a b\n\n-c\n", "CONFIG": "../the base.yaml", "NO_REPO_POLICIES": "true", "INCLUDE_TESTS": "true", "FAIL_ON": "high", "TIMEOUT": "5m", "CHANGED_SINCE": "origin/main", "BASELINE": "k $(id).json", "SNAPSHOT": "f.json", "KUBERNETES_VERSION": "1.36", "SARIF": "s'.sarif", "JUNIT": "j.xml", "ANNOTATIONS": "false"},
@@ -97,17 +97,17 @@ exit 1
 			until := slices.Index(lines, "::"+stop+"::")
 			of := slices.Index(lines, "::error::a line of a manifest")
 			if !from || of < 0 || until < of {
-				t.Errorf("%s\nthe runner takes lines of manifests for commands:\n%s", tc.reason, out)
+				t.Errorf("%s\nlines of manifests became commands to the runner:\n%s", tc.reason, out)
 			}
-			if shown := slices.Index(lines, "::error file=a.yaml::it hangs") > until; shown != (tc.env["ANNOTATIONS"] == "true") {
-				t.Errorf("%s\nannotations are shown: %t", tc.reason, shown)
+			if annotated := slices.Index(lines, "::error file=a.yaml::it hangs") > until; annotated != (tc.env["ANNOTATIONS"] == "true") {
+				t.Errorf("%s\nannotations shown: got %t", tc.reason, annotated)
 			}
 		})
 	}
 }
 
-// The action takes the program of a release, if it is the one that the checksums
-// of the release name, and has it built for any other commit.
+// The action takes the program of a release if its checksum is the one in the release, and builds
+// the program for any other commit.
 func TestActionRelease(t *testing.T) {
 	var action struct {
 		Runs struct {
@@ -121,15 +121,15 @@ func TestActionRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if steps[0].ID != "release" || steps[1].If != "steps.release.outputs.found != 'true'" || steps[2].If != steps[1].If {
-		t.Fatal("the steps that build do not depend on the first, which looks for a release")
+		t.Fatal("the build steps do not depend on the first step, which looks for a release")
 	}
 	cases := map[string]struct {
 		reason, ref, release string
 		found, fails         bool
 	}{
 		"Release":  {reason: "It is there.", ref: "v1.2.3", release: pack(t, true), found: true},
-		"Branch":   {reason: "Nobody packs it.", ref: "main", release: pack(t, true)},
-		"Commit":   {reason: "Nobody packs it.", ref: "0123456789abcdef0123456789abcdef01234567", release: pack(t, true)},
+		"Branch":   {reason: "A branch has no release.", ref: "main", release: pack(t, true)},
+		"Commit":   {reason: "A branch has no release.", ref: "0123456789abcdef0123456789abcdef01234567", release: pack(t, true)},
 		"Odd":      {reason: "It is no version.", ref: "v1.2.3/../../x", release: pack(t, true)},
 		"Missing":  {reason: "The release has none for this platform.", ref: "v1.2.3", release: t.TempDir()},
 		"Tampered": {reason: "It is another program.", ref: "v1.2.3", release: pack(t, false), fails: true},
@@ -144,9 +144,9 @@ func TestActionRelease(t *testing.T) {
 			if (err != nil) != tc.fails {
 				t.Errorf("%s\n%v: %s", tc.reason, err, out)
 			}
-			said, _ := os.ReadFile(output)
-			if found := string(said) == "found=true\n"; found != tc.found {
-				t.Errorf("%s\nfound is %t: %s", tc.reason, found, out)
+			outputs, _ := os.ReadFile(output)
+			if found := string(outputs) == "found=true\n"; found != tc.found {
+				t.Errorf("%s\ngot found=%t: %s", tc.reason, found, out)
 			}
 			var got []string
 			for _, program := range []string{"termguard", "termguard-render"} {
@@ -155,7 +155,7 @@ func TestActionRelease(t *testing.T) {
 				}
 			}
 			if (len(got) == 2) != tc.found || !tc.found && len(got) > 0 {
-				t.Errorf("%s\nthere are %v", tc.reason, got)
+				t.Errorf("%s\ngot files %v", tc.reason, got)
 			}
 		})
 	}
@@ -163,8 +163,8 @@ func TestActionRelease(t *testing.T) {
 
 const archive = "termguard_v1.2.3_linux_amd64.tar.gz"
 
-// pack makes a release of programs that tell their arguments, with checksums that are right,
-// or those of other files.
+// pack makes a release of programs that print their arguments, with checksums that are right, or
+// those of other files.
 func pack(t *testing.T, right bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func pack(t *testing.T, right bool) string {
 	return dir
 }
 
-// releases is the environment of a machine of linux/amd64 with a curl that has the files of a
+// releases returns the environment of a linux/amd64 machine with a curl that serves the files of a
 // release, and a go that builds programs which say so.
 func releases(t *testing.T, release string) []string {
 	t.Helper()
@@ -220,8 +220,8 @@ func hooks(t *testing.T) (hooks []hook) {
 	return hooks
 }
 
-// TestHookRelease runs the hook in a clone as pre-commit makes it: the program is that of the
-// release that was checked out, or is built.
+// TestHookRelease runs the hook in a clone as pre-commit makes it: the program is downloaded from
+// the release that is checked out, or is built.
 func TestHookRelease(t *testing.T) {
 	race.Skip(t)
 	from := t.TempDir()
@@ -248,9 +248,9 @@ func TestHookRelease(t *testing.T) {
 	}{
 		"Release":  {"A tag has a release.", "v1.2.3", pack(t, true), "released lint --changed-since HEAD .\n"},
 		"Frozen":   {"pre-commit autoupdate --freeze writes the commit of the tag.", "v1.2.3^{}", pack(t, true), "released lint --changed-since HEAD .\n"},
-		"Branch":   {"Nobody packs it.", "next", pack(t, true), "built lint --changed-since HEAD .\n"},
+		"Branch":   {"A branch has no release.", "next", pack(t, true), "built lint --changed-since HEAD .\n"},
 		"Missing":  {"The release cannot be fetched.", "v1.2.3", t.TempDir(), "built lint --changed-since HEAD .\n"},
-		"Tampered": {"What is not as the release says never runs, and nothing else does in its place.", "v1.2.3", pack(t, false), ""},
+		"Tampered": {"A program with another checksum than the release's never runs, and nothing replaces it.", "v1.2.3", pack(t, false), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := t.TempDir()
@@ -262,7 +262,7 @@ func TestHookRelease(t *testing.T) {
 				}
 				rev = strings.TrimSpace(string(out))
 			}
-			// pre_commit/store.py, _shallow_clone
+			// as in pre_commit/store.py, _shallow_clone
 			git(to, "init", "-q")
 			git(to, "remote", "add", "origin", "file://"+from)
 			git(to, "fetch", "-q", "origin", rev, "--depth=1")

@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestKubeconfig reaches a cluster in the ways that kubectl knows: each kubeconfig has the
-// server be asked as it says.
+// TestKubeconfig reaches a cluster in the ways that kubectl knows: requests arrive as each
+// kubeconfig says.
 func TestKubeconfig(t *testing.T) {
 	race.Skip(t)
 	const world = "{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: team}}"
@@ -99,7 +99,7 @@ func TestKubeconfig(t *testing.T) {
 			}
 			want := fmt.Sprintf("%s, by proxy: %v", tc.bearer, tc.proxy)
 			if len(seen) != 1 || !seen[want] {
-				t.Errorf("%s: asked as %v, want only %q", tc.reason, seen, want)
+				t.Errorf("%s: requests arrived with %v, want only %q", tc.reason, seen, want)
 			}
 		})
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// orphaned is a namespace with objects whose finalizer certainly nobody removes: its owner is known, and not installed.
+// orphaned returns a namespace with objects whose finalizer no controller removes: its owner is
+// known and not installed.
 func orphaned(names ...string) string {
 	world := `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: kialis.kiali.io}, spec: {group: kiali.io, scope: Namespaced, names: {kind: Kiali, plural: kialis}, versions: [{name: v1alpha1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1alpha1]}}
@@ -38,27 +39,27 @@ func orphaned(names ...string) string {
 
 const demo = "/api/v1/namespaces/demo"
 
-// output is what a command says; it may be read while it is written.
+// output holds the output of a command; it may be read while it is written.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	on   func(said string)
+	on   func(transcript string)
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	n, err := o.text.Write(p)
-	said := o.text.String()
+	transcript := o.text.String()
 	o.mu.Unlock()
 	if o.on != nil {
-		o.on(said)
+		o.on(transcript)
 	}
 	return n, err
 }
 
 func deleted(ctx context.Context, c *fakeCluster, stdin io.Reader, args ...string) (code int, out *output, errs string) {
 	out = &output{}
-	if who, asked := stdin.(*person); asked {
+	if who, ok := stdin.(*person); ok {
 		stdin, out.on = who.File, who.reads
 	}
 	var stderr bytes.Buffer
@@ -66,8 +67,8 @@ func deleted(ctx context.Context, c *fakeCluster, stdin io.Reader, args ...strin
 	return code, out, stderr.String()
 }
 
-// TestDeleteInterrupted interrupts a deletion with each of its requests and questions: run
-// again, it finishes, and nothing else has gone.
+// TestDeleteInterrupted interrupts a deletion at each of its requests and questions: run again, it
+// finishes, and no other object is deleted.
 func TestDeleteInterrupted(t *testing.T) {
 	world := orphaned("a", "b", "c")
 	finish := func(t *testing.T, c *fakeCluster) {
@@ -81,7 +82,7 @@ func TestDeleteInterrupted(t *testing.T) {
 			t.Errorf("run again: exit code %d: %s%s", code, &out.text, errs)
 		}
 		if !c.has("/apis/kiali.io/v1alpha1/namespaces/other/kialis/a") {
-			t.Error("an object of another namespace is gone")
+			t.Error("an object of another namespace was deleted")
 		}
 	}
 	const most = 20
@@ -117,10 +118,10 @@ func TestDeleteInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		terminal, keys := typing(t)
 		out := &output{}
-		asked := 0
-		out.on = func(said string) {
-			if n := strings.Count(said, "[y/N] "); n > asked {
-				if asked = n; n == question+1 {
+		questions := 0
+		out.on = func(transcript string) {
+			if n := strings.Count(transcript, "[y/N] "); n > questions {
+				if questions = n; n == question+1 {
 					cancel()
 					return
 				}
@@ -137,19 +138,19 @@ func TestDeleteInterrupted(t *testing.T) {
 	}
 }
 
-// TestDeleteEndsAtOnce interrupts a deletion while the cluster does not answer, whatever it
-// was asked: it ends without an answer, and tells what was done and what is left.
+// TestDeleteEndsAtOnce interrupts a deletion while the cluster does not answer one of its requests:
+// it ends without the answer, and reports what was done and what is left.
 func TestDeleteEndsAtOnce(t *testing.T) {
 	world := orphaned("a", "b")
-	// interrupted has the cluster not answer the first request that is, interrupts, and
-	// returns what is said, and how many requests there were by then.
-	interrupted := func(is func(n int, request string) bool) (said string, asked int) {
+	// interrupted leaves the first request that is matches without an answer, interrupts, and
+	// returns the output and the number of requests up to then.
+	interrupted := func(is func(n int, request string) bool) (transcript string, requests int) {
 		c := newFakeCluster(t, world)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var mu sync.Mutex
 		var which string
-		var all int // requests of who was interrupted may go on to arrive
+		var all int // requests sent before the interrupt may still arrive
 		c.arrived = func(r *http.Request) {
 			mu.Lock()
 			all++
@@ -172,18 +173,18 @@ func TestDeleteEndsAtOnce(t *testing.T) {
 			ended <- fmt.Sprintf("exit code %d: %s%s", code, &out.text, errs)
 		}()
 		select {
-		case said = <-ended:
+		case transcript = <-ended:
 		case <-time.After(time.Minute):
 			mu.Lock()
 			defer mu.Unlock()
-			t.Fatalf("interrupted at %s, it does not end", which)
+			t.Fatalf("interrupted at %s, the command does not end", which)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if which != "" && (!strings.HasPrefix(said, "exit code 2: ") || !strings.Contains(said, "termguard: interrupted: ")) {
-			t.Errorf("interrupted at %s: %s", which, said)
+		if which != "" && (!strings.HasPrefix(transcript, "exit code 2: ") || !strings.Contains(transcript, "termguard: interrupted: ")) {
+			t.Errorf("interrupted at %s: %s", which, transcript)
 		}
-		return said, all
+		return transcript, all
 	}
 	_, all := interrupted(func(int, string) bool { return false })
 	samples := 20
@@ -207,14 +208,14 @@ func TestDeleteEndsAtOnce(t *testing.T) {
 			return changed && r == "GET "+demo
 		}, "deletion of namespaces/demo; left: namespaces/demo; run"},
 	} {
-		if said, _ := interrupted(tc.is); !strings.Contains(said, tc.want) {
-			t.Errorf("%s: want %q in: %s", name, tc.want, said)
+		if transcript, _ := interrupted(tc.is); !strings.Contains(transcript, tc.want) {
+			t.Errorf("%s: %q is missing from: %s", name, tc.want, transcript)
 		}
 	}
 }
 
-// TestDeleteAnew leaves alone what is made anew between the plan and the request, whichever
-// request it is.
+// TestDeleteAnew checks that an object that is recreated between the plan and a request is left
+// alone, whichever request it is.
 func TestDeleteAnew(t *testing.T) {
 	for _, what := range []string{"PATCH /apis/kiali.io/v1alpha1/namespaces/demo/kialis/a", "DELETE /apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"} {
 		c := newFakeCluster(t, orphaned("a"))
@@ -226,16 +227,16 @@ func TestDeleteAnew(t *testing.T) {
 		}
 		_, out, errs := deleted(t.Context(), c, nil, "kialis/a", "-n", "demo", "--yes", "--allow=strip", "--timeout=1ms")
 		if !strings.Contains(out.text.String(), "was deleted and created again: left alone") {
-			t.Errorf("%s: it is not told: %s%s", what, &out.text, errs)
+			t.Errorf("%s: not reported: %s%s", what, &out.text, errs)
 		}
 		now := c.objects["/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"]
 		if now == nil || now["metadata"].(map[string]any)["deletionTimestamp"] != nil || len(now["metadata"].(map[string]any)["finalizers"].([]any)) != 1 {
-			t.Errorf("%s: the one made anew is %v", what, now)
+			t.Errorf("%s: the recreated object is %v", what, now)
 		}
 	}
 }
 
-// TestDeleteMany confirms what is done to 403 objects once.
+// TestDeleteMany checks that a step for 403 objects is confirmed once.
 func TestDeleteMany(t *testing.T) {
 	var names []string
 	for i := range 403 {
@@ -243,25 +244,26 @@ func TestDeleteMany(t *testing.T) {
 	}
 	c := newFakeCluster(t, orphaned(names...))
 	code, out, errs := deleted(t.Context(), c, answering(t, "y", "y"), "ns/demo")
-	said := out.text.String()
+	transcript := out.text.String()
 	if code != 0 || c.has(demo) {
-		t.Fatalf("exit code %d: %.3000s%s", code, said, errs)
+		t.Fatalf("exit code %d: %.3000s%s", code, transcript, errs)
 	}
-	if !strings.Contains(said, "  3. Then delete namespaces/demo\n     $ kubectl delete namespaces/demo\n") {
-		t.Errorf("the plan does not end with the deletion: %.3000s", said)
+	if !strings.Contains(transcript, "  3. Then delete namespaces/demo\n     $ kubectl delete namespaces/demo\n") {
+		t.Errorf("the plan does not end with the deletion: %.3000s", transcript)
 	}
-	if asked := strings.Count(said, "[y/N]"); asked != 2 {
-		t.Errorf("asked %d times, want once for the finalizers, and once for the deletion", asked)
+	if questions := strings.Count(transcript, "[y/N]"); questions != 2 {
+		t.Errorf("%d questions, want one for the finalizers and one for the deletion", questions)
 	}
-	if commands := strings.Count(said, "$ kubectl patch"); commands != 2 { // in the plan, and where it is asked
-		t.Errorf("%d commands that patch are shown, want one, twice", commands)
+	if commands := strings.Count(transcript, "$ kubectl patch"); commands != 2 { // in the plan, and where it is asked
+		t.Errorf("%d patch commands in the output, want one, twice", commands)
 	}
-	if done := strings.Count(said, "  done: kialis.kiali.io/"); done != 403 {
-		t.Errorf("%d objects are told to be done", done)
+	if done := strings.Count(transcript, "  done: kialis.kiali.io/"); done != 403 {
+		t.Errorf("%d objects reported as done", done)
 	}
 }
 
-// TestDeleteForce forces only what is named by a flag, or answered on a terminal, --yes or not.
+// TestDeleteForce checks that an object is forced only if a flag or an answer on a terminal names
+// it, with --yes or without.
 func TestDeleteForce(t *testing.T) {
 	const world = `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
@@ -278,11 +280,11 @@ func TestDeleteForce(t *testing.T) {
 		gone   []string
 		code   int
 	}{
-		"Yes":      {"a yes that is typed counts, for the question that was asked", func(t *testing.T) io.Reader { return answering(t, "n", "y") }, nil, []string{pod}, 1},
-		"No":       {"a no does, too", func(t *testing.T) io.Reader { return answering(t, "n", "n") }, nil, nil, 1},
-		"Piped":    {"what comes through a pipe answers nothing", func(*testing.T) io.Reader { return strings.NewReader("y\ny\ny\n") }, nil, nil, 3},
-		"Named":    {"a flag that names it allows it", nil, []string{"--allow=force=po/demo/web"}, []string{pod}, 3},
-		"Other":    {"one that names another does not", nil, []string{"--allow=force=pods/demo/other", "--allow=force=pods/other/web", "--allow=foreign=nodes/dead"}, nil, 3},
+		"Yes":      {"a yes typed after its question counts", func(t *testing.T) io.Reader { return answering(t, "n", "y") }, nil, []string{pod}, 1},
+		"No":       {"so does a no", func(t *testing.T) io.Reader { return answering(t, "n", "n") }, nil, nil, 1},
+		"Piped":    {"input from a pipe is no answer", func(*testing.T) io.Reader { return strings.NewReader("y\ny\ny\n") }, nil, nil, 3},
+		"Named":    {"a flag that names the object allows it", nil, []string{"--allow=force=po/demo/web"}, []string{pod}, 3},
+		"Other":    {"a flag that names another object does not", nil, []string{"--allow=force=pods/demo/other", "--allow=force=pods/other/web", "--allow=foreign=nodes/dead"}, nil, 3},
 		"Restores": {"no other class allows it", nil, []string{"--allow=restore", "--allow=strip"}, nil, 3},
 	} {
 		c := newFakeCluster(t, world)
@@ -303,35 +305,35 @@ func TestDeleteForce(t *testing.T) {
 	}
 }
 
-// TestDeleteDiscoversOnce holds a deletion to one discovery for each look at the cluster:
-// the types that it finds serve the question, the facts, and the hands.
+// TestDeleteDiscoversOnce checks that a deletion discovers types once for each evaluation of the
+// cluster: the target, the facts and the actions share them.
 func TestDeleteDiscoversOnce(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
 	var mu sync.Mutex
-	asked, looks, all := 0, 0, 0
+	discoveries, evaluations, all := 0, 0, 0
 	c.arrived = func(r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		all++
 		switch r.URL.Path {
 		case "/apis":
-			asked++
+			discoveries++
 		case "/version":
-			looks++
+			evaluations++
 		}
 	}
 	if code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip"); code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, &out.text, errs)
 	}
-	// The first look makes the plan, the second sees that its step has worked: some 50
-	// requests each, one for each resource and group, and two tell what becomes of volumes.
-	if looks != 2 || asked != 2 || all > 114 {
-		t.Errorf("%d looks with %d discoveries and %d requests in all, want 2, 2 and at most 114", looks, asked, all)
+	// The first evaluation makes the plan, the second checks that its step has worked: some 50
+	// requests each, one for each resource and group, and two for the volumes of the target.
+	if evaluations != 2 || discoveries != 2 || all > 114 {
+		t.Errorf("%d evaluations, %d discoveries, %d requests in all, want 2, 2 and at most 114", evaluations, discoveries, all)
 	}
 }
 
-// TestDeleteUnknownOwner leaves a finalizer whose owner nobody knows to a person, at once, and
-// tells why, also whoever has allowed to strip; one whose owner is known to be absent goes.
+// TestDeleteUnknownOwner checks that a finalizer with an unknown owner is left to a person at once,
+// with the reason, even if --allow strip is set; one whose owner is known to be absent is removed.
 func TestDeleteUnknownOwner(t *testing.T) {
 	since := time.Now().Add(-8 * time.Minute).UTC().Format(time.RFC3339)
 	world := func(finalizer string) string {
@@ -352,19 +354,19 @@ func TestDeleteUnknownOwner(t *testing.T) {
 			args = append(args, "--allow=strip")
 		}
 		code, out, errs := deleted(t.Context(), c, nil, args...)
-		var told struct {
+		var answer struct {
 			Why   string
 			Yours []deletion.Task
 		}
-		if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitFound {
+		if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitFound {
 			t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
 		}
-		if !strings.Contains(told.Why, "have finalizer acme.example/backup") && !strings.Contains(told.Why, "has finalizer acme.example/backup") || !strings.HasPrefix(told.Why, "hangs (Terminating for ") {
-			t.Errorf("the first line names no cause: %s", told.Why)
+		if !strings.Contains(answer.Why, "have finalizer acme.example/backup") && !strings.Contains(answer.Why, "has finalizer acme.example/backup") || !strings.HasPrefix(answer.Why, "hangs (Terminating for ") {
+			t.Errorf("first line without a cause: %s", answer.Why)
 		}
-		at := slices.IndexFunc(told.Yours, func(y deletion.Task) bool { return strings.Contains(y.Why, why) })
-		if at < 0 || strings.HasSuffix(told.Yours[at].Why, uncovered) != allow || told.Yours[at].Command == "" {
-			t.Errorf("allowed %v: %+v", allow, told.Yours)
+		at := slices.IndexFunc(answer.Yours, func(y deletion.Task) bool { return strings.Contains(y.Why, why) })
+		if at < 0 || strings.HasSuffix(answer.Yours[at].Why, uncovered) != allow || answer.Yours[at].Command == "" {
+			t.Errorf("allowed %v: %+v", allow, answer.Yours)
 		}
 		if strings.Contains(errs, "not certain that the deletion hangs") || !c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") {
 			t.Errorf("allowed %v: %s", allow, errs)
@@ -372,75 +374,76 @@ func TestDeleteUnknownOwner(t *testing.T) {
 	}
 	c := newFakeCluster(t, world("kiali.io/finalizer"))
 	if code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip"); c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") {
-		t.Errorf("the owner is known: exit code %d: %s%s", code, &out.text, errs)
+		t.Errorf("with a known owner: exit code %d: %s%s", code, &out.text, errs)
 	}
 }
 
-// TestDeleteQuestion asks for what is done, and for nothing else, and takes what is neither yes
-// nor no as a no, which it says.
+// TestDeleteQuestion checks that each action has one question, and that an answer other than yes or
+// no counts as no, which is said.
 func TestDeleteQuestion(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
 	code, out, errs := deleted(t.Context(), c, answering(t, "maybe", "n"), "ns/demo")
-	said := out.text.String()
+	transcript := out.text.String()
 	for _, want := range []string{
 		"\n\nRemove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo?\n  risked: what the finalizer protects stays behind, if nobody cleaned it up; it touches kialis.kiali.io/a -n demo (whose it is, its metadata does not tell)\n  $ kubectl patch kialis.kiali.io/a -n demo ",
 		"\n[y/N] ",
 		"\"maybe\" is neither yes nor no: taken as no\n",
 		"  declined: If Kiali operator (Ansible operator) is gone for good",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("want %q: exit code %d: %s%s", want, code, said, errs)
+		if !strings.Contains(transcript, want) {
+			t.Errorf("want %q: exit code %d: %s%s", want, code, transcript, errs)
 		}
 	}
-	if !c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") || strings.Contains(said, `"n" is neither`) {
-		t.Errorf("%s", said)
+	if !c.has("/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a") || strings.Contains(transcript, `"n" is neither`) {
+		t.Errorf("%s", transcript)
 	}
 }
 
-// TestDeleteTypedAhead: what was typed before a question was shown is no answer to it.
+// TestDeleteTypedAhead checks that a line typed before a question was shown does not answer it.
 func TestDeleteTypedAhead(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a", "b"))
 	code, out, errs := deleted(t.Context(), c, answering(t).typesAhead(t, "y\ny\ny\ny\n"), "ns/demo", "--timeout=1ms")
-	if asked := strings.Count(out.text.String(), "[y/N] "); code != exitFound || asked < 2 {
-		t.Errorf("exit code %d, asked %d times: %s%s", code, asked, &out.text, errs)
+	if questions := strings.Count(out.text.String(), "[y/N] "); code != exitFound || questions < 2 {
+		t.Errorf("exit code %d, %d questions: %s%s", code, questions, &out.text, errs)
 	}
 	if !c.has(demo) || strings.Contains(string(marshalled(t, c.objects[heldA])), `"finalizers":[]`) || c.objects[heldA] == nil {
-		t.Errorf("something was done: %s", &out.text)
+		t.Errorf("got an action: %s", &out.text)
 	}
 }
 
-// TestDeleteSkipsNothingUnsaid asks before a deletion that a step should come before, which it
-// leaves to a person, --yes or not; and tells of the step where it goes ahead.
+// TestDeleteSkipsNothingUnsaid checks that a deletion needs confirmation, with --yes or without, if
+// a step that should come before it is left to a person; the output names the step if the deletion
+// continues.
 func TestDeleteSkipsNothingUnsaid(t *testing.T) {
 	const binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/acme-operator"
-	ask := func(c *fakeCluster, flags ...string) (code int, told struct {
+	ask := func(c *fakeCluster, flags ...string) (code int, answer struct {
 		Verdict, Why string
 		Done         []string
 		Questions    []deletion.Question
 		Yours        []deletion.Task
 	}) {
 		code, out, errs := deleted(t.Context(), c, nil, append([]string{"clusterrolebinding/acme-operator", "--yes", "-o", "json", "--timeout=1ms"}, flags...)...)
-		if err := json.Unmarshal(out.text.Bytes(), &told); err != nil {
+		if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil {
 			t.Fatalf("%v: %s%s", err, &out.text, errs)
 		}
-		return code, told
+		return code, answer
 	}
 	c := newFakeCluster(t, orphaned()+rbac)
-	code, told := ask(c)
-	if code != exitAsked || !c.has(binding) || len(told.Questions) != 1 || len(told.Yours) == 0 || told.Verdict != "at-risk" {
-		t.Fatalf("exit code %d: %+v", code, told)
+	code, answer := ask(c)
+	if code != exitAsked || !c.has(binding) || len(answer.Questions) != 1 || len(answer.Yours) == 0 || answer.Verdict != "at-risk" {
+		t.Fatalf("exit code %d: %+v", code, answer)
 	}
-	q := told.Questions[0]
-	if !strings.Contains(q.Do, "all the same") || len(q.Allow) != 1 || q.Why != told.Yours[0].Do {
-		t.Errorf("the question is %+v", q)
+	q := answer.Questions[0]
+	if !strings.Contains(q.Do, "all the same") || len(q.Allow) != 1 || q.Why != answer.Yours[0].Do {
+		t.Errorf("question: %+v", q)
 	}
-	if code, told = ask(c, strings.Fields(q.Allow[0])...); code != 0 || c.has(binding) || len(told.Yours) == 0 {
-		t.Errorf("exit code %d: %+v", code, told)
+	if code, answer = ask(c, strings.Fields(q.Allow[0])...); code != 0 || c.has(binding) || len(answer.Yours) == 0 {
+		t.Errorf("exit code %d: %+v", code, answer)
 	}
 }
 
-// TestDeleteBrokenAPI asks all that a plan needs where an API is broken: what a finding explains
-// is not unseen.
+// TestDeleteBrokenAPI checks that a plan reads all that it needs while an API is broken: facts
+// whose absence a finding explains are not unseen.
 func TestDeleteBrokenAPI(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a")+`
 ---
@@ -448,16 +451,16 @@ func TestDeleteBrokenAPI(t *testing.T) {
 `)
 	c.broken = "gone.example.com/v1beta1"
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "-o", "json", "--timeout=1ms")
-	var told struct{ Questions []deletion.Question }
-	if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked {
+	var answer struct{ Questions []deletion.Question }
+	if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitAsked {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
 	}
 	var allow []string
-	for _, q := range told.Questions {
+	for _, q := range answer.Questions {
 		allow = append(allow, q.Allow...)
 	}
 	if want := []string{"--allow strip", "--allow force=apiservices.apiregistration.k8s.io/v1beta1.gone.example.com"}; !slices.Equal(slices.Sorted(slices.Values(allow)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("asked for %q, want %q: %s", allow, want, errs)
+		t.Errorf("requested permission %q, want %q: %s", allow, want, errs)
 	}
 	c.broken, c.hidden = "", []string{"secrets"} // which nothing explains
 	if code, out, errs = deleted(t.Context(), c, nil, "ns/demo", "--yes", "--timeout=1ms"); code != exitFound || !strings.Contains(out.text.String(), "not all that matters can be seen") {

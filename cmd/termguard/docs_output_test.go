@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// What pages show below a single "termguard check …" is what it prints of the cluster
-// in testdata/docs.yaml. UPDATE_GOLDEN=1 writes it anew.
+// A page that shows a single "termguard check …" shows its output about the cluster in
+// testdata/docs.yaml. UPDATE_GOLDEN=1 writes it anew.
 func TestDocsOutput(t *testing.T) {
 	race.Skip(t)
 	text, err := os.ReadFile(filepath.Join("testdata", "docs.yaml"))
@@ -75,20 +75,20 @@ func TestDocsOutput(t *testing.T) {
 		})
 	}
 	if found < 2 {
-		t.Errorf("%d blocks with output were found, which are too few to mean anything", found)
+		t.Errorf("found only %d blocks with output", found)
 	}
 }
 
-// What docs/scan.md shows is what the golden file of the scan holds.
+// docs/scan.md shows the golden file of the scan.
 func TestDocsScan(t *testing.T) {
 	race.Skip(t)
 	want := strings.ReplaceAll(read(t, "scan/testdata/scan.txt"), "testdata/cluster.yaml: ", "prod: ")
 	if !strings.Contains(read(t, "docs/scan.md"), "$ termguard scan --context prod\n"+want+"```") {
-		t.Errorf("docs/scan.md shows something else than this:\n%s", want)
+		t.Errorf("docs/scan.md lacks this output:\n%s", want)
 	}
 }
 
-// The CronJob of docs/scan.md is one, runs the image that is installed, and its arguments are
+// The CronJob in docs/scan.md is valid, runs the image that is installed, and its arguments are
 // those of a command.
 func TestDocsCronJob(t *testing.T) {
 	race.Skip(t)
@@ -101,12 +101,12 @@ func TestDocsCronJob(t *testing.T) {
 	pod := job.Spec.JobTemplate.Spec.Template.Spec
 	container := pod.Containers[0]
 	if installed := read(t, "deploy/install.yaml"); !strings.Contains(installed, "image: "+container.Image+"\n") || !strings.Contains(installed, "serviceAccountName: "+pod.ServiceAccountName+"\n") {
-		t.Errorf("it runs %s as %s, which deploy/install.yaml does not", container.Image, pod.ServiceAccountName)
+		t.Errorf("runs %s as %s, unlike deploy/install.yaml", container.Image, pod.ServiceAccountName)
 	}
 	root := newRoot("termguard")
 	command, rest, err := root.Find(container.Args)
 	if err != nil || command == root {
-		t.Fatalf("%q is no command: %v", container.Args, err)
+		t.Fatalf("%q is not a command: %v", container.Args, err)
 	}
 	if err := command.ParseFlags(rest); err != nil {
 		t.Error(err)
@@ -115,8 +115,8 @@ func TestDocsCronJob(t *testing.T) {
 
 var elsewhere = regexp.MustCompile(`\]\(([^)\s#][^)\s]*)\)`)
 
-// The Chinese pages say the same as the English ones: the same commands and
-// output, but for comments, sections and rows in the same order, and the same links.
+// The Chinese pages match the English ones: the same commands and output, except for comments,
+// sections and rows in the same order, and the same links.
 func TestDocsChinese(t *testing.T) {
 	race.Skip(t)
 	translated := 0
@@ -152,7 +152,7 @@ func TestDocsChinese(t *testing.T) {
 			},
 		} {
 			if a, b := of(english), of(chinese); !slices.Equal(a, b) {
-				t.Errorf("%s: other %s than in English: %s", page, what, cmp.Diff(a, b))
+				t.Errorf("%s: the %s differ from the English page: %s", page, what, cmp.Diff(a, b))
 			}
 		}
 		prose := inline.ReplaceAllString(fenced.ReplaceAllString(chinese, ""), "")
@@ -161,24 +161,24 @@ func TestDocsChinese(t *testing.T) {
 		}
 		for wrong, term := range terms {
 			if strings.Contains(prose, wrong) {
-				t.Errorf("%s: %q: the term is %q", page, wrong, term)
+				t.Errorf("%s: %q: use the term %q", page, wrong, term)
 			}
 		}
 	}
 	if translated < 4 {
-		t.Errorf("only %d Chinese pages were found", translated)
+		t.Errorf("found only %d Chinese pages", translated)
 	}
 }
 
-// inline are code and targets of links, and halfWidth is punctuation of Latin text beside a
-// Chinese character.
+// inline matches code and targets of links, and halfWidth matches punctuation of Latin text beside
+// a Chinese character.
 var (
 	inline    = regexp.MustCompile("`[^`\n]*`|\\]\\([^)\n]*\\)")
 	halfWidth = regexp.MustCompile(`.?\p{Han} ?[,:;?!()]|[,;?!()] ?\p{Han}.?`)
 )
 
-// terms are those of https://kubernetes.io/zh-cn/docs/reference/glossary/, in place of others that
-// people use.
+// terms maps terms that people use to the terms of
+// https://kubernetes.io/zh-cn/docs/reference/glossary/.
 var terms = map[string]string{
 	"命名空间": "名字空间", "终结器": "finalizer", "资源清单": "清单", "清单文件": "清单", "自定义资源": "定制资源", "所有者引用": "属主引用",
 	"证据": "依据", "中断预算": "干扰预算", "优雅终止": "体面终止", "验证型": "验证性质的", "服务账户": "服务账号", "清空操作": "腾空操作", "清空节点": "腾空节点", "成为孤儿": "遗弃",

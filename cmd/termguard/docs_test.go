@@ -21,8 +21,8 @@ import (
 
 var fenced = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// The examples of docs/lint.md do what the page says: manifests lint without a
-// finding, for what is in them is ignored; configurations are read.
+// The examples in docs/lint.md do what the page says: the manifests lint without a finding, because
+// theirs are ignored; the configurations are valid.
 func TestDocsLint(t *testing.T) {
 	race.Skip(t)
 	page, err := os.ReadFile("../../docs/lint.md")
@@ -60,7 +60,7 @@ func TestDocsLint(t *testing.T) {
 		}
 	}
 	if ran["configuration"] == 0 || ran["manifest"] == 0 {
-		t.Errorf("the page has examples that were not found: %v", ran)
+		t.Errorf("examples on the page: %v", ran)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestDocsCommands(t *testing.T) {
 		}
 	}
 	if ran < 40 {
-		t.Errorf("%d commands were found, which are too few to mean anything", ran)
+		t.Errorf("found only %d commands", ran)
 	}
 }
 
-// shown are the words behind termguard in a line of a page, nil if it is not about it.
+// shown returns the words after termguard in a line of a page, nil if the line has no such command.
 func shown(line string) []string {
 	line, prompt := strings.CutPrefix(line, "$ ")
 	line, _, _ = strings.Cut(line, " #")
@@ -110,8 +110,8 @@ func shown(line string) []string {
 	return nil
 }
 
-// Pages change a policy in the cluster, and its label, by one request: between two, no policy
-// would be in force. TestTutorial watches that of docs/policies.md.
+// Pages change a policy in the cluster and its label by one request: between two requests, no
+// policy would be in force. TestTutorial runs the one in docs/policies.md.
 func TestDocsPolicyUpdate(t *testing.T) {
 	race.Skip(t)
 	made := 0
@@ -122,20 +122,20 @@ func TestDocsPolicyUpdate(t *testing.T) {
 				case strings.Contains(command, "create configmap") && strings.Contains(command, ".rego"):
 					made++
 					if !local || !strings.Contains(command, "apply --server-side") {
-						t.Errorf("%s: a policy without its label: %s", page, command)
+						t.Errorf("%s: policy without its label: %s", page, command)
 					}
 				case strings.Contains(command, config.PolicyLabel) && strings.Contains(command, "kubectl") && strings.Contains(command, " label ") && !local:
-					t.Errorf("%s: the label apart from the policy: %s", page, command)
+					t.Errorf("%s: label in a request of its own: %s", page, command)
 				}
 			}
 		}
 	}
 	if made < 2 {
-		t.Errorf("%d commands were found, which are too few to mean anything", made)
+		t.Errorf("found only %d commands", made)
 	}
 }
 
-// Every key of the configuration is on its page, and the example there is one.
+// Every key of the configuration is on its page, and the example there is valid.
 func TestDocsConfiguration(t *testing.T) {
 	race.Skip(t)
 	page, err := os.ReadFile("../../docs/configuration.md")
@@ -177,8 +177,7 @@ func TestDocsConfiguration(t *testing.T) {
 
 var metric = regexp.MustCompile(`(Counter|Gauge|Histogram)(?:Opts|Func)?\w*{\s*Name:\s+"(termguard_\w+)",\s+Help:\s+"((?:[^"\\]|\\.)*)",(?:\s+Buckets:[^\n]*)?\s+}(?:, \[\]string{([^}]*)})?`)
 
-// The table of metrics is written from where they are made. UPDATE_GOLDEN=1 writes it
-// anew.
+// The table of metrics comes from the code that registers them. UPDATE_GOLDEN=1 writes it anew.
 func TestDocsMetrics(t *testing.T) {
 	race.Skip(t)
 	var rows strings.Builder
@@ -195,7 +194,7 @@ func TestDocsMetrics(t *testing.T) {
 			}
 			all := metric.FindAllStringSubmatch(string(source), -1)
 			if named := strings.Count(string(source), `Name: "termguard_`) + strings.Count(string(source), `Name:    "termguard_`); named != len(all) && !strings.HasSuffix(file, "_test.go") {
-				t.Errorf("%s: %d metrics are named, %d are read", file, named, len(all))
+				t.Errorf("%s: names %d metrics, parsed %d", file, named, len(all))
 			}
 			for _, m := range all {
 				found++
@@ -224,8 +223,7 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{M}\p{N}_ -]`) // from headings, by GitHub
 )
 
-// pages are all of Markdown in the repository, by path from its root, but for what
-// tests compare with.
+// pages returns all Markdown files of the repository, by path from its root, except golden files.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "policies/*/README.md", "deploy/*/*.md", "test/*/*.md"} {
@@ -249,8 +247,7 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// rewrite holds the blocks of a page to what they should be. UPDATE_GOLDEN=1 writes
-// them anew.
+// rewrite compares the blocks of a page with what block returns. UPDATE_GOLDEN=1 writes them anew.
 func rewrite(t *testing.T, page string, block func(language, text string) string) {
 	t.Helper()
 	kept := read(t, page)
@@ -263,7 +260,7 @@ func rewrite(t *testing.T, page string, block func(language, text string) string
 	}
 }
 
-// current holds a page to what it should be. UPDATE_GOLDEN=1 writes it anew.
+// current compares a page with want. UPDATE_GOLDEN=1 writes it anew.
 func current(t *testing.T, page, want string) {
 	t.Helper()
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -272,11 +269,11 @@ func current(t *testing.T, page, want string) {
 		}
 	}
 	if diff := cmp.Diff(want, read(t, page)); diff != "" {
-		t.Errorf("%s is not current: run make docs: -want, +got:\n%s", page, diff)
+		t.Errorf("%s is stale: run 'make docs': -want, +got:\n%s", page, diff)
 	}
 }
 
-// anchors are what links to a page may name behind #, as GitHub makes them of its
+// anchors returns the fragments that links to a page may have, as GitHub makes them of its
 // headings.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
@@ -287,8 +284,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// Links of all pages, and of what the program prints, lead to files that are there,
-// and to sections that are in them.
+// Links in all pages, and in what the program prints, lead to existing files and sections.
 func TestDocsLinks(t *testing.T) {
 	race.Skip(t)
 	found, sections := 0, 0
@@ -332,13 +328,13 @@ func TestDocsLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found < 120 || sections < 7 {
-		t.Errorf("only %d links, %d of them to sections, were found", found, sections)
+		t.Errorf("found only %d links, %d of them to sections", found, sections)
 	}
 }
 
-// The first line of each page of docs is the question that it answers. A page is linked from
-// another one, and takes at most ten minutes to read, unless it is a reference. "Stuck now?" is
-// the first section of the README.
+// The first line of each page of docs is the question that it answers. Another page links to it,
+// and it takes at most ten minutes to read, unless it is a reference. "Stuck now?" is the first
+// section of the README.
 func TestDocsPages(t *testing.T) {
 	race.Skip(t)
 	const most = 2000 // words
@@ -364,18 +360,18 @@ func TestDocsPages(t *testing.T) {
 		case opens == nil:
 			t.Errorf("the first line of %s is not the question that it answers, as in %q or %q", page, "Will this delete finish?", "Reference: which settings are there?")
 		case words > most && opens[1] == "":
-			t.Errorf("%s has %d words, want %d at most: split it", page, words, most)
+			t.Errorf("%s has %d words, want at most %d: split it", page, words, most)
 		}
 		if !linked[page] {
 			t.Errorf("no page links to %s", page)
 		}
 	}
 	if all > 30_000 {
-		t.Errorf("docs/ has %d words, want 30,000 at most: results of tests belong into test/results", all)
+		t.Errorf("docs/ has %d words, want at most 30,000: results of tests belong in test/results", all)
 	}
 	for page, heading := range map[string]string{"README.md": "Stuck now?", "README.zh-CN.md": "现在就卡住了？"} {
 		if lines := strings.Count(read(t, page), "\n"); lines > 150 {
-			t.Errorf("%s has %d lines, want 150 at most", page, lines)
+			t.Errorf("%s has %d lines, want at most 150", page, lines)
 		}
 		_, first, _ := strings.Cut(read(t, page), "\n## ")
 		block := fenced.FindStringSubmatch(first)

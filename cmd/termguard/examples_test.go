@@ -51,7 +51,7 @@ The server does not know the schemas of facts and request; ` + "`termguard polic
 the binary; ` + "`termguard policy test`" + ` reports it if the copy differs.
 `
 
-// Each example passes its fixtures, in which it finds something and nothing, and is on its page.
+// Each example passes its fixtures, both with and without findings, and is on its page.
 func TestExamples(t *testing.T) {
 	race.Skip(t)
 	set, err := own([]string{examplesFolder})
@@ -59,7 +59,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(set.Policies()); n != 10 {
-		t.Errorf("there are %d examples, and the page says ten", n)
+		t.Errorf("found %d examples, the page says ten", n)
 	}
 	var out, errs bytes.Buffer
 	code := run(t.Context(), []string{"termguard", "policy", "test", examplesFolder}, nil, &out, &errs)
@@ -72,7 +72,7 @@ func TestExamples(t *testing.T) {
 		fsys := os.DirFS(examplesFolder)
 		hang, ok := examples(fsys, p, "hang"), examples(fsys, p, "ok")
 		if len(hang) < 2 || len(ok) < 1 {
-			t.Errorf("%s: %d fixtures in which it finds something, and %d in which it finds nothing: want two, and a near miss", p.ID, len(hang), len(ok))
+			t.Errorf("%s: %d fixtures with findings and %d without, want two and a near miss", p.ID, len(hang), len(ok))
 		}
 		text, err := os.ReadFile(filepath.Join(examplesFolder, p.Folder, p.Folder+".rego"))
 		if err != nil {
@@ -88,5 +88,5 @@ func TestExamples(t *testing.T) {
 	current(t, "deploy/policies/README.md", page.String())
 }
 
-// flat is a text in one line.
+// flat returns text in one line.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }

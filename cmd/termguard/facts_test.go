@@ -13,13 +13,13 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// document are the folders that hold the facts as maps: who writes them, who hands them to
-// Rego, and who adds to a question what policies read beside them.
+// document has the folders that hold the facts as maps: they write them, hand them to Rego, or add
+// to a request what policies read beside them.
 var document = []string{"cluster", "policies", "question"}
 
-// TestFactsAreTyped holds that other Go code reads the facts, and what they say of who
-// removes finalizers and what refuses requests, through readers (facts.Reader): it never gets
-// the document, to take it apart as maps, and no function there takes one.
+// TestFactsAreTyped checks that other Go code reads the facts, and the verdicts about owners and
+// refusals in them, through readers (facts.Reader): it never gets the document as maps, and no
+// function there takes one.
 func TestFactsAreTyped(t *testing.T) {
 	race.Skip(t)
 	const root = "../.."
@@ -54,7 +54,7 @@ func TestFactsAreTyped(t *testing.T) {
 	}
 }
 
-// takesApart says how an expression gets at the facts as maps, "" where it does not.
+// takesApart says how an expression reads the facts as maps, "" if it does not.
 func takesApart(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:

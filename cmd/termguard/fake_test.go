@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// served are the resources of fakeCluster: group/version, plural, kind, and short names.
+// served has the resources of fakeCluster: group/version, plural, kind, and short names.
 const served = `
 v1 namespaces Namespace ns cluster
 v1 nodes Node no cluster
@@ -57,8 +57,8 @@ acme.example.com/v1 widgets Widget w
 kiali.io/v1alpha1 kialis Kiali -
 `
 
-// fakeCluster is an API server in memory: it finds, lists, patches and deletes, with
-// finalizers, UIDs and namespaces that empty themselves, and runs nothing.
+// fakeCluster is an API server in memory: it gets, lists, patches and deletes objects, with
+// finalizers, UIDs and namespace deletion, and runs no controllers.
 type fakeCluster struct {
 	t          *testing.T
 	kubeconfig string
@@ -73,11 +73,11 @@ type fakeCluster struct {
 	hidden   []string // plurals of what may not be read
 	unlisted []string // resources that may be read by name, and not listed
 	user     string   // who asks, "" where the cluster does not tell
-	// before is called with each request that changes something, before it is answered.
+	// before is called with each request that changes something, before its answer.
 	before func(request string)
-	// arrived is called with every request, before it is answered.
+	// arrived is called with every request, before its answer.
 	arrived func(*http.Request)
-	// loses tells whether the answer to a request that changes something never arrives.
+	// loses reports whether the answer to a request that changes something never arrives.
 	loses func(request string) bool
 }
 
@@ -106,7 +106,7 @@ func root(version string) string {
 	return "/apis/" + version
 }
 
-// apply puts objects in place of others of their name.
+// apply creates objects, and replaces those of the same name.
 func (c *fakeCluster) apply(manifests string) {
 	c.t.Helper()
 	for _, document := range strings.Split(manifests, "\n---\n") {
@@ -138,7 +138,7 @@ func (c *fakeCluster) apply(manifests string) {
 	}
 }
 
-// has tells whether there is an object at a path.
+// has reports whether there is an object at a path.
 func (c *fakeCluster) has(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *fakeCluster) resources(path string) any {
 	return map[string]any{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version, "resources": resources}
 }
 
-// collection are the fields of what a path lists, nil where it lists nothing.
+// collection returns the fields of the list at a path, nil if nothing is listed there.
 func (c *fakeCluster) collection(path string) []string {
 	for _, fields := range c.kinds {
 		at := root(fields[0])
@@ -383,7 +383,7 @@ func (c *fakeCluster) patch(path string, object map[string]any, kind string, bod
 		case change.Op == "remove":
 			delete(parent.(map[string]any), last)
 		case change.Op != "test":
-			c.t.Errorf("the fake has no %s", change.Op)
+			c.t.Errorf("the fake does not support %s", change.Op)
 		}
 	}
 	return 200, c.settle(path, object)
@@ -421,7 +421,7 @@ func (c *fakeCluster) delete(path string, object map[string]any, body []byte) (i
 	return 200, c.settle(path, object)
 }
 
-// settle does what an API server and the namespace controller do about what is deleted.
+// settle does what an API server and the namespace controller do about a Terminating object.
 func (c *fakeCluster) settle(path string, object map[string]any) any {
 	meta := object["metadata"].(map[string]any)
 	if meta["deletionTimestamp"] != nil {
@@ -453,7 +453,7 @@ func (c *fakeCluster) settle(path string, object map[string]any) any {
 	return object
 }
 
-// stuck is a namespace with objects whose finalizer nobody removes.
+// stuck returns a namespace with objects whose finalizer no controller removes.
 func stuck(names ...string) string {
 	world := `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.acme.example.com}, spec: {group: acme.example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}, status: {conditions: [{type: Established, status: "True"}], storedVersions: [v1]}}

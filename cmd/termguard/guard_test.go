@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// guarded is a cluster in which termguard is installed, with a namespace that hangs.
+// guarded returns a cluster with termguard installed and a namespace that hangs.
 func guarded(t *testing.T) *fakeCluster {
 	t.Helper()
 	text := read(t, "deploy/base/install.yaml")
@@ -35,7 +35,8 @@ func guarded(t *testing.T) *fakeCluster {
 	return c
 }
 
-// TestGuard: that there is a guard is told, and what it would do only where it was asked.
+// TestGuard checks that the answer names the webhook, and says what it would do only if the webhook
+// was asked.
 func TestGuard(t *testing.T) {
 	race.Skip(t)
 	const (
@@ -50,12 +51,12 @@ func TestGuard(t *testing.T) {
 		want   *check.Guard
 		line   string
 	}{
-		"There":     {"nobody asked it", []string{"namespace/held"}, nil, &check.Guard{Answer: check.Unknown, Why: unsent}, line + unsent + "\n"},
-		"Completes": {"nothing is wrong, and nothing to add", []string{"configmap/plain", "-n", "held"}, nil, &check.Guard{Answer: check.Unknown, Why: unsent}, ""},
-		"Absent": {"there is none", []string{"namespace/held"}, func(c *fakeCluster) {
+		"There":     {"it was not queried", []string{"namespace/held"}, nil, &check.Guard{Answer: check.Unknown, Why: unsent}, line + unsent + "\n"},
+		"Completes": {"the deletion completes, so there is nothing to add", []string{"configmap/plain", "-n", "held"}, nil, &check.Guard{Answer: check.Unknown, Why: unsent}, ""},
+		"Absent": {"no webhook is installed", []string{"namespace/held"}, func(c *fakeCluster) {
 			delete(c.objects, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/termguard")
 		}, nil, ""},
-		"Hidden": {"whether there is one is not known", []string{"namespace/held"}, func(c *fakeCluster) { c.hidden = []string{"validatingwebhookconfigurations"} },
+		"Hidden": {"webhooks cannot be listed", []string{"namespace/held"}, func(c *fakeCluster) { c.hidden = []string{"validatingwebhookconfigurations"} },
 			&check.Guard{Answer: check.Unknown, Why: "you may not read whether there is one; " + unsent}, line + "you may not read whether there is one; " + unsent + "\n"},
 		"Terminating": {"it has answered", []string{"namespace/held"}, func(c *fakeCluster) {
 			c.apply(strings.ReplaceAll(held, "%", `deletionTimestamp: "2026-01-01T00:00:00Z"`))
@@ -66,7 +67,7 @@ func TestGuard(t *testing.T) {
 			if tc.change != nil {
 				tc.change(c)
 			}
-			asked := func(more ...string) string {
+			runCheck := func(more ...string) string {
 				var out, errs bytes.Buffer
 				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code > exitFound {
 					t.Fatalf("%s%s", &out, &errs)
@@ -74,14 +75,14 @@ func TestGuard(t *testing.T) {
 				return out.String()
 			}
 			var report check.Report
-			if err := json.Unmarshal([]byte(asked("-o", "json")), &report); err != nil {
+			if err := json.Unmarshal([]byte(runCheck("-o", "json")), &report); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, report.Guard); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if text := asked(); !strings.Contains(text, tc.line) || tc.line == "" && strings.Contains(text, "guard") {
-				t.Errorf("%s: want %q in\n%s", tc.reason, tc.line, text)
+			if text := runCheck(); !strings.Contains(text, tc.line) || tc.line == "" && strings.Contains(text, "guard") {
+				t.Errorf("%s: %q is missing from\n%s", tc.reason, tc.line, text)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/termguard/termguard/deletion"
 )
 
-// bystanders are objects that nobody names: they must be the same afterwards.
+// bystanders are objects that the user does not name: they must not change.
 const bystanders = `
 ---
 {apiVersion: v1, kind: Node, metadata: {name: silent}, status: {conditions: [{type: Ready, status: Unknown, reason: NodeStatusUnknown, lastTransitionTime: "2026-01-01T00:00:00Z"}]}}
@@ -49,8 +49,8 @@ const rbac = `
 {apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: of-others, namespace: other, finalizers: [acme.example.com/cleanup]}}
 `
 
-// TestDeleteHarmsNobody plays each way in which --yes, with what can be allowed for a whole
-// class, was seen to change what nobody had named.
+// TestDeleteHarmsNobody runs each way in which --yes, with permissions for a whole class, once
+// changed objects that the user had not named.
 func TestDeleteHarmsNobody(t *testing.T) {
 	all := []string{"--yes", "--allow=restore", "--allow=strip", "--timeout=1ms"}
 	for name, tc := range map[string]struct {
@@ -58,9 +58,9 @@ func TestDeleteHarmsNobody(t *testing.T) {
 		args          []string
 		hidden        []string
 		flags         []string
-		// own are paths, or beginnings of paths, of what is named.
+		// own has paths of named objects, or beginnings of paths.
 		own []string
-		// says is told, and code the exit code, where they matter.
+		// says is part of the output, and code is the exit code, if they matter.
 		says string
 		code int
 	}{
@@ -174,7 +174,7 @@ data:
 			before := frozen(t, c, tc.own)
 			code, out, errs := deleted(t.Context(), c, nil, append(tc.args, tc.flags...)...)
 			if diff := cmp.Diff(before, frozen(t, c, tc.own)); diff != "" {
-				t.Errorf("%s: what nobody named has changed: -before, +after:\n%s\n%s%s", tc.reason, diff, &out.text, errs)
+				t.Errorf("%s: objects that were not named have changed: -before, +after:\n%s\n%s%s", tc.reason, diff, &out.text, errs)
 			}
 			if tc.code >= 0 && code != tc.code || !strings.Contains(out.text.String()+errs, tc.says) {
 				t.Errorf("%s: exit code %d, want %d and %q: %s%s", tc.reason, code, tc.code, tc.says, &out.text, errs)
@@ -182,13 +182,13 @@ data:
 			if changes := slices.DeleteFunc(slices.Clone(c.requests), func(r string) bool {
 				return !strings.HasPrefix(r, "DELETE ") && !strings.HasPrefix(r, "PATCH ") && !strings.HasPrefix(r, "PUT ")
 			}); len(tc.own) == 0 && len(changes) > 0 {
-				t.Errorf("%s: it asked for %v", tc.reason, changes)
+				t.Errorf("%s: sent %v", tc.reason, changes)
 			}
 		})
 	}
 }
 
-// frozen are all objects but those that are named, as text.
+// frozen returns all objects except the named ones, as text.
 func frozen(t *testing.T, c *fakeCluster, own []string) map[string]string {
 	t.Helper()
 	c.mu.Lock()
@@ -209,8 +209,8 @@ func frozen(t *testing.T, c *fakeCluster, own []string) map[string]string {
 	return all
 }
 
-// TestDeleteAnswersWhatWasAsked ends, or asks anew, where the cluster has changed between a
-// question and what it was about.
+// TestDeleteAnswersWhatWasAsked checks that a deletion ends, or asks again, if the cluster changed
+// after the question was shown.
 func TestDeleteAnswersWhatWasAsked(t *testing.T) {
 	const held = "/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"
 	for name, tc := range map[string]struct {
@@ -218,20 +218,20 @@ func TestDeleteAnswersWhatWasAsked(t *testing.T) {
 		happens string // to be applied while the first question is open; "" makes the namespace anew
 		says    string
 	}{
-		"Owner": {"whose it is has changed", "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, finalizers: [kiali.io/finalizer], labels: {app.kubernetes.io/managed-by: somebody}}}", "the answer has changed meanwhile"},
-		"Anew":  {"the target was made anew", "{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}", "was deleted and created again: the new one is left alone, and the run ends"},
+		"Owner": {"the owner changed", "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, finalizers: [kiali.io/finalizer], labels: {app.kubernetes.io/managed-by: somebody}}}", "the answer has changed meanwhile"},
+		"Anew":  {"the target was recreated", "{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}", "was deleted and created again: the new one is left alone, and the run ends"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeCluster(t, orphaned("a"))
 			terminal, keys := typing(t)
 			out := &output{}
-			asked := 0
-			out.on = func(said string) {
-				n := strings.Count(said, "[y/N] ")
-				if n == asked {
+			questions := 0
+			out.on = func(transcript string) {
+				n := strings.Count(transcript, "[y/N] ")
+				if n == questions {
 					return
 				}
-				if asked = n; n > 1 {
+				if questions = n; n > 1 {
 					if _, err := keys.WriteString("n\n"); err != nil {
 						t.Error(err)
 					}
@@ -244,52 +244,54 @@ func TestDeleteAnswersWhatWasAsked(t *testing.T) {
 			}
 			var errs output
 			run(t.Context(), []string{"termguard", "delete", "--kubeconfig", c.kubeconfig, "ns/demo", "--timeout=1ms"}, terminal, out, &errs)
-			if said := out.text.String() + errs.text.String(); !strings.Contains(said, tc.says) {
-				t.Errorf("%s: want %q: %s", tc.reason, tc.says, said)
+			if transcript := out.text.String() + errs.text.String(); !strings.Contains(transcript, tc.says) {
+				t.Errorf("%s: want %q: %s", tc.reason, tc.says, transcript)
 			}
 			if c.objects[held] == nil || len(c.objects[held]["metadata"].(map[string]any)["finalizers"].([]any)) != 1 {
-				t.Errorf("%s: its finalizer is gone", tc.reason)
+				t.Errorf("%s: its finalizer was removed", tc.reason)
 			}
 		})
 	}
 }
 
-// TestDeleteSaysItHangs tells once more that it will hang, after a remedy was declined.
+// TestDeleteSaysItHangs checks that the output repeats that the deletion will hang after a remedy
+// was declined.
 func TestDeleteSaysItHangs(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
 	code, out, errs := deleted(t.Context(), c, answering(t, "n", "n"), "ns/demo", "--timeout=1ms")
-	if said := out.text.String(); code != 1 || !strings.Contains(said, "not deleted: ") || !strings.Contains(said, "\nDelete namespaces/demo all the same?\n  risked: it hangs: ") {
-		t.Errorf("exit code %d: %s%s", code, said, errs)
+	if transcript := out.text.String(); code != 1 || !strings.Contains(transcript, "not deleted: ") || !strings.Contains(transcript, "\nDelete namespaces/demo all the same?\n  risked: it hangs: ") {
+		t.Errorf("exit code %d: %s%s", code, transcript, errs)
 	}
 }
 
-// TestDeleteWaitsForTheOwner deletes nothing once an owner is scaled up that does not come up.
+// TestDeleteWaitsForTheOwner checks that nothing is deleted while an owner that was scaled up does
+// not become ready.
 func TestDeleteWaitsForTheOwner(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a")+"---"+idle("0"))
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=restore", "--allow=strip", "--timeout=100ms")
-	if said := out.text.String(); code != 1 || !strings.Contains(said, "done: deployments.apps/kiali-operator") || !strings.Contains(said, "no effect within 100ms") {
-		t.Errorf("exit code %d: %s%s", code, said, errs)
+	if transcript := out.text.String(); code != 1 || !strings.Contains(transcript, "done: deployments.apps/kiali-operator") || !strings.Contains(transcript, "no effect within 100ms") {
+		t.Errorf("exit code %d: %s%s", code, transcript, errs)
 	}
 	if held := string(marshalled(t, c.objects[heldA])); !strings.Contains(held, "kiali.io/finalizer") || strings.Contains(held, "deletionTimestamp") || !c.has(demo) {
-		t.Errorf("it is now %s", held)
+		t.Errorf("the object is now %s", held)
 	}
 }
 
-// TestDeleteOpenQuestion ends with a code of its own where nobody is there to answer, and
-// tells which flag does; with that flag, the deletion finishes.
+// TestDeleteOpenQuestion checks that an unanswered question ends the command with an exit code of
+// its own and names the flag that answers it; with that flag, the deletion finishes.
 func TestDeleteOpenQuestion(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "-o", "json")
-	var told struct {
+	var answer struct {
 		Left      []string
 		Questions []deletion.Question
 	}
-	if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked || len(told.Questions) != 1 {
-		t.Fatalf("exit code %d, %v, %d questions: %s%s", code, err, len(told.Questions), &out.text, errs)
+	if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitAsked || len(answer.Questions) != 1 {
+		t.Fatalf("exit code %d, %v, %d questions: %s%s", code, err, len(answer.Questions), &out.text, errs)
 	}
-	q := told.Questions[0]
+	q := answer.Questions[0]
 	if want := []string{"--allow strip"}; !slices.Equal(q.Allow, want) || q.Class != "strip" || len(q.Objects) != 1 {
-		t.Errorf("the question is %+v", q)
+		t.Errorf("question: %+v", q)
 	}
 	if code, out, errs = deleted(t.Context(), c, nil, append([]string{"ns/demo", "--yes"}, strings.Fields(q.Allow[0])...)...); code != 0 || c.has(demo) {
 		t.Errorf("with the flag: exit code %d: %s%s", code, &out.text, errs)

@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/termguard/termguard/"
 
-// layers is a statement of design: what each folder may import of this module.
-// Do not change it to make a build pass.
+// layers states the design: which packages of this module each folder may import. Do not change it
+// to make a build pass.
 var layers = map[string][]string{
 	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "check", "deletion", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable"},
@@ -42,8 +42,8 @@ var layers = map[string][]string{
 	"lint/report":         {"internal/printable", "lint", "lint/triage", "policies"},
 	"question":            {},
 	"policies":            {"internal/nearest", "internal/shell"},
-	// How facts arrive; below it the lock and all that is asked of them; below that judges,
-	// who know nothing of each other; below them the vocabulary.
+	// The top reads facts from a cluster; below it are the lock and the requests for them; below
+	// that the judges, which do not import each other; below them the vocabulary.
 	"cluster/live":        {"internal/background", "probe/report", "cluster", "cluster/facts", "cluster/ownership", "cluster/refusals"},
 	"cluster/manifests":   {"cluster", "cluster/budgets", "cluster/catalog", "cluster/refusals"},
 	"cluster/snapshots":   {"cluster"},
@@ -68,8 +68,8 @@ var layers = map[string][]string{
 	"internal/typing":     {},
 }
 
-// TestImports holds the direction of imports: cmd → webhook, certs, check →
-// policies, cluster; policies know no Kubernetes, the facts no Rego.
+// TestImports checks the direction of imports: cmd → webhook, certs, check → policies, cluster;
+// policies import no Kubernetes, the facts no Rego.
 func TestImports(t *testing.T) {
 	race.Skip(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
@@ -81,7 +81,7 @@ func TestImports(t *testing.T) {
 		pkg := strings.TrimPrefix(fields[0], module)
 		allowed, known := layers[pkg]
 		if !known {
-			t.Errorf("package %s has no place in the layers: give it one", pkg)
+			t.Errorf("package %s is not in layers: add it", pkg)
 			continue
 		}
 		for _, path := range fields[1:] {
@@ -90,23 +90,23 @@ func TestImports(t *testing.T) {
 			case own && !slices.Contains(allowed, ours):
 				t.Errorf("%s imports %s, which is not below it", pkg, ours)
 			case pkg == "policies" && (strings.HasPrefix(path, "k8s.io/") || strings.HasPrefix(path, "sigs.k8s.io/")):
-				t.Errorf("policies imports %s: it knows nothing of Kubernetes", path)
+				t.Errorf("policies imports %s, but must not depend on Kubernetes", path)
 			case strings.HasPrefix(pkg, "cluster") && strings.Contains(path, "open-policy-agent"):
-				t.Errorf("%s imports %s: facts know nothing of Rego", pkg, path)
+				t.Errorf("%s imports %s, but facts must not depend on Rego", pkg, path)
 			}
 		}
 	}
 }
 
-// heavy is what once came into the binary by way of one import, and what of it
-// everybody who started it paid for.
+// heavy has packages that once came into the binary through one import, and what each of them cost
+// at every start.
 var heavy = map[string]string{
 	"k8s.io/apiserver/pkg/admission/plugin/webhook": "gRPC, tracing and the tunnels of the API server",
 	"golang.org/x/net/trace":                        "html/template, through which the linker keeps every method of every type",
 	"github.com/xeipuuv/gojsonschema":               "text/template, to the same effect: a third of the binary",
 }
 
-// tooMuch is what every node would pay for in the probe.
+// tooMuch has packages that are too large for a probe on every node.
 var tooMuch = map[string]string{
 	"k8s.io/client-go/kubernetes/scheme": "the types of all API groups: 10 MiB of memory",
 	"github.com/open-policy-agent/opa/":  "policies, which the probe asks nothing",
@@ -115,7 +115,7 @@ var tooMuch = map[string]string{
 	"text/template":                      "every method of every type",
 }
 
-// TestLeanProbe holds that the probe stays small.
+// TestLeanProbe checks that the probe stays small.
 func TestLeanProbe(t *testing.T) {
 	race.Skip(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"cmd/termguard-probe").Output()
@@ -131,7 +131,7 @@ func TestLeanProbe(t *testing.T) {
 	}
 }
 
-// TestLean holds that start-up and size do not grow by an import unnoticed.
+// TestLean checks that no import adds to start-up time and size unnoticed.
 func TestLean(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -142,12 +142,12 @@ func TestLean(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pkg := range strings.FieldsSeq(string(out)) {
-		if brings, known := heavy[pkg]; known {
+		if brings, ok := heavy[pkg]; ok {
 			t.Errorf("the binary holds %s, which brings %s: see go mod why -m, and use less of what imports it", pkg, brings)
 		}
 	}
-	// A template that is executed may call any method, so that the linker leaves none out:
-	// the binary was 91 MB instead of 62 by one line. As make build has it.
+	// A template that is executed may call any method, so the linker keeps all of them: one line
+	// made the binary 91 MB instead of 62. Built as make build does.
 	binary := filepath.Join(t.TempDir(), "termguard")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, module+"cmd/termguard")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -159,6 +159,6 @@ func TestLean(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(text, []byte("text/template.(*state).evalField")) {
-		t.Error("the binary executes templates: go build -ldflags=-dumpdep tells by way of what")
+		t.Error("the binary executes templates: go build -ldflags=-dumpdep shows through which import")
 	}
 }

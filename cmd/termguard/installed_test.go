@@ -16,7 +16,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestInstalled holds check to what the webhook of the cluster goes by, and to saying so.
+// TestInstalled checks that check uses the policies and settings of the webhook in the cluster, and
+// says so.
 func TestInstalled(t *testing.T) {
 	race.Skip(t)
 	rego, err := os.ReadFile("../../policies/force_delete/force_delete.rego")
@@ -36,11 +37,11 @@ func TestInstalled(t *testing.T) {
 		own    bool
 		notes  []string
 	}{
-		"Configured": {"What the webhook does not say, check does not say.", []corev1.ConfigMap{cm("termguard-config", "config.yaml", off, nil), cm("kube-root-ca.crt", "ca.crt", "x", nil)}, true, false, []string{"asked with the configuration of the webhook, ConfigMap termguard-system/termguard-config"}},
-		"Policies":   {"Policies of the cluster are asked, too.", []corev1.ConfigMap{cm("team", "our_own.rego", own, labelled)}, false, true, []string{"asked with the policies of ConfigMap termguard-system/team"}},
-		"Broken":     {"What the webhook refuses is left out.", []corev1.ConfigMap{cm("team", "our_own.rego", "package x", labelled), cm("termguard-config", "config.yaml", "kind: Nothing", nil)}, false, false, []string{"left out", "asked with", "not accepted"}},
-		"Forbidden":  {"That it may not be read is told.", nil, false, false, []string{"may not be read (get and list configmaps -n termguard-system)"}},
-		"None":       {"Without a webhook there is nothing to say.", []corev1.ConfigMap{}, false, false, nil},
+		"Configured": {"check omits what the webhook omits.", []corev1.ConfigMap{cm("termguard-config", "config.yaml", off, nil), cm("kube-root-ca.crt", "ca.crt", "x", nil)}, true, false, []string{"asked with the configuration of the webhook, ConfigMap termguard-system/termguard-config"}},
+		"Policies":   {"Policies of the cluster are evaluated, too.", []corev1.ConfigMap{cm("team", "our_own.rego", own, labelled)}, false, true, []string{"asked with the policies of ConfigMap termguard-system/team"}},
+		"Broken":     {"A policy that the webhook rejects is left out.", []corev1.ConfigMap{cm("team", "our_own.rego", "package x", labelled), cm("termguard-config", "config.yaml", "kind: Nothing", nil)}, false, false, []string{"left out", "asked with", "not accepted"}},
+		"Forbidden":  {"A forbidden read is reported.", nil, false, false, []string{"may not be read (get and list configmaps -n termguard-system)"}},
+		"None":       {"Without a webhook there is no note.", []corev1.ConfigMap{}, false, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,14 +66,14 @@ func TestInstalled(t *testing.T) {
 				t.Errorf("%s: switched off: %v", tc.reason, got)
 			}
 			if own := strings.Contains(strings.Join(set.IDs(), " "), "our-own"); own != tc.own {
-				t.Errorf("%s: the policies are %q", tc.reason, set.IDs())
+				t.Errorf("%s: policies %q", tc.reason, set.IDs())
 			}
 			if len(found.notes) != len(tc.notes) {
-				t.Fatalf("%s: it says %q, want %q", tc.reason, found.notes, tc.notes)
+				t.Fatalf("%s: got %q, want %q", tc.reason, found.notes, tc.notes)
 			}
 			for i, want := range tc.notes {
 				if !strings.Contains(found.notes[i], want) {
-					t.Errorf("%s: it says %q, want %q", tc.reason, found.notes[i], want)
+					t.Errorf("%s: got %q, want %q", tc.reason, found.notes[i], want)
 				}
 			}
 		})

@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestHabits holds check to the flags that people know from kubectl.
+// TestHabits checks that check has the flags that people know from kubectl.
 func TestHabits(t *testing.T) {
 	race.Skip(t)
 	const more = `---
@@ -35,7 +35,7 @@ func TestHabits(t *testing.T) {
 		"b.yaml":       "{apiVersion: v1, kind: ConfigMap, metadata: {name: plain}}",
 		"deep/c.yaml":  "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
 		"unknown.json": `{"apiVersion": "x.io/v1", "kind": "Wigdet", "metadata": {"name": "w"}}`,
-		// It stands in for termguard-render, which is a program of its own.
+		// It replaces termguard-render, which is a separate program.
 		"bin/termguard-render": "#!/bin/sh\n[ \"$1 $2\" = 'kustomization overlay' ] && echo '{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}'\n",
 	} {
 		file := filepath.Join(folder, name)
@@ -49,11 +49,11 @@ func TestHabits(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(folder, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	in := func(name string) string { return filepath.Join(folder, name) }
 	for name, tc := range map[string]struct {
-		args  []string
-		code  int
-		says  []string // on standard output, or error
-		never []string
-		asked string // is among the requests
+		args    []string
+		code    int
+		says    []string // on standard output, or error
+		never   []string
+		request string // is among the requests
 	}{
 		"Labels":           {[]string{"configmaps", "-l", "app=web", "-o", "wide"}, 0, []string{"configmaps/web -n demo  completes"}, []string{"plain", "-n other"}, "GET /api/v1/namespaces/demo/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
 		"Everywhere":       {[]string{"cm", "-l", "app=web", "-A", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/web -n other "}, []string{"plain"}, "GET /api/v1/configmaps?labelSelector=app%3Dweb&limit=1001&timeout=30s"},
@@ -77,29 +77,29 @@ func TestHabits(t *testing.T) {
 			c := newFakeCluster(t, stuck("a")+more)
 			var out, errs bytes.Buffer
 			code := run(t.Context(), append([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args...), nil, &out, &errs)
-			said := out.String() + errs.String()
+			transcript := out.String() + errs.String()
 			if code != tc.code {
-				t.Errorf("exit code %d, want %d: %s", code, tc.code, said)
+				t.Errorf("exit code %d, want %d: %s", code, tc.code, transcript)
 			}
 			for _, want := range tc.says {
-				if !strings.Contains(said, want) {
-					t.Errorf("it does not say %q: %s", want, said)
+				if !strings.Contains(transcript, want) {
+					t.Errorf("%q is missing: %s", want, transcript)
 				}
 			}
 			for _, never := range tc.never {
-				if strings.Contains(said, never) {
-					t.Errorf("it says %q: %s", never, said)
+				if strings.Contains(transcript, never) {
+					t.Errorf("unwanted %q: %s", never, transcript)
 				}
 			}
-			if tc.asked != "" && !slices.Contains(c.requests, tc.asked) {
-				t.Errorf("it does not ask %s, but %q", tc.asked, c.requests)
+			if tc.request != "" && !slices.Contains(c.requests, tc.request) {
+				t.Errorf("no request %s, got %q", tc.request, c.requests)
 			}
 		})
 	}
 }
 
-// TestFirstScreen: of 300 objects, the first 24 lines of 80 columns tell the verdict, the cause
-// and what to do first, and -o full has each of them.
+// TestFirstScreen checks that the first 24 lines of 80 columns about 300 objects show the verdict,
+// the cause and the first step, and that -o full has every object.
 func TestFirstScreen(t *testing.T) {
 	race.Skip(t)
 	for name, tc := range map[string]struct {
@@ -110,7 +110,7 @@ func TestFirstScreen(t *testing.T) {
 		most   int // lines
 		full   int // objects that -o full names
 	}{
-		"Namespace": {"one cause in a namespace: the first command is there, and the long one stands last",
+		"Namespace": {"one cause in a namespace: the first command is shown, and the long one is last",
 			"{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [kiali.io/finalizer]}}",
 			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Bring back Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
 		"Alike": {"one cause of all that are named",
@@ -119,10 +119,10 @@ func TestFirstScreen(t *testing.T) {
 		"Causes": {"three causes in a namespace",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fSHARE.example.com/x]}}",
 			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: find out"}, 700, 300},
-		"Own": {"each object has a cause of its own: the others are told by their kind, and the plan is cut",
+		"Own": {"each object has a cause of its own: the others are counted by kind, and the plan is cut",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fNUMBER.example.com/x]}}",
 			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: find out", "297 objects more, each for a cause of its own"}, 120, 300},
-		"Terminating": {"what is stuck for the same reason is one line, in its columns",
+		"Terminating": {"objects stuck for the same reason are one line, in columns",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
 			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing was found that removes it; 299 more", "to see what ends it: termguard check "}, 24, 300},
 	} {
@@ -145,7 +145,7 @@ func TestFirstScreen(t *testing.T) {
 			first := strings.Join(lines[:min(24, len(lines))], "")
 			for _, want := range tc.want {
 				if !strings.Contains(strings.Join(strings.Fields(first), " "), strings.Join(strings.Fields(want), " ")) {
-					t.Errorf("%s: the first 24 lines do not say %q", tc.reason, want)
+					t.Errorf("%s: the first 24 lines lack %q", tc.reason, want)
 				}
 			}
 			for _, line := range lines {
@@ -154,7 +154,7 @@ func TestFirstScreen(t *testing.T) {
 				}
 			}
 			if len(lines) > tc.most {
-				t.Errorf("it has %d lines, want %d at most", len(lines), tc.most)
+				t.Errorf("got %d lines, want at most %d", len(lines), tc.most)
 			}
 			full := ask("-o", "full")
 			for i := range tc.full {
@@ -163,7 +163,7 @@ func TestFirstScreen(t *testing.T) {
 				}
 			}
 			if strings.Contains(full, " more") {
-				t.Error("-o full folds something")
+				t.Error("-o full folds lines")
 			}
 			if t.Failed() {
 				t.Log(first)
@@ -172,23 +172,23 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// A table with a line for each object has all of them.
+// A table with a line for each object lists all of them.
 func TestWideOfMany(t *testing.T) {
 	c := newFakeCluster(t, stuck("a", "b", "c", "d", "e", "f", "g"))
 	var out, errs bytes.Buffer
 	run(t.Context(), []string{"termguard", "check", "widgets", "-n", "demo", "-o", "wide", "--kubeconfig", c.kubeconfig}, nil, &out, &errs)
 	if lines := strings.Count(out.String(), "\n"); lines != 8 {
-		t.Errorf("-o wide has %d lines, want one of each and a head: %s%s", lines, &out, &errs)
+		t.Errorf("-o wide has %d lines, want one for each object and a header: %s%s", lines, &out, &errs)
 	}
 }
 
-// TestComplete completes types and names as a shell, and as kubectl, asks for it.
+// TestComplete checks completion of types and names, as a shell and as kubectl request it.
 func TestComplete(t *testing.T) {
 	c := newFakeCluster(t, stuck("alpha", "beta"))
 	t.Setenv("KUBECONFIG", c.kubeconfig)
 	for name, tc := range map[string]struct {
-		program, asked string
-		want           []string
+		program, request string
+		want             []string
 	}{
 		"Types":     {"termguard __complete", "check wid", []string{"widgets.acme.example.com/"}},
 		"Names":     {"termguard __complete", "check widgets/al", []string{"widgets/alpha"}},
@@ -207,7 +207,7 @@ func TestComplete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			args := append(strings.Fields(tc.program), strings.Fields(tc.asked)...)
+			args := append(strings.Fields(tc.program), strings.Fields(tc.request)...)
 			if code := run(context.WithoutCancel(t.Context()), args, nil, &out, &errs); code != 0 {
 				t.Fatalf("exit code %d: %s", code, &errs)
 			}
@@ -234,7 +234,7 @@ func TestFlagsComplete(t *testing.T) {
 				continue
 			}
 			found++
-			if _, known := c.GetFlagCompletionFunc(flag); !known {
+			if _, ok := c.GetFlagCompletionFunc(flag); !ok {
 				t.Errorf("%s --%s does not complete", c.CommandPath(), flag)
 			}
 		}
@@ -244,12 +244,12 @@ func TestFlagsComplete(t *testing.T) {
 	}
 	walk(newRoot("termguard"))
 	if found < 20 {
-		t.Errorf("only %d flags were looked at", found)
+		t.Errorf("checked only %d flags", found)
 	}
 }
 
-// TestOneAnswer asks about one world with check, and with check over its snapshot: the
-// verdict is the same word, or unknown, and says what was not seen.
+// TestOneAnswer compares check with check over a snapshot of the same world: the verdict is the
+// same, or unknown with the unseen facts.
 func TestOneAnswer(t *testing.T) {
 	race.Skip(t)
 	const aggregated = `
@@ -270,11 +270,11 @@ func TestOneAnswer(t *testing.T) {
 		target          string
 		verdict, cached string
 	}{
-		"ListsFail": {"an aggregated API whose objects cannot be listed holds every namespace", aggregated, func(c *fakeCluster) { c.failing = "widgets" }, "ns/demo", "hangs", "hangs"},
-		"Held":      {"nobody removes the finalizer", stuck("a"), nil, "ns/demo", "at-risk", "at-risk"},
-		"Plain":     {"nothing stands in the way", stuck(), nil, "cm/plain", "completes", "completes"},
-		"Hidden":    {"what may not be read is not known", stuck(), func(c *fakeCluster) { c.hidden = []string{"secrets"} }, "ns/demo", "unknown", "unknown"},
-		"Webhooks":  {"nor what may refuse the request", stuck(), func(c *fakeCluster) { c.hidden = []string{"validatingwebhookconfigurations"} }, "cm/plain", "unknown", "unknown"},
+		"ListsFail": {"an aggregated API whose objects cannot be listed blocks every namespace", aggregated, func(c *fakeCluster) { c.failing = "widgets" }, "ns/demo", "hangs", "hangs"},
+		"Held":      {"no controller removes the finalizer", stuck("a"), nil, "ns/demo", "at-risk", "at-risk"},
+		"Plain":     {"nothing blocks it", stuck(), nil, "cm/plain", "completes", "completes"},
+		"Hidden":    {"Secrets are unseen", stuck(), func(c *fakeCluster) { c.hidden = []string{"secrets"} }, "ns/demo", "unknown", "unknown"},
+		"Webhooks":  {"webhooks that may refuse the request are unseen", stuck(), func(c *fakeCluster) { c.hidden = []string{"validatingwebhookconfigurations"} }, "cm/plain", "unknown", "unknown"},
 		"Immortal":  {"the API server refuses to delete it", stuck() + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}\n", nil, "ns/kube-system", "refused", "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +304,8 @@ func TestOneAnswer(t *testing.T) {
 	}
 }
 
-// TestHabitsElsewhere holds other commands to them, and to what a person sees first.
+// TestHabitsElsewhere checks the flags of kubectl on other commands, and the beginning of their
+// output.
 func TestHabitsElsewhere(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a")+`
 ---
@@ -336,19 +337,19 @@ func TestHabitsElsewhere(t *testing.T) {
 		}
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append([]string{"termguard"}, words...), nil, &out, &errs)
-		said := out.String() + errs.String()
+		transcript := out.String() + errs.String()
 		for _, want := range tc.says {
-			if !strings.Contains(said, want) {
-				t.Errorf("%s: want %q: %s", args, want, said)
+			if !strings.Contains(transcript, want) {
+				t.Errorf("%s: want %q: %s", args, want, transcript)
 			}
 		}
 		if code != tc.code || tc.never != "" && regexp.MustCompile(tc.never).MatchString(out.String()) {
-			t.Errorf("%s: exit code %d, want %d and never %q: %s", args, code, tc.code, tc.never, said)
+			t.Errorf("%s: exit code %d, want %d and never %q: %s", args, code, tc.code, tc.never, transcript)
 		}
 	}
 }
 
-// TestOddOutput: no output has a terminal obey what somebody wrote.
+// TestOddOutput checks that no output passes terminal control characters of objects on.
 func TestOddOutput(t *testing.T) {
 	const name = "a\x1b[31m\u202e\u009b"
 	c := newFakeCluster(t, strings.ReplaceAll(orphaned("plain"), "name: plain, namespace: demo, finalizers", `name: "a\u001b[31m\u202e\u009b", namespace: demo, finalizers`))
@@ -358,24 +359,24 @@ func TestOddOutput(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", output, code, &errs)
 		}
 		if at := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf) }); at >= 0 {
-			t.Errorf("%s: a terminal obeys %q", output, out.String()[at:min(out.Len(), at+20)])
+			t.Errorf("%s: terminal control characters %q", output, out.String()[at:min(out.Len(), at+20)])
 		}
-		var told struct {
+		var answer struct {
 			Findings []struct{ Objects []struct{ Name string } }
 		}
 		if output != "json" {
 			continue
 		}
-		if err := json.Unmarshal(out.Bytes(), &told); err != nil || told.Findings[0].Objects[0].Name != name {
-			t.Errorf("json: %v: %q", err, told.Findings)
+		if err := json.Unmarshal(out.Bytes(), &answer); err != nil || answer.Findings[0].Objects[0].Name != name {
+			t.Errorf("json: %v: %q", err, answer.Findings)
 		}
 	}
 }
 
-// TestOptions: help of a command tells its own flags; those of the cluster, which kubectl has, too,
-// are told once, by termguard options.
+// TestOptions checks that help of a command lists its own flags; those of the cluster, which
+// kubectl has too, are listed once, by termguard options.
 func TestOptions(t *testing.T) {
-	said := func(args ...string) string {
+	transcript := func(args ...string) string {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"termguard"}, args...), nil, &out, &errs); code != 0 {
 			t.Errorf("%s: exit code %d: %s", args, code, &errs)
@@ -383,17 +384,17 @@ func TestOptions(t *testing.T) {
 		return out.String()
 	}
 	shared := []string{"--kubeconfig ", "--context ", "--as-uid ", "--insecure-skip-tls-verify", "--request-timeout ", "--quiet", "--ascii"}
-	options := said("options")
+	options := transcript("options")
 	for _, flag := range shared {
 		if !strings.Contains(options, flag) {
-			t.Errorf("termguard options does not tell %s:\n%s", flag, options)
+			t.Errorf("termguard options lacks %s:\n%s", flag, options)
 		}
 	}
 	for _, command := range []string{"check", "delete", "scan", "watch", "snapshot", "doctor"} {
-		help := said(command, "--help")
+		help := transcript(command, "--help")
 		for _, flag := range shared {
 			if strings.Contains(help, flag) {
-				t.Errorf("%s --help tells %s", command, flag)
+				t.Errorf("%s --help lists %s", command, flag)
 			}
 		}
 		if !strings.HasSuffix(help, "\nUse \"termguard options\" for flags that commands share (which cluster, as whom).\n") || !strings.Contains(help, "--output") && command != "watch" && command != "snapshot" {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// A signal ends lint at once, whatever it waits for, and what was found until then
-// is reported.
+// A signal ends lint at once, whatever it waits for, and lint reports its findings up to then.
 func TestLintSignals(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("processes of Windows get no signals: run it elsewhere")
@@ -27,7 +26,7 @@ func TestLintSignals(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// More than a pipe holds: when it is written, lint is reading.
+	// The input is larger than a pipe buffer: once it is written, lint is reading.
 	if _, err := in.Write(bytes.Repeat([]byte("# a\n"), 1<<18)); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,7 @@ func TestLintSignals(t *testing.T) {
 	case <-ended:
 	case <-time.After(time.Minute):
 		_ = command.Process.Kill()
-		t.Fatal("it goes on")
+		t.Fatal("lint did not end")
 	}
 	if code := command.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)

@@ -23,10 +23,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"termguard": main, "kubectl-termguard": main})
 }
 
-// TestScript runs testdata/script/*.txtar; UPDATE_GOLDEN=1 writes the files
-// that they compare with anew. The race detector sees one of them, as each
-// start of termguard takes ten times as long with it: what works side by side has
-// tests of its own.
+// TestScript runs testdata/script/*.txtar; UPDATE_GOLDEN=1 writes the files that they compare with.
+// The race detector sees one of them, as each start of termguard takes ten times as long with it:
+// concurrent code has tests of its own.
 func TestScript(t *testing.T) {
 	const dir = "testdata/script"
 	scripts, err := filepath.Glob(dir + "/*.txtar")
@@ -83,19 +82,20 @@ func TestHelp(t *testing.T) {
 			continue
 		}
 		if c.Short == "" || !regexp.MustCompile(`(?m)^  `+c.Name()+` +`+regexp.QuoteMeta(c.Short)).MatchString(out.String()) {
-			t.Errorf("help does not tell what %s does", c.Name())
+			t.Errorf("help lacks a description of %s", c.Name())
 		}
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if tooLong := func(line string) bool { return len(line) > 80 }; len(lines) > 24 || slices.ContainsFunc(lines, tooLong) {
-		t.Errorf("help is no screen of 24 lines and 80 columns, but %d lines:\n%s", len(lines), &out)
+		t.Errorf("help does not fit a screen of 24 lines and 80 columns: %d lines:\n%s", len(lines), &out)
 	}
 	if strings.Contains(out.String(), "kubectl") {
-		t.Errorf("help of the program by its own name speaks of kubectl:\n%s", &out)
+		t.Errorf("help of termguard, not run as a plugin, mentions kubectl:\n%s", &out)
 	}
 }
 
-// What a terminal can draw goes by its locale, as POSIX orders its variables, and by what it is.
+// Whether a terminal shows box drawing depends on its locale, by the order of variables in POSIX,
+// and on its type.
 func TestDrawsBoxes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		system string
@@ -117,19 +117,19 @@ func TestDrawsBoxes(t *testing.T) {
 	}
 }
 
-// --ascii holds wherever output goes.
+// --ascii applies wherever output is written.
 func TestASCIIFlag(t *testing.T) {
 	race.Skip(t)
 	c := newFakeCluster(t, stuck("a", "b"))
-	said := map[string]string{}
+	outputs := map[string]string{}
 	for _, flag := range []string{"--ascii=false", "--ascii"} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), []string{"termguard", "check", "ns/demo", flag, "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code == exitFailed {
 			t.Fatalf("%s", &errs)
 		}
-		said[flag] = out.String()
+		outputs[flag] = out.String()
 	}
-	if !strings.Contains(said["--ascii=false"], "└─ ") || !strings.Contains(said["--ascii"], "`- ") || strings.Contains(said["--ascii"], "─") {
-		t.Errorf("got %v", said)
+	if !strings.Contains(outputs["--ascii=false"], "└─ ") || !strings.Contains(outputs["--ascii"], "`- ") || strings.Contains(outputs["--ascii"], "─") {
+		t.Errorf("got %v", outputs)
 	}
 }

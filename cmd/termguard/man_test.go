@@ -15,11 +15,11 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// unsaid is what of a page is no letter or digit of it: fonts, escapes, signs and spaces.
+// unsaid matches everything in a page except letters and digits: fonts, escapes, signs and spaces.
 var unsaid = regexp.MustCompile(`\\f[A-Z]|\\\(\w\w|\\\[\w+\]|\n\.[A-Z]+\b|[^\pL\pN]`)
 
-// TestMan makes a man page of each command, of what its --help prints, and holds that all of it
-// is there. MAN=FOLDER keeps them.
+// TestMan renders a man page of each command from its --help and checks that it is complete.
+// MAN=FOLDER keeps the pages.
 func TestMan(t *testing.T) {
 	race.Skip(t)
 	folder := cmp.Or(os.Getenv("MAN"), t.TempDir())
@@ -38,17 +38,17 @@ func TestMan(t *testing.T) {
 			t.Error(err)
 		}
 		page := letters(string(text))
-		holds := func(want string) {
+		contains := func(want string) {
 			if !strings.Contains(page, letters(want)) {
 				t.Errorf("the page of %s lacks %q", c.CommandPath(), want)
 			}
 		}
-		holds(c.Short)
-		holds(c.Long)
-		holds(c.Example)
+		contains(c.Short)
+		contains(c.Long)
+		contains(c.Example)
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
-				holds(f.Name + f.DefValue + f.Usage)
+				contains(f.Name + f.DefValue + f.Usage)
 			}
 		})
 		for _, below := range c.Commands() {

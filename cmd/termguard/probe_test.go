@@ -17,8 +17,9 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// TestProbeEvidence holds who is told what a node probe saw: who may read its report, the file,
-// the process or the mount by name and what to run; others, by the webhook, the cause alone.
+// TestProbeEvidence checks who sees what a node probe found: a user who can read its report sees
+// the file, the process or the mount by name and what to run; others see only the cause, from the
+// webhook.
 func TestProbeEvidence(t *testing.T) {
 	race.Skip(t)
 	const volumes = "/var/lib/kubelet/pods/6f1c/volumes/"
@@ -52,7 +53,7 @@ data:
 				return out.String()
 			}
 			if got := command("check", "pod/web-0", "-o", "json"); !strings.Contains(got, tc.policy) || !strings.Contains(got, tc.evidence) || !strings.Contains(got, tc.remedy) {
-				t.Errorf("who may read the report is told\n%s", got)
+				t.Errorf("with the right to read the report:\n%s", got)
 			}
 
 			file := filepath.Join(t.TempDir(), "facts.json")
@@ -61,16 +62,16 @@ data:
 			}
 			c.hidden = []string{"configmaps"}
 			if got := command("check", "pod/web-0", "-o", "json"); strings.Contains(got, "6f1c") || strings.Contains(got, "4711") {
-				t.Errorf("who may not is told\n%s", got)
+				t.Errorf("without the right to read the report:\n%s", got)
 			}
 			if got := warnings(t, file, uid); !strings.Contains(got, "["+tc.policy+"]") || strings.Contains(got, "6f1c") || strings.Contains(got, "4711") {
-				t.Errorf("the webhook tells whoever deletes the pod\n%s", got)
+				t.Errorf("warnings about the deletion of the pod:\n%s", got)
 			}
 		})
 	}
 }
 
-// warnings are what the webhook answers to the deletion of the pod, by facts in a file.
+// warnings returns the webhook's warnings about the deletion of the pod, by the facts in a file.
 func warnings(t *testing.T, file, uid string) string {
 	t.Helper()
 	facts, err := os.Open(file)

@@ -21,7 +21,8 @@ const (
 	heldO = "/apis/kiali.io/v1alpha1/namespaces/other/kialis/a"
 )
 
-// idle is what removes the finalizer of Kiali, scaled to zero, and ready once it runs.
+// idle returns the controller that removes Kiali's finalizer, scaled to zero, and ready once it
+// runs.
 func idle(replicas string) string {
 	return `
 {apiVersion: v1, kind: Namespace, metadata: {name: kiali-operator}, status: {phase: Active}}
@@ -32,8 +33,8 @@ func idle(replicas string) string {
 `
 }
 
-// TestDeleteTwice runs two deletions of one target side by side: it goes, both say so, and
-// nothing else does.
+// TestDeleteTwice runs two deletions of one target in parallel: the target is deleted, both say so,
+// and nothing else is deleted.
 func TestDeleteTwice(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a", "b", "c"))
 	other := string(marshalled(t, c.objects[heldO]))
@@ -48,10 +49,10 @@ func TestDeleteTwice(t *testing.T) {
 	}
 	both.Wait()
 	if c.has(demo) {
-		t.Error("the namespace is there")
+		t.Error("the namespace still exists")
 	}
 	if now := string(marshalled(t, c.objects[heldO])); now != other {
-		t.Errorf("another's object is now %s", now)
+		t.Errorf("the object of another owner is now %s", now)
 	}
 }
 
@@ -64,8 +65,8 @@ func marshalled(t *testing.T, object any) []byte {
 	return text
 }
 
-// TestDeleteLosesAnswers loses the connection after a request was carried out: what was done
-// is not done again, and not denied.
+// TestDeleteLosesAnswers loses the connection after a request was carried out: its effect is
+// neither repeated nor denied.
 func TestDeleteLosesAnswers(t *testing.T) {
 	for request, says := range map[string]string{
 		"PATCH " + heldA: "no answer came, so it may be done",
@@ -81,14 +82,14 @@ func TestDeleteLosesAnswers(t *testing.T) {
 			return true
 		}
 		code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip")
-		if said := out.text.String() + errs; code != 0 || c.has(demo) || len(lost) != 1 || !strings.Contains(said, says) {
-			t.Errorf("%s was lost %d times: exit code %d, want %q: %s", request, len(lost), code, says, said)
+		if transcript := out.text.String() + errs; code != 0 || c.has(demo) || len(lost) != 1 || !strings.Contains(transcript, says) {
+			t.Errorf("answer to %s lost %d times: exit code %d, want %q: %s", request, len(lost), code, says, transcript)
 		}
 	}
 }
 
-// TestDeleteLosesRights takes rights away half-way: the run ends, and what comes after is
-// not done.
+// TestDeleteLosesRights revokes rights half-way: the command ends, and the later steps are not
+// done.
 func TestDeleteLosesRights(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a", "b"))
 	c.before = func(request string) {
@@ -99,8 +100,8 @@ func TestDeleteLosesRights(t *testing.T) {
 		}
 	}
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "--allow=strip", "--timeout=1ms")
-	if said := out.text.String(); code != 1 || !strings.Contains(said, "nothing more is done") || !c.has(demo) || strings.Contains(said, "deletion asked for") {
-		t.Errorf("exit code %d: %s%s", code, said, errs)
+	if transcript := out.text.String(); code != 1 || !strings.Contains(transcript, "nothing more is done") || !c.has(demo) || strings.Contains(transcript, "deletion asked for") {
+		t.Errorf("exit code %d: %s%s", code, transcript, errs)
 	}
 	for _, path := range []string{heldA, strings.TrimSuffix(heldA, "a") + "b"} {
 		if !strings.Contains(string(marshalled(t, c.objects[path])), "kiali.io/finalizer") {
@@ -109,8 +110,8 @@ func TestDeleteLosesRights(t *testing.T) {
 	}
 }
 
-// TestDeleteJudgesAnew changes the cluster while a question waits that is answered: what was
-// allowed by a flag, or is answered, goes by what is true then.
+// TestDeleteJudgesAnew changes the cluster while a question waits: flags and answers apply to the
+// state after the change.
 func TestDeleteJudgesAnew(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, world string
@@ -137,10 +138,10 @@ func TestDeleteJudgesAnew(t *testing.T) {
 			c := newFakeCluster(t, tc.world)
 			terminal, keys := typing(t)
 			out := &output{}
-			asked := 0
-			out.on = func(said string) {
-				if n := strings.Count(said, "[y/N] "); n > asked {
-					if asked = n; n == 1 {
+			questions := 0
+			out.on = func(transcript string) {
+				if n := strings.Count(transcript, "[y/N] "); n > questions {
+					if questions = n; n == 1 {
 						c.apply(tc.during)
 					}
 					if _, err := keys.WriteString(tc.answers[min(n, len(tc.answers))-1] + "\n"); err != nil {
@@ -150,25 +151,26 @@ func TestDeleteJudgesAnew(t *testing.T) {
 			}
 			var errs output
 			code := run(t.Context(), append([]string{"termguard", "delete", "--kubeconfig", c.kubeconfig}, tc.args...), terminal, out, &errs)
-			if said := out.text.String(); code != 1 || !strings.Contains(said, tc.says) {
-				t.Errorf("%s: exit code %d, want %q: %s%s", tc.reason, code, tc.says, said, errs.text.String())
+			if transcript := out.text.String(); code != 1 || !strings.Contains(transcript, tc.says) {
+				t.Errorf("%s: exit code %d, want %q: %s%s", tc.reason, code, tc.says, transcript, errs.text.String())
 			}
 			if held := string(marshalled(t, c.objects[heldA])); !strings.Contains(held, "kiali.io/finalizer") || strings.Contains(held, "deletionTimestamp") || !c.has(demo) {
-				t.Errorf("%s: it is now %s\n%s", tc.reason, held, out.text.String())
+				t.Errorf("%s: the object is now %s\n%s", tc.reason, held, out.text.String())
 			}
 		})
 	}
 }
 
-// TestDeleteVanished ends well where the target goes while a question waits.
+// TestDeleteVanished checks that a deletion succeeds if the target is deleted while a question
+// waits.
 func TestDeleteVanished(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a"))
 	terminal, keys := typing(t)
 	out := &output{}
-	asked := 0
-	out.on = func(said string) {
-		if n := strings.Count(said, "[y/N] "); n > asked {
-			asked = n
+	questions := 0
+	out.on = func(transcript string) {
+		if n := strings.Count(transcript, "[y/N] "); n > questions {
+			questions = n
 			c.mu.Lock()
 			delete(c.objects, heldA)
 			c.mu.Unlock()
@@ -183,12 +185,13 @@ func TestDeleteVanished(t *testing.T) {
 	}
 	for _, request := range c.requests {
 		if strings.HasPrefix(request, "PATCH") || strings.HasPrefix(request, "DELETE") {
-			t.Errorf("it asked for %s", request)
+			t.Errorf("sent %s", request)
 		}
 	}
 }
 
-// TestDeleteOnce does not delete again what is Terminating, which could change how it goes.
+// TestDeleteOnce checks that a Terminating object is not deleted again, which could change its
+// options.
 func TestDeleteOnce(t *testing.T) {
 	c := newFakeCluster(t, orphaned()+`---
 {apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: leaving, namespace: demo, finalizers: [x.example.com/f], deletionTimestamp: "2026-11-24T00:00:00Z"}}
@@ -203,11 +206,11 @@ func TestDeleteOnce(t *testing.T) {
 		}
 	}
 	if len(deletions) != 1 || !strings.Contains(deletions[0], "/widgets/there?") {
-		t.Errorf("it deleted %v: %s%s", deletions, out.text.String(), errs)
+		t.Errorf("deleted %v: %s%s", deletions, out.text.String(), errs)
 	}
 }
 
-// TestDeletePlace refuses, as kubectl does, a file about another namespace than -n says.
+// TestDeletePlace checks that, as in kubectl, a file about another namespace than -n is an error.
 func TestDeletePlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "plain.yaml")
 	if err := os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: demo}}"), 0o600); err != nil {
@@ -223,7 +226,7 @@ func TestDeletePlace(t *testing.T) {
 	}
 }
 
-// TestDeleteClasses holds flags to what they allow.
+// TestDeleteClasses checks what each flag allows.
 func TestDeleteClasses(t *testing.T) {
 	owned := strings.Replace(orphaned("a"), "name: a, namespace: demo", "name: a, namespace: demo, ownerReferences: [{apiVersion: acme.example.com/v1, kind: Widget, name: owner, uid: uid-7, blockOwnerDeletion: true}]", 1) +
 		"---\n{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: owner, namespace: demo}}\n"
@@ -242,17 +245,17 @@ data: {config.yaml: "{apiVersion: termguard.dev/v1, kind: Config, params: {slow-
 		code          int
 		says          string
 	}{
-		"Instances": {"what goes with its definition is stripped by the class", orphaned("a"), []string{"crd/kialis.kiali.io", "--yes", "--allow=strip", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n other"},
-		"Dependent": {"what only its owner references tie to a target is named", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip", "--timeout=1ms"}, exitAsked, "--allow strip=kialis.kiali.io/demo/a"},
-		"Named":     {"and is stripped where it is", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip=kialis/demo/a", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n demo"},
-		"Config":    {"a configuration in the cluster may be anybody's", orphaned("a") + told, []string{"ns/demo", "--yes", "--allow=strip"}, 1, "it rests on ConfigMap termguard-system/termguard-config, which others may have written"},
-		"OnlyStrip": {"a class does not answer for the target", orphaned(), []string{"ns/demo", "--allow=strip"}, exitAsked, "to allow it: --yes"},
+		"Instances": {"the class covers objects that are deleted with their definition", orphaned("a"), []string{"crd/kialis.kiali.io", "--yes", "--allow=strip", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n other"},
+		"Dependent": {"an object related to the target only by owner references must be named", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip", "--timeout=1ms"}, exitAsked, "--allow strip=kialis.kiali.io/demo/a"},
+		"Named":     {"its finalizer is removed if the flag names it", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip=kialis/demo/a", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n demo"},
+		"Config":    {"any user may have written a configuration in the cluster", orphaned("a") + told, []string{"ns/demo", "--yes", "--allow=strip"}, 1, "it rests on ConfigMap termguard-system/termguard-config, which others may have written"},
+		"OnlyStrip": {"a class does not confirm the target", orphaned(), []string{"ns/demo", "--allow=strip"}, exitAsked, "to allow it: --yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeCluster(t, tc.world)
 			code, out, errs := deleted(t.Context(), c, nil, tc.args...)
-			if said := out.text.String() + errs; tc.code >= 0 && code != tc.code || !strings.Contains(said, tc.says) {
-				t.Errorf("%s: exit code %d, want %d and %q: %s", tc.reason, code, tc.code, tc.says, said)
+			if transcript := out.text.String() + errs; tc.code >= 0 && code != tc.code || !strings.Contains(transcript, tc.says) {
+				t.Errorf("%s: exit code %d, want %d and %q: %s", tc.reason, code, tc.code, tc.says, transcript)
 			}
 			var stripped []string
 			for _, request := range c.requests {
@@ -261,14 +264,14 @@ data: {config.yaml: "{apiVersion: termguard.dev/v1, kind: Config, params: {slow-
 				}
 			}
 			if strips := strings.Contains(tc.says, "done: "); strips != (len(stripped) > 0) {
-				t.Errorf("%s: it patched %v", tc.reason, stripped)
+				t.Errorf("%s: patched %v", tc.reason, stripped)
 			}
 		})
 	}
 }
 
-// TestDeleteHostileNames prints names in every prompt and plan so that no terminal obeys
-// them, and so that each flag and command that is printed says to a shell what was meant.
+// TestDeleteHostileNames checks that names in prompts and plans have no terminal control
+// characters, and that each printed flag and command means the same to a shell.
 func TestDeleteHostileNames(t *testing.T) {
 	for _, name := range []string{"--all", "-rf", "a b", "$(touch pwned)", "it's", "`id`", "a\u202etxt.exe", "\u2066x", "\x1b[2Ja", "x;y", "a\nb", "#", "~", "a=b", "*"} {
 		t.Run(name, func(t *testing.T) {
@@ -285,15 +288,15 @@ func TestDeleteHostileNames(t *testing.T) {
 			c.mu.Unlock()
 			for what, stdin := range map[string]func() io.Reader{"asked": func() io.Reader { return answering(t, "n", "n") }, "unasked": func() io.Reader { return nil }} {
 				_, out, errs := deleted(t.Context(), c, stdin(), "ns/demo")
-				said := out.text.String() + errs
-				if at := strings.IndexFunc(said, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }); at >= 0 {
-					t.Errorf("%s: a terminal obeys %q", what, said[at:min(len(said), at+20)])
+				transcript := out.text.String() + errs
+				if at := strings.IndexFunc(transcript, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }); at >= 0 {
+					t.Errorf("%s: terminal control characters %q", what, transcript[at:min(len(transcript), at+20)])
 				}
-				if !strings.Contains(said, "kialis.kiali.io/") {
-					t.Errorf("%s: it is not named: %s", what, said)
+				if !strings.Contains(transcript, "kialis.kiali.io/") {
+					t.Errorf("%s: not named: %s", what, transcript)
 				}
 			}
-			// The flag, as a shell takes it, names it and no other.
+			// The printed flag, as a shell reads it, names that object and no other.
 			code, out, errs := deleted(t.Context(), c, nil, "kiali/"+name, "-n", "demo", "--yes", "-o", "json")
 			var told struct{ Questions []deletion.Question }
 			if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked {
@@ -306,10 +309,10 @@ func TestDeleteHostileNames(t *testing.T) {
 					sh.Dir = dir
 					words, err := sh.Output()
 					if files, _ := os.ReadDir(dir); err != nil || len(files) > 0 {
-						t.Errorf("a shell makes of %q: %v, files %v", flag, err, files)
+						t.Errorf("a shell run with %q: %v, files %v", flag, err, files)
 					}
 					if !bytes.Contains(words, []byte("/"+name+"\x00")) && strings.Contains(flag, "kialis") {
-						t.Errorf("a shell reads %q of %q", words, flag)
+						t.Errorf("a shell reads %q, want %q", words, flag)
 					}
 				}
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestRaces holds that make races runs the tests of every package that starts
-// goroutines, and of no other.
+// TestRaces checks that make races runs the tests of every package that starts goroutines, and of
+// no other.
 func TestRaces(t *testing.T) {
 	race.Skip(t)
 	makefile, err := os.ReadFile("../../Makefile")
@@ -45,17 +45,17 @@ func TestRaces(t *testing.T) {
 		case len(starts) > 0 && !in:
 			t.Errorf("%s starts goroutines (%s): add it to RACES in the Makefile", pkg, strings.Join(starts, ", "))
 		case len(starts) == 0 && in:
-			t.Errorf("%s starts no goroutine: take it out of RACES in the Makefile", pkg)
+			t.Errorf("%s starts no goroutine: remove it from RACES in the Makefile", pkg)
 		}
 		raced = slices.DeleteFunc(raced, func(other string) bool { return other == pkg })
 	}
 	if len(raced) > 0 {
-		t.Errorf("RACES in the Makefile names %q: there are no such packages", raced)
+		t.Errorf("RACES in the Makefile names packages that do not exist: %q", raced)
 	}
 }
 
-// TestTiers holds that what make test and make check leave out, make nightly runs: packages of
-// test/ that it alone runs, and those with tests that ask lab.Nightly.
+// TestTiers checks that make nightly runs what make test and make check leave out: packages of
+// test/ that only it runs, and packages with tests that call lab.Nightly.
 func TestTiers(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
@@ -86,13 +86,13 @@ func TestTiers(t *testing.T) {
 		}
 		pkg := "./" + filepath.Base(filepath.Dir(file))
 		if strings.Contains(string(text), "lab.Nightly()") && !slices.Contains(nightly, pkg) {
-			t.Errorf("%s asks lab.Nightly, and make nightly does not run %s: add it to MORE in the Makefile", file, pkg)
+			t.Errorf("%s calls lab.Nightly, but make nightly does not run %s: add it to MORE in the Makefile", file, pkg)
 		}
 	}
 }
 
-// startsGoroutines is where a file starts one: by a go statement, or a method Go of a
-// group that waits for it.
+// startsGoroutines returns the first place in a file that starts a goroutine: a go statement, or a
+// method Go of a group that waits for it.
 func startsGoroutines(t *testing.T, file string) (at string) {
 	t.Helper()
 	files := token.NewFileSet()

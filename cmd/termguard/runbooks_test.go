@@ -52,10 +52,11 @@ const runbooksHeadChinese = `# 看到了这条警告，怎么办？
 [termguard doctor](doctor.md)（英文）会检查它。
 `
 
-// runbook is what a page says of a policy. Of is the checksum of the English that was translated.
+// runbook is the text of a page about a policy. Of is the checksum of the English that was
+// translated.
 type runbook struct{ Of, Title, Remedy string }
 
-// checksum tells one English from another.
+// checksum identifies an English text.
 func (r runbook) checksum() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{r.Title, r.Remedy}, "\n")))
 	return hex.EncodeToString(sum[:4])
@@ -64,12 +65,12 @@ func (r runbook) checksum() string {
 const (
 	runbookEnglish = "\n## %s\n\n**%s.** %s\n\n[Why, evidence and limits](../policies/%s/README.md)\n"
 	runbookChinese = "\n## %s\n\n**%s。** %s\n\n[原因、依据和局限](../policies/%s/README.md)（英文）\n"
-	// runbookUntranslated stands where the METADATA has changed since it was translated.
+	// runbookUntranslated replaces a section whose METADATA changed since its translation.
 	runbookUntranslated = "\n## %s\n\n（尚未翻译。）\n\n**%s.** %s\n\n[原因、依据和局限](../policies/%s/README.md)（英文）\n"
 )
 
-// TestRunbooks holds docs/runbooks.md to the policies: each has its section, in English, and in
-// Chinese as far as what docs/runbooks.zh-CN.yaml translates is what the policy says.
+// TestRunbooks compares docs/runbooks.md with the policies: each has its section, in English, and
+// in Chinese if the translation in docs/runbooks.zh-CN.yaml is current.
 func TestRunbooks(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
@@ -85,7 +86,7 @@ func TestRunbooks(t *testing.T) {
 		r := runbook{Title: flat(p.Title), Remedy: flat(p.Remedy)}
 		page += fmt.Sprintf(runbookEnglish, p.ID, r.Title, r.Remedy, p.Folder)
 		form := runbookChinese
-		if c, known := translations[p.ID]; known && c.Of == r.checksum() {
+		if c, ok := translations[p.ID]; ok && c.Of == r.checksum() {
 			r = c
 		} else {
 			form = runbookUntranslated
@@ -100,6 +101,6 @@ func TestRunbooks(t *testing.T) {
 		t.Errorf("docs/runbooks.zh-CN.yaml lacks %d translations, which is more than %d: %q", len(waiting), most, waiting)
 	}
 	if len(translations) > 0 {
-		t.Errorf("docs/runbooks.zh-CN.yaml translates what is no policy: %q", slices.Sorted(maps.Keys(translations)))
+		t.Errorf("docs/runbooks.zh-CN.yaml has sections that are not policies: %q", slices.Sorted(maps.Keys(translations)))
 	}
 }

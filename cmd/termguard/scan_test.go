@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// scanWorld is a cluster with one thing that is broken for certain, one of which only its
-// status tells, and one that is being deleted.
+// scanWorld is a cluster with an object that is certainly broken, one that only its status shows as
+// broken, and one that is Terminating.
 const scanWorld = `
 apiVersion: v1
 kind: Namespace
@@ -72,8 +72,8 @@ spec: {claimRef: {namespace: cart, name: data}}
 status: {phase: Bound}
 `
 
-// scanOf runs termguard scan and reads what it prints as JSON; a negative exit code is any of
-// an answer.
+// scanOf runs termguard scan and reads its JSON output; a negative exit code accepts any that comes
+// with an answer.
 func scanOf(t *testing.T, want int, args ...string) *scan.Scan {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -84,7 +84,7 @@ func scanOf(t *testing.T, want int, args ...string) *scan.Scan {
 	return scanIn(t, out.Bytes())
 }
 
-// scanIn is a scan as -o json writes it.
+// scanIn decodes a scan that -o json wrote.
 func scanIn(t *testing.T, text []byte) *scan.Scan {
 	t.Helper()
 	var s scan.Scan
@@ -94,7 +94,7 @@ func scanIn(t *testing.T, text []byte) *scan.Scan {
 	return &s
 }
 
-// TestScanSaysWhatCheckSays asks both of everything in a cluster.
+// TestScanSaysWhatCheckSays compares both commands about every object of a cluster.
 func TestScanSaysWhatCheckSays(t *testing.T) {
 	c := newFakeCluster(t, scanWorld)
 	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig)
@@ -124,14 +124,14 @@ func TestScanSaysWhatCheckSays(t *testing.T) {
 		}
 	}
 	if n := s.Total().Asked; n != 7 {
-		t.Errorf("%d objects were asked about, want 7", n)
+		t.Errorf("%d objects evaluated, want 7", n)
 	}
 	if len(s.Terminating) != 1 || s.Terminating[0].Target.Name != "going" {
 		t.Errorf("Terminating: %v", s.Terminating)
 	}
 }
 
-// TestScanFlags holds what is asked about, and which exit code tells what.
+// TestScanFlags checks which objects flags select, and the exit codes.
 func TestScanFlags(t *testing.T) {
 	race.Skip(t)
 	c := newFakeCluster(t, scanWorld)
@@ -143,13 +143,13 @@ func TestScanFlags(t *testing.T) {
 		asked  int
 	}{
 		"Only":        {"Two kinds.", []string{"--only", "nodes,volumes"}, 0, 2},
-		"Selector":    {"A namespace by its label, and what is in it.", []string{"--namespaces", "team=shop"}, 1, 2},
-		"Namespace":   {"One namespace, and what is in it.", []string{"-n", "cart"}, 1, 2},
+		"Selector":    {"A namespace by its label, and its objects.", []string{"--namespaces", "team=shop"}, 1, 2},
+		"Namespace":   {"One namespace, and its objects.", []string{"-n", "cart"}, 1, 2},
 		"Two":         {"Two namespaces, each read by itself.", []string{"-n", "cart", "-n", "shop"}, 1, 4},
-		"Never":       {"Whatever is found.", []string{"--fail-on", "never"}, 0, 7},
+		"Never":       {"Any finding.", []string{"--fail-on", "never"}, 0, 7},
 		"Broken":      {"A volume in use is not broken.", []string{"--only", "volumes", "--fail-on", "broken"}, 0, 1},
-		"Hangs":       {"And hangs all the same.", []string{"--only", "volumes", "--fail-on", "hangs"}, 1, 1},
-		"Refused":     {"But nobody refuses it.", []string{"--only", "volumes", "--fail-on", "refused"}, 0, 1},
+		"Hangs":       {"But its deletion hangs.", []string{"--only", "volumes", "--fail-on", "hangs"}, 1, 1},
+		"Refused":     {"But nothing refuses it.", []string{"--only", "volumes", "--fail-on", "refused"}, 0, 1},
 		"Nothing":     {"No namespace has that label.", []string{"--namespaces", "team=none"}, 0, 0},
 		"NoSuchThing": {"A namespace that does not exist has nothing in it.", []string{"-n", "nowhere"}, 0, 0},
 	}
@@ -157,7 +157,7 @@ func TestScanFlags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := scanOf(t, tc.code, append(tc.args, cluster...)...)
 			if n := s.Total().Asked; n != tc.asked {
-				t.Errorf("%s: %d objects were asked about, want %d", tc.reason, n, tc.asked)
+				t.Errorf("%s: %d objects evaluated, want %d", tc.reason, n, tc.asked)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestScanFlags(t *testing.T) {
 	for name, args := range map[string][]string{"One": {"-n", "cart"}, "Two": {"-n", "cart", "-n", "shop"}, "None": {"-n", "nowhere"}} {
 		live, kept := scanOf(t, -1, append(args, cluster...)...), scanOf(t, -1, append(args, "--snapshot", file)...)
 		if diff := cmp.Diff(live.Asked, kept.Asked); diff != "" || name != "None" && live.Total().Asked == 0 {
-			t.Errorf("%s: of a snapshot it asks about others than of the cluster: -cluster, +snapshot:\n%s", name, diff)
+			t.Errorf("%s: objects evaluated: -cluster, +snapshot:\n%s", name, diff)
 		}
 	}
 	for name, args := range map[string][]string{
@@ -190,23 +190,24 @@ func TestScanFlags(t *testing.T) {
 	}
 }
 
-// TestScanForbidden: what may not be listed is named, and what it may hold is unknown.
+// TestScanForbidden checks that resources that cannot be listed are named, and that objects that
+// they may block are unknown.
 func TestScanForbidden(t *testing.T) {
 	c := newFakeCluster(t, scanWorld)
 	c.hidden = []string{"kialis", "persistentvolumes"}
 	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--fail-on", "unknown")
 	if !strings.Contains(strings.Join(s.Unseen, "\n"), "kialis.kiali.io: forbidden") {
-		t.Errorf("what may not be listed is not named: %q", s.Unseen)
+		t.Errorf("resources that cannot be listed are not named: %q", s.Unseen)
 	}
 	for _, item := range s.Items {
 		if item.Target.Name == "shop" && item.Verdict != "unknown" {
-			t.Errorf("what is hidden may hold it, and it says %s", item.Verdict)
+			t.Errorf("an unseen object may block it, got %s", item.Verdict)
 		}
 	}
 }
 
-// TestScanWithin: rights in one namespace are enough to ask about it, and about what is in it.
-// Who may list nothing gets no clean answer.
+// TestScanWithin checks that rights in one namespace are enough to check it and its objects, and
+// that a user who may list nothing gets no clean answer.
 func TestScanWithin(t *testing.T) {
 	c := newFakeCluster(t, scanWorld)
 	c.unlisted = []string{"namespaces", "customresourcedefinitions", "nodes", "persistentvolumes"}
@@ -229,7 +230,7 @@ func TestScanWithin(t *testing.T) {
 	}
 }
 
-// TestScanCanceled: a scan that is interrupted while it reads the cluster says so.
+// TestScanCanceled checks that a scan that is interrupted while it reads the cluster says so.
 func TestScanCanceled(t *testing.T) {
 	c := newFakeCluster(t, scanWorld)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -240,8 +241,8 @@ func TestScanCanceled(t *testing.T) {
 	}
 }
 
-// TestScanInterrupted: while an API does not answer, an interrupt has it tell what is known by
-// then, and that it is not all.
+// TestScanInterrupted interrupts a scan while an API does not answer: the scan reports what it
+// knows and that this is partial.
 func TestScanInterrupted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -249,8 +250,8 @@ func TestScanInterrupted(t *testing.T) {
 		asked  []string // what must be told
 		unseen string
 	}{
-		"Cluster": {"All that was read before.", nil, []string{"namespaces/cart", "namespaces/shop"}, "widgets.acme.example.com: not read yet"},
-		"Two":     {"What another namespace has was not read at all.", []string{"-n", "cart", "-n", "shop"}, []string{"namespaces/cart"}, "namespace shop: not read yet"},
+		"Cluster": {"The types read before.", nil, []string{"namespaces/cart", "namespaces/shop"}, "widgets.acme.example.com: not read yet"},
+		"Two":     {"The objects of the other namespace were not read.", []string{"-n", "cart", "-n", "shop"}, []string{"namespaces/cart"}, "namespace shop: not read yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeCluster(t, scanWorld)
@@ -269,22 +270,22 @@ func TestScanInterrupted(t *testing.T) {
 				t.Errorf("%s: exit code %d, interrupted: %q, mended: %v", tc.reason, code, s.Interrupted, s.Mended)
 			}
 			if !slices.Contains(s.Unseen, tc.unseen) {
-				t.Errorf("%s: it does not say %q: %q", tc.reason, tc.unseen, s.Unseen)
+				t.Errorf("%s: %q is missing: %q", tc.reason, tc.unseen, s.Unseen)
 			}
-			told := map[string]string{}
+			answers := map[string]string{}
 			for _, item := range s.Items {
-				told[scan.Shown(item.Target)] = string(item.Verdict)
+				answers[scan.Shown(item.Target)] = string(item.Verdict)
 			}
 			for _, asked := range tc.asked { // what was not read may hold them
-				if told[asked] != "unknown" && told[asked] != "hangs" {
-					t.Errorf("%s: of %s it says %q: %v", tc.reason, asked, told[asked], told)
+				if answers[asked] != "unknown" && answers[asked] != "hangs" {
+					t.Errorf("%s: answer about %s is %q: %v", tc.reason, asked, answers[asked], answers)
 				}
 			}
 		})
 	}
 }
 
-// stored is the Secret where Helm keeps a revision of a release.
+// stored returns the Secret with a revision of a release as Helm stores it.
 func stored(t *testing.T, name, namespace string, version int, status, manifest string) string {
 	t.Helper()
 	record, err := json.Marshal(map[string]any{"name": name, "namespace": namespace, "version": version, "info": map[string]any{"status": status}, "manifest": manifest})
@@ -297,8 +298,8 @@ func stored(t *testing.T, name, namespace string, version int, status, manifest 
 {apiVersion: v1, kind: Secret, type: helm.sh/release.v1, metadata: {name: sh.helm.release.v1.%[1]s.v%[3]d, namespace: %[2]s, labels: {owner: helm, name: %[1]s, version: "%[3]d", status: %[4]s}}, data: {release: %[5]s}}`, name, namespace, version, status, value)
 }
 
-// TestScanReleases: of a Helm release it says what check --release says, with the objects
-// that hold it; of one that cannot be read it says so.
+// TestScanReleases checks that scan and check --release agree about a Helm release and its
+// blockers, and that an unreadable release is reported.
 func TestScanReleases(t *testing.T) {
 	race.Skip(t)
 	const kiali, plain = "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: kiali}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}\n"
@@ -308,16 +309,16 @@ func TestScanReleases(t *testing.T) {
 	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--only", "releases")
 	want := []scan.Count{{Kind: scan.Releases, Asked: 2, Hangs: 1, Completes: 1}}
 	if diff := cmp.Diff(want, s.Asked); diff != "" {
-		t.Errorf("what is asked: -want, +got:\n%s", diff)
+		t.Errorf("objects evaluated: -want, +got:\n%s", diff)
 	}
 	if len(s.Unseen) != 1 || !strings.HasPrefix(s.Unseen[0], "release broken -n cart: ") && !strings.Contains(s.Unseen[0], `release "broken" in namespace "cart"`) {
-		t.Errorf("of a release that cannot be read it says %q", s.Unseen)
+		t.Errorf("unseen for an unreadable release: %q", s.Unseen)
 	}
 	verdicts := map[string]string{"kiali": "completes", "plain": "completes"}
 	for _, item := range s.Items {
 		verdicts[item.Target.Name] = string(item.Verdict)
 		if len(item.Parts) != 1 || item.Parts[0].Target.Resource != "kialis.kiali.io" || len(item.HeldBy) != 1 || item.HeldBy[0].Objects[0] != item.Parts[0].Target {
-			t.Errorf("what holds %s: %+v", item.Target, item)
+			t.Errorf("blockers of %s: %+v", item.Target, item)
 		}
 	}
 	for name, verdict := range verdicts {
@@ -332,11 +333,11 @@ func TestScanReleases(t *testing.T) {
 		}
 	}
 	if len(s.Causes) != 1 || s.Causes[0].ByKind[scan.Releases] != 1 || s.Causes[0].Mended == nil || s.Causes[0].Mended.Free != 1 {
-		t.Errorf("the cause: %+v", s.Causes)
+		t.Errorf("causes: %+v", s.Causes)
 	}
-	// One cause holds the release and its object.
+	// One cause blocks the release and its object.
 	if all := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--only", "releases,custom"); len(all.Causes) != 1 || all.Causes[0].Holds != 2 {
-		t.Errorf("the causes with those of the object itself: %+v", all.Causes)
+		t.Errorf("causes, with those of the object itself: %+v", all.Causes)
 	}
 	if elsewhere := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "releases", "-n", "cart"); elsewhere.Total().Asked != 0 {
 		t.Errorf("in another namespace: %+v", elsewhere.Asked)
@@ -356,18 +357,18 @@ func TestScanReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := scanOf(t, -1, "--snapshot", file); len(s.LeftOut) != 1 || !strings.HasPrefix(s.LeftOut[0], "Helm releases: ") {
-		t.Errorf("of a snapshot it leaves out %q", s.LeftOut)
+		t.Errorf("left out of a snapshot: %q", s.LeftOut)
 	}
 	if run(t.Context(), []string{"termguard", "scan", "--snapshot", file}, nil, &out, &errs); !strings.Contains(out.String(), "\nleft out: Helm releases: ") {
-		t.Errorf("it does not say that it leaves them out: %s", &out)
+		t.Errorf("no note about the types left out: %s", &out)
 	}
 	if code := run(t.Context(), []string{"termguard", "scan", "--only", "releases", "--snapshot", file}, nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--only releases: ") {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
 }
 
-// TestScanReadsStatus: an owner that says in the status of a custom resource that it fails
-// is told of the object and of its namespace, as by check, which reads it for each.
+// TestScanReadsStatus checks that an owner's failure in the status of a custom resource is reported
+// for the object and its namespace, as by check, which reads the status of each.
 func TestScanReadsStatus(t *testing.T) {
 	c := newFakeCluster(t, scanWorld+`
 ---
@@ -391,17 +392,17 @@ spec: {replicas: 1, template: {spec: {containers: [{name: c, image: quay.io/kial
 status: {readyReplicas: 1}
 `)
 	s := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "namespaces,custom", "--fail-on", "never")
-	told := map[string]bool{}
+	answers := map[string]bool{}
 	for _, item := range s.Items {
 		for _, h := range item.HeldBy {
 			if strings.Contains(h.Says, "reported for") {
-				told[scan.Shown(item.Target)] = true
+				answers[scan.Shown(item.Target)] = true
 			}
 		}
 	}
 	for _, want := range []string{"kialis.kiali.io/failing -n mesh", "namespaces/mesh"} {
-		if !told[want] {
-			t.Errorf("of %s it is not told that its owner reports a failure: %v", want, told)
+		if !answers[want] {
+			t.Errorf("the failure reported by the owner of %s is missing: %v", want, answers)
 		}
 	}
 }

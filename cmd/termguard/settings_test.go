@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestPoliciesOfBundle holds that --policies of the webhook takes a bundle that is signed by the
-// key, as it takes a folder, and that --policies of other commands takes folders only.
+// TestPoliciesOfBundle checks that --policies of the webhook accepts a folder and a bundle that the
+// key signed, and that --policies of other commands accepts folders only.
 func TestPoliciesOfBundle(t *testing.T) {
 	race.Skip(t)
 	rule, err := os.ReadFile("../../policies/busy_mount/busy_mount.rego")
@@ -30,11 +30,11 @@ func TestPoliciesOfBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(set.IDs(), "our-mount") {
-		t.Errorf("the policy of the bundle is not among %v", set.IDs())
+		t.Errorf("the bundle's policy is missing from %v", set.IDs())
 	}
 	f.key = bundletest.KeyFile(t, "another")
 	if _, err := f.load(); err == nil {
-		t.Error("a bundle that somebody else signed is taken")
+		t.Error("a bundle signed by another key was accepted")
 	}
 	var out, errs strings.Builder
 	code := run(t.Context(), []string{"termguard", "policy", "list", "--policies", file}, strings.NewReader(""), &out, &errs)

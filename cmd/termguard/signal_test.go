@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestSecondSignal: the first SIGTERM has the webhook drain, and the next ends it.
+// TestSecondSignal checks that the first SIGTERM drains the webhook, and that the next ends it.
 func TestSecondSignal(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(api.Close)
@@ -50,18 +50,18 @@ users: [{name: x, user: {}}]
 			t.Fatal(err)
 		}
 	}
-	var said []string
+	var logged []string
 	drains := false
 	lines := bufio.NewScanner(log)
 	for !drains && lines.Scan() {
-		said = append(said, lines.Text())
+		logged = append(logged, lines.Text())
 		if strings.Contains(lines.Text(), "msg=serving") || strings.Contains(lines.Text(), `"msg":"serving"`) {
 			send()
 		}
 		drains = strings.Contains(lines.Text(), "draining")
 	}
 	if !drains {
-		t.Fatalf("it does not drain:\n%s", strings.Join(said, "\n"))
+		t.Fatalf("the webhook does not drain:\n%s", strings.Join(logged, "\n"))
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -80,7 +80,7 @@ users: [{name: x, user: {}}]
 		case <-again.C:
 			command.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended meanwhile
 		case <-time.After(time.Minute):
-			t.Fatal("it goes on draining")
+			t.Fatal("the webhook did not end")
 		}
 	}
 	status, _ := command.ProcessState.Sys().(syscall.WaitStatus)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// kubeconfigFor answers with what is in answers by path, and forbids the rest.
+// kubeconfigFor serves answers by path, and forbids the rest.
 func kubeconfigFor(t *testing.T, answers map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +33,8 @@ func kubeconfigFor(t *testing.T, answers map[string]string) string {
 	return path
 }
 
-// TestSnapshotWithoutRights: an empty snapshot looks like an empty cluster, so it says
-// what it does not have, and ends with 1 where that is everything.
+// TestSnapshotWithoutRights checks that a snapshot says what it lacks, since an empty one looks
+// like an empty cluster, and that the exit code is 1 if it lacks everything.
 func TestSnapshotWithoutRights(t *testing.T) {
 	serves := map[string]string{
 		"/version": `{"gitVersion":"v1.36.3"}`,

@@ -21,7 +21,7 @@ import (
 	typist "github.com/termguard/termguard/internal/typing"
 )
 
-// typing is a terminal, and the keys of it.
+// typing returns a terminal and its keyboard.
 func typing(t *testing.T) (terminal, keys *os.File) {
 	t.Helper()
 	terminal, keys, err := typist.Open()
@@ -32,8 +32,8 @@ func typing(t *testing.T) (terminal, keys *os.File) {
 	return terminal, keys
 }
 
-// person is somebody at a terminal, who answers each question once it is shown, and types some
-// lines ahead before the first.
+// person is a user at a terminal, who answers each question once it is shown, and may type lines
+// before the first.
 type person struct {
 	*os.File
 	keys    *os.File
@@ -47,7 +47,7 @@ func answering(t *testing.T, answers ...string) *person {
 	return &person{terminal, keys, answers, 0}
 }
 
-// typesAhead types lines before anything is asked.
+// typesAhead types lines before any question.
 func (p *person) typesAhead(t *testing.T, lines string) *person {
 	t.Helper()
 	if _, err := p.keys.WriteString(lines); err != nil {
@@ -56,9 +56,9 @@ func (p *person) typesAhead(t *testing.T, lines string) *person {
 	return p
 }
 
-// reads answers the questions in what was said until now; what there is no answer for, by no.
-func (p *person) reads(said string) {
-	for ; p.asked < strings.Count(said, "[y/N] "); p.asked++ {
+// reads answers the questions in the output up to now, and those without a prepared answer with no.
+func (p *person) reads(transcript string) {
+	for ; p.asked < strings.Count(transcript, "[y/N] "); p.asked++ {
 		answer := "n"
 		if p.asked < len(p.answers) {
 			answer = p.answers[p.asked]
@@ -67,7 +67,7 @@ func (p *person) reads(said string) {
 	}
 }
 
-// Of two terminals one takes lines that change, and one does not.
+// One of the two terminals can redraw a line.
 func TestProgressOnTerminals(t *testing.T) {
 	terminal, _ := typing(t)
 	for name, tc := range map[string]struct {
@@ -86,10 +86,10 @@ func TestProgressOnTerminals(t *testing.T) {
 			p := newProgress(terminal, "reading")
 			defer p.clear()
 			if told := p.out != nil; told != tc.told {
-				t.Errorf("told: %v, want %v", told, tc.told)
+				t.Errorf("progress: %v, want %v", told, tc.told)
 			}
 			if going := map[string]string{"C": " ...", "C.UTF-8": " …"}[tc.environment["LC_ALL"]]; going != "" && p.going != going {
-				t.Errorf("the line ends in %q, want %q", p.going, going)
+				t.Errorf("last line %q, want %q", p.going, going)
 			}
 		})
 	}
@@ -104,13 +104,13 @@ func TestProgressOnTerminals(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p := newProgress(root.ErrOrStderr(), "reading"); p.out != nil {
-			t.Error("with --quiet, it is told")
+			t.Error("--quiet shows progress")
 		}
 	})
 }
 
-// TestProgressOfCommands has whatever a command waits for wait until the person at the
-// terminal is told that something is going on.
+// TestProgressOfCommands delays everything that a command waits for until the terminal shows
+// progress.
 func TestProgressOfCommands(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
@@ -139,7 +139,7 @@ func TestProgressOfCommands(t *testing.T) {
 				select {
 				case <-told:
 				case <-time.After(30 * time.Second):
-					t.Error("nothing is told to who waits")
+					t.Error("no progress is shown")
 				}
 			})
 			c := newFakeCluster(t, stuck())
@@ -151,13 +151,13 @@ func TestProgressOfCommands(t *testing.T) {
 			var out bytes.Buffer
 			run(t.Context(), append([]string{"termguard"}, args...), stdin, &out, terminal)
 			if out.Len() == 0 {
-				t.Error("it did nothing")
+				t.Error("no action was taken")
 			}
 		})
 	}
 }
 
-// manifest is read once something has happened.
+// manifest can be read only after an event.
 type manifest struct {
 	after func()
 	io.Reader
@@ -168,7 +168,8 @@ func (m manifest) Read(p []byte) (int, error) {
 	return m.Reader.Read(p)
 }
 
-// TestCheckOnTerminals: an answer is as wide as the terminal, and drawn with what its locale has.
+// TestCheckOnTerminals checks that an answer is as wide as the terminal, and is drawn with the
+// signs of its locale.
 func TestCheckOnTerminals(t *testing.T) {
 	race.Skip(t)
 	c := newFakeCluster(t, stuck("alpha", "beta"))
@@ -192,14 +193,14 @@ func TestCheckOnTerminals(t *testing.T) {
 				t.Errorf("boxes: %v, want %v: %s%s", boxes, tc.boxes, text, errs)
 			}
 			if at := strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }); at >= 0 && !tc.boxes {
-				t.Errorf("no ASCII: %q", text[at:min(len(text), at+20)])
+				t.Errorf("not ASCII: %q", text[at:min(len(text), at+20)])
 			}
 		})
 	}
 }
 
-// TestDeleteOnTerminals: what is asked is as wide as the terminal, too, and the answer is typed
-// behind the question.
+// TestDeleteOnTerminals checks that questions are as wide as the terminal, and that the answer is
+// typed after the question.
 func TestDeleteOnTerminals(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
@@ -207,39 +208,40 @@ func TestDeleteOnTerminals(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a", "b"))
 	text, errs := onTerminal(t, 50, answering(t), "delete", "ns/demo", "--kubeconfig", c.kubeconfig)
 	if !strings.Contains(text, "  risked: ") || !strings.Contains(text, "\n[y/N] ") {
-		t.Errorf("nothing was asked: %s%s", text, errs)
+		t.Errorf("no question: %s%s", text, errs)
 	}
 }
 
-// onTerminal is what a command shows on a terminal of so many columns, which no line is wider than.
+// onTerminal returns what a command shows on a terminal of so many columns, and checks that no line
+// is wider.
 func onTerminal(t *testing.T, columns uint16, stdin io.Reader, args ...string) (text, errs string) {
 	t.Helper()
 	terminal, keys := typing(t)
 	if err := unix.IoctlSetWinsize(int(keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
-	who, asked := stdin.(*person)
-	if asked {
+	who, ok := stdin.(*person)
+	if ok {
 		stdin = who.File
 	}
-	said := make(chan string)
+	transcript := make(chan string)
 	go func() {
 		var text []byte
 		for buffer := make([]byte, 4096); ; {
 			n, err := keys.Read(buffer)
-			if text = append(text, buffer[:n]...); asked {
+			if text = append(text, buffer[:n]...); ok {
 				who.reads(string(text))
 			}
 			if err != nil { // EIO when nobody has the terminal any more
 				break
 			}
 		}
-		said <- string(text)
+		transcript <- string(text)
 	}()
 	var stderr bytes.Buffer
 	run(t.Context(), append([]string{"termguard"}, args...), stdin, terminal, &stderr)
 	terminal.Close()
-	text = <-said
+	text = <-transcript
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "[y/N] ", "[y/N] \r\n"), "\r\n") { // the answer ends its line
 		if n := utf8.RuneCountInString(line); n > int(columns) {
 			t.Errorf("%d of %d columns: %s", n, columns, line)
@@ -248,8 +250,8 @@ func onTerminal(t *testing.T, columns uint16, stdin io.Reader, args ...string) (
 	return text, stderr.String()
 }
 
-// TestClosedPipe: where nobody reads any more, as behind head, a command ends as others do, by
-// SIGPIPE and in silence, and nothing has been changed.
+// TestClosedPipe checks that a command whose output is closed, as by head, ends silently by SIGPIPE
+// and has changed nothing.
 func TestClosedPipe(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -276,19 +278,19 @@ func TestClosedPipe(t *testing.T) {
 			}
 			for _, request := range c.requests {
 				if !strings.HasPrefix(request, "GET ") && !strings.Contains(request, "/selfsubject") {
-					t.Errorf("it asked for %s", request)
+					t.Errorf("sent %s", request)
 				}
 			}
 		})
 	}
 }
 
-// stuckNow is an object that is being deleted, and stays.
+// stuckNow is an object that stays Terminating.
 const stuckNow = `{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: late, namespace: demo, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [acme.example.com/cleanup]}}
 `
 
-// TestLongTextOnTerminals: where a text is longer than the terminal, its end says once more what
-// its beginning did; a short one says it once.
+// TestLongTextOnTerminals checks that a text longer than the terminal repeats its answer at the
+// end; a short one does not.
 func TestLongTextOnTerminals(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
@@ -308,7 +310,7 @@ func TestLongTextOnTerminals(t *testing.T) {
 		text, errs := onTerminal(t, 200, answering(t), "check", "ns/demo", "--kubeconfig", c.kubeconfig)
 		lines := strings.Split(strings.TrimSpace(text), "\r\n")
 		if got := strings.Count(text, "namespaces/demo: hangs: "); got != tc.want || tc.want == 2 && !slices.Contains(lines[len(lines)-4:], lines[0]) {
-			t.Errorf("%s: the answer is told %d times, want %d: %s%s", reason, got, tc.want, text, errs)
+			t.Errorf("%s: the answer is printed %d times, want %d: %s%s", reason, got, tc.want, text, errs)
 		}
 	}
 }

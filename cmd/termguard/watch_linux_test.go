@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// watchWorld is a namespace that is being deleted, and what holds it: the finalizer of
-// somebody who is not there.
+// watchWorld is a namespace that is Terminating, and its blocker: a finalizer whose owner is not
+// installed.
 const watchWorld = `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {finalizers: [kubernetes]}, status: {phase: Terminating}}
 ---
@@ -25,7 +25,7 @@ const watchWorld = `
 
 const kialiOfDemo = "/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"
 
-// free takes the finalizers of an object away.
+// free removes the finalizers of an object.
 func (c *fakeCluster) free(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *fakeCluster) free(path string) {
 	}
 }
 
-// TestWatch shows what is being deleted, and ends when it is gone.
+// TestWatch checks that Terminating objects are shown, and that watch ends once they are deleted.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -45,36 +45,36 @@ func TestWatch(t *testing.T) {
 		want    []string
 		without string
 	}{
-		"Namespace":  {"what is in it, and itself", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
+		"Namespace":  {"the namespace and its objects", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
 		"Object":     {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
-		"Custom":     {"what is in one", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
-		"Cluster":    {"something is left when the time ends", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
-		"NotDeleted": {"one that nobody deletes", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
-		"NeverThere": {"one that has gone before", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
-		"NoType":     {"of a type that nobody knows", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
-		"NoName":     {"a name is wanted", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},
+		"Custom":     {"an object in a namespace", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
+		"Cluster":    {"an object is left at the timeout", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
+		"NotDeleted": {"an object that is not Terminating", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
+		"NeverThere": {"an object that does not exist", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
+		"NoType":     {"an unknown type", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
+		"NoName":     {"a name is required", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits for its next look
 			c := newFakeCluster(t, watchWorld)
-			out := &output{on: func(said string) {
-				if strings.Contains(said, "-n demo, being deleted") {
+			out := &output{on: func(transcript string) {
+				if strings.Contains(transcript, "-n demo, being deleted") {
 					c.free(kialiOfDemo)
 				}
 			}}
 			var errs bytes.Buffer
 			code := run(t.Context(), append([]string{"termguard", tc.args[0], "--kubeconfig", c.kubeconfig}, tc.args[1:]...), nil, out, &errs)
-			said := out.text.String() + errs.String()
+			transcript := out.text.String() + errs.String()
 			if name == "Object" {
-				watchDocumented(t, said)
+				watchDocumented(t, transcript)
 			}
 			for _, want := range tc.want {
-				if !strings.Contains(said, want) {
-					t.Errorf("%s: it does not say %q", tc.reason, want)
+				if !strings.Contains(transcript, want) {
+					t.Errorf("%s: %q is missing", tc.reason, want)
 				}
 			}
-			if code != tc.code || strings.Contains(said, tc.without) {
-				t.Errorf("%s: exit code %d, want %d, and nothing of %q:\n%s", tc.reason, code, tc.code, tc.without, said)
+			if code != tc.code || strings.Contains(transcript, tc.without) {
+				t.Errorf("%s: exit code %d, want %d, and nothing of %q:\n%s", tc.reason, code, tc.code, tc.without, transcript)
 			}
 		})
 	}
@@ -82,23 +82,23 @@ func TestWatch(t *testing.T) {
 
 var ago = regexp.MustCompile(`[^ ]+Z |being deleted for \w+`) // times
 
-// watchDocumented holds docs/watch.md to what is said.
-func watchDocumented(t *testing.T, said string) {
+// watchDocumented compares docs/watch.md with the output.
+func watchDocumented(t *testing.T, transcript string) {
 	t.Helper()
 	_, shown, _ := strings.Cut(read(t, "docs/watch.md"), "$ termguard watch ns/demo\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	if ago.ReplaceAllString(shown, "") != ago.ReplaceAllString(said, "") {
-		t.Errorf("docs/watch.md shows\n%s\nand it says\n%s", shown, said)
+	if ago.ReplaceAllString(shown, "") != ago.ReplaceAllString(transcript, "") {
+		t.Errorf("docs/watch.md shows\n%s\nbut got\n%s", shown, transcript)
 	}
 }
 
-// TestWatchInterrupted tells what is left.
+// TestWatchInterrupted checks that an interrupted watch shows what is left.
 func TestWatchInterrupted(t *testing.T) {
 	c := newFakeCluster(t, watchWorld)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := &output{on: func(said string) {
-		if strings.Contains(said, "namespaces/demo, being deleted") {
+	out := &output{on: func(transcript string) {
+		if strings.Contains(transcript, "namespaces/demo, being deleted") {
 			cancel()
 		}
 	}}
@@ -110,7 +110,7 @@ func TestWatchInterrupted(t *testing.T) {
 	}
 }
 
-// TestWatchNoAnswer names the API that never answers, and tells of the rest.
+// TestWatchNoAnswer checks that watch names an API that never answers, and shows the rest.
 func TestWatchNoAnswer(t *testing.T) {
 	t.Parallel() // it waits for no answer
 	c := newFakeCluster(t, watchWorld)
@@ -119,21 +119,22 @@ func TestWatchNoAnswer(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}
-	out := &output{on: func(said string) {
-		if strings.Contains(said, "-n demo, being deleted") {
+	out := &output{on: func(transcript string) {
+		if strings.Contains(transcript, "-n demo, being deleted") {
 			c.free(kialiOfDemo)
 		}
 	}}
 	var errs bytes.Buffer
 	code := run(t.Context(), []string{"termguard", "watch", "-n", "demo", "--request-timeout", "1s", "--kubeconfig", c.kubeconfig}, nil, out, &errs)
 	for _, want := range []string{"kialis.kiali.io/a -n demo: gone\n", "not seen: widgets.acme.example.com: error\n", "this cannot be listed: widgets.acme.example.com: error\n"} {
-		if said := out.text.String() + errs.String(); !strings.Contains(said, want) || code != 2 {
-			t.Errorf("exit code %d, want 2, and %q: %s", code, want, said)
+		if transcript := out.text.String() + errs.String(); !strings.Contains(transcript, want) || code != 2 {
+			t.Errorf("exit code %d, want 2, and %q: %s", code, want, transcript)
 		}
 	}
 }
 
-// TestWatchTerminal writes lines on a terminal, too, as wide as that, and moves no cursor.
+// TestWatchTerminal checks that watch writes lines on a terminal, no wider than it, and moves no
+// cursor.
 func TestWatchTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
@@ -144,15 +145,15 @@ func TestWatchTerminal(t *testing.T) {
 	}
 }
 
-// TestDeleteShows shows, while a deletion goes on, what is left and what it waits for.
+// TestDeleteShows checks that a deletion in progress shows what is left and what it waits for.
 func TestDeleteShows(t *testing.T) {
 	c := newFakeCluster(t, `
 {apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}
 ---
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: demo, finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Pending}}
 `)
-	out := &output{on: func(said string) {
-		if strings.Contains(said, "persistentvolumeclaims/data -n demo, being deleted for ") {
+	out := &output{on: func(transcript string) {
+		if strings.Contains(transcript, "persistentvolumeclaims/data -n demo, being deleted for ") {
 			c.free(demo + "/persistentvolumeclaims/data")
 		}
 	}}
@@ -163,7 +164,7 @@ func TestDeleteShows(t *testing.T) {
 	command.SetOut(out)
 	command.SetErr(&errs)
 	err := command.ExecuteContext(t.Context())
-	if said := out.text.String(); err != nil || !strings.Contains(said, "namespaces/demo, being deleted for ") || !strings.Contains(said, "gone: namespaces/demo\n") {
-		t.Errorf("%v: %s%s", err, said, &errs)
+	if transcript := out.text.String(); err != nil || !strings.Contains(transcript, "namespaces/demo, being deleted for ") || !strings.Contains(transcript, "gone: namespaces/demo\n") {
+		t.Errorf("%v: %s%s", err, transcript, &errs)
 	}
 }

@@ -11,13 +11,13 @@ import (
 
 var typeName = regexp.MustCompile("`([a-z]+)\\.([A-Z][A-Za-z]+)`")
 
-// TestDocsWords holds docs/words.md to the code: each type that it names is there.
+// TestDocsWords checks that each type named in docs/words.md exists.
 func TestDocsWords(t *testing.T) {
 	race.Skip(t)
 	page := read(t, "docs/words.md")
 	named := typeName.FindAllStringSubmatch(page, -1)
 	if len(named) < 20 {
-		t.Fatalf("the page names %d types", len(named))
+		t.Fatalf("the page names only %d types", len(named))
 	}
 	for _, name := range named {
 		var files []string
