@@ -110,6 +110,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func (r *run) work(ctx context.Context) error {
+	go catalog.Default().Entries() // sets read it
 	r.engine = prepare(ctx, r.options)
 	if err := r.inputs(ctx); err != nil {
 		return err
@@ -379,9 +380,9 @@ func relative(dir, full string) string {
 // each lints the sets, one per processor at a time.
 func (r *run) each(ctx context.Context) error {
 	work := make(chan *input)
-	errs := make(chan error, runtime.GOMAXPROCS(0))
+	errs := make(chan error, runtime.GOMAXPROCS(0)+1)
 	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range runtime.GOMAXPROCS(0) + 1 {
 		wait.Go(func() {
 			var failed error
 			for i := range work {
