@@ -3,7 +3,6 @@ package check
 import (
 	"bytes"
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -88,16 +87,12 @@ func plan(lists ...[]policies.Finding) []Step {
 	return steps
 }
 
-// culprits matches resources whose objects are the cause of every finding about them.
-var culprits = regexp.MustCompile(`^(?:apiservices|(?:validating|mutating)webhookconfigurations)(?:\.|$)`)
-
-// culprit returns the object that a finding blames, or "".
+// culprit returns the object that a finding blames, or "". A node may have several faults.
 func culprit(f policies.Finding) string {
-	at := slices.IndexFunc(f.Objects, func(o policies.Object) bool { return culprits.MatchString(o.Resource) })
-	if at < 0 {
+	if f.Cause.Object == nil || f.Cause.Node != "" {
 		return ""
 	}
-	return shown(f.Objects[at], "")
+	return shown(*f.Cause.Object, "")
 }
 
 // byCause groups a plan by cause, the safest step first, each after the steps that have to precede it; steps

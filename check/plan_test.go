@@ -128,6 +128,7 @@ func TestByCause(t *testing.T) {
 		return policies.Finding{
 			Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will,
 			Objects: []policies.Object{{Resource: "namespaces", Name: "shop"}, {Resource: resource, Name: "it"}},
+			Cause:   policies.Cause{Object: &policies.Object{Resource: resource, Name: "it"}},
 			Steps:   append([]policies.Step{{Kind: policies.Mend, Do: "Bring back Service " + service}}, more...),
 		}
 	}

@@ -119,6 +119,7 @@ func decodeFinding(p Policy, member any, b bounds) (Finding, error) {
 		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", f.Message)
 	}
 	b.keep(&f)
+	b.blame(&f)
 	if _, own := m["remedy"]; !own && len(f.Steps) > 0 {
 		f.Remedy = prose(f.Steps)
 	}
@@ -213,22 +214,73 @@ func command(words []any) (string, error) {
 
 // cause reads the cause of a finding.
 func cause(value any, into *Cause) error {
-	m, _ := value.(map[string]any)
-	if owner, given := m["owner"]; given {
-		into.Owner = new(Owner)
-		if _, err := fields(owner, "{name, state}", map[string]*string{"name": &into.Owner.Name, "state": &into.Owner.State}); err != nil {
-			return fmt.Errorf("owner: %w", err)
-		}
-		m = maps.Clone(m)
-		delete(m, "owner")
-		value = m
+	m, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("want {title, object, finalizer, owner, node, refusal, declared}, got %T", value)
 	}
-	_, err := fields(value, "{title, finalizer, owner}", map[string]*string{"title": &into.Title, "finalizer": &into.Finalizer})
-	if into.Finalizer != "" && into.Title != "" {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		var err error
+		switch value := m[key]; key {
+		case "title":
+			into.Title, err = text(value, MaxMessage)
+		case "object":
+			into.Object = new(Object)
+			*into.Object, err = object(value)
+		case "finalizer":
+			into.Finalizer, err = text(value, maxText)
+		case "owner":
+			into.Owner = new(Owner)
+			_, err = fields(value, "{name, state}", map[string]*string{"name": &into.Owner.Name, "state": &into.Owner.State})
+		case "node":
+			into.Node, err = text(value, maxText)
+		case "refusal":
+			into.Refusal, err = text(value, maxText)
+		case "declared":
+			if into.Declared, ok = value.(bool); !ok {
+				err = fmt.Errorf("want true or false, got %T", value)
+			}
+		default:
+			err = errors.New("unknown key")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	switch {
+	case into.Title == "":
+	case into.Finalizer != "":
 		into.Title = "finalizer " + into.Finalizer + ": " + into.Title
+	case into.Node != "":
+		into.Title = "node " + into.Node + ", " + into.Title
 	}
 	into.Title, _ = text(into.Title, MaxMessage)
-	return err
+	return nil
+}
+
+// blamed are the resources whose objects are causes of their own.
+var blamed = []string{
+	"apiservices.apiregistration.k8s.io",
+	"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+	"validatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicies.admissionregistration.k8s.io",
+	"poddisruptionbudgets.policy", "csinodes.storage.k8s.io", "nodes",
+}
+
+// blame sets the object of a cause that has none: the first such object other than the target, unless that is
+// a node, which is drained.
+func (b bounds) blame(f *Finding) {
+	if f.Cause.Object != nil || f.Cause.Finalizer != "" {
+		return
+	}
+	at := slices.IndexFunc(f.Objects, func(o Object) bool {
+		return slices.Contains(blamed, o.Resource) && (o.Resource == "nodes" || o.Resource != b.about.resource || o.Name != b.about.name || o.Namespace != b.about.namespace)
+	})
+	if at < 0 {
+		return
+	}
+	f.Cause.Object = &f.Objects[at]
+	if o := f.Objects[at]; o.Resource == "nodes" || o.Resource == "csinodes.storage.k8s.io" { // they have one name
+		f.Cause.Node = o.Name
+	}
 }
 
 // manifest reads how a finding differs for manifests.

@@ -187,8 +187,8 @@ type Finding struct {
 	// Remedy is the solution in prose, and Steps step by step, if the policy has them.
 	Remedy string `json:"remedy"`
 	Steps  []Step `json:"steps,omitempty"`
-	// Cause is the cause, if the policy names it.
-	Cause Cause `json:"-"`
+	// Cause is what the policy blames, as far as it says.
+	Cause Cause `json:"cause,omitzero"`
 	// Manifest overrides parts of it for a manifest.
 	Manifest Manifest `json:"-"`
 	// Class, Symptom and Custom are the policy's.
@@ -201,9 +201,16 @@ type Finding struct {
 type Cause struct {
 	// Title describes it, without the objects that it blocks.
 	Title string `json:"title,omitempty"`
+	// Object is the object to blame, and Node the name of a node on which something is wrong.
+	Object *Object `json:"object,omitempty"`
+	Node   string  `json:"node,omitempty"`
 	// Finalizer is the blocking finalizer, and Owner its owner, if that is the cause.
 	Finalizer string `json:"finalizer,omitempty"`
 	Owner     *Owner `json:"owner,omitempty"`
+	// Refusal is the webhook or admission policy that refuses a request, as the facts name it: webhook/TYPE/….
+	Refusal string `json:"refusal,omitempty"`
+	// Declared says that the owner is as an annotation of the object says, which a tenant may have written.
+	Declared bool `json:"declared,omitempty"`
 }
 
 // Owner removes a finalizer: its name, "" if unknown, and its state.

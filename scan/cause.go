@@ -76,13 +76,6 @@ const (
 	nodes       = "nodes"
 )
 
-// culprits are the resources whose objects are causes of their own.
-var culprits = []string{
-	apiservices, validating, mutating,
-	"validatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicies.admissionregistration.k8s.io",
-	budgets, csinodes, nodes,
-}
-
 // grouping gathers causes.
 type grouping struct {
 	byID map[string]*Cause
@@ -147,14 +140,12 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	if f.Kind == policies.KindForbidden {
 		class = policies.Rule
 	}
-	culprit := slices.IndexFunc(f.Objects, func(o policies.Object) bool {
-		return slices.Contains(culprits, o.Resource) && (o != a.report.Target || a.kind == Nodes)
-	})
+	culprit := f.Cause.Object
 	switch {
-	case f.Policy == "failing-conversion-webhook" && len(f.Objects) > 0:
-		culprit = 0
-	case f.Policy == "network-plugin-removed" && len(f.Objects) > 0 && f.Objects[0].Resource != nodes:
-		culprit, class = -1, policies.Order // it is the plugin that is deleted
+	case culprit != nil && culprit.Resource == nodes && *culprit == a.report.Target && a.kind != Nodes:
+		culprit = nil
+	case f.Policy == "network-plugin-removed" && culprit != nil && culprit.Resource != nodes:
+		culprit, class = nil, policies.Order // it is the plugin that is deleted
 	}
 	switch {
 	case f.Cause.Finalizer != "":
@@ -164,8 +155,8 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 		if f.Cause.Owner == nil {
 			id = f.Policy + "/" + by
 		}
-	case culprit >= 0:
-		o := f.Objects[culprit]
+	case culprit != nil:
+		o := *culprit
 		object = &o
 		id, title = o.Resource+"/"+o.Namespace+"/"+o.Name, titleOf(f, o)
 		switch o.Resource {
@@ -183,10 +174,7 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 		}
 	}
 	if id == "" {
-		id, title = f.Policy, f.Title
-		if f.Policy == "refused-request" {
-			title = f.Message // there is one such rule
-		}
+		id, title = f.Policy, cmp.Or(f.Cause.Title, f.Title)
 	}
 	c := g.byID[id]
 	if c == nil {

@@ -30,6 +30,7 @@ type judgement struct {
 	// hearsay is the evidence that a tenant may have written, and that the judgement depends on; "" if only
 	// administrators write it.
 	hearsay   string
+	declared  bool // an annotation of the object, which a tenant may write, says so
 	owner     string
 	clears    string
 	creates   string // the resource that the owner must create beside the object for that
@@ -78,6 +79,9 @@ func (j judgement) facts() map[string]any {
 	}
 	if j.hearsay != "" {
 		found["hearsay"] = j.hearsay
+	}
+	if j.declared {
+		found["declared"] = true
 	}
 	if j.barred != "" {
 		barred := map[string]any{"account": j.barred, "resource": j.resource}

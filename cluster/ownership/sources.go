@@ -155,7 +155,7 @@ func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 	if declared == "" {
 		return j, false
 	}
-	j.hearsay = "a declaration of the owner"
+	j.hearsay, j.declared = "a declaration of the owner", p.options.Owners[q.finalizer] == ""
 	if declared == "external" {
 		j.owner = "external controller"
 		return j.is(Alive, true, "it is declared to run outside the cluster"), true

@@ -72,6 +72,7 @@ finding(key, calls, outcome) := {
 		"%sAdmissionPolicy %s %s what the deletion needs: %s",
 		[words.named, policy, words.verb, refusals.first(calls, outcome)],
 	),
+	"cause": {"refusal": sprintf("policy/%s", [key])},
 	"objects": [
 		{"resource": sprintf("%sadmissionpolicies.admissionregistration.k8s.io", [kind]), "namespace": "", "name": policy},
 		{"resource": resource, "namespace": "", "name": binding},

@@ -145,7 +145,8 @@ unreadable(crd) if {
 
 finding(name, crd, msg, plan) := {
 	"msg": msg,
-	"objects": [{"resource": "customresourcedefinitions.apiextensions.k8s.io", "namespace": "", "name": name}],
+	"cause": {"object": definition},
+	"objects": [definition],
 	"evidence": array.concat(
 		[
 			sprintf("conversion webhook of %s: %s", [name, crd.backend.reason]),
@@ -154,6 +155,8 @@ finding(name, crd, msg, plan) := {
 		[sprintf("listing them fails: %s", [crd.listError]) | crd.listError != ""],
 	),
 	"steps": plan,
+} if {
+	definition := {"resource": "customresourcedefinitions.apiextensions.k8s.io", "namespace": "", "name": name}
 }
 
 namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), steps.force(

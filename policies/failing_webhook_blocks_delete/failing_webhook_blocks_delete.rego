@@ -72,7 +72,7 @@ refused[[key, cause]] := calls if {
 
 finding(key, cause, calls, outcome) := {
 	"msg": sprintf("%s: %s", [why, refusals.first(calls, outcome)]),
-	"cause": {"title": why},
+	"cause": {"title": why, "refusal": sprintf("webhook/%s", [key])},
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],

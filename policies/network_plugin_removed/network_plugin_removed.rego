@@ -59,6 +59,7 @@ warn contains {
 			lost,
 		],
 	),
+	"cause": {"object": {"resource": "daemonsets.apps", "namespace": ns, "name": name}},
 	"objects": array.concat(
 		[{"resource": "daemonsets.apps", "namespace": ns, "name": name}],
 		[{"resource": "nodes", "namespace": "", "name": node} | some node in array.slice(on, 0, 5)],

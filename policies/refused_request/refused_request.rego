@@ -60,7 +60,7 @@ asked := sprintf("%s %s", [input.request.operation, request.word])
 finding(refusal) := {
 	"kind": "refused",
 	"msg": sprintf("%s: it sees %s", [why, asked]),
-	"cause": {"title": why},
+	"cause": {"title": why, "refusal": refusal.by},
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
 	"steps": refusals.by_cause(refusal.cause, [
@@ -85,7 +85,7 @@ finding(refusal) := {
 finding(refusal) := {
 	"kind": "refused",
 	"msg": sprintf("%s: it sees %s", [why, asked]),
-	"cause": {"title": why},
+	"cause": {"title": why, "refusal": refusal.by},
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [
 		sprintf("%s, failurePolicy Fail", [key]),
@@ -109,6 +109,7 @@ finding(refusal) := {
 finding(refusal) := {
 	"kind": "refused",
 	"msg": sprintf("%s admission policy %s denies %s", [kind, policy, asked]),
+	"cause": {"refusal": refusal.by},
 	"objects": [
 		request.target,
 		{"resource": sprintf("%sadmissionpolicies.admissionregistration.k8s.io", [kind]), "namespace": "", "name": policy},
@@ -127,6 +128,7 @@ finding(refusal) := {
 finding(refusal) := {
 	"kind": "refused",
 	"msg": refusal.why,
+	"cause": {"title": refusal.why, "refusal": refusal.by},
 	"objects": [request.target],
 	"evidence": ["admission plugin NamespaceLifecycle"],
 	"manifest": {"severity": "none"},

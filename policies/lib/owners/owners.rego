@@ -95,11 +95,12 @@ reason(ownership) := sprintf("%s may not renew its lease, and waits to be electe
 }
 
 # cause is a finalizer whose owner is to blame that it stays. why, which holds for all objects, becomes
-# its title behind the name of the finalizer.
+# its title behind the name of the finalizer. declared is true if a tenant may have named the owner.
 cause(finalizer, ownership, why) := {
 	"finalizer": finalizer,
 	"title": why,
 	"owner": {"name": name(ownership), "state": ownership.state},
+	"declared": object.get(ownership, "declared", false),
 }
 
 # needs is a finalizer whose owner is not to blame.

@@ -110,7 +110,7 @@ them(held) := wording.plural(held.count, "it", "them")
 named(held) := [{"resource": "pods", "namespace": held.namespace, "name": name} | some name in held.names]
 
 # because blames a node: why begins with which, whose or where.
-because(node, why) := {"title": sprintf("node %s, %s", [node, why])}
+because(node, why) := {"node": node, "title": why}
 
 # on are a node and pods of it as the objects of a finding.
 on(node, held) := array.concat([{"resource": "nodes", "namespace": "", "name": node}], named(held))

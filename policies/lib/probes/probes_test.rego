@@ -86,7 +86,7 @@ test_finding if {
 	got := probes.finding("M", "W", "n1", held(["web-0"], which).n1, plan) with data.cluster as ahead
 	got == {
 		"msg": "M",
-		"cause": {"title": "node n1, W"},
+		"cause": {"node": "n1", "title": "W"},
 		"objects": [
 			{"resource": "nodes", "namespace": "", "name": "n1"},
 			{"resource": "pods", "namespace": "demo", "name": "web-0"},
