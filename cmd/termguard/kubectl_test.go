@@ -248,6 +248,29 @@ func TestFlagsComplete(t *testing.T) {
 	}
 }
 
+// TestFailOn checks the exit code of what completes if an owner does its part: --fail-on=unproven asks that
+// it was seen to.
+func TestFailOn(t *testing.T) {
+	c := newFakeCluster(t, orphaned("a")+`---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: kiali-operator, namespace: kiali-operator}, spec: {replicas: 1, template: {spec: {containers: [{name: c, image: quay.io/kiali/kiali-operator:v2.0.0}]}}}, status: {readyReplicas: 1}}
+`)
+	for args, want := range map[string]int{
+		"kiali/a":                             0,
+		"kiali/a --fail-on=verdict":           0,
+		"kiali/a --fail-on=unproven":          1,
+		"kiali/a cm/plain --fail-on=unproven": 1,
+		"ns/demo --fail-on=unproven":          1,
+		"cm/plain --fail-on=unproven":         0,
+		"cm/plain --fail-on=anything":         2,
+	} {
+		var out, errs bytes.Buffer
+		words := append([]string{"termguard", "check", "-n", "demo", "--kubeconfig", c.kubeconfig}, strings.Fields(args)...)
+		if code := run(t.Context(), words, nil, &out, &errs); code != want {
+			t.Errorf("check %s: exit code %d, want %d: %s%s", args, code, want, &out, &errs)
+		}
+	}
+}
+
 // TestOneAnswer compares check with check over a snapshot of the same world: the verdict is the
 // same, or unknown with the unseen facts.
 func TestOneAnswer(t *testing.T) {
