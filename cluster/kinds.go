@@ -113,6 +113,7 @@ var table = []kind{
 	{eventsResource, []keeper{firstOf(
 		by(refusing, (*refusals.Part).KeepEvent, (*refusals.Part).ForgetEvent),
 		by(onNodes, (*nodes.Part).KeepEvent, (*nodes.Part).ForgetEvent),
+		by(owning, (*ownership.Part).KeepEvent, (*ownership.Part).ForgetEvent),
 	)}},
 }
 

@@ -28,6 +28,8 @@ func TestLeases(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: SA}, roleRef: {kind: ClusterRole, name: SA}, subjects: [{kind: ServiceAccount, name: SA, namespace: ops}]}
 `)
 	const going = "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: ops, deletionTimestamp: '2001-09-09T01:46:00Z'}}\n"
+	const stopped = "\n---\n{apiVersion: v1, kind: Event, metadata: {name: one-5d8f7c9b64-x2klp.1, namespace: ops}, involvedObject: {kind: Pod, namespace: ops, name: one-5d8f7c9b64-x2klp}, reason: Killing, message: Stopping container c, source: {component: kubelet, host: node}}\n"
+	const tells = "\n---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: tells, namespace: ops}, rules: [{apiGroups: [''], resources: [events], verbs: [create]}]}\n---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: tells, namespace: ops}, roleRef: {kind: Role, name: tells}, subjects: [{kind: User, name: tenant}]}\n"
 	declared := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1)
 	tests := map[string]struct {
 		reason, cluster  string
@@ -51,6 +53,13 @@ func TestLeases(t *testing.T) {
 		"of a pod that is gone":                  {"killed, it did not give it up", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "one-5d8-abcde_1", -2*seconds)}}, Down, "will", "has no pod"},
 		"of a pod that left nothing else":        {"the holder is named like a pod, and has not renewed it in time", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -12*seconds)}}, Absent, "may", "no controller runs"},
 		"of a pod elsewhere":                     {"near miss: it renewed it a moment ago, as one of another cluster does", gadget, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of a pod that its kubelet stopped":      {"it was a pod of this cluster", gadget + stopped, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Absent, "may", "no controller runs"},
+		"of a pod that it started again":         {"near miss: and it may have been deleted by force since", gadget + strings.Replace(stopped, "Stopping", "Container c failed liveness probe,", 1), lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of a pod that is said to be stopped":    {"near miss: not by a kubelet", gadget + strings.Replace(stopped, "kubelet", "other", 1), lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of another pod that was stopped":        {"near miss: another name", gadget + stopped, lists{{held(group, "one-5d8f7c9b64-abcde_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of a pod that a tenant calls stopped":   {"near miss: whoever may write Events there may not update the objects", gadget + stopped + tells, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Unknown, "may", "no pod here"},
+		"of a pod in a namespace that goes":      {"which deletes pods first", gadget + going, lists{{held(group, "one-5d8f7c9b64-x2klp_1", -2*seconds)}}, Absent, "may", "no controller runs"},
+		"of a machine, in a namespace that goes": {"near miss: its name is that of no pod", gadget + going, lists{{held(group, "laptop_1", -2*seconds)}}, Unknown, "may", "no pod here"},
 		"of a machine that is late":              {"near miss: the holder is not named like a pod", gadget, lists{{held(group, "laptop_1", -12*seconds)}}, Unknown, "may", "no pod here"},
 		"of a stranger, beside one that is down": {"the control plane of this cluster may be in another", gadget + as("one", anAccount, controls, scaledToZero), lists{{held(group, "laptop_1", -2*seconds)}}, Down, "may", "no pod here"},
 

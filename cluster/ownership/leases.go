@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -173,6 +175,41 @@ func (p *Part) stranger(l lease) bool {
 	return pod == nil
 }
 
+// maxStopped bounds the Events about stopped pods that are kept.
+const maxStopped = 1000
+
+// KeepEvent records that a kubelet stopped a pod for good, and reports whether an Event says so.
+func (p *Part) KeepEvent(e *corev1.Event) bool {
+	if e.Reason != "Killing" || cmp.Or(e.Source.Component, e.ReportingController) != "kubelet" || e.InvolvedObject.Kind != "Pod" ||
+		strings.Contains(e.Message, " probe") || len(p.stopped) == maxStopped {
+		return false
+	}
+	pod := types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
+	p.stopped[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}] = pod
+	for _, l := range p.leases {
+		p.dirty = p.dirty || l.heldBy(pod)
+	}
+	return true
+}
+
+// ForgetEvent undoes KeepEvent.
+func (p *Part) ForgetEvent(key types.NamespacedName) { delete(p.stopped, key) }
+
+// heldBy reports whether a pod of the lease's namespace holds it, by name.
+func (l lease) heldBy(pod types.NamespacedName) bool {
+	name, _, _ := strings.Cut(l.holder, "_")
+	return pod.Namespace == l.namespace && pod.Name == name
+}
+
+// left reports whether the holder of a lease was a pod here, without which it outlives its holder: its
+// namespace is Terminating, which deletes pods first, or its kubelet stopped it, as Events say that only
+// subjects with rights to the objects can have written.
+func (p *Part) left(l lease, q *asked) bool {
+	name, _, _ := strings.Cut(l.holder, "_")
+	return p.leaving[l.namespace] && podOfDeployment.MatchString(name) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
+		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
+}
+
 // election returns the lease by which a workload elects its active pod: in its namespace, with a holder named
 // like its pods.
 func (p *Part) election(wl workload) (found lease, elects bool) {
@@ -201,7 +238,7 @@ func (p *Part) outside(l lease) bool {
 func (p *Part) leading(pod types.NamespacedName, stopped bool) string {
 	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[key]
-		if holder, _, _ := strings.Cut(l.holder, "_"); l.namespace == pod.Namespace && holder == pod.Name && p.fresh(l) && (l.moved || !stopped) {
+		if l.heldBy(pod) && p.fresh(l) && (l.moved || !stopped) {
 			return fmt.Sprintf("pod %s renews lease %s", pod, l)
 		}
 	}

@@ -93,12 +93,13 @@ type Part struct {
 	defining    map[string]int             // definitions by API group
 	makers      map[string]map[string]bool // names of cluster-scoped custom objects, by "plural.group"
 	learned     learned.Memory
-	local       map[learned.Lesson]bool        // that count in one namespace only
-	leases      map[string]lease               // held leases, by "namespace/name"
-	tasks       map[string]map[task]controller // the controllers of Jobs and RoleBindings, by namespace
-	affected    map[string]bool                // images with known bugs in some releases
-	version     string                         // of the API server
-	freshLeases []string                       // leases whose holder is up
+	local       map[learned.Lesson]bool                       // that count in one namespace only
+	leases      map[string]lease                              // held leases, by "namespace/name"
+	stopped     map[types.NamespacedName]types.NamespacedName // pods that kubelets stopped, by Event
+	tasks       map[string]map[task]controller                // the controllers of Jobs and RoleBindings, by namespace
+	affected    map[string]bool                               // images with known bugs in some releases
+	version     string                                        // of the API server
+	freshLeases []string                                      // leases whose holder is up
 
 	dirty, grantsDirty bool
 	acts               int // the result of Acts
@@ -117,7 +118,7 @@ func New(doc facts.Document, options Options) *Part {
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[string][]grant{}, powers: map[string][]grant{}, tells: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
 		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
-		leases: map[string]lease{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
+		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
 	doc["controllers"], doc["tasks"] = p.controllers(), p.tasked()

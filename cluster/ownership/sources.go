@@ -384,7 +384,7 @@ func (p *Part) askLeases(q *asked) (judgement, bool) {
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
 			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside of the cluster", l, group, l.holder), true
-		case pod == nil && p.stranger(l):
+		case pod == nil && p.stranger(l) && !p.left(l, q):
 			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is no pod here: whether it still runs, the cluster does not tell", l, group, l.holder)
 		case pod != nil && p.serves(key.Namespace, pod.Value) && p.admits(q, pod.Value.account):
 			j.circumstantial = true
