@@ -322,20 +322,20 @@ func (c contents) NeedsKubelet(namespace string) bool { return c.w.nodes.NeedsKu
 // named implements references.World.
 type named struct{ w *World }
 
-func (n named) There(resource string, key types.NamespacedName) (there, held, known bool) {
+func (n named) Look(resource string, key types.NamespacedName) references.Presence {
 	r := n.w.inventory.resources[resource]
 	if r == nil || !r.named {
-		return false, false, false
+		return references.Presence{}
 	}
 	if _, hidden := n.w.sight.Hidden(resource); hidden {
-		return false, false, false
+		return references.Presence{}
 	}
 	if r.kept.At(key) == nil {
 		within := n.w.within == "" || !r.Namespaced || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
 		err, asked := n.w.asked[references.Thing{Resource: resource, NamespacedName: key}]
-		return false, false, (within || asked && err == nil) && n.w.options.Manifests == nil
+		return references.Presence{Known: (within || asked && err == nil) && n.w.options.Manifests == nil}
 	}
-	return true, n.w.ownership.Holds(resource, key), true
+	return references.Presence{Known: true, There: true, Held: n.w.ownership.Holds(resource, key), Leaving: n.w.ownership.Leaving(resource, key)}
 }
 
 // Undefined reports whether a kind is not served for lack of a definition. A group with followed kinds but

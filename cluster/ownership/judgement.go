@@ -105,6 +105,9 @@ func (j judgement) facts() map[string]any {
 	if j.state == Alive && j.seen {
 		found["seen"] = true
 	}
+	if j.state == Alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }) {
+		found["provisions"] = true
+	}
 	if j.unsure {
 		found["unsure"] = true
 	}

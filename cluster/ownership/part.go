@@ -253,3 +253,9 @@ func replaced(doc map[string]any, value any, path ...string) map[string]any {
 func (p *Part) Holds(resource string, key types.NamespacedName) bool {
 	return p.holding(resource, key) != nil
 }
+
+// Leaving reports whether such an object is Terminating. It only reads.
+func (p *Part) Leaving(resource string, key types.NamespacedName) bool {
+	h := p.holding(resource, key)
+	return h != nil && h.deletion.asked != 0
+}

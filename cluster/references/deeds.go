@@ -72,15 +72,12 @@ func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred
 			put(served, serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource, false}, id.Name)
 		}
 	}
-	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) (there, known bool) {
-		there, _, known = p.look("serviceaccounts", account, id.Namespace)
-		return there, known
-	}, note)
+	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) bool { return p.look("serviceaccounts", account, id.Namespace).There }, note)
 }
 
 // deeds visits the known rights of the deeds for an object, each with the acting service account, "" for the
 // owner's own.
-func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) (there, known bool), visit func(d deed, account string, lets bool, only []Thing)) {
+func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) bool, visit func(d deed, account string, lets bool, only []Thing)) {
 	var lacked deed
 	ask := func(d deed, account string) {
 		lets, known, only := p.options.World.Lets(d.finalizer, id.resource, id.Namespace, d.Deed, account)
@@ -98,7 +95,7 @@ func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName)
 			continue
 		}
 		account := types.NamespacedName{Namespace: id.Namespace, Name: d.As}
-		if there, known := isThere(account); !there || !known {
+		if !isThere(account) {
 			continue // it does nothing as a missing account
 		}
 		if ask(d, account.String()); d.ByPods {
@@ -116,7 +113,7 @@ const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 	for _, d := range deeds {
 		if d.As != "" {
-			if there, _, known := p.options.World.There("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}); !there || !known {
+			if !p.options.World.Look("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}).There {
 				continue // it does nothing as a missing account
 			}
 		}
@@ -174,9 +171,8 @@ func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 		return nil
 	}
 	found := map[barring]bool{}
-	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.lookUp(finalizer, resource)), func(account types.NamespacedName) (there, known bool) {
-		there, _, known = p.options.World.There("serviceaccounts", account)
-		return there, known
+	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.lookUp(finalizer, resource)), func(account types.NamespacedName) bool {
+		return p.options.World.Look("serviceaccounts", account).There
 	}, func(d deed, account string, lets bool, _ []Thing) {
 		if !lets {
 			found[barring{without: d.Without, what: phrase(d.Deed, account)}] = true

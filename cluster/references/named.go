@@ -21,8 +21,8 @@ import (
 // Objects name others in fields and labels, also if the catalog does not know their kind. The owner may ignore
 // such a name: it is never more than "may".
 
-// States of a Secret that a field names: deleted with its namespace, or missing; through marks an object whose
-// status may name a Secret.
+// States of an object that only a name speaks for: deleted with its namespace, or missing; through marks one
+// whose status may name a Secret.
 const going, named, through = "going", "named", "through"
 
 const secrets, volumes = "secrets", "persistentvolumes"
@@ -129,6 +129,9 @@ func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 		}
 	case *unstructured.Unstructured:
 		l.owners = obj.GetOwnerReferences()
+		if id, is := strings.CutPrefix(id.Name, "pvc-"); is && uuid.Validate(id) == nil {
+			n.needs = l.need(n.needs, volumes, types.NamespacedName{Name: obj.GetName()}) // its own volume
+		}
 		labels := obj.GetLabels()
 		for _, label := range slices.Sorted(maps.Keys(labels)) {
 			l.name("metadata.labels."+label, strings.ReplaceAll(label[strings.LastIndex(label, "/")+1:], "-", ""), types.NamespacedName{Name: labels[label]})
@@ -306,7 +309,10 @@ func (p *plan) hint(added []string) {
 		}
 	}
 	if len(p.hints) > 0 {
-		p.hints[secrets] = &catalog.Need{Reference: catalog.Reference{Resource: secrets}, Without: named}
-		p.role(secrets).named, p.role(volumes).peers = true, 1
+		for _, resource := range []string{secrets, volumes} {
+			p.hints[resource] = &catalog.Need{Reference: catalog.Reference{Resource: resource}, Without: named}
+			p.role(resource).named = true
+		}
+		p.role(volumes).peers = 1
 	}
 }

@@ -22,7 +22,11 @@ const (
 	// It is missing, or deleted with its namespace, and the owner removes the finalizer; some of its releases
 	// may not.
 	completes, spared = catalog.Completes, "spared"
+	leaves            = "leaves" // it is Terminating
 )
+
+// credentials are the resources that owners only read: others may wait for those that need them.
+var credentials = []string{secrets, "configmaps", "serviceaccounts"}
 
 // settleNeeds updates the needs of the objects of a namespace.
 func (p *Part) settleNeeds(namespace string) {
@@ -55,16 +59,16 @@ func (p *Part) settleNeeds(namespace string) {
 				if looks++; looks > maxNamed {
 					return false
 				}
-				there, held, known := p.look(resource, target, namespace)
-				if there && !held && without != catalog.Completes && without != through && !p.options.Manifests {
+				at := p.look(resource, target, namespace)
+				if at.There && !at.Held && without != catalog.Completes && without != through && !p.options.Manifests {
 					put(served, serving{object{resource, target}, n.finalizer, id.resource, without == named}, id.Name)
 				}
-				state := p.state(there, held, known, fixed, without, target.Namespace == namespace && namespace != "")
+				state := p.state(resource, at, fixed, without, target.Namespace == namespace && namespace != "")
 				if state == "" || without == catalog.Completes && !p.plan.rulesFor(n.finalizer, id.resource).lacks[resource] {
-					return there
+					return at.There
 				}
 				lack(key{n.finalizer, id.resource, resource, state}, id.Name, nameIn(namespace, target))
-				return there
+				return at.There
 			})
 		}
 		p.settleDeeds(id, served, barred)
@@ -96,20 +100,19 @@ func (p *Part) settleNeeds(namespace string) {
 
 // look returns the state of an object that a namespace needs, and registers it, so that Keep and Forget
 // report changes.
-func (p *Part) look(resource string, target types.NamespacedName, namespace string) (there, held, known bool) {
-	there, held, known = p.options.World.There(resource, target)
+func (p *Part) look(resource string, target types.NamespacedName, namespace string) Presence {
 	id := object{resource, target}
 	n := p.needed[id]
 	if n == nil {
 		n = &needed{by: map[string]bool{}}
 		p.needed[id] = n
 	}
-	n.there, n.held = there, held
+	n.Presence = p.options.World.Look(resource, target)
 	if !n.by[namespace] {
 		n.by[namespace] = true
 		p.needs[namespace] = append(p.needs[namespace], id)
 	}
-	return there, held, known
+	return n.Presence
 }
 
 // Unknown returns the objects of unknown existence that a namespace's objects need, directly or through
@@ -145,11 +148,11 @@ type unknowns struct {
 }
 
 func (u unknowns) note(resource string, target types.NamespacedName) (there bool) {
-	there, _, known := u.part.options.World.There(resource, target)
-	if !known {
+	at := u.part.options.World.Look(resource, target)
+	if !at.Known {
 		u.noted[object{resource, target}] = true
 	}
-	return there
+	return at.There
 }
 
 // of adds the needs of an object.
@@ -201,8 +204,11 @@ type Thing struct {
 }
 
 // state returns the state of a needed object, "" if it does not matter.
-func (p *Part) state(there, held, known, fixed bool, without string, inside bool) string {
+func (p *Part) state(resource string, at Presence, fixed bool, without string, inside bool) string {
+	there, held, known := at.There, at.Held, at.Known
 	switch {
+	case at.Leaving && slices.Contains(credentials, resource) && without != through && without != catalog.Completes && !p.options.Manifests:
+		return leaves
 	case without == through, without == named && (!known || held || there && !inside):
 		return ""
 	case without == named && there:
@@ -294,14 +300,14 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	}
 	for _, one := range needs {
 		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, fixed bool) bool {
-			there, held, known := p.options.World.There(resource, target)
+			at := p.options.World.Look(resource, target)
 			if without == catalog.Completes && !rules.lacks[resource] {
-				return there
+				return at.There
 			}
-			if state := p.state(there, held, known, fixed, without, false); state != "" && len(found) < maxNamed {
+			if state := p.state(resource, at, fixed, without, false); state != "" && len(found) < maxNamed {
 				found = append(found, map[string]any{"resource": resource, "namespace": target.Namespace, "name": target.Name, "without": state})
 			}
-			return there
+			return at.There
 		})
 	}
 	return append(found, p.missingKinds(finalizer, resource, u, rules)...)
@@ -329,7 +335,7 @@ func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object)
 	found := []any{}
 	things, _ := facts.Lookup(doc, "needs", obj.GetNamespace(), finalizer, resource).(map[string]any)
 	for _, thing := range slices.Sorted(maps.Keys(things)) {
-		for _, state := range []string{hangs, may, named, completes} {
+		for _, state := range []string{hangs, may, named, completes, leaves} {
 			names, _ := facts.Lookup(things, thing, state, "names").([]any)
 			lacks, _ := facts.Lookup(things, thing, state, "needed", "names").([]any)
 			if !slices.Contains(names, any(obj.GetName())) || len(names) > 1 && len(lacks) > 1 {

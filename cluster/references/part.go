@@ -27,15 +27,22 @@ const maxNamed = 64
 
 // World is the interface to other objects.
 type World interface {
-	// There reports whether an object exists, and whether it has finalizers. known is false if the facts do
-	// not show it.
-	There(resource string, key types.NamespacedName) (there, held, known bool)
+	// Look returns what the facts show of an object.
+	Look(resource string, key types.NamespacedName) Presence
 	// Undefined reports whether a kind is not served for lack of a definition.
 	Undefined(kind schema.GroupKind) bool
 	// Lets reports whether the owner of a finalizer on a resource has the right to a deed, as a service
 	// account, "namespace/name", or as itself if that is "", and the roles and bindings without which it
 	// would not. known is false if the facts do not show it.
 	Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
+}
+
+// Presence is what the facts show of an object.
+type Presence struct {
+	Known   bool // whether it exists
+	There   bool // it exists
+	Held    bool // it has finalizers
+	Leaving bool // it is Terminating, and has finalizers
 }
 
 // Options of a Part. All are needed.
@@ -94,8 +101,8 @@ type wait struct {
 
 // needed is the last known state of an object that some namespaces need.
 type needed struct {
-	there, held bool
-	by          map[string]bool // namespaces
+	Presence
+	by map[string]bool // namespaces
 }
 
 // Part writes the references into the facts. Callers serialize all calls, except of methods that only read.
@@ -204,7 +211,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 		}
 	}
 	held := len(m.GetFinalizers()) > 0
-	if n := p.needed[id]; n != nil && (changed || !n.there || n.held != held) {
+	if n := p.needed[id]; n != nil && (changed || !n.There || n.Held != held || n.Leaving != (held && m.GetDeletionTimestamp() != nil)) {
 		p.touch(n)
 	}
 	return r.named || now != nil || len(n.mentions) > 0

@@ -18,9 +18,7 @@ import (
 // nowhere is a World without objects.
 type nowhere struct{}
 
-func (nowhere) There(string, types.NamespacedName) (there, held, known bool) {
-	return false, false, true
-}
+func (nowhere) Look(string, types.NamespacedName) Presence { return Presence{Known: true} }
 
 func (nowhere) Undefined(schema.GroupKind) bool { return false }
 
@@ -104,8 +102,8 @@ func (unread) Lets(string, string, string, catalog.Deed, string) (lets, known bo
 	return false, false, nil
 }
 
-func (u unread) There(resource string, _ types.NamespacedName) (there, held, known bool) {
-	return false, false, resource != string(u)
+func (u unread) Look(resource string, _ types.NamespacedName) Presence {
+	return Presence{Known: resource != string(u)}
 }
 
 // TestUnknown checks that lookups cover the objects that objects of a namespace need, and those

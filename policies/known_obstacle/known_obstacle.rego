@@ -51,7 +51,7 @@ warn contains {
 	ownership := input.ownership[finalizer]
 	some obstacle in ownership.obstacles
 	not obstacle.withNamespace
-	lacking(obstacle, {thing.resource | some thing in ownership.missing})
+	lacking(obstacle, {thing.resource | some thing in ownership.missing; thing.without != "leaves"})
 }
 
 # What is in a namespace.

@@ -41,9 +41,11 @@
 #   limits: >-
 #     What an owner reads is known of the kinds in the catalog. Of others, a Secret may be
 #     needed that the spec names, in a field that ends in SecretRef, SecretReference or
-#     secretName, or the status of an object of the same API group that the spec refers to:
-#     the verdict is "may hang". Other kinds that fields name are left to the catalog:
-#     owners let go without them too often. Whether what is there is
+#     secretName, or the status of an object of the same API group that the spec refers to,
+#     and the PersistentVolume after which a CSI driver calls an object (pvc-UUID):
+#     the verdict is "may hang". So it is of a Secret, ConfigMap or ServiceAccount that is
+#     Terminating, and that a finalizer keeps whose owner runs. Other kinds that fields name
+#     are left to the catalog: owners let go without them too often. Whether what is there is
 #     of any use: a Secret may hold the wrong key. The webhook is shown no deletions of
 #     Secrets and ConfigMaps: check tells of those that are needed. A rule that lets do
 #     something with some objects only counts as one for all.
@@ -72,6 +74,37 @@ warn contains own(i, finalizer, "named") if some i, finalizer in lacking.named
 
 warn contains content(found, "named") if some found in contents.named
 
+# It is Terminating, and kept by a finalizer alone.
+warn contains {
+	"msg": sprintf("finalizer %s in metadata.finalizers may not be removed: %s", [finalizer, why]),
+	"cause": owners.needs(finalizer, why),
+	"objects": [request.target, object.remove(thing, ["without"])],
+	"evidence": array.concat([short_lived(thing, release)], object.get(ownership, "evidence", [])),
+	"field": sprintf("metadata.finalizers[%d]", [i]),
+	"steps": [saving(thing)],
+} if {
+	some i, finalizer in lacking.leaves
+	ownership := input.ownership[finalizer]
+	some thing in ownership.missing
+	thing.without == "leaves"
+	release := releases(thing.namespace, thing.resource, thing.name)[0]
+	why := going_before(ownership, thing.resource, full(thing))
+}
+
+warn contains {
+	"msg": held(found, "leaves", why),
+	"cause": owners.needs(found.finalizer, why),
+	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
+	"evidence": array.concat([short_lived(thing, release)], object.get(found.owner, "evidence", [])),
+	"steps": [saving(thing)],
+} if {
+	some found in contents.leaves
+	name := found.group.needed.names[0]
+	thing := object.union({"resource": found.thing}, placed(found.namespace, name))
+	release := releases(thing.namespace, found.thing, thing.name)[0]
+	why := going_before(found.owner, found.thing, name)
+}
+
 warn contains own_right(i, finalizer, "may") if some i, finalizer in barred.may
 
 warn contains right_of(found, "may") if some found in rights.may
@@ -93,7 +126,9 @@ warn contains {
 	some of, group in resources
 	working := owners.at_work(ns, finalizer, of)
 	count(working) > 0
-	need := requires[object.get(group, "named", false)]
+	named := object.get(group, "named", false)
+	plausible(request.resource, {true: "named", false: "known"}[named], working[0])
+	need := requires[named]
 	why := sprintf("%s %s this to clear it, so delete them first", [owners.its(working[0]), need])
 }
 
@@ -120,6 +155,35 @@ warn contains {
 # place is when an object of the set is deleted.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
+# releases are the finalizers of a Terminating object that their owners, which run, remove: then it is
+# deleted.
+releases(ns, of, name) := [[finalizer, bucket.ownership] |
+	some finalizer, resources in data.cluster.finalized[ns]
+	some bucket in resources[of]
+	bucket.ownership.state == "alive"
+	name in bucket.names
+]
+
+going_before(ownership, of, name) := sprintf(
+	"%s may need %s %s, which is Terminating and may be deleted first",
+	[owners.its(ownership), of, name],
+)
+
+short_lived(thing, release) := sprintf(
+	"%s %s is Terminating, and has finalizer %s, which %s removes",
+	[thing.resource, full(thing), release[0], owners.its(release[1])],
+)
+
+saving(thing) := steps.mend(
+	sprintf("Recreate %s %s as it was, once it is deleted%s", [thing.resource, full(thing), request.ahead(", before the deletion")]),
+	[],
+)
+
+# placed is where an object lies that is named from a namespace.
+placed(ns, name) := {"namespace": ns, "name": name} if not contains(name, "/")
+
+placed(_, name) := {"namespace": split(name, "/")[0], "name": split(name, "/")[1]} if contains(name, "/")
+
 requires := {true: "may need", false: "needs"}
 
 elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
@@ -131,8 +195,15 @@ lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 	some thing in ownership.missing
-	ownership.state in works[object.get({"named": "named"}, thing.without, "known")]
+	plausible(thing.resource, thing.without, ownership)
+	ownership.state in works[object.get({"named": "named", "leaves": "named"}, thing.without, "known")]
 }
+
+# plausible is a need that names speak for. A PersistentVolume that an object is called after counts
+# if its deletion is what reaches the owner, as a CSI driver.
+plausible(of, without, _) if [of, without] != ["persistentvolumes", "named"]
+
+plausible("persistentvolumes", "named", ownership) if ownership.provisions
 
 # works are the states of an owner that may clear a finalizer.
 works := {"known": {"alive"}, "named": {"alive", "unknown"}}
@@ -158,7 +229,11 @@ own(i, finalizer, without) := {
 	],
 } if {
 	ownership := input.ownership[finalizer]
-	missing := [thing | some thing in ownership.missing; outcome(thing.without, ownership) == without]
+	missing := [thing |
+		some thing in ownership.missing
+		plausible(thing.resource, thing.without, ownership)
+		outcome(thing.without, ownership) == without
+	]
 	is := stays[object.get({"named": "may"}, without, "hangs")]
 	why := sprintf("%s %s %s, which %s", [
 		owners.its(ownership), requires[without == "named"], listed([sprintf("%s %s", [thing.resource, full(thing)]) | some thing in missing]),
@@ -265,7 +340,8 @@ contents[outcome(without, working[0])] contains {
 	count(working) > 0
 	some thing, states in data.cluster.needs[ns][finalizer][of]
 	some without, group in states
-	without in {"hangs", "may", "named"}
+	without in {"hangs", "may", "named", "leaves"}
+	plausible(thing, without, working[0])
 }
 
 # taken are the namespaces, finalizers and resources of what goes with the target.
@@ -312,7 +388,7 @@ things(found) := sprintf("%s %s", [found.thing, found.group.needed.names[0]]) if
 
 things(found) := sprintf("%d %s", [found.group.needed.count, found.thing]) if found.group.needed.count != 1
 
-certainty := {"hangs": "which is not", "may": "which may not be", "named": "which may not be"}
+certainty := {"hangs": "which is not", "may": "which may not be", "named": "which may not be", "leaves": "which may not be"}
 
 by_hand(finalizer, ownership) := sprintf(
 	"Clean up by hand what the finalizer protects%s, then remove %s: %s",
