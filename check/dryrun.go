@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +57,9 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 			report.Guard = guardAnswer(err, said.texts)
 		}
 		answers[0].judge(s, deletion, err)
-		answers[0].certain()
+		for i := range answers[0].findings { // the real request has the same rights
+			answers[0].findings[i].Certainty, answers[0].findings[i].Kind = policies.Will, policies.KindRefused
+		}
 	}
 	var asking errgroup.Group
 	asking.SetLimit(reads)
@@ -152,17 +153,6 @@ func (d *dryRun) release(ctx context.Context, s Subject, client dynamic.Interfac
 // deletion is the operation in messages.
 const deletion = "its deletion"
 
-// certain marks the refusal of the target's deletion as certain: the real request has the same rights.
-func (d *dryRun) certain() {
-	for i := range d.findings {
-		if strings.HasPrefix(d.findings[i].Message, refused(deletion)) {
-			d.findings[i].Certainty, d.findings[i].Kind = policies.Will, policies.KindRefused
-		}
-	}
-}
-
-func refused(what string) string { return "a dry run of " + what + " is refused: " }
-
 // judge evaluates the API server's answer.
 func (d *dryRun) judge(s Subject, what string, err error) {
 	var status apierrors.APIStatus
@@ -173,7 +163,7 @@ func (d *dryRun) judge(s Subject, what string, err error) {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot "), strings.Contains(err.Error(), "does not support dry run"):
 		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, reasonOf(err)))
 	case apierrors.IsInternalError(err), status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err):
-		d.find(s, refused(what)+err.Error())
+		d.find(s, "a dry run of "+what+" is refused: "+err.Error())
 	default:
 		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
 	}
@@ -197,15 +187,12 @@ func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ 
 // maxWarned bounds the recorded warnings: the webhook sends 15 per object at most.
 const maxWarned = 1000
 
-// ofFinding matches a warning of termguard's webhook about a finding, with its policy.
-var ofFinding = regexp.MustCompile(`^termguard: (?:will|may) (?:hang|be refused): .* \[([a-z0-9-]+)\]$`)
-
 // unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
 // user cannot, such as reports of node probes, and names no path and no file. Any webhook could send them.
 func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
-	for _, text := range w.texts {
-		line := ofFinding.FindStringSubmatch(text)
-		if line == nil || slices.ContainsFunc(slices.Concat(found, all), func(f policies.Finding) bool { return f.Policy == line[1] || strings.HasSuffix(f.Message, text) }) {
+	for i, text := range w.texts {
+		policy := policies.PolicyOf(text)
+		if policy == "" || slices.Contains(w.texts[:i], text) || slices.ContainsFunc(found, func(f policies.Finding) bool { return f.Policy == policy }) {
 			continue
 		}
 		all = append(all, policies.Finding{

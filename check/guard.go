@@ -79,7 +79,7 @@ func guardAnswer(err error, warnings []string) *Guard {
 		return &Guard{Answer: Refuses}
 	case err != nil:
 		return &Guard{Answer: Unknown, Why: "the dry run of the deletion ended before: " + reasonOf(err)}
-	case slices.ContainsFunc(warnings, func(text string) bool { return strings.HasPrefix(text, "termguard: ") }):
+	case slices.ContainsFunc(warnings, func(text string) bool { return strings.HasPrefix(text, policies.WarningStart) }):
 		return &Guard{Answer: Warns}
 	}
 	return &Guard{Answer: Allows}

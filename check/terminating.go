@@ -371,8 +371,7 @@ func (e Ending) Why() string {
 	case len(e.Findings) > 0:
 		return e.Findings[0].Message
 	}
-	_, meaning, _ := strings.Cut(e.meaning(), " ")
-	return meaning
+	return e.Reason()
 }
 
 // Usual returns the usual duration of such a deletion, 0 if unknown.

@@ -104,11 +104,9 @@ func (r Report) writeGuard(out *strings.Builder) {
 // block writes one of several reports, whose cause is in the tree.
 func (r Report) block(l limits) string {
 	var out strings.Builder
-	why := r.Why()
-	for _, f := range r.Findings {
-		why = strings.Replace(why, ": "+f.Message, "", 1)
-	}
-	fmt.Fprintf(&out, "%s: %s\n", printable.Line(shown(r.Target, "")), printable.Line(why))
+	why := r.because()
+	why.message = ""
+	fmt.Fprintf(&out, "%s: %s\n", printable.Line(shown(r.Target, "")), printable.Line(string(r.Verdict)+r.elapsed(why)+why.String()))
 	r.writeGuard(&out)
 	r.writeTree(&out, l)
 	return out.String()
@@ -336,13 +334,55 @@ func plural(n int, noun string) string {
 }
 
 // Why returns the verdict and the reason: the first line without the next step.
-func (r Report) Why() string {
-	line := r.meaning()
-	if r.terminating == "" || strings.Contains(line, ": Terminating for ") {
-		return line
+func (r Report) Why() string { return string(r.Verdict) + r.Because() }
+
+// Because is Why without the verdict.
+func (r Report) Because() string {
+	why := r.because()
+	return r.elapsed(why) + why.String()
+}
+
+// Reason is Because in words that stand alone.
+func (r Report) Reason() string { return r.because().text() }
+
+// elapsed says for how long the target has been Terminating, unless the reason does.
+func (r Report) elapsed(why because) string {
+	if r.terminating == "" || why.elapsed {
+		return ""
 	}
-	verdict := string(r.Verdict)
-	return verdict + " (" + r.terminating + ")" + strings.TrimPrefix(line, verdict)
+	return " (" + r.terminating + ")"
+}
+
+// because is the reason for a verdict, in parts.
+type because struct {
+	// start separates it from the verdict.
+	start string
+	// lead is before the message of the finding that the verdict is based on, and tail behind it.
+	lead, message, tail string
+	// elapsed says that the message tells for how long the target has been Terminating.
+	elapsed bool
+}
+
+func (b because) text() string {
+	if b.lead != "" && b.message != "" {
+		return b.lead + ": " + b.message + b.tail
+	}
+	return b.lead + b.message + b.tail
+}
+
+func (b because) String() string {
+	if b.lead+b.message == "" {
+		return b.tail
+	}
+	return b.start + b.text()
+}
+
+// of returns the reason that a finding is; without a message it is otherwise.
+func of(f policies.Finding, otherwise string) because {
+	if f.Message == "" {
+		return because{start: ": ", lead: otherwise}
+	}
+	return because{start: ": ", message: f.Message, elapsed: f.Cause.Elapsed}
 }
 
 // next returns the next step, or "".
@@ -365,19 +405,19 @@ func (s Set) next() string {
 }
 
 // Why returns the worst verdict, its object, and the reason.
-func (s Set) Why() string {
-	line := string(s.Verdict)
+func (s Set) Why() string { return string(s.Verdict) + s.Because() }
+
+// Because is Why without the verdict.
+func (s Set) Because() string {
 	for _, r := range s.Items {
 		if r.Verdict == s.Verdict && (r.Verdict != policies.Completes || slices.Contains(r.policies(), staying)) {
-			_, why, _ := strings.Cut(r.meaning(), ": ")
-			line += ": " + shown(r.Target, "") + ": " + why
-			break
+			return ": " + shown(r.Target, "") + ": " + r.Reason()
 		}
 	}
-	return line
+	return ""
 }
 
-func (r Report) meaning() string {
+func (r Report) because() because {
 	within := ""
 	switch {
 	case r.EstimateSeconds != nil && r.UsualSeconds != nil && *r.UsualSeconds < *r.EstimateSeconds:
@@ -392,18 +432,21 @@ func (r Report) meaning() string {
 	switch r.Verdict {
 	case policies.Refused:
 		f := r.cause(policies.Will, true)
+		why := of(f, "")
 		if f.Kind == policies.KindForbidden {
-			return "refused: by a rule of your own: " + f.Message
+			why.lead = "by a rule of your own"
 		}
-		return "refused: " + f.Message
+		return why
 	case policies.Hangs:
-		return "hangs: " + cmp.Or(r.holds().Message, "its "+what+" will not finish by itself")
+		return of(r.holds(), "its "+what+" will not finish by itself")
 	case policies.AtRisk:
 		f := r.cause(policies.May, false)
 		if f.EstimateSeconds == nil {
 			within = "" // it may never end
 		}
-		return "at-risk: " + cmp.Or(f.Message, "its "+what+" may not finish, or may take long") + within
+		why := of(f, "its "+what+" may not finish, or may take long")
+		why.tail = within
+		return why
 	case policies.Completes:
 		behind, unasked := "", ""
 		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == staying }); at >= 0 {
@@ -412,17 +455,20 @@ func (r Report) meaning() string {
 		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == dryRuns }); at >= 0 {
 			unasked = "webhook configuration " + r.Findings[at].Objects[0].Name + ", which is not asked yet, allows it"
 		}
+		why := because{start: " ", tail: within + behind}
 		switch {
 		case len(r.WaitsFor) > 0 && unasked != "":
-			return "completes if " + unasked + ", and " + condition(r.WaitsFor) + within + behind
+			why.lead = "if " + unasked + ", and " + condition(r.WaitsFor)
 		case len(r.WaitsFor) > 0:
-			return "completes if " + condition(r.WaitsFor) + within + behind
+			why.lead = "if " + condition(r.WaitsFor)
 		case unasked != "":
-			return "completes if " + unasked + within + behind
+			why.lead = "if " + unasked
+		default:
+			why.start, why.lead = ": ", "nothing stands in the way of its "+what
 		}
-		return "completes: nothing stands in the way of its " + what + within + behind
+		return why
 	default:
-		return "unknown: nothing was found, but not all that matters could be seen"
+		return because{start: ": ", lead: "nothing was found, but not all that matters could be seen"}
 	}
 }
 
@@ -444,26 +490,18 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 	return cause
 }
 
-// remaining are conditions of a namespace that only count its content.
-var remaining = []string{"(NamespaceContentRemaining)", "(NamespaceFinalizersRemaining)"}
-
-// counts reports whether a finding only counts the content of a namespace.
-func counts(f policies.Finding) bool {
-	return f.Symptom && slices.ContainsFunc(remaining, func(condition string) bool { return strings.HasSuffix(f.Message, condition) })
-}
-
 // holds returns the best explanation of a hang. Content left in a namespace is certain, but no cause: the
 // possible blockers of that content are.
 func (r Report) holds() policies.Finding {
 	lead := r.cause(policies.Will, false)
-	if !counts(lead) {
+	if !lead.Cause.Consequence {
 		return lead
 	}
 	for _, f := range r.Findings {
 		switch {
-		case f.Symptom && f.Certainty == policies.Will && !counts(f):
+		case f.Symptom && f.Certainty == policies.Will && !f.Cause.Consequence:
 			return f // for example, an API does not answer: a certain blocker
-		case counts(lead) && !f.Symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
+		case lead.Cause.Consequence && !f.Symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
 			lead = f
 		}
 	}
@@ -639,7 +677,10 @@ func table(w io.Writer, reports []Report) error {
 		if r.EstimateSeconds != nil {
 			most = seconds(*r.EstimateSeconds)
 		}
-		why := strings.TrimLeft(strings.TrimPrefix(r.Why(), string(r.Verdict)), ": ")
+		why := r.Reason()
+		if r.elapsed(r.because()) != "" {
+			why = strings.TrimSpace(r.Because())
+		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", printable.Line(shown(r.Target, "")), r.Verdict, most, printable.Line(why))
 	}
 	return out.Flush()

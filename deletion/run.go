@@ -195,7 +195,7 @@ func (r *Run) loop(ctx context.Context) error {
 
 // stay ends a run whose targets hang, or outlast its patience.
 func (r *Run) stay() error {
-	r.Say("still there: %s: %s\n", printable.Line(list(r.left)), printable.Line(r.last.Why))
+	r.Say("still there: %s: %s\n", printable.Line(list(r.left)), printable.Line(r.last.why()))
 	return r.end()
 }
 
@@ -380,7 +380,7 @@ func (r *Run) delete(ctx context.Context) error {
 	now := r.last
 	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
 	if hangs {
-		r.Say("\nnot deleted: %s\n", printable.Line(now.Why))
+		r.Say("\nnot deleted: %s\n", printable.Line(now.why()))
 		if r.Ask == nil || r.Consents.Yes {
 			return r.end()
 		}
@@ -402,7 +402,7 @@ func (r *Run) delete(ctx context.Context) error {
 	}
 	question.Lost, question.Do = check.MeaningOf(question.Class).Lost, "Delete "+list(r.targets)
 	if risk := risks[now.Verdict]; risk != "" {
-		question.Lost = risk + strings.TrimPrefix(now.Why, string(now.Verdict))
+		question.Lost = risk + now.Because
 	}
 	if hangs || now.before != "" {
 		question.Do += " all the same"

@@ -45,14 +45,14 @@ func (f *fake) there() bool { return f.uid != "" && (!f.deleted || f.held) }
 
 func (f *fake) look(context.Context) (State, error) {
 	v := State{
-		Verdict: policies.Completes, Why: "completes", Text: func(io.Writer) error { return nil },
+		Verdict: policies.Completes, Text: func(io.Writer) error { return nil },
 		Ends: func(context.Context) (check.Terminating, error) { return check.Terminating{}, nil },
 	}
 	if f.there() {
 		v.Targets = []check.Subject{f.target()}
 	}
 	if f.held {
-		v.Verdict, v.Why = f.verdict, string(f.verdict)+": the step holds it"
+		v.Verdict, v.Because = f.verdict, ": the step holds it"
 		v.Plan = []check.Step{{Step: policies.Step{Do: "Take the step", Command: "kubectl step", Action: &policies.Action{}}, Why: "it holds", Certainty: policies.Will}}
 	}
 	v.Judge(nil, nil, "")

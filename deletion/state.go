@@ -18,9 +18,9 @@ type State struct {
 	// Missing has an error for each of the others.
 	Missing []error
 	Verdict policies.Verdict
-	// Why is the first line of the answer.
-	Why  string
-	Plan []check.Step
+	// Because is the first line of the answer behind the verdict.
+	Because string
+	Plan    []check.Step
 	// Symptoms reports that only the conditions of the targets say that they hang; these may be
 	// older than the last step.
 	Symptoms bool
@@ -62,6 +62,9 @@ func (v *State) Judge(reports []check.Report, unseen []string, hearsay string) {
 		}
 	}
 }
+
+// why returns the first line of the answer.
+func (v *State) why() string { return string(v.Verdict) + v.Because }
 
 // terminating reports whether all targets are being deleted.
 func (v *State) terminating() bool {

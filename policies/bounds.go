@@ -2,17 +2,26 @@ package policies
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// volumes matches volumes and claims in a command. Deleting them deletes the data, which the owner of a
+// volumes are names of the types of volumes and claims. Deleting those deletes the data, which the owner of a
 // finalizer might have kept.
-var volumes = regexp.MustCompile(`(?i)\b(?:pvc?|persistentvolumes?|persistentvolumeclaims?)[/ ]`)
+var volumes = []string{"pv", "persistentvolume", "persistentvolumes", "pvc", "persistentvolumeclaim", "persistentvolumeclaims"}
 
 // IsVolume reports whether an object of an action, RESOURCE/NAME, is a volume or a claim.
-func IsVolume(object string) bool { return volumes.MatchString(object) }
+func IsVolume(object string) bool {
+	resource, _, _ := strings.Cut(object, "/")
+	return namesVolume(resource)
+}
+
+// namesVolume reports whether a type of volumes is among the words of a command, such as pods,pvc/data.
+func namesVolume(command string) bool {
+	words := strings.FieldsFunc(strings.ToLower(command), func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(volumes, word) })
+}
 
 // bounds limit the steps of all policies for one request: every step is checked here.
 type bounds struct {
@@ -36,7 +45,7 @@ func (b bounds) keep(f *Finding) {
 	}
 	f.Steps = slices.DeleteFunc(f.Steps, func(s Step) bool {
 		if s.Action == nil {
-			return volumes.MatchString(s.Command)
+			return namesVolume(s.Command)
 		}
 		if len(s.Action.Objects) == 0 {
 			return true

@@ -119,7 +119,7 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"NoResource":    {"an object has a resource", `deny contains {"msg": "x", "objects": [{"name": "x"}]}`, "objects: resource is missing"},
 		"UnknownMember": {"an object has no kind", `deny contains {"msg": "x", "objects": [{"resource": "pods", "kind": "Pod"}]}`, "objects: kind: unknown key"},
 		"BadEvidence":   {"evidence is text", `deny contains {"msg": "x", "evidence": [{}]}`, "evidence: want a string"},
-		"BadCause":      {"a cause is an object", `deny contains {"msg": "x", "cause": "y"}`, "cause: want {title, object, finalizer, owner, node, refusal, declared}, got string"},
+		"BadCause":      {"a cause is an object", `deny contains {"msg": "x", "cause": "y"}`, "cause: want {title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}, got string"},
 		"CauseMember":   {"a misspelt key of a cause", `deny contains {"msg": "x", "cause": {"finaliser": "y"}}`, "cause: finaliser: unknown key"},
 		"CauseObject":   {"the object of a cause has a resource", `deny contains {"msg": "x", "cause": {"object": {"name": "x", "namespace": "elsewhere"}}}`, "cause: object: resource is missing"},
 		"CauseDeclared": {"it is declared or not", `deny contains {"msg": "x", "cause": {"declared": "yes"}}`, "cause: declared: want true or false, got string"},

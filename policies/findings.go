@@ -216,7 +216,7 @@ func command(words []any) (string, error) {
 func cause(value any, into *Cause) error {
 	m, ok := value.(map[string]any)
 	if !ok {
-		return fmt.Errorf("want {title, object, finalizer, owner, node, refusal, declared}, got %T", value)
+		return fmt.Errorf("want {title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}, got %T", value)
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		var err error
@@ -236,9 +236,11 @@ func cause(value any, into *Cause) error {
 		case "refusal":
 			into.Refusal, err = text(value, maxText)
 		case "declared":
-			if into.Declared, ok = value.(bool); !ok {
-				err = fmt.Errorf("want true or false, got %T", value)
-			}
+			into.Declared, err = truth(value)
+		case "consequence":
+			into.Consequence, err = truth(value)
+		case "elapsed":
+			into.Elapsed, err = truth(value)
 		default:
 			err = errors.New("unknown key")
 		}
@@ -325,6 +327,14 @@ func text(value any, limit int) (string, error) {
 		return s, nil
 	}
 	return string([]rune(s)[:limit-1]) + "…", nil
+}
+
+func truth(value any) (bool, error) {
+	b, ok := value.(bool)
+	if !ok {
+		return false, fmt.Errorf("want true or false, got %T", value)
+	}
+	return b, nil
 }
 
 func seconds(value any) (*int, error) {

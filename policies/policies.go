@@ -211,6 +211,10 @@ type Cause struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Declared says that the owner is as an annotation of the object says, which a tenant may have written.
 	Declared bool `json:"declared,omitempty"`
+	// Consequence says that the finding only counts what other causes hold, and Elapsed that its message says for
+	// how long the object has been Terminating.
+	Consequence bool `json:"consequence,omitempty"`
+	Elapsed     bool `json:"elapsed,omitempty"`
 }
 
 // Owner removes a finalizer: its name, "" if unknown, and its state.

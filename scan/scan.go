@@ -11,7 +11,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -339,11 +338,7 @@ func whyOf(item Item, r check.Report) string {
 	if len(item.HeldBy) > 0 {
 		return item.HeldBy[0].Says
 	}
-	_, why, _ := strings.Cut(r.Why(), ": ")
-	if why == "" {
-		_, why, _ = strings.Cut(r.Why(), " ")
-	}
-	return why
+	return r.Reason()
 }
 
 func (c *Count) add(v policies.Verdict) {

@@ -156,12 +156,11 @@ func names(r *question.Request, f policies.Finding, show bool) string {
 
 // line returns one warning, cut to size before the policy's id.
 func line(text, policy string) string {
-	const start = "termguard: "
 	end := ""
 	if policy != "" {
-		end = " [" + policy + "]"
+		end = policies.WarningEnd(policy)
 	}
-	return start + cut(printable.Line(text), maxLine-utf8.RuneCountInString(start+end)) + end
+	return policies.WarningStart + cut(printable.Line(text), maxLine-utf8.RuneCountInString(policies.WarningStart+end)) + end
 }
 
 // cut shortens a text to a number of characters.

@@ -227,7 +227,7 @@ func (d *deleteFlags) look(ctx context.Context, names []check.Name, together che
 		if err != nil {
 			return v, err
 		}
-		v.Text, v.Verdict, v.Plan, v.Why, v.Symptoms = report.Text, report.Verdict, report.Plan, report.Why(), report.Symptoms()
+		v.Text, v.Verdict, v.Plan, v.Because, v.Symptoms = report.Text, report.Verdict, report.Plan, report.Because(), report.Symptoms()
 		v.Judge([]check.Report{report}, nil, hearsay)
 		return v, nil
 	}
@@ -238,7 +238,7 @@ func (d *deleteFlags) look(ctx context.Context, names []check.Name, together che
 	if err != nil {
 		return v, err
 	}
-	v.Text, v.Verdict, v.Plan, v.Why, v.Symptoms = set.Text, set.Verdict, set.Plan, set.Why(), set.Symptoms()
+	v.Text, v.Verdict, v.Plan, v.Because, v.Symptoms = set.Text, set.Verdict, set.Plan, set.Because(), set.Symptoms()
 	v.Judge(set.Items, set.Unseen, hearsay)
 	return v, nil
 }

@@ -55,6 +55,7 @@ deny contains {
 		"Terminating for %s: the conditions say that nothing is left, but %d %s",
 		[elapsed, pods_left, wording.plural(pods_left, "pod is", "pods are")],
 	),
+	"cause": {"elapsed": true},
 	"objects": [request.target],
 	"evidence": ["pods go first: nothing else in the namespace is deleted before"],
 	"steps": [steps.mend(
@@ -71,6 +72,7 @@ deny contains {
 # A pod that its node has not finished with.
 deny contains {
 	"msg": sprintf("Terminating for %s past its grace period: %s", [elapsed, stage]),
+	"cause": {"elapsed": true},
 	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
 	"evidence": array.concat(
 		[sprintf("it should have been gone by %s", [pod.metadata.deletionTimestamp])],
@@ -96,6 +98,7 @@ stranded if {
 # What the conditions name went after the last pass that ended: they tell no cause any more.
 warn contains {
 	"msg": sprintf("Terminating for %s: what its conditions name is gone, and the namespace controller has not looked again yet", [elapsed]),
+	"cause": {"elapsed": true},
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message]) | some condition in stale],
 	"steps": [steps.mend(
@@ -124,6 +127,7 @@ warn contains condition_finding(name, condition) if {
 
 warn contains {
 	"msg": sprintf("Terminating for %s, and its conditions name no cause", [elapsed]),
+	"cause": {"elapsed": true},
 	"objects": [request.target],
 	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
 	"steps": [steps.mend(
@@ -142,7 +146,7 @@ warn contains {
 # orphaned-finalizer.
 warn contains {
 	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
-	"cause": owners.cause(finalizer, ownership, "it is not removed yet, though its owner runs"),
+	"cause": object.union(owners.cause(finalizer, ownership, "it is not removed yet, though its owner runs"), {"elapsed": true}),
 	"objects": [request.target],
 	"evidence": array.concat([reports.told(said) | some said in quotes], object.get(ownership, "evidence", [])),
 	"field": field,
@@ -262,6 +266,9 @@ meanings := {
 	"NamespaceFinalizersRemaining": "some of its content waits for finalizers",
 }
 
+# consequences are conditions that only count content: what blocks that content is the cause.
+consequences := {"NamespaceContentRemaining", "NamespaceFinalizersRemaining"}
+
 failures := {
 	"NamespaceDeletionDiscoveryFailure",
 	"NamespaceDeletionGroupVersionParsingFailure",
@@ -293,6 +300,7 @@ states contains bucket.ownership.state if {
 
 condition_finding(name, condition) := {
 	"msg": sprintf("Terminating for %s: %s (%s)", [elapsed, meanings[name], name]),
+	"cause": {"elapsed": true, "consequence": name in consequences},
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
 	"steps": [steps.then("itself", steps.mend(remedies[name], []))],

@@ -54,7 +54,7 @@ deny contains stuck(group) if {
 # The target itself is.
 deny contains {
 	"msg": sprintf("Terminating for %s: %s%s", [times.duration(times.since(since)), blame(finalizer, ownership), reports.saying(quotes)]),
-	"cause": owners.cause(finalizer, ownership, blame(finalizer, ownership)),
+	"cause": object.union(owners.cause(finalizer, ownership, blame(finalizer, ownership)), {"elapsed": true}),
 	"objects": [request.target],
 	"evidence": array.flatten([
 		[reports.told(said) | some said in quotes], durations.told(finalizer, request.resource, request.namespace),
