@@ -147,7 +147,7 @@ func servedSigner(t *testing.T, client *fake.Clientset, source *Source, roots ma
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(w.ClientConfig.CABundle)
 		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "guard.guard.svc", CurrentTime: time.Now()}); err != nil {
-			t.Fatalf("webhook %s does not trust what is served: %v", w.Name, err)
+			t.Fatalf("webhook %s does not trust the served certificate: %v", w.Name, err)
 		}
 	}
 	if len(c.Webhooks[2].ClientConfig.CABundle) > 0 {
@@ -214,7 +214,7 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(roots["new"].pem()), string(c.Webhooks[0].ClientConfig.CABundle)); diff != "" {
-			t.Errorf("the old authority outlives what it signed: -want, +got:\n%s", diff)
+			t.Errorf("the old authority outlives its certificates: -want, +got:\n%s", diff)
 		}
 		cancel()
 		<-stopped
@@ -353,7 +353,7 @@ func TestExtend(t *testing.T) {
 		"Successor":   {reason: "A replica that learns late of a rotation does not undo it.", present: bundle(young, current), authority: bundle(current), want: bundle(young, current)},
 		"Expired":     {reason: "What has expired is of no use.", present: bundle(expired), authority: bundle(young), want: bundle(young)},
 		"Foreign":     {reason: "Nobody else signs for us.", present: bundle(foreign), authority: bundle(young), want: bundle(young)},
-		"Unreadable":  {reason: "What cannot be read trusts nobody.", present: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), authority: bundle(young), want: bundle(young)},
+		"Unreadable":  {reason: "An unreadable file trusts no client.", present: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), authority: bundle(young), want: bundle(young)},
 		"NoAuthority": {reason: "Without an authority there is no bundle.", present: bundle(old), err: true},
 	}
 	for name, tc := range cases {
@@ -426,7 +426,7 @@ func TestFiles(t *testing.T) {
 		}{
 			{"a full disk took half of the certificate", func() error { return os.WriteFile(certificate, half[:len(half)/2], 0o600) }},
 			{"a full disk took nothing of the key", func() error { return os.Truncate(key, 0) }},
-			{"the key is gone", func() error { return os.Remove(key) }},
+			{"the key was deleted", func() error { return os.Remove(key) }},
 		} {
 			if err := broken.do(); err != nil {
 				t.Error(err)

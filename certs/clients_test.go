@@ -72,7 +72,7 @@ func TestClients(t *testing.T) {
 		with   []tls.Certificate
 		want   bool
 	}{
-		"the API server": {"It is who should ask.", []tls.Certificate{apiserver}, true},
+		"the API server": {"The client is the API server.", []tls.Certificate{apiserver}, true},
 		"nobody":         {"Anybody in the cluster can connect.", nil, false},
 		"another name":   {"The authority may have signed for others, kubelets for instance.", []tls.Certificate{ours.client(t, "kubelet", x509.ExtKeyUsageClientAuth, later)}, false},
 		"another root":   {"An authority of the same name is another one.", []tls.Certificate{theirs.client(t, "apiserver", x509.ExtKeyUsageClientAuth, later)}, false},

@@ -15,13 +15,13 @@ func TestMode(t *testing.T) {
 		labels      map[string]string
 		want        Mode
 	}{
-		"Zero":           {"Warnings unless somebody asks for more.", Enforcement{}, "p", nil, Warn},
+		"Zero":           {"Warnings by default.", Enforcement{}, "p", nil, Warn},
 		"Default":        {"The default is for the others.", configured, "q", nil, DryRun},
 		"Configured":     {"A policy's own mode comes first.", configured, "p", nil, Deny},
 		"Label":          {"A namespace outweighs configuration.", configured, "p", map[string]string{EnforceLabel: "warn"}, Warn},
 		"LabelForPolicy": {"And its label for one policy the one for all.", configured, "p", map[string]string{EnforceLabel: "warn", EnforceLabel + ".p": "off"}, Off},
 		"OddLabel":       {"A label that says nothing changes nothing.", configured, "p", map[string]string{EnforceLabel: "WARN"}, Deny},
-		"Off":            {"What is not asked cannot answer.", configured, "off", map[string]string{EnforceLabel: "deny"}, Off},
+		"Off":            {"A policy that is not evaluated cannot deny.", configured, "off", map[string]string{EnforceLabel: "deny"}, Off},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

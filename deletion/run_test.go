@@ -17,7 +17,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// fake is a cluster of one target, which a step holds until it is taken.
+// fake is a cluster of one target, which is blocked until a step was taken.
 type fake struct {
 	class     check.Class
 	uid       string // of the object that has the target's name now
@@ -104,19 +104,19 @@ func TestExecute(t *testing.T) {
 		questions int
 		left      bool
 	}{
-		"Quiet":            {reason: "nothing holds it, and --yes answers for the target", yes: true, did: []string{remove}},
+		"Quiet":            {reason: "nothing blocks it, and --yes confirms the target", yes: true, did: []string{remove}},
 		"NoConsent":        {reason: "without a terminal and --yes the question stays open", err: ErrQuestion, questions: 1, left: true},
 		"No":               {reason: "a no deletes nothing", answer: "no", err: ErrLeft, left: true},
 		"Held":             {reason: "--yes does not answer for a finalizer", cluster: terminating, yes: true, err: ErrQuestion, questions: 1, left: true},
 		"HeldAllowed":      {reason: "the flag does", cluster: terminating, yes: true, allow: "strip", did: []string{step}},
-		"HeldAnswered":     {reason: "as does the person, who is asked for nothing else", cluster: terminating, answer: "yes", did: []string{step}},
+		"HeldAnswered":     {reason: "so does the user, in the only question", cluster: terminating, answer: "yes", did: []string{step}},
 		"OtherObject":      {reason: "a flag that names another object allows nothing", cluster: fake{class: check.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/b", err: ErrQuestion, questions: 1, left: true},
 		"ThisObject":       {reason: "one that names the object does", cluster: fake{class: check.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/a", did: []string{step}},
-		"NotDeletedToHang": {reason: "what is known to hang is not deleted by --yes", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, err: ErrQuestion, questions: 1, left: true},
+		"NotDeletedToHang": {reason: "--yes does not delete a target that is known to hang", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, err: ErrQuestion, questions: 1, left: true},
 		"StepThenDelete":   {reason: "once the step is taken it is deleted", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, allow: "strip", did: []string{step, remove}},
 		"NoEffect":         {reason: "a step without effect ends the run", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs, useless: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
 		"Fails":            {reason: "as does one that fails", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs, forbidden: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
-		"Mended":           {reason: "a cause that went during the question needs no step", cluster: fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, ask: func(f *fake) { f.held = false }}, answer: "yes"},
+		"Mended":           {reason: "a cause that disappeared during the question needs no step", cluster: fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, ask: func(f *fake) { f.held = false }}, answer: "yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestRecreated leaves an object alone that has the name of a target, and was made during the
+// TestRecreated leaves an object alone that has the name of a target, and was created during the
 // question.
 func TestRecreated(t *testing.T) {
 	f := fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}

@@ -113,7 +113,7 @@ func TestManifests(t *testing.T) {
 		for _, o := range manifests(t, path) {
 			m := o.(metav1.Object)
 			if m.GetLabels()["app.kubernetes.io/name"] != "termguard" {
-				t.Errorf("%s: %T %s has no label of termguard's: nobody finds it to uninstall", path, o, m.GetName())
+				t.Errorf("%s: %T %s lacks termguard's label, by which it is uninstalled", path, o, m.GetName())
 			}
 			if len(m.GetFinalizers()) > 0 || len(m.GetOwnerReferences()) > 0 {
 				t.Errorf("%s: %T %s could outstay its deletion", path, o, m.GetName())
@@ -143,7 +143,7 @@ func TestChartKnowsThePolicies(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
-		t.Errorf("%s lacks or has what the binary does not (run: make docs): %v\n%s", path, err, cmp.Diff(want, string(got)))
+		t.Errorf("%s differs from the binary (run: make docs): %v\n%s", path, err, cmp.Diff(want, string(got)))
 	}
 }
 
@@ -207,7 +207,7 @@ func TestConfigIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mode := values.Config.Enforcement.Default; mode != config.Warn {
-		t.Errorf("shipped default is %q: nobody asked for more than warnings", mode)
+		t.Errorf("shipped default is %q, want only warnings", mode)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestConfigIsLeftAlone(t *testing.T) {
 		objects := manifests(t, path)
 		for _, o := range objects {
 			if m, ok := o.(*corev1.ConfigMap); ok && m.Name == name {
-				t.Errorf("%s holds ConfigMap %s", path, name)
+				t.Errorf("%s has ConfigMap %s", path, name)
 			}
 		}
 		for _, v := range find[*appsv1.Deployment](t, objects).Spec.Template.Spec.Volumes {
@@ -350,7 +350,7 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 		"person deletes pod again":                       {who: person, operation: admission.Delete, resource: core("pods"), old: dying},
 		"person forces pod that is being deleted":        {who: person, operation: admission.Delete, resource: core("pods"), old: dying, options: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, want: []string{onDelete}},
 		"kubelet deletes pod":                            {who: kubelet, operation: admission.Delete, resource: core("pods"), old: dying, options: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}},
-		"kubelet deletes pod that nobody else deletes":   {who: kubelet, operation: admission.Delete, resource: core("pods"), old: plain, options: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}},
+		"kubelet deletes pod of its own":                 {who: kubelet, operation: admission.Delete, resource: core("pods"), old: plain, options: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}},
 		"person deletes deployment":                      {who: person, operation: admission.Delete, resource: deployments, old: plain, want: []string{onDelete}},
 		"add-on in kube-system deletes deployment":       {who: addon, operation: admission.Delete, resource: deployments, old: plain, want: []string{onDelete}},
 		"garbage collector deletes deployment":           {who: garbageCollector, operation: admission.Delete, resource: deployments, old: plain},
@@ -376,18 +376,18 @@ func TestSelectsExactlyWhatMatters(t *testing.T) {
 		"person labels configmap":                        {who: person, operation: admission.Update, resource: core("configmaps"), old: plain, now: labelled, options: &metav1.UpdateOptions{}},
 		"person labels object with finalizer":            {who: person, operation: admission.Update, resource: kialis, old: held, now: object("finalizers", []any{"a/b"}, "labels", map[string]any{"a": "b"}), options: &metav1.UpdateOptions{}},
 		"person removes finalizer":                       {who: person, operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
-		"person removes finalizer of what is deleted":    {who: person, operation: admission.Update, resource: kialis, old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"person removes finalizer of Terminating object": {who: person, operation: admission.Update, resource: kialis, old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 		"person adds finalizer":                          {who: person, operation: admission.Update, resource: core("configmaps"), old: plain, now: held, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 		"operator removes its finalizer":                 {who: account("kiali", "operator"), operation: admission.Update, resource: kialis, old: dying, now: object("deletionTimestamp", "2026-11-21T07:00:00Z"), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 		"garbage collector removes foregroundDeletion":   {who: garbageCollector, operation: admission.Update, resource: deployments, old: held, now: plain, options: &metav1.UpdateOptions{}},
 		"PVC protection removes its finalizer":           {who: account("kube-system", "pvc-protection-controller"), operation: admission.Update, resource: core("persistentvolumeclaims"), old: held, now: plain, options: &metav1.UpdateOptions{}},
 		"kubelet renews its lease":                       {who: kubelet, operation: admission.Update, resource: schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, old: plain, now: plain, options: &metav1.UpdateOptions{}},
 		"status update":                                  {who: person, operation: admission.Update, resource: kialis, subresource: "status", old: held, now: plain, options: &metav1.UpdateOptions{}},
-		"person updates what has null for finalizers":    {who: person, operation: admission.Update, resource: kialis, old: null, now: null, options: &metav1.UpdateOptions{}},
+		"person updates object with null finalizers":     {who: person, operation: admission.Update, resource: kialis, old: null, now: null, options: &metav1.UpdateOptions{}},
 		"person removes null for finalizers":             {who: person, operation: admission.Update, resource: kialis, old: null, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 		"person removes an empty list of finalizers":     {who: person, operation: admission.Update, resource: kialis, old: object("finalizers", []any{}), now: plain, options: &metav1.UpdateOptions{}},
-		"person orders finalizers anew":                  {who: person, operation: admission.Update, resource: kialis, old: object("finalizers", []any{"a/b", "c/d"}), now: object("finalizers", []any{"c/d", "a/b"}), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
-		"somebody without groups removes finalizer":      {who: &user.DefaultInfo{Name: "ann"}, operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"person reorders finalizers":                     {who: person, operation: admission.Update, resource: kialis, old: object("finalizers", []any{"a/b", "c/d"}), now: object("finalizers", []any{"c/d", "a/b"}), options: &metav1.UpdateOptions{}, want: []string{onEdit}},
+		"user without groups removes finalizer":          {who: &user.DefaultInfo{Name: "ann"}, operation: admission.Update, resource: kialis, old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 		"kubelet removes finalizer":                      {who: kubelet, operation: admission.Update, resource: core("pods"), old: held, now: plain, options: &metav1.UpdateOptions{}},
 		"kubelet's lookalike removes finalizer":          {who: &user.DefaultInfo{Name: "system:node:n1"}, operation: admission.Update, resource: core("pods"), old: held, now: plain, options: &metav1.UpdateOptions{}, want: []string{onEdit}},
 		"controller manager removes finalizer":           {who: controllerManager, operation: admission.Update, resource: core("pods"), old: held, now: plain, options: &metav1.UpdateOptions{}},

@@ -24,8 +24,8 @@ spec:
   destination: {server: https://kubernetes.default.svc, namespace: argocd}
 `
 
-// TestArgoDeploysItself holds what is said of Applications to those that surely deploy the
-// Argo CD that has to remove their finalizer.
+// TestArgoDeploysItself checks that only Applications that certainly deploy the Argo CD that
+// removes their finalizer are reported.
 func TestArgoDeploysItself(t *testing.T) {
 	t.Parallel()
 	const controller = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: argocd-application-controller}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: argocd}]}}}\n"
@@ -39,33 +39,33 @@ func TestArgoDeploysItself(t *testing.T) {
 		return strings.Replace(selfManaged, from, to, 1)
 	}
 	for name, tc := range map[string]struct {
-		reason string
-		app    string
-		beside map[string]string
-		told   bool
+		reason   string
+		app      string
+		beside   map[string]string
+		reported bool
 	}{
-		"Manifests":     {"The folder holds the controller.", selfManaged, installed, true},
+		"Manifests":     {"The folder has the controller.", selfManaged, installed, true},
 		"Kustomization": {"The folder names Argo CD's manifests.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": far}, true},
 		"Overlay":       {"A folder below it does.", change("platform/argocd", "platform/overlay"), map[string]string{"platform/overlay/kustomization.yaml": "resources: [../argocd]\n", "platform/argocd/kustomization.yaml": far}, true},
 		"HelmCharts":    {"The kustomization takes the chart.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "helmCharts:\n- {name: argo-cd, repo: https://argoproj.github.io/argo-helm}\n"}, true},
 		"Inflation":     {"So it does as it was written before.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "helmChartInflationGenerator:\n- {chartName: argo-cd, chartRepoUrl: https://argoproj.github.io/argo-helm}\n"}, true},
-		"Umbrella":      {"The folder is a chart made of that of Argo CD.", selfManaged, map[string]string{"platform/argocd/Chart.yaml": "name: argocd\nversion: 1.0.0\ndependencies:\n- {name: argo-cd, version: 9.0.0}\n"}, true},
+		"Umbrella":      {"The folder is a chart that includes Argo CD's.", selfManaged, map[string]string{"platform/argocd/Chart.yaml": "name: argocd\nversion: 1.0.0\ndependencies:\n- {name: argo-cd, version: 9.0.0}\n"}, true},
 		"Chart":         {"The chart is Argo CD's.", chart, nil, true},
 		"Sources":       {"One of several sources is.", change("source: {repoURL: https://git.example.com/infra, path: platform/argocd}", "sources:\n  - {repoURL: https://git.example.com/infra, ref: values}\n  - {repoURL: https://argoproj.github.io/argo-helm, chart: argo-cd}"), nil, true},
 		"Foreground":    {"The finalizer says how to delete.", change("argocd.argoproj.io\n", "argocd.argoproj.io/foreground\n"), installed, true},
 		"InCluster":     {"The destination has a name.", change("server: https://kubernetes.default.svc", "name: in-cluster"), installed, true},
 
-		"Autopilot":    {"A remote base says by its name what it is.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://github.com/argoproj-labs/argocd-autopilot/manifests/base?ref=v0.4.20']\n"}, true},
-		"RemoteBase":   {"So does one of somebody else.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://git.example.com/infra//bases/argo-cd?ref=main']\n"}, true},
-		"OwnNamespace": {"With its namespace, Argo CD goes.", selfManaged, map[string]string{"platform/argocd/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n"}, true},
+		"Autopilot":    {"The name of a remote base identifies it.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://github.com/argoproj-labs/argocd-autopilot/manifests/base?ref=v0.4.20']\n"}, true},
+		"RemoteBase":   {"So does that of a third party's base.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://git.example.com/infra//bases/argo-cd?ref=main']\n"}, true},
+		"OwnNamespace": {"Argo CD is deleted with its namespace.", selfManaged, map[string]string{"platform/argocd/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n"}, true},
 
 		"RemoteApps":        {"A repository is called so, and the base in it is another.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://git.example.com/argocd//apps/web?ref=main']\n"}, false},
-		"OtherNamespace":    {"Another namespace is not that of Argo CD.", selfManaged, map[string]string{"platform/argocd/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd-apps}\n"}, false},
+		"OtherNamespace":    {"Argo CD is in another namespace.", selfManaged, map[string]string{"platform/argocd/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd-apps}\n"}, false},
 		"NoFinalizer":       {"Argo CD deletes nothing with it.", change("  finalizers:\n  - resources-finalizer.argocd.argoproj.io\n", ""), installed, false},
 		"AnotherCluster":    {"The controller of this one stays.", change("server: https://kubernetes.default.svc", "server: https://spoke.example.com"), installed, false},
 		"AnotherByName":     {"So it does.", change("server: https://kubernetes.default.svc", "name: spoke"), installed, false},
 		"AnotherNamespace":  {"That is another Argo CD.", change("namespace: argocd}", "namespace: team-a}"), installed, false},
-		"SomethingElse":     {"The folder holds something else.", selfManaged, map[string]string{"platform/argocd/app.yaml": strings.ReplaceAll(controller, "argocd-application-controller", "web")}, false},
+		"SomethingElse":     {"The folder has something else.", selfManaged, map[string]string{"platform/argocd/app.yaml": strings.ReplaceAll(controller, "argocd-application-controller", "web")}, false},
 		"Notifications":     {"A ConfigMap of it is not the controller.", selfManaged, map[string]string{"platform/argocd/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-application-controller}\n"}, false},
 		"Definitions":       {"Only the definitions are deployed.", selfManaged, map[string]string{"platform/argocd/kustomization.yaml": "resources: ['https://github.com/argoproj/argo-cd/manifests/crds?ref=v3.1.0']\n"}, false},
 		"Kept":              {"The Application leaves the controller alone.", strings.Replace(chart, "chart: argo-cd", "chart: argo-cd, helm: {values: 'controller: {statefulsetAnnotations: {argocd.argoproj.io/sync-options: Delete=false}}'}", 1), nil, false},
@@ -93,7 +93,7 @@ func TestArgoDeploysItself(t *testing.T) {
 				}
 			}
 			var want []string
-			if tc.told {
+			if tc.reported {
 				want = []string{"apps/argocd.yaml:7:5 delete may known-obstacle: finalizer resources-finalizer.argocd.argoproj.io"}
 				if name == "Foreground" {
 					want[0] += "/foreground"
@@ -113,7 +113,7 @@ func TestArgoDeploysItself(t *testing.T) {
 	}
 }
 
-// TestArgoInTheTopFolder: a repository begins at its root, however the run was started.
+// TestArgoInTheTopFolder checks that a repository begins at its root, wherever lint was started.
 func TestArgoInTheTopFolder(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "repo")
@@ -136,7 +136,7 @@ func TestArgoInTheTopFolder(t *testing.T) {
 	}
 }
 
-// TestArgoDeployedByASet: so does what an ApplicationSet makes.
+// TestArgoDeployedByASet checks the Applications that an ApplicationSet creates.
 func TestArgoDeployedByASet(t *testing.T) {
 	t.Parallel()
 	const directories = `apiVersion: argoproj.io/v1alpha1
@@ -176,7 +176,7 @@ spec:
 `
 	for name, tc := range map[string]struct {
 		reason, set string
-		told        bool
+		reported    bool
 	}{
 		"Directories": {"One of the folders installs Argo CD by its chart.", directories, true},
 		"List":        {"An element names the folder.", list("platform/argocd"), true},
@@ -185,18 +185,18 @@ spec:
 		"Excluded":   {"It is left out.", change("{path: platform/*}", "{path: platform/*}, {path: platform/argocd, exclude: true}"), false},
 		"Elsewhere":  {"Other folders are deployed.", change("platform/*", "apps/*"), false},
 		"Element":    {"The element names another.", list("platform/web"), false},
-		"Selected":   {"Which clusters these are, nobody knows.", strings.Replace(clusters, "SELECTOR", "selector: {matchLabels: {a: b}}", 1), false},
-		"Preserved":  {"Nothing is deleted with what it makes.", change("  goTemplate: true\n", "  syncPolicy: {preserveResourcesOnDeletion: true}\n"), false},
+		"Selected":   {"The clusters are unknown.", strings.Replace(clusters, "SELECTOR", "selector: {matchLabels: {a: b}}", 1), false},
+		"Preserved":  {"The Applications have no cascading deletion.", change("  goTemplate: true\n", "  syncPolicy: {preserveResourcesOnDeletion: true}\n"), false},
 		"Finalizers": {"Neither is it with another finalizer.", change("metadata: {name: '{{.path.basename}}'}", "metadata: {name: a, finalizers: [a.example.com/b]}"), false},
 		"Outside":    {"Nothing is read there.", change("platform/*", "../*"), false},
-		"Functions":  {"What a template works out, nobody knows.", change("namespace: '{{.path.basename}}'", "namespace: '{{.path.basename | lower}}'"), false},
+		"Functions":  {"The result of the template is unknown.", change("namespace: '{{.path.basename}}'", "namespace: '{{.path.basename | lower}}'"), false},
 		"Strange":    {"What is no template says nothing.", change("metadata: {name: '{{.path.basename}}'}", "metadata: 3"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := write(t, map[string]string{".git/HEAD": "", "sets/set.yaml": tc.set, "platform/argocd/kustomization.yaml": chart, "platform/web/a.yaml": "", "apps/web/a.yaml": ""})
 			found := run(t, lint.Options{Paths: []string{"."}, Dir: dir}).Findings
-			if told := len(found) == 1 && found[0].Policy == "known-obstacle" && found[0].Place.File == "sets/set.yaml"; told != tc.told || len(found) > 1 {
+			if reported := len(found) == 1 && found[0].Policy == "known-obstacle" && found[0].Place.File == "sets/set.yaml"; reported != tc.reported || len(found) > 1 {
 				t.Errorf("%s: got %v", tc.reason, found)
 			}
 		})

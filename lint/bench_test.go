@@ -29,8 +29,7 @@ const (
 	deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d-%d, namespace: ns-%d}\nspec:\n  selector: {matchLabels: {app: x}}\n  template:\n    metadata: {labels: {app: x}}\n    spec: {containers: [{name: c, image: nginx}]}\n"
 )
 
-// shapes are inputs of about n lines or objects, each of which once took the
-// square of n, or a power of it.
+// shapes are inputs of about n lines or objects; each once took quadratic time or more.
 var shapes = map[string]func(n int) string{
 	"List": func(n int) string {
 		var b strings.Builder
@@ -97,8 +96,7 @@ var shapes = map[string]func(n int) string{
 	},
 }
 
-// TestShapes lints each shape: what takes the square of its size does not end
-// before the tests do.
+// TestShapes lints each shape: quadratic time would exceed the timeout of the tests.
 func TestShapes(t *testing.T) {
 	n := 2000
 	if race.Detector {
@@ -109,7 +107,7 @@ func TestShapes(t *testing.T) {
 			t.Parallel()
 			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(shape(n))})
 			if r.Objects == 0 && len(r.Problems) == 0 {
-				t.Error("it holds neither objects nor problems")
+				t.Error("neither objects nor problems")
 			}
 		})
 	}

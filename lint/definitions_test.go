@@ -9,8 +9,8 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// TestDefinitionsElsewhere takes the scope and the plural of a kind from wherever the
-// definition is in what is read.
+// TestDefinitionsElsewhere takes the scope and the plural of a kind from its definition in any file
+// that is read.
 func TestDefinitionsElsewhere(t *testing.T) {
 	const webhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -66,12 +66,12 @@ metadata: {name: a, namespace: demo, finalizers: [example.com/team]}
 		files  map[string]string
 		want   []string
 	}{
-		"NotDefined":    {"Nothing tells the scope: the namespace of the webhook may hold some.", map[string]string{"install/webhook.yaml": webhook}, []string{"self-blocking-webhook"}},
-		"Elsewhere":     {"No namespace holds the kind, says a file of another folder.", map[string]string{"install/webhook.yaml": webhook, "api/generated/all.yaml": define("Cluster", "teams")}, nil},
+		"NotDefined":    {"The scope is unknown: the namespace of the webhook may have some.", map[string]string{"install/webhook.yaml": webhook}, []string{"self-blocking-webhook"}},
+		"Elsewhere":     {"A file of another folder says that the kind is cluster-scoped.", map[string]string{"install/webhook.yaml": webhook, "api/generated/all.yaml": define("Cluster", "teams")}, nil},
 		"Namespaced":    {"It is in namespaces.", map[string]string{"install/webhook.yaml": webhook, "api/generated/all.yaml": define("Namespaced", "teams")}, []string{"self-blocking-webhook"}},
 		"Disagree":      {"Two files differ: nothing is known.", map[string]string{"install/webhook.yaml": webhook, "v1/all.yaml": define("Namespaced", "teams"), "v2/all.yaml": define("Cluster", "teams")}, []string{"self-blocking-webhook"}},
 		"Broken":        {"What is no definition says nothing.", map[string]string{"install/webhook.yaml": webhook, "api/a.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: []\n"}, []string{"self-blocking-webhook"}},
-		"Plural":        {"The definition tells how the kind is called in rules of RBAC.", map[string]string{"install/operator.yaml": operator, "api/all.yaml": define("Namespaced", "teamses")}, []string{"operator-in-same-set"}},
+		"Plural":        {"The definition has the name of the kind in RBAC rules.", map[string]string{"install/operator.yaml": operator, "api/all.yaml": define("Namespaced", "teamses")}, []string{"operator-in-same-set"}},
 		"PluralUnknown": {"Without it, only a cluster tells who removes the finalizer.", map[string]string{"install/operator.yaml": operator}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

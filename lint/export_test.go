@@ -1,7 +1,7 @@
 package lint
 
-// PastSince are the API versions and kinds that are served no longer, and since which
-// release.
+// PastSince returns the API versions and kinds that are no longer served, with the release that
+// removed them.
 func PastSince() map[string]string {
 	since := map[string]string{}
 	for old, p := range versions {

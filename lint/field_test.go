@@ -15,17 +15,16 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// field is where the findings on public repositories are kept that somebody judged.
+// field has the judged findings on public repositories.
 const field = "../test/field"
 
-// verdict is what a manifest that is kept says of a line: findings on it were judged
-// right, debatable or wrong. What was right or debatable is told no more, as what was wrong. A severity
-// behind the policy is held to, too.
+// verdict matches the judgement of a kept manifest about a line: its findings were right, debatable
+// or wrong. Findings that "was right" or "was debatable" marks are no longer reported, as those
+// that were wrong. A severity after the policy is checked, too.
 var verdict = regexp.MustCompile(`# (right|was right|debatable|was debatable|wrong): (.+)$`)
 
-// TestField holds lint to what was judged: each manifest that is kept for it, a file
-// or a folder, gives the findings that were right or debatable, those that were mended
-// no more, and no others.
+// TestField compares lint with the judgements: each kept manifest, a file or a folder, gives the
+// findings that were right or debatable, and no others.
 func TestField(t *testing.T) {
 	kept, err := os.ReadDir(filepath.Join(field, "manifests"))
 	if err != nil {
@@ -49,18 +48,18 @@ func TestField(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s:%d invalid-input", p.File, p.Line))
 			}
 			if judged == 0 {
-				t.Error("no line of it says what was judged")
+				t.Error("no line has a judgement")
 			}
 			slices.Sort(got)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("what was judged right (-) or wrong (+):\n%s", diff)
+				t.Errorf("-judged right, +judged wrong:\n%s", diff)
 			}
 		})
 	}
 }
 
-// judgedLines are the findings that a manifest is to give, and how many lines of it
-// say what was judged.
+// judgedLines returns the findings that a manifest must give, and the number of its lines with a
+// judgement.
 func judgedLines(t *testing.T, path string) (want []string, judged int) {
 	t.Helper()
 	for _, file := range keptIn(path) {
@@ -83,7 +82,7 @@ func judgedLines(t *testing.T, path string) (want []string, judged int) {
 	return want, judged
 }
 
-// keptIn are the files of a manifest that is kept: itself, or those of a folder.
+// keptIn returns the files of a kept manifest: itself, or the files of a folder.
 func keptIn(path string) (files []string) {
 	_ = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -94,8 +93,8 @@ func keptIn(path string) (files []string) {
 	return files
 }
 
-// TestFieldKept holds the findings that were judged to the manifests that are kept:
-// each names one, which says the same of the same policy.
+// TestFieldKept checks that each judged finding names a kept manifest, which has the same judgement
+// of the same policy.
 func TestFieldKept(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(field, "judged.tsv"))
 	if err != nil {
@@ -107,13 +106,13 @@ func TestFieldKept(t *testing.T) {
 			t.Fatalf("judged.tsv:%d has %d cells, want 9", i+2, len(cells))
 		}
 		policy, verdict, manifest := cells[0], cells[5], cells[8]
-		said := ""
+		judgement := ""
 		path := filepath.Join(field, "manifests", manifest)
 		for _, file := range append(keptIn(path), path+".yaml") {
 			content, _ := os.ReadFile(file)
-			said += string(content)
+			judgement += string(content)
 		}
-		if !regexp.MustCompile(`(?m)# (was )?` + verdict + `: (.* )?` + policy + `( |$)`).MatchString(said) {
+		if !regexp.MustCompile(`(?m)# (was )?` + verdict + `: (.* )?` + policy + `( |$)`).MatchString(judgement) {
 			t.Errorf("judged.tsv:%d: manifest %q does not say that %s is %s", i+2, manifest, policy, verdict)
 		}
 	}

@@ -55,7 +55,8 @@ func TestFingerprints(t *testing.T) {
 	if got := Fingerprints([]Finding{base}, func(string) string { return "elsewhere" })[0]; got == want {
 		t.Error("the name of the file is not taken from rel")
 	}
-	// A baseline goes from one machine to another: this is filepath.ToSlash where \ separates folders.
+	// A baseline moves from one machine to another: this is filepath.ToSlash where \ separates
+	// folders.
 	windows := base
 	windows.Place.File = `deploy\a.yaml`
 	slashed := func(file string) string { return strings.ReplaceAll(file, `\`, "/") }

@@ -14,8 +14,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// TestNames reads files whatever they are called, and folders that lead back to
-// themselves once.
+// TestNames reads files of any name, and folders that lead back to themselves once.
 func TestNames(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("file names there hold no such characters")
@@ -51,8 +50,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNotRead tells of what a search comes across and does not read: files of tests, and
-// links out of the folder.
+// TestNotRead checks the notes about files that a search does not read: files of tests, and links
+// out of the folder.
 func TestNotRead(t *testing.T) {
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: demo}\n"
 	dir := write(t, map[string]string{"a.yaml": config, "b/fixtures/c.yaml": config, "b/fixtures/d.yaml": config})
@@ -65,7 +64,7 @@ func TestNotRead(t *testing.T) {
 	}
 }
 
-// oneFolder makes a folder with many files in it.
+// oneFolder creates a folder with many files.
 func oneFolder(t testing.TB, files int) string {
 	t.Helper()
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: demo}\n"
@@ -78,8 +77,8 @@ func oneFolder(t testing.TB, files int) string {
 	return dir
 }
 
-// TestOneFolder lints a folder of very many files: what each costs does not grow with
-// their number. BenchmarkOneFolder does it with 100,000.
+// TestOneFolder lints a folder of very many files: the cost of each does not grow with their
+// number. BenchmarkOneFolder does it with 100,000.
 func TestOneFolder(t *testing.T) {
 	race.Skip(t)
 	allocated := func(files int) uint64 {
@@ -101,7 +100,7 @@ func TestOneFolder(t *testing.T) {
 	}
 }
 
-// BenchmarkOneFolder prints what each file of a folder costs, at sizes up to 100,000.
+// BenchmarkOneFolder prints the cost of each file of a folder, at sizes up to 100,000.
 func BenchmarkOneFolder(b *testing.B) {
 	for _, files := range []int{1_000, 10_000, 100_000} {
 		dir := oneFolder(b, files)
@@ -118,8 +117,8 @@ func BenchmarkOneFolder(b *testing.B) {
 	}
 }
 
-// TestBadKustomizations reads what stands beside a kustomization that cannot be built,
-// whatever is wrong with it.
+// TestBadKustomizations reads the files beside a kustomization that cannot be built, for whatever
+// reason.
 func TestBadKustomizations(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n"
 	for name, text := range map[string]string{
@@ -137,13 +136,13 @@ func TestBadKustomizations(t *testing.T) {
 			dir := write(t, map[string]string{"a/kustomization.yaml": text, "a/pod.yaml": pod, "b/kustomization.yaml": "resources: [../a]\n"})
 			r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
 			if len(r.Findings) != 1 || len(r.Problems) != 0 {
-				t.Errorf("want what the pod has, and no problem, got %q", lines(r))
+				t.Errorf("got %q, want the findings of the pod and no problem", lines(r))
 			}
 		})
 	}
 }
 
-// TestChangedReads reads, of many folders, only the files of those with a change.
+// TestChangedReads reads only the files of folders with a change.
 func TestChangedReads(t *testing.T) {
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: demo}\n"
 	files := map[string]string{}

@@ -9,8 +9,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestPassedOver: what no kustomization names is not what is installed, where one names another
-// file of its folder that defines the same.
+// TestPassedOver checks that a file that no kustomization names is not reported if a kustomization
+// names another file of its folder with the same definitions.
 func TestPassedOver(t *testing.T) {
 	t.Parallel()
 	old := fmt.Sprintf(webhook, "DELETE", "", "configmaps")
@@ -30,17 +30,17 @@ func TestPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.files["deploy/old.yaml"] = old
-			said := 0
+			findings := 0
 			for _, f := range run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}}).Findings {
 				if f.Place.File != "deploy/old.yaml" {
 					continue
 				}
-				if said++; (f.Severity == policies.Low) != tc.low {
+				if findings++; (f.Severity == policies.Low) != tc.low {
 					t.Errorf("%s: got %s: %s", tc.reason, f.Severity, f.Message)
 				}
 			}
-			if said == 0 {
-				t.Errorf("%s: nothing is said of it", tc.reason)
+			if findings == 0 {
+				t.Errorf("%s: no finding", tc.reason)
 			}
 		})
 	}

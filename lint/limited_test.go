@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// TestLimited tells of finalizers that an operator sets only in some versions, or only
-// with an option, where the manifest of the operator says so: all of the catalog.
+// TestLimited checks, for every such entry of the catalog, finalizers that an operator sets only in
+// some versions or with an option, if its manifest shows which.
 func TestLimited(t *testing.T) {
 	type says struct{ image, args string }
 	cases := map[string]struct {
@@ -45,7 +45,7 @@ func TestLimited(t *testing.T) {
 		}
 		tc, found := cases[entry.Finalizer]
 		if !found {
-			t.Errorf("finalizer %s is set only by %+v, and no case asks whether that is so", entry.Finalizer, *entry.Set)
+			t.Errorf("no case for finalizer %s, which only %+v sets", entry.Finalizer, *entry.Set)
 			continue
 		}
 		namespace, name, _ := strings.Cut(tc.operator, " ")
@@ -57,11 +57,11 @@ func TestLimited(t *testing.T) {
 {apiVersion: %s, kind: %s, metadata: {name: it, namespace: %s}}
 `, name, namespace, s.image, s.args, version, kind, namespace)
 				r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)})
-				told := slices.ContainsFunc(r.Findings, func(f lint.Finding) bool {
+				reported := slices.ContainsFunc(r.Findings, func(f lint.Finding) bool {
 					return f.Policy == "operator-in-same-set" && strings.Contains(f.Message, entry.Finalizer)
 				})
-				if want := i < len(tc.sets); told != want {
-					t.Errorf("told: %t, want %t: %v", told, want, lines(r))
+				if want := i < len(tc.sets); reported != want {
+					t.Errorf("reported: %t, want %t: %v", reported, want, lines(r))
 				}
 			})
 		}

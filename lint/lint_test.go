@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// lines are findings, problems and notes, each in a line.
+// lines returns findings, problems and notes, one each in a line.
 func lines(r *lint.Result) []string {
 	var got []string
 	for _, f := range r.Findings {
@@ -95,7 +95,7 @@ apiVersion: kamaji.clastix.io/v1alpha1
 kind: DataStore
 metadata: {name: default}
 `
-	// backend is what serves an API or a webhook.
+	// backend serves an API or a webhook.
 	backend = `apiVersion: v1
 kind: Service
 metadata: {name: guard, namespace: guard}
@@ -134,14 +134,14 @@ webhooks:
 `
 )
 
-// budget keeps two pods, and pods are two.
+// budget requires two pods, and there are two.
 const (
 	budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {minAvailable: 2, selector: {matchLabels: {app: web}}}\n---\n"
 	pods   = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}\n"
 )
 
-// selecting is a webhook that sees the deletes of ConfigMaps that have a label,
-// with one in its namespace that has app: guard.
+// selecting returns a webhook that matches deletes of ConfigMaps with a label, and one with the
+// label app: guard in its namespace.
 func selecting(app string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: guard, labels: {app: guard}}\n---\n" +
 		strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  objectSelector: {matchLabels: {app: "+app+"}}\n  rules:", 1)
@@ -154,11 +154,11 @@ func TestRun(t *testing.T) {
 	}{
 		{"nothing to say", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", nil},
 		{"an operator with its custom resource", kialiCRD + kialiOperator + kiali, []string{"-:17:18 delete-set may operator-in-same-set: kubectl delete -f deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator, which removes kiali.io/finalizer"}},
-		{"a custom resource alone: only a cluster tells, which is said once", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: only a cluster tells whether the owners of the finalizers of 2 objects run (Kiali"}},
+		{"a custom resource alone: only a cluster shows the owner, which one note says", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: only a cluster tells whether the owners of the finalizers of 2 objects run (Kiali"}},
 		{"an operator alone", kialiCRD + kialiOperator, nil},
 		{"an operator that is scaled to zero", kialiCRD + strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1) + kiali, []string{"-:3:18 delete may crd-removed-with-finalizers", "-:18:18 delete may orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers"}},
-		{"a finalizer that nobody owns", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  finalizers:\n  - example.com/guard\n", []string{"-:6:5 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard"}},
-		{"a finalizer that a custom resource brings from its own controller is said once", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (controller of thing.example.com)"}},
+		{"a finalizer without an owner", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  finalizers:\n  - example.com/guard\n", []string{"-:6:5 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard"}},
+		{"a finalizer of a custom resource's own controller has one note", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (controller of thing.example.com)"}},
 		{"an object that was exported while it was deleted", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, deletionTimestamp: \"2020-01-01T00:00:00Z\", finalizers: [foregroundDeletion]}\n", nil},
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
 		{"Flux beside its own object", fluxController + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a, namespace: flux-system}\nspec: {path: ./x}\n", []string{"-:10:18 delete-set may operator-in-same-set: kubectl delete -f deletes kustomizations.kustomize.toolkit.fluxcd.io/a together with deployment flux-system/kustomize-controller, which removes finalizers.fluxcd.io"}},
@@ -171,34 +171,34 @@ func TestRun(t *testing.T) {
 		{"an APIService whose backend is in a namespace", metricsServer, []string{"apiservice-backend-removed: "}},
 		{"its namespace is dropped by the API server, so that it is the same object", "apiVersion: v1\nkind: Namespace\nmetadata: {name: guard}\n---\n" + strings.Replace(metricsServer, "k8s.io}", "k8s.io, namespace: guard}", 1), []string{"-:7:18 delete-namespace may apiservice-backend-removed: "}},
 		{"a certificate that an installer fills in", strings.Replace(fmt.Sprintf(webhook, "CREATE", "", "pods"), "name: guard}}\n  rules", "name: guard}, caBundle: \"${CA}\"}\n  rules", 1), []string{"-:27:3 apply may self-blocking-webhook"}},
-		{"a webhook that selects what its namespace holds", selecting("guard"), []string{"delete-namespace will webhook-backend-in-namespace: "}},
+		{"a webhook that matches objects in its namespace", selecting("guard"), []string{"delete-namespace will webhook-backend-in-namespace: "}},
 		{"a webhook that selects what nothing here has", selecting("other"), nil},
 		{"an object that its owner makes", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Node, name: n, uid: u}]}\nspec: {terminationGracePeriodSeconds: 900}\n", nil},
 		{"the same, made by a person", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:4:39 apply may long-grace-period"}},
 		{"a webhook that sees nothing that a deletion needs", fmt.Sprintf(webhook, "CREATE", "cert-manager.io", "certificates"), nil},
-		{"a webhook that sees the custom resources of its own namespace, of which nobody ships any", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"-:27:3 apply may self-blocking-webhook: webhook guard.example.com fails closed in namespace guard, which serves it: once that is deleted, its certificates.cert-manager.io may be left behind"}},
+		{"a webhook that matches the custom resources of its own namespace, with none in the manifests", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"-:27:3 apply may self-blocking-webhook: webhook guard.example.com fails closed in namespace guard, which serves it: once that is deleted, its certificates.cert-manager.io may be left behind"}},
 		{"a webhook that leaves its own namespace out", strings.Replace(fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), nil},
 		{"a webhook that sees the deletes of all pods", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), []string{"-:28:3 apply may self-blocking-webhook: webhook guard.example.com fails closed and sees every namespace except those that it leaves out: while its backend is down, no pod in them can be deleted"}},
 		{"a webhook that the kubelet passes by", strings.Replace(strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:", 1), "  rules:", "  matchConditions: [{name: a, expression: \"!('system:nodes' in request.userInfo.groups)\"}]\n  rules:", 1), nil},
 		{"a webhook for pods with a label, which only a Service has", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  objectSelector: {matchLabels: {app: other}}\n  rules:", 1) + "apiVersion: v1\nkind: Service\nmetadata: {name: other, namespace: guard, labels: {app: other}}\n", nil},
 		{"a webhook for pods with a label of a template", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  objectSelector: {matchLabels: {app: guard}}\n  rules:", 1), []string{"delete-namespace may webhook-backend-in-namespace: "}},
 		{"a webhook that sees its own pods", fmt.Sprintf(webhook, "CREATE", "", "pods"), []string{"-:27:3 apply may self-blocking-webhook"}},
-		{"a webhook that must allow what its namespace still holds when its pods are gone", fmt.Sprintf(webhook, "DELETE", "", "configmaps"), []string{"delete-namespace will webhook-backend-in-namespace: ", "apply may self-blocking-webhook: webhook guard.example.com fails closed and sees every namespace: while its backend is down, none of them can be deleted"}},
+		{"a webhook that must allow the objects left in its namespace after its pods are deleted", fmt.Sprintf(webhook, "DELETE", "", "configmaps"), []string{"delete-namespace will webhook-backend-in-namespace: ", "apply may self-blocking-webhook: webhook guard.example.com fails closed and sees every namespace: while its backend is down, none of them can be deleted"}},
 		{"a webhook without rules", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: later}\nwebhooks: [{name: a.b.c}]\n", []string{"note: what 1 webhook configuration (later) would see is unknown"}},
 		{"a rendered chart names its template", "---\n# Source: web/templates/web.yaml\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900, containers: []}\n", []string{"-:6:39 (web/templates/web.yaml) apply may long-grace-period"}},
 		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    terminationGracePeriodSeconds: 900\n", []string{"-:8:36 apply may long-grace-period"}},
 		{"JSON", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"terminationGracePeriodSeconds\": 900}}\n", []string{"-:2:44 apply may long-grace-period"}},
 		{"one broken document among others", "a: [\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n", []string{"-:6:39 apply may long-grace-period", "-:1:5 problem: invalid YAML"}},
 		{"of a key given twice the last counts, as for kubectl", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  terminationGracePeriodSeconds: 900\n  terminationGracePeriodSeconds: 30\n", nil},
-		{"what is a template only where it is filled in", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, {x}: b}\nspec: {}\n", []string{"note: 1 template skipped (-)"}},
+		{"a document with a placeholder in a value", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, {x}: b}\nspec: {}\n", []string{"note: 1 template skipped (-)"}},
 		{"a pod without containers, twice", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {serviceAccountName: b}\n", nil},
-		{"what tests compare with", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, finalizers: [a/b]}\nstatus: {phase: Running}\n", nil},
+		{"golden files of tests", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, finalizers: [a/b]}\nstatus: {phase: Running}\n", nil},
 		{"a budget of all pods", budget + pods, []string{"-:4:22 apply may budget-never-allows: PodDisruptionBudget web allows no eviction, ever: minAvailable is all of its pods"}},
 		{"a budget of all pods but one", budget + strings.Replace(pods, "replicas: 2", "replicas: 3", 1), nil},
 		{"a budget of pods that something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\n", nil},
 		{"a budget of as many pods as an autoscaler may go down to", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}, minReplicas: 2}\n", []string{"PodDisruptionBudget web allows no eviction while its autoscaler runs no more than it must: minAvailable is all"}},
 		{"a budget of fewer pods than an autoscaler may go down to", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}, minReplicas: 3}\n", nil},
-		{"a budget of pods of which one may be all there is", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}}\n", []string{"while its autoscaler runs no more than it must"}},
+		{"a budget for pods that may be a single one", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}}\n", []string{"while its autoscaler runs no more than it must"}},
 		{"a budget of pods that may be scaled to none", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (KEDA)"}},
 		{"a budget of as many pods as KEDA may go down to", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}, minReplicaCount: 2}\n", []string{"while its autoscaler runs no more than it must", "(KEDA)"}},
 		{"a budget of fewer pods than KEDA may go down to", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}, minReplicaCount: 3}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (KEDA)"}},
@@ -220,7 +220,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestVersion asks about a bug of a version.
+// TestVersion checks a bug of a version.
 func TestVersion(t *testing.T) {
 	const text = `apiVersion: apps/v1
 kind: DaemonSet
@@ -239,7 +239,7 @@ spec:
 	}
 }
 
-// write makes files below a new directory.
+// write creates files in a new directory.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -255,8 +255,8 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestSets tells what is deleted together: the files of a directory, and those
-// that are given one by one.
+// TestSets checks which files are deleted together: those of a directory, and those given one by
+// one.
 func TestSets(t *testing.T) {
 	dir := write(t, map[string]string{"one/crd.yaml": kialiCRD, "one/operator.yaml": kialiOperator, "one/cr.yaml": kiali, "two/operator.yaml": kialiOperator, "three/cr.yaml": kiali})
 	for _, tc := range []struct {
@@ -274,12 +274,12 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.want)
 		}
 	}
-	// So are the files that a kustomization names in a folder below it, without others there.
+	// The files that a kustomization names in a folder below it are a set, without others there.
 	below := map[string]string{"kustomization.yaml": "resources: [crd.yaml, cr.yaml, below/operator.yaml]\n", "crd.yaml": kialiCRD, "cr.yaml": kiali, "below/operator.yaml": kialiOperator, "below/other.yaml": kiali}
 	if r := run(t, lint.Options{Dir: write(t, below), Paths: []string{"."}}); len(r.Findings) != 1 || r.Findings[0].Place.File != "cr.yaml" || r.Files != 4 {
 		t.Errorf("files of a folder below: got %v in %d files, want 1 finding in 4", lines(r), r.Files)
 	}
-	// A kustomization and its parts are one, unless a part is of several.
+	// A kustomization and its parts are one set, unless a part belongs to several.
 	parts := map[string]string{"default/kustomization.yaml": "resources: [../crd, ../manager, ../sample]\n", "crd/crd.yaml": kialiCRD, "manager/operator.yaml": kialiOperator, "sample/cr.yaml": kiali}
 	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 1 || r.Files != 3 {
 		t.Errorf("parts of one: got %v in %d files, want 1 finding in 3", lines(r), r.Files)
@@ -304,8 +304,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestAlternatives resolves names within an installer where another in its folder defines
-// the same: nobody applies both.
+// TestAlternatives resolves names within an installer if another installer in its folder defines
+// the same: they are not applied together.
 func TestAlternatives(t *testing.T) {
 	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kiali}\n---\n"
 	blocks := fmt.Sprintf(webhook, "DELETE", "", "configmaps") + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: guard}\n"
@@ -315,17 +315,17 @@ func TestAlternatives(t *testing.T) {
 		files  map[string]string
 		want   []string // findings, with their files
 	}{
-		"Webhook": {"Each installer is asked about by itself.", map[string]string{"full.yaml": elsewhere, "quick.yaml": blocks}, []string{
+		"Webhook": {"Each installer is evaluated by itself.", map[string]string{"full.yaml": elsewhere, "quick.yaml": blocks}, []string{
 			"full.yaml:21 high webhook-backend-in-namespace other", "full.yaml:27 high self-blocking-webhook guard",
 			"quick.yaml:21 high webhook-backend-in-namespace guard", "quick.yaml:27 high self-blocking-webhook guard",
 		}},
 		"Definition": {"The custom resource stays with the installer of the most objects.", map[string]string{"crds.yaml": kialiCRD, "install.yaml": kialiCRD + kialiOperator, "cr.yaml": kiali}, []string{"cr.yaml:3 low operator-in-same-set kiali"}},
 		"Operator":   {"One installer has the operator, and another the custom resource.", map[string]string{"a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, nil},
 		"Namespace":  {"Files that only share a namespace are one.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kiali}, []string{"b.yaml:7 low operator-in-same-set kiali"}},
-		"Both":       {"A namespace and what is in it: they are alternatives.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kialiOperator + kiali}, []string{"b.yaml:16 medium operator-in-same-set kiali"}},
+		"Both":       {"A namespace and its objects: the installers are alternatives.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kialiOperator + kiali}, []string{"b.yaml:16 medium operator-in-same-set kiali"}},
 		"Given":      {"A kustomization says that they are one.", map[string]string{"kustomization.yaml": "resources: [a.yaml, b.yaml]", "a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, []string{"b.yaml:8 medium operator-in-same-set kiali"}},
 		"Three": {
-			"Each of three versions is asked about by itself; what lies beside goes with the largest.",
+			"Each of three versions is evaluated by itself; other files belong to the largest.",
 			map[string]string{"v1.yaml": kialiCRD + kialiOperator, "v2.yaml": kialiCRD + kialiOperator + kiali, "v3.yaml": kialiCRD + kialiOperator + namespace + pods, "cr.yaml": strings.ReplaceAll(kiali, "name: kiali,", "name: other,")},
 			[]string{"cr.yaml:3 low operator-in-same-set other", "v2.yaml:17 medium operator-in-same-set kiali"},
 		},
@@ -343,15 +343,15 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// TestPlaceholder tells the namespace that a kustomization puts into the place of that of
-// kubebuilder's files.
+// TestPlaceholder checks that a kustomization replaces the placeholder namespace in kubebuilder's
+// files.
 func TestPlaceholder(t *testing.T) {
 	const apiservice = "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.x.io}\nspec: {group: x.io, version: v1, groupPriorityMinimum: 1, versionPriority: 1, service: {name: x, namespace: %[1]s}}\n---\n" +
 		"apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: %[1]s}\nspec: {ports: [{port: 443}]}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %[1]s}\n"
 	for _, tc := range []struct{ reason, kustomization, written, want string }{
 		{"it is filled in", "namespace: shapes\nresources: [../api]\n", "system", "shapes"},
 		{"nothing fills it in", "resources: [../api]\n", "system", "system"},
-		{"what is no placeholder is told as the file says it", "namespace: shapes\nresources: [../api]\n", "other", "other"},
+		{"another namespace is reported as in the file", "namespace: shapes\nresources: [../api]\n", "other", "other"},
 	} {
 		dir := write(t, map[string]string{"default/kustomization.yaml": tc.kustomization, "api/kustomization.yaml": "resources: [all.yaml]\n", "api/all.yaml": fmt.Sprintf(apiservice, tc.written)})
 		var got []string
@@ -365,8 +365,8 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// TestSameName has one object in two files of a folder, which examples often
-// do: each finding stands in the file that it is about.
+// TestSameName has one object in two files of a folder, as examples often do: each finding is in
+// the file that it is about.
 func TestSameName(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, command: [sh, -c, 'while true; do work; done']}]%s}\n"
 	dir := write(t, map[string]string{"1.yaml": fmt.Sprintf(pod, ", terminationGracePeriodSeconds: 900"), "2.yaml": fmt.Sprintf(pod, ", hostPID: true"), "3.yaml": fmt.Sprintf(pod, "")})
@@ -406,7 +406,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestSnapshot takes from a cluster what manifests leave open.
+// TestSnapshot takes facts that manifests lack from a cluster.
 func TestSnapshot(t *testing.T) {
 	const snapshot = `{"apiVersion": "termguard.dev/v1", "kind": "Facts", "version": {"git": "v1.36.3", "bugs": {}},
 "finalizers": {"kiali.io/finalizer": {"kialis.kiali.io": {"": {"state": "%s", "certainty": "will", "owner": "Kiali operator", "clears": "", "evidence": ["seen"]}}}}}`
@@ -428,12 +428,11 @@ func TestNodesOfManifests(t *testing.T) {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeName: n2, containers: [{name: a, image: a}]}\n"
 	r := run(t, lint.Options{Dir: write(t, map[string]string{"a.yaml": node + pod}), Paths: []string{"."}})
 	if got := lines(r); len(got) > 0 {
-		t.Errorf("nobody knows whether n2 exists, got %q", got)
+		t.Errorf("got %q, although n2 may exist", got)
 	}
 }
 
-// Where / separates folders, \ is a character as others: in arguments, places
-// and patterns.
+// Where / separates folders, \ is an ordinary character: in arguments, places and patterns.
 func TestBackslash(t *testing.T) {
 	if filepath.Separator != '/' {
 		t.Skip(`here \ separates folders: see TestExcludeSeparator`)
@@ -464,8 +463,8 @@ func TestBackslash(t *testing.T) {
 	}
 }
 
-// TestPatchLeftOver says nothing of webhooks without rules where they are a patch that the
-// kustomization beside them does not name, as kubebuilder's of certificates.
+// TestPatchLeftOver checks that webhooks without rules are not reported if they are a patch that
+// the kustomization beside them does not name, such as kubebuilder's for certificates.
 func TestPatchLeftOver(t *testing.T) {
 	const patch = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a, annotations: {cert-manager.io/inject-ca-from: a/b}}\n"
 	const unknown = "note: what 1 webhook configuration (a) would see is unknown: the rules are filled in at run time"

@@ -7,7 +7,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// provider is a Deployment whose name ends as that of Cluster API does, beside a Cluster.
+// provider is a Deployment with the name suffix of Cluster API's, beside a Cluster.
 const provider = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: acme-capi-controller-manager, namespace: acme}
@@ -33,8 +33,8 @@ kind: Cluster
 metadata: {name: c, namespace: a}
 `
 
-// TestNamesake: the end of a name alone makes no workload the owner of a finalizer, where its
-// image and its rights say otherwise.
+// TestNamesake checks that the end of a name does not make a workload the owner of a finalizer if
+// its image and its rights contradict that.
 func TestNamesake(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -46,7 +46,7 @@ func TestNamesake(t *testing.T) {
 		"Vendor":   {"So it is under the name of a vendor.", "acme/machines", "acme/mirrored-capi-controller-manager", 1},
 		"Rights":   {"It may take the finalizer off.", "verbs: [get]", "verbs: [get, patch]", 1},
 		"ItsName":  {"It is called as the catalog says.", "acme-capi-controller-manager", "capi-controller-manager", 1},
-		"NoImages": {"Nothing tells what it runs.", `[{name: manager, image: "ghcr.io/acme/machines:v1"}]`, "[]", 1},
+		"NoImages": {"Its image is unknown.", `[{name: manager, image: "ghcr.io/acme/machines:v1"}]`, "[]", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,8 +58,8 @@ func TestNamesake(t *testing.T) {
 	}
 }
 
-// TestKin: a finalizer that the catalog does not know is that of the project of its domain,
-// where that runs somewhere in the same repository.
+// TestKin checks that a finalizer without a catalog entry belongs to the project of its domain if
+// that runs somewhere in the same repository.
 func TestKin(t *testing.T) {
 	t.Parallel()
 	const configMap, mention = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {a: kiali-operator}\n"
@@ -68,7 +68,7 @@ func TestKin(t *testing.T) {
 		found                               int
 	}{
 		"Project":  {"Its operator lies two folders away.", configMap, "kiali.io/other", kialiOperator, 0},
-		"Alone":    {"Nothing of the project is there.", configMap, "kiali.io/other", "", 1},
+		"Alone":    {"The project is not in the repository.", configMap, "kiali.io/other", "", 1},
 		"Another":  {"Another operator is.", configMap, "kiali.io/other", strings.ReplaceAll(kialiOperator, "kiali-operator", "other-operator"), 1},
 		"Mention":  {"A text names the image, and no workload runs it.", configMap, "kiali.io/other", mention, 1},
 		"Stranger": {"The domain is no project's.", configMap, "example.com/other", kialiOperator, 1},

@@ -22,9 +22,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// TestParity asks about each fixture of a policy with trigger apply through
-// lint and as the handler does, over the same facts: the findings are the same,
-// and they stand on the lines that the fixture names.
+// TestParity evaluates each fixture of a policy with trigger apply through lint and as the handler
+// does, over the same facts: the findings are the same, on the lines that the fixture names.
 func TestParity(t *testing.T) {
 	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
@@ -51,7 +50,7 @@ func TestParity(t *testing.T) {
 		}
 	}
 	if compared < 20 {
-		t.Errorf("%d fixtures were compared: that is too few to mean anything", compared)
+		t.Errorf("compared only %d fixtures", compared)
 	}
 }
 
@@ -152,8 +151,8 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	return true
 }
 
-// TestFastPath holds what is left out to finding the same: every question about
-// every object, and every node built, on all fixtures and manifests at hand.
+// TestFastPath compares the findings of the fast path with an evaluation of every policy about
+// every object, with every node built, on all fixtures and manifests at hand.
 func TestFastPath(t *testing.T) {
 	race.Skip(t)
 	paths := []string{"../policies", "../deploy", "../test/scenario/testdata", "testdata"}
@@ -161,8 +160,8 @@ func TestFastPath(t *testing.T) {
 		paths = append(paths, corpus)
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { _, err := os.Stat(p); return err != nil })
-	// All scenarios name one namespace, of which 128 groups of finalizers are kept; and
-	// policy-* give an object again that others have with a finalizer.
+	// All scenarios name one namespace, of which 128 groups of finalizers are kept; and policy-*
+	// repeat objects of others with a finalizer.
 	beyond := []string{"**/scenario/testdata/o*.yaml", "**/scenario/testdata/p*.yaml"}
 	fast, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true})
 	if err != nil {
@@ -173,7 +172,7 @@ func TestFastPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(fast.Findings) < 30 {
-		t.Errorf("%d findings: too few to mean anything", len(fast.Findings))
+		t.Errorf("only %d findings", len(fast.Findings))
 	}
 	for i := range slow.Findings { // the one line that is shown without what follows
 		slow.Findings[i].Place.Source = ""

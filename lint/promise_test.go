@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// severities are findings by policy and severity, each as often as it is there.
+// severities returns the findings by policy and severity, repeated ones included.
 func severities(r *lint.Result) []string {
 	got := []string{}
 	for _, f := range r.Findings {
@@ -23,13 +23,13 @@ func severities(r *lint.Result) []string {
 	return got
 }
 
-// conditional is a webhook with a matchCondition, with one ConfigMap that it may see.
+// conditional returns a webhook with a matchCondition, and one ConfigMap that it may match.
 func conditional(expression string) string {
 	return strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", fmt.Sprintf("  matchConditions: [{name: mine, expression: %q}]\n  rules:", expression), 1) +
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: guard}\ndata: {keep: 'yes'}\n"
 }
 
-// padding is ConfigMaps, of one KiB each.
+// padding returns ConfigMaps of one KiB each.
 func padding(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -38,7 +38,7 @@ func padding(n int) string {
 	return text.String()
 }
 
-// TestSeverity holds severities to what a maintainer of the manifest can do about it.
+// TestSeverity checks that severities follow what a maintainer of the manifest can do.
 func TestSeverity(t *testing.T) {
 	const leavesOut = "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:"
 	labelled := strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: guarded, operator: NotIn, values: ['no']}]}\n  rules:", 1)
@@ -51,7 +51,7 @@ func TestSeverity(t *testing.T) {
 		"APIServiceOfSystem":   {"Nobody deletes kube-system.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: kube-system"), []string{"apiservice-backend-removed info"}},
 		"APIServiceOfDefault":  {"Nor default.", strings.ReplaceAll(metricsServer+backend, "namespace: guard", "namespace: default"), []string{"apiservice-backend-removed info"}},
 		"AllPods":              {"Everybody's pods wait for it.", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", leavesOut, 1), []string{"self-blocking-webhook high"}},
-		"DefaultAccount":       {"Every namespace holds a ServiceAccount, so its own hangs without any in the set.", fmt.Sprintf(webhook, "DELETE", "", "serviceaccounts"), []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
+		"DefaultAccount":       {"Every namespace has a ServiceAccount, so its own hangs without one in the set.", fmt.Sprintf(webhook, "DELETE", "", "serviceaccounts"), []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
 		"ConditionsOnOthers":   {"Nothing of the set has that name.", conditional("oldObject.metadata.name == 'mine'"), []string{}},
 		"ConditionsMet":        {"One object has it.", conditional("oldObject.metadata.name == 'guarded'"), []string{"webhook-backend-in-namespace high"}},
 		"ConditionsOnContent":  {"Of other kinds lint reads the metadata, but for this.", conditional("oldObject.data.keep == 'yes'"), []string{"webhook-backend-in-namespace high"}},
@@ -61,7 +61,7 @@ func TestSeverity(t *testing.T) {
 		"ConditionsOnDefault":  {"What a manifest leaves out, the API server may fill in.", conditional("has(oldObject.immutable)"), []string{"webhook-backend-in-namespace low"}},
 		"LabelsOfNamespace":    {"It has no label that would leave it out.", labelled, []string{"self-blocking-webhook high", "webhook-backend-in-namespace high"}},
 		"LabelsOfNobody":       {"Whoever creates the namespace may label it.", labelled[strings.Index(labelled, "---"):], []string{"self-blocking-webhook high", "webhook-backend-in-namespace low"}},
-		"OwnKind":              {"Only what it is for may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
+		"OwnKind":              {"Only the objects that it matches may stay in its own namespace.", fmt.Sprintf(webhook, "DELETE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook low"}},
 		"RetiredKind":          {"A definition that serves nothing may have no instances.", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: shapes.example.com}\nspec:\n  group: example.com\n  names: {kind: Shape, plural: shapes}\n  scope: Namespaced\n  versions: [{name: v1, served: false, storage: true}]\n", []string{"crd-removed-with-finalizers low"}},
 		"FinalizerOfNobody":    {"Its controller may be installed elsewhere.", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/guard]}\n", []string{"unowned-finalizer low"}},
 		"OwnKindUpdate":        {"On updates only where the object has a finalizer.", fmt.Sprintf(webhook, "UPDATE", "cert-manager.io", "certificates"), []string{"self-blocking-webhook info"}},
@@ -76,8 +76,8 @@ func TestSeverity(t *testing.T) {
 	}
 }
 
-// TestSeverityOfSets tells what is certainly deleted together from the files of a
-// folder, of which people delete one at a time, too.
+// TestSeverityOfSets distinguishes files that are certainly deleted together from files of a folder
+// that people also delete one at a time.
 func TestSeverityOfSets(t *testing.T) {
 	const kustomization = "resources: [operator.yaml, cr.yaml]\n"
 	dir := write(t, map[string]string{
@@ -108,12 +108,12 @@ func TestSeverityOfSets(t *testing.T) {
 	}
 }
 
-// TestNoCluster holds that nothing speaks of a cluster, which lint has not seen, and
-// that each message has a subject, on all manifests that are kept of the field.
+// TestNoCluster checks all kept manifests: no message refers to a cluster, which lint has not read,
+// and each message has a subject.
 func TestNoCluster(t *testing.T) {
 	r := run(t, lint.Options{Paths: []string{filepath.Join(field, "manifests")}, IncludeTests: true})
 	if len(r.Findings) < 10 {
-		t.Fatalf("%d findings, which is not what is kept", len(r.Findings))
+		t.Fatalf("unexpected number of findings: %d", len(r.Findings))
 	}
 	cluster := regexp.MustCompile(`\bready pods?\b|is (not )?(running|installed|responding)|in the cluster`)
 	for _, f := range r.Findings {
@@ -128,7 +128,7 @@ func TestNoCluster(t *testing.T) {
 	}
 }
 
-// TestFound finds each cause in all the ways in which manifests have it.
+// TestFound checks that each cause is found in every form that manifests give it.
 func TestFound(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: %s\n    %s\n"
 	const host = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - {name: a, image: a, volumeMounts: [{name: h, mountPath: /h}]}\n  volumes:\n  - {name: h, hostPath: {path: %s}}\n"

@@ -22,7 +22,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// standsIn is set where this test program stands for the renderer.
+// standsIn is set if this test program replaces the renderer.
 const standsIn = "TERMGUARD_RENDER_STANDS_IN"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn answers as the renderer does, and does as the name of a folder says.
+// standIn answers as the renderer does, or fails in the way that the name of a folder says.
 func standIn(in io.Reader, out io.Writer) {
 	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
@@ -70,14 +70,14 @@ func standIn(in io.Reader, out io.Writer) {
 
 const slow = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {terminationGracePeriodSeconds: 900}\n"
 
-// long is what lint says of it.
+// long is the finding about it.
 const long = "apply may long-grace-period: a delete may wait up to 900 s for pods/%s: the grace period is 900 s"
 
-// nothing is what lint says where no object was read, as all was to be rendered.
+// nothing is the problem if no object was read because all need rendering.
 const nothing = ":1:1 problem: nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered"
 
-// TestRenderer has charts rendered by what stands for the renderer, whatever becomes of it,
-// and says how where there is none.
+// TestRenderer has a stand-in render charts, with any failure of it, and checks the hint if there
+// is no renderer.
 func TestRenderer(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -104,8 +104,8 @@ func TestRenderer(t *testing.T) {
 		{"a chart without the renderer", "web", "", false, []string{"web" + nothing, "note: the templates of 1 Helm chart were skipped: helm template web | termguard lint -", none}},
 		{"a kustomization without the renderer", "k", "", false, []string{"k/pod.yaml:4:39 " + long, stands, none}},
 		{"nothing is to be rendered", "k", "bin", true, []string{"k/pod.yaml:4:39 " + long, stands}},
-		{"what the renderer says of values that somebody named", "web", "bin -v", false, []string{"web" + nothing, "note: 1 chart or kustomization could not be rendered, and is read as its files stand: web: no values today"}},
-		{"what never ends", "endless", "bin", false, []string{"endless" + nothing, "note: 1 chart or kustomization could not be rendered, and is read as its files stand: endless: it has more than 64 MiB"}},
+		{"an error of the renderer about given values", "web", "bin -v", false, []string{"web" + nothing, "note: 1 chart or kustomization could not be rendered, and is read as its files stand: web: no values today"}},
+		{"a renderer that never ends", "endless", "bin", false, []string{"endless" + nothing, "note: 1 chart or kustomization could not be rendered, and is read as its files stand: endless: it has more than 64 MiB"}},
 		{"one that ends the renderer takes no other with it", "all", "bin", false, []string{
 			"all/ends/next/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long, "all/web/templates/pod.yaml:1:1 (web/templates/pod.yaml) " + long,
 			"note: 1 chart or kustomization could not be rendered, and is read as its files stand: all/ends: it ended termguard-render: exit status 3",
@@ -150,8 +150,8 @@ var buildRenderer = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// TestKustomizations reads kustomizations as they will be applied, and tells the file and
-// the line that a person would change.
+// TestKustomizations reads kustomizations as they will be applied, and checks the file and line to
+// change.
 func TestKustomizations(t *testing.T) {
 	withRenderer(t)
 	const base = "resources: [pod.yaml]\n"
@@ -165,12 +165,12 @@ func TestKustomizations(t *testing.T) {
 		files  map[string]string
 		want   []string // the beginnings of lines; "... x" where they hold x later
 	}{
-		"Prefix": {"It has another name, and stands where it did.", map[string]string{"over/kustomization.yaml": overlay("namePrefix: my-\nnamespace: prod\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod},
+		"Prefix": {"It has another name, and is reported in its file.", map[string]string{"over/kustomization.yaml": overlay("namePrefix: my-\nnamespace: prod\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod},
 			[]string{"base/pod.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
-		"Overlays": {"What several apply is told once.", map[string]string{"a/kustomization.yaml": overlay("namePrefix: a-\n"), "b/kustomization.yaml": overlay("namePrefix: b-\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod},
+		"Overlays": {"An object that several apply is reported once.", map[string]string{"a/kustomization.yaml": overlay("namePrefix: a-\n"), "b/kustomization.yaml": overlay("namePrefix: b-\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod},
 			[]string{"base/pod.yaml:5:39 " + fmt.Sprintf(long, "a-it")}},
-		"Mended": {"A patch takes away what the base has.", map[string]string{"over/kustomization.yaml": overlay("patches: [{path: patch.yaml}]\n"), "over/patch.yaml": strings.Replace(patch, "900", "30", 1), "base/kustomization.yaml": base, "base/pod.yaml": pod}, nil},
-		"Patch": {"A patch brings what the base has not: it is the line to change.", map[string]string{"over/kustomization.yaml": overlay("patches: [{path: patch.yaml}]\n"), "over/patch.yaml": patch, "base/kustomization.yaml": base, "base/pod.yaml": fast},
+		"Mended": {"A patch removes the base's field.", map[string]string{"over/kustomization.yaml": overlay("patches: [{path: patch.yaml}]\n"), "over/patch.yaml": strings.Replace(patch, "900", "30", 1), "base/kustomization.yaml": base, "base/pod.yaml": pod}, nil},
+		"Patch": {"A patch adds the field: it is the line to change.", map[string]string{"over/kustomization.yaml": overlay("patches: [{path: patch.yaml}]\n"), "over/patch.yaml": patch, "base/kustomization.yaml": base, "base/pod.yaml": fast},
 			[]string{"over/patch.yaml:5:34 " + fmt.Sprintf(long, "it")}},
 		"Inline": {"A patch in the kustomization: it is the line to change.", map[string]string{"over/kustomization.yaml": overlay("patches: [{target: {kind: Pod}, patch: '[{\"op\": \"replace\", \"path\": \"/spec/terminationGracePeriodSeconds\", \"value\": 900}]'}]\n"), "base/kustomization.yaml": base, "base/pod.yaml": fast},
 			[]string{"over/kustomization.yaml:2:75 " + fmt.Sprintf(long, "it")}},
@@ -178,21 +178,21 @@ func TestKustomizations(t *testing.T) {
 			[]string{"slow/patch.yaml:5:34 " + fmt.Sprintf(long, "it")}},
 		"Two": {"Of several in a file, the one of that name.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [all.yaml]\n", "all.yaml": fmt.Sprintf(slow, "it") + "---\n" + strings.Replace(fmt.Sprintf(slow, "it-too"), "900", "30", 1)},
 			[]string{"all.yaml:4:39 " + fmt.Sprintf(long, "my-it")}},
-		"Replacement": {"A replacement fills in what is too long.", map[string]string{"kustomization.yaml": "resources: [pod.yaml, c.yaml]\nreplacements: [{source: {kind: ConfigMap, name: c, fieldPath: data.seconds}, targets: [{select: {kind: Pod}, fieldPaths: ['metadata.annotations.[x.io/seconds]'], options: {create: true}}]}]\n", "pod.yaml": pod, "c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {seconds: '1'}\n"},
+		"Replacement": {"A replacement sets the value that is too long.", map[string]string{"kustomization.yaml": "resources: [pod.yaml, c.yaml]\nreplacements: [{source: {kind: ConfigMap, name: c, fieldPath: data.seconds}, targets: [{select: {kind: Pod}, fieldPaths: ['metadata.annotations.[x.io/seconds]'], options: {create: true}}]}]\n", "pod.yaml": pod, "c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {seconds: '1'}\n"},
 			[]string{"pod.yaml:5:39 " + fmt.Sprintf(long, "it")}},
 		"Beside":  {"What no kustomization names is read as it stands.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": fast, "b.yaml": pod}, []string{"b.yaml:5:39 " + fmt.Sprintf(long, "it")}},
-		"Ignored": {"A comment in the file holds for what is made of it.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": pod + "# termguard:ignore long-grace-period -- a reason\n"}, []string{"a.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
+		"Ignored": {"A comment in the file applies to the rendered object.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": pod + "# termguard:ignore long-grace-period -- a reason\n"}, []string{"a.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
 		"Generated": {"What it generates has no file.", map[string]string{"kustomization.yaml": "configMapGenerator: [{name: c, literals: [a=b], options: {annotations: {x: z}}}]\npatches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"add\", \"path\": \"/metadata/finalizers\", \"value\": [\"example.com/x\"]}]'}]\n"},
 			[]string{"kustomization.yaml:1:1 (kustomization.yaml) apply may unowned-finalizer"}},
-		"Far": {"What is elsewhere is not fetched, and said once.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [https://example.com/x.yaml, pod.yaml]\n", "b/kustomization.yaml": "namePrefix: b-\nresources: [../a]\n", "c/kustomization.yaml": "resources: ['github.com/a/b?ref=v1']\nnamePrefix: c-\n", "a/pod.yaml": pod},
+		"Far": {"Remote files are not fetched, which one note says.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [https://example.com/x.yaml, pod.yaml]\n", "b/kustomization.yaml": "namePrefix: b-\nresources: [../a]\n", "c/kustomization.yaml": "resources: ['github.com/a/b?ref=v1']\nnamePrefix: c-\n", "a/pod.yaml": pod},
 			[]string{"a/pod.yaml:5:39 " + fmt.Sprintf(long, "it"), "note: 2 kustomizations (b, c) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched"}},
 		"Itself":  {"One that names itself.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [../a, pod.yaml]\n", "a/pod.yaml": pod}, []string{"a/pod.yaml:5:39 ", notBuilt + "a: accumulating resources"}},
 		"Nothing": {"A patch that hits nothing.", map[string]string{"kustomization.yaml": "patches: [{path: patch.yaml}]\nresources: [pod.yaml]\n", "patch.yaml": strings.Replace(patch, "name: it", "name: other", 1), "pod.yaml": fast}, []string{"patch.yaml:5:34 ", notBuilt + `.: no resource matches strategic merge patch "Pod.v1.[noGrp]/other.[noNs]"`}},
 		"Circle":  {"Components in a circle.", map[string]string{"kustomization.yaml": "components: [b]\nresources: [pod.yaml]\n", "b/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../c]\n", "c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../b]\n", "pod.yaml": pod}, []string{"pod.yaml:5:39 ", notBuilt + ".: ... cycle detected"}},
 		"Outside": {"A base outside of the repository.", map[string]string{"repository/.git/HEAD": "", "repository/kustomization.yaml": "namePrefix: a-\nresources: [../base, pod.yaml]\n", "repository/pod.yaml": pod, "base/kustomization.yaml": base, "base/pod.yaml": strings.Replace(fast, "it", "other", 1)}, []string{"repository/pod.yaml:5:39 ", notBuilt + "repository: ... leads out of the repository, and is not read"}},
 		"CRLF":    {"Lines end as on Windows.", map[string]string{"kustomization.yaml": "namePrefix: my-\r\nresources:\r\n- pod.yaml\t\r\n", "pod.yaml": strings.ReplaceAll(pod, "\n", "\r\n")}, []string{"pod.yaml:5:39 " + fmt.Sprintf(long, "my-it")}},
-		"Anchors": {"An anchor holds for one document.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: it}\nspec: &spec {terminationGracePeriodSeconds: 900}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: *spec\n"}, []string{"a.yaml:4:45 ", "a.yaml:9:7 problem: invalid YAML", notBuilt + ".: accumulating resources"}},
-		"Plain":   {"One that only names its files says what they say.", map[string]string{"kustomization.yaml": "resources: [pod.yaml]\n", "pod.yaml": pod}, []string{"pod.yaml:5:39 " + fmt.Sprintf(long, "it")}},
+		"Anchors": {"An anchor is valid in one document.", map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: it}\nspec: &spec {terminationGracePeriodSeconds: 900}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: *spec\n"}, []string{"a.yaml:4:45 ", "a.yaml:9:7 problem: invalid YAML", notBuilt + ".: accumulating resources"}},
+		"Plain":   {"A kustomization that only names its files has their findings.", map[string]string{"kustomization.yaml": "resources: [pod.yaml]\n", "pod.yaml": pod}, []string{"pod.yaml:5:39 " + fmt.Sprintf(long, "it")}},
 		"NoYAML":  {"One that cannot be read.", map[string]string{"kustomization.yaml": "resources: [", "pod.yaml": pod}, []string{"pod.yaml:5:39 ", notBuilt + ".: it cannot be read"}},
 		"ToZero": {"An overlay scales to zero what its base runs.", map[string]string{"over/kustomization.yaml": "resources: [../base, kiali.yaml]\nreplicas: [{name: kiali-operator, count: 0}]\n", "over/kiali.yaml": kiali, "base/kustomization.yaml": "resources: [o.yaml]\n", "base/o.yaml": kialiOperator},
 			[]string{"over/kiali.yaml:3:18 delete may orphaned-finalizer"}},
@@ -211,9 +211,9 @@ func TestKustomizations(t *testing.T) {
 	}
 }
 
-// TestNothingElse says why nothing is asked where a chart or kustomization that cannot be
-// rendered is all there is: it lacks what is elsewhere, or its maker has to see to it, and
-// whoever lints has named the right folder.
+// TestNothingElse checks the reason for reading nothing if all there is is a chart or kustomization
+// that cannot be rendered: its other files are elsewhere, or it is broken, but the folder is the
+// right one.
 func TestNothingElse(t *testing.T) {
 	withRenderer(t)
 	const chart, template, notBuilt = "apiVersion: v2\nname: app\nversion: 1.0.0\n", "metadata: {name: {{ include \"common.name\" . }}}\n", "note: 1 chart or kustomization could not be rendered, and is read as its files stand: "
@@ -226,13 +226,13 @@ func TestNothingElse(t *testing.T) {
 		"Library":    {"A library chart that helm has yet to fetch.", ".", map[string]string{"Chart.yaml": chart + "dependencies: [{name: common, version: 1.x.x, repository: https://example.com}]\n", "templates/a.yaml": template}, notBuilt + ".: its charts/ lacks common: run helm dependency build"},
 		"Undeclared": {"One that is a part of another, which has the library.", ".", map[string]string{"Chart.yaml": chart, "templates/a.yaml": template}, notBuilt + `.: ... no template "common.name"`},
 		"Itself":     {"A kustomization that names itself, and no more.", ".", map[string]string{"kustomization.yaml": "resources: [.]\n"}, notBuilt + ".: ... cycle detected"},
-		"Circle":     {"Two that name each other, and nobody else them.", ".", map[string]string{"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}, notBuilt + "a: ... cycle detected"},
-		"Components": {"Components that name each other, and nobody else them.", ".", map[string]string{"a/kustomization.yaml": "kind: Component\ncomponents: [../b]\n", "b/kustomization.yaml": "kind: Component\ncomponents: [../a]\n"}, notBuilt + "a: ... cycle detected"},
+		"Circle":     {"Two kustomizations that name only each other.", ".", map[string]string{"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}, notBuilt + "a: ... cycle detected"},
+		"Components": {"Components that name only each other.", ".", map[string]string{"a/kustomization.yaml": "kind: Component\ncomponents: [../b]\n", "b/kustomization.yaml": "kind: Component\ncomponents: [../a]\n"}, notBuilt + "a: ... cycle detected"},
 		"Outside":    {"A base outside of the repository.", "repository", map[string]string{"repository/.git/HEAD": "", "repository/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, notBuilt + "repository: ... leads out of the repository, and is not read"},
 		"Absolute":   {"A path of this machine, which kustomize refuses.", ".", map[string]string{"kustomization.yaml": "resources: [/etc]\n"}, notBuilt + ".: ... /etc"},
 		"Far":        {"All of it is elsewhere.", ".", map[string]string{"kustomization.yaml": "resources: ['https://example.com/x.yaml']\nnamePrefix: a-\n"}, "note: 1 kustomization (.) read as the files stand"},
 		"Beyond":     {"A base in the repository, and not in the folder that was named.", "over", map[string]string{".git/HEAD": "", "over/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, "over/kustomization.yaml:1:1 (../base/pod.yaml) " + fmt.Sprintf(long, "it")},
-		"BesideIt":   {"Its base is read, and holds what is applied.", ".", map[string]string{"over/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, "base/pod.yaml:4:39 " + fmt.Sprintf(long, "it")},
+		"BesideIt":   {"Its base is read, and has the applied objects.", ".", map[string]string{"over/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, "base/pod.yaml:4:39 " + fmt.Sprintf(long, "it")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := lines(run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{tc.path}, Render: true}))
@@ -247,8 +247,7 @@ func TestNothingElse(t *testing.T) {
 	}
 }
 
-// TestChangedKustomization asks about a kustomization where a file of it changed, and about
-// no other.
+// TestChangedKustomization checks that only kustomizations with a changed file are evaluated.
 func TestChangedKustomization(t *testing.T) {
 	withRenderer(t)
 	files := map[string]string{}
@@ -264,7 +263,7 @@ func TestChangedKustomization(t *testing.T) {
 	}
 }
 
-// TestManyOverlays tells once what hundreds of overlays apply.
+// TestManyOverlays checks that a finding that hundreds of overlays share is reported once.
 func TestManyOverlays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -276,22 +275,21 @@ func TestManyOverlays(t *testing.T) {
 	for i := range n {
 		files[fmt.Sprintf("o%d/kustomization.yaml", i)] = fmt.Sprintf("namePrefix: o%d-\nresources: [../base]\n", i)
 	}
-	held := peak()
+	growth := peak()
 	r := run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}, Render: true})
-	if most := held(); most > mostOverlays {
+	if most := growth(); most > mostOverlays {
 		t.Errorf("it held %d MiB at once, want at most %d", most>>20, mostOverlays>>20)
 	}
 	if len(r.Findings) != 1 || r.Objects != 2*n || len(r.Notes) != 0 {
-		t.Fatalf("%d objects, %q; want %d, and what the base has once", r.Objects, lines(r), 2*n)
+		t.Fatalf("%d objects, %q; want %d, with the base's finding once", r.Objects, lines(r), 2*n)
 	}
 	if last := r.Findings[0].Evidence[len(r.Findings[0].Evidence)-1]; last != fmt.Sprintf("applied by o0, o1, o10 and %d more", n-3) {
 		t.Error(last)
 	}
 }
 
-// TestTenThousandOverlays folds into one finding what ten thousand overlays apply. What stands
-// for the renderer makes of it what they would become: that kustomize takes 2 ms for each is
-// no matter of lint.
+// TestTenThousandOverlays checks that a finding of ten thousand overlays becomes one. A stand-in
+// renders them: the 2 ms that kustomize takes for each are not measured here.
 func TestTenThousandOverlays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -316,9 +314,9 @@ func TestTenThousandOverlays(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")
-	held := peak()
+	growth := peak()
 	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Render: true})
-	if most := held(); most > mostOverlays {
+	if most := growth(); most > mostOverlays {
 		t.Errorf("it held %d MiB at once, want at most %d", most>>20, mostOverlays>>20)
 	}
 	got := lines(r)
@@ -330,12 +328,12 @@ func TestTenThousandOverlays(t *testing.T) {
 	}
 }
 
-// mostOverlays bounds what lint holds of hundreds of overlays whose base has 100 KB, and of ten
-// thousand whose base has little, which was 56 and 76 MiB: all that was rendered, as text, and the
-// objects of one set.
+// mostOverlays bounds the memory for hundreds of overlays with a base of 100 KB, and for ten
+// thousand with a small one, which was 56 and 76 MiB: all rendered text, and the objects of one
+// set.
 const mostOverlays = 100 << 20
 
-// peak watches how much live memory this process holds beyond what it holds now, in bytes.
+// peak measures how far the live memory of this process, in bytes, exceeds the present.
 func peak() func() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	live := func() uint64 {
@@ -363,8 +361,8 @@ func peak() func() uint64 {
 	}
 }
 
-// TestChartNamespace asks about the namespace of a release, which may be deleted, with what
-// names no namespace in it.
+// TestChartNamespace checks the namespace of a release, which may be deleted, with objects of the
+// release that name no namespace.
 func TestChartNamespace(t *testing.T) {
 	withRenderer(t)
 	const api = `apiVersion: apiregistration.k8s.io/v1
@@ -395,11 +393,12 @@ spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: 
 	}
 	r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/pod.yaml": fmt.Sprintf(slow, "it")}), Paths: []string{"."}, Render: true})
 	if len(r.Findings) != 1 || r.Findings[0].Target.Namespace != "release" {
-		t.Errorf("a pod that names no namespace: got %+v, want one finding of it in that of the release", r.Findings)
+		t.Errorf("a pod without a namespace: got %+v, want one finding in the release's namespace", r.Findings)
 	}
 }
 
-// TestOneTemplate tells the worst of what one policy says in the same words of one template.
+// TestOneTemplate checks that the worst of equal messages of one policy about one template is
+// reported.
 func TestOneTemplate(t *testing.T) {
 	withRenderer(t)
 	const hook = `apiVersion: admissionregistration.k8s.io/v1
@@ -416,11 +415,11 @@ webhooks:
 	template := fmt.Sprintf(hook, "Mutating", "UPDATE") + fmt.Sprintf(hook, "Validating", "DELETE")
 	r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: things\nversion: 1.0.0\n", "templates/hooks.yaml": template}), Paths: []string{"."}, Render: true})
 	if len(r.Findings) != 1 || r.Findings[0].Severity != policies.Low {
-		t.Errorf("got %q, want one of low severity, as that of deletes is", lines(r))
+		t.Errorf("got %q, want one of low severity, like the finding about deletes", lines(r))
 	}
 }
 
-// TestTwoReleases counts for the budget of a chart no workload of another one: both are
+// TestTwoReleases checks that the budget of a chart counts no workload of another chart: both are
 // rendered for a namespace of the same name.
 func TestTwoReleases(t *testing.T) {
 	withRenderer(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// TestStopped ends a run that is held up: what was found until then is told.
+// TestStopped ends a run that is blocked: the findings up to then are reported.
 func TestStopped(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

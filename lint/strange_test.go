@@ -9,8 +9,8 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// TestStrangeFinalizer: of a kind that the catalog knows, it names the finalizer that is
-// meant, also of what is deployed elsewhere.
+// TestStrangeFinalizer checks that an unknown finalizer on a kind of the catalog is reported with
+// the one that was probably meant, even if the owner is deployed elsewhere.
 func TestStrangeFinalizer(t *testing.T) {
 	const application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata:\n  name: web\n  namespace: argocd\n  finalizers: [FINALIZER]\nspec: {destination: {namespace: web}}\n"
 	for finalizer, want := range map[string][]string{
@@ -34,7 +34,8 @@ func TestStrangeFinalizer(t *testing.T) {
 	}
 }
 
-// TestKnownByImage: an operator beside its objects is known by its image, whatever it is called.
+// TestKnownByImage checks that an operator beside its objects is recognized by its image, whatever
+// its name.
 func TestKnownByImage(t *testing.T) {
 	const release = `apiVersion: apps/v1
 kind: Deployment
@@ -56,7 +57,7 @@ metadata: {name: routes}
 			found = found || f.Policy == "operator-in-same-set"
 		}
 		if found != want {
-			t.Errorf("%s: operator-in-same-set is told: %t", image, found)
+			t.Errorf("%s: operator-in-same-set reported: %t", image, found)
 		}
 	}
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestPastVersions reads objects of API versions that are served no longer as what they
-// are.
+// TestPastVersions reads objects of API versions that are no longer served.
 func TestPastVersions(t *testing.T) {
 	old := func(text string, versions ...string) string {
 		for _, v := range versions {
@@ -35,7 +34,7 @@ func TestPastVersions(t *testing.T) {
 			[]string{"apiservice-backend-removed"}},
 		"Webhook": {"One that fails closed.", strings.Replace(hook, "- name: guard.example.com", "- name: guard.example.com\n  failurePolicy: Fail", 1), "",
 			[]string{"webhook-backend-in-namespace", "self-blocking-webhook"}},
-		"FailsOpen": {"Its version fails open where nothing is said.", hook, "", nil},
+		"FailsOpen": {"The default of its version fails open.", hook, "", nil},
 		"Workload": {"Workloads, with a definition.", old(kialiCRD+kialiOperator+kiali, "apiextensions.k8s.io/v1beta1 apiextensions.k8s.io/v1", "extensions/v1beta1 apps/v1"), "",
 			[]string{"operator-in-same-set"}},
 		"Served": {"The cluster serves it.", old(metricsServer, "apiregistration.k8s.io/v1beta1 apiregistration.k8s.io/v1"), "v1.21.0", []string{"apiservice-backend-removed"}},
@@ -45,7 +44,7 @@ func TestPastVersions(t *testing.T) {
 			got := lines(r)
 			for _, f := range r.Findings {
 				if low := f.Severity == policies.Low && strings.Contains(f.Evidence[len(f.Evidence)-1], "Kubernetes has not served its API version since "); low == (tc.version != "") {
-					t.Errorf("%s: severity %s, evidence %q: nobody can apply it, so it is low; where the cluster serves it, it is not", tc.reason, f.Severity, f.Evidence)
+					t.Errorf("%s: severity %s, evidence %q: want low only if no cluster can serve it", tc.reason, f.Severity, f.Evidence)
 				}
 			}
 			ok := len(got) == len(tc.want)
@@ -59,8 +58,8 @@ func TestPastVersions(t *testing.T) {
 	}
 }
 
-// TestPastSince holds what is said of versions to the types of Kubernetes, which tell since
-// when each is not served.
+// TestPastSince compares the removed versions with the types of Kubernetes, which record their
+// release of removal.
 func TestPastSince(t *testing.T) {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiregistrationv1beta1.AddToScheme, apiextensionsv1beta1.AddToScheme} {

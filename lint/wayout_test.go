@@ -11,11 +11,11 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// atCluster is what only somebody at a cluster can do, or is told there.
+// atCluster matches advice that only a user of the cluster can follow.
 var atCluster = regexp.MustCompile(`kubectl|/var/lib/kubelet|(^|[.;:,] )[Ww]ait\b|[Bb]ring .* back|[Bb]ring back|tries again|finish(es)? by itself|too late|gone for good|\bLast, |, then delete`)
 
-// TestWayOut holds that what a finding says to do is a change to the manifest, on all
-// fixtures of all policies and all manifests that are kept of the field.
+// TestWayOut checks, on all fixtures of all policies and all kept manifests, that the advice of a
+// finding is a change to the manifest.
 func TestWayOut(t *testing.T) {
 	race.Skip(t)
 	fixtures, err := filepath.Glob("../policies/*/testdata/*.yaml")
@@ -41,20 +41,20 @@ func TestWayOut(t *testing.T) {
 		}
 	}
 	r := run(t, lint.Options{Paths: []string{dir}, IncludeTests: true, KubernetesVersion: "v1.10.0"})
-	told := map[string]bool{}
+	ids := map[string]bool{}
 	for _, f := range r.Findings {
-		told[f.Policy] = true
+		ids[f.Policy] = true
 		texts := []string{f.Remedy}
 		for _, step := range f.Steps {
 			texts = append(texts, step.Do, step.Command)
 		}
 		for _, text := range texts {
-			if said := atCluster.FindString(text); said != "" {
-				t.Errorf("%s, %s: %q is no change to a manifest: %s", f.Policy, filepath.Base(f.Place.File), said, text)
+			if match := atCluster.FindString(text); match != "" {
+				t.Errorf("%s, %s: %q is no change to a manifest: %s", f.Policy, filepath.Base(f.Place.File), match, text)
 			}
 		}
 	}
-	if len(told) < 25 {
-		t.Errorf("findings of %d policies, which is too few to mean anything", len(told))
+	if len(ids) < 25 {
+		t.Errorf("findings of only %d policies", len(ids))
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCommand holds that an action says to kubectl what it is.
+// TestCommand checks that the kubectl command of an action does what the action says.
 func TestCommand(t *testing.T) {
 	replicas, grace := int32(1), int64(0)
 	for want, a := range map[string]Action{
@@ -27,8 +27,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandOfStrangers: what a snapshot calls a resource, a namespace or an object is a word of
-// a printed command, and never more. What no API server has by such a name is no command at all.
+// TestCommandOfStrangers checks that the name of a resource, a namespace or an object in a snapshot
+// becomes one word of a printed command, and that names no API server accepts give no command.
 func TestCommandOfStrangers(t *testing.T) {
 	patch := map[string]any{"verb": "patch", "type": "json", "patch": []any{map[string]any{"op": "remove", "path": "/metadata/finalizers"}}}
 	finalize := map[string]any{"verb": "finalize", "finalizers": []any{"x"}}

@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// cluster is a facts document: namespaces namespaces, half of which hold one
-// object whose owner is gone, and pods on three of their nodes; in the
-// namespace "target", finalized objects in buckets as the inventory makes them:
-// one for each finalizer and resource.
+// cluster returns a facts document: half of the namespaces hold one object whose owner is not
+// installed, and pods on three of their nodes; namespace "target" has finalized objects in buckets
+// as the inventory builds them, one for each finalizer and resource.
 func cluster(namespaces, finalized int) Document {
 	gone := obj{"state": "absent", "certainty": "will", "owner": "Kiali operator", "clears": "kiali-remove playbook ran", "evidence": []any{"no Deployment kiali-operator", "no pod runs its image"}}
 	alive := obj{"state": "alive", "certainty": "will", "owner": "cert-manager", "evidence": []any{"Deployment cert-manager has 1 ready pod"}}
@@ -45,7 +44,7 @@ func cluster(namespaces, finalized int) Document {
 	}
 }
 
-// BenchmarkNamespaceDelete is one review of the DELETE of a namespace.
+// BenchmarkNamespaceDelete reviews the DELETE of a namespace.
 func BenchmarkNamespaceDelete(b *testing.B) {
 	e := engine(b, EngineOptions{})
 	oldObject := obj{

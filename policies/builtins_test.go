@@ -9,8 +9,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// TestBuiltins decides about each built-in function that OPA has: one that is new is
-// allowed, or refused, by somebody who has looked at what bounds it.
+// TestBuiltins checks that each built-in function of OPA is allowed or refused: somebody must
+// decide about a new one by what bounds its cost.
 func TestBuiltins(t *testing.T) {
 	allowed := map[string]int{}
 	for _, group := range builtins {
@@ -32,8 +32,8 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestHostileBuiltins calls what could take any time or memory: it is refused when it is
-// loaded, or ends.
+// TestHostileBuiltins calls functions that could take any time or memory: each is rejected at load,
+// or ends.
 func TestHostileBuiltins(t *testing.T) {
 	for call, refused := range map[string]bool{
 		`bits.lsh(1, 100000000000)`: true,

@@ -41,7 +41,7 @@ func TestBundle(t *testing.T) {
 		"OtherContent": {"The signature is of other files.", bundletest.Archive(t, sentence, plain, "x := 1\n"), key, "digest mismatch"},
 		"NoFolder":     {"A policy has a folder.", bundletest.Archive(t, "", map[string]string{"/a.rego": rule}), nil, "FOLDER/FILE.rego"},
 		"Twice":        {"One would hide the other.", bundletest.Archive(t, "", map[string]string{"/x/a/a.rego": rule, "/y/a/a.rego": rule}), nil, "two of its files are a/a.rego"},
-		"Nothing":      {"It is not what somebody meant.", bundletest.Archive(t, "", nil), nil, "no policies"},
+		"Nothing":      {"The key is not the intended one.", bundletest.Archive(t, "", nil), nil, "no policies"},
 		"Broken":       {"It is no Rego.", bundletest.Archive(t, "", map[string]string{"/a/a.rego": "package"}), nil, "rego_parse_error"},
 		"Truncated":    {"The download was cut off.", signed[:len(signed)/2], key, "unexpected EOF"},
 		"NoArchive":    {"It is a file of something else.", []byte(rule), nil, "opa build"},
@@ -64,14 +64,14 @@ func TestReadKey(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if _, err := ReadKey(bundletest.KeyFile(t, " "), "HS256"); err == nil || !strings.Contains(err.Error(), "is empty") {
-		t.Errorf("a secret that everybody knows: %v", err)
+		t.Errorf("a public secret: %v", err)
 	}
 	private := "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
 	if _, err := ReadKey(bundletest.KeyFile(t, private), "RS256"); err == nil || !strings.Contains(err.Error(), "private key") {
 		t.Errorf("the key of who signs: %v", err)
 	}
 	if _, err := ReadKey("none", "ROT13"); err == nil || !strings.Contains(err.Error(), `"ROT13" is no algorithm`) {
-		t.Errorf("an algorithm that nobody knows: %v", err)
+		t.Errorf("an unknown algorithm: %v", err)
 	}
 }
 

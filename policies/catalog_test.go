@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// readElsewhere are the fields of the catalog that no policy reads, by who does.
+// readElsewhere has the fields of the catalog that no policy reads, and their readers.
 var readElsewhere = map[string]string{
 	"carries":       "lint, which puts finalizers on objects of manifests as their owner will",
 	"seldom":        "lint",
@@ -25,13 +25,13 @@ var readElsewhere = map[string]string{
 	"set.before":    "lint",
 	"set.option":    "lint",
 	"set.since":     "lint",
-	"clears":        "steps, which fixtures do not hold: those of check do",
+	"clears":        "steps: checked by the goldens of check, not by fixtures",
 	"drains.source": "people",
 	"note":          "people",
 }
 
-// TestCatalogIsNeeded empties each field of the catalog, one at a time in all entries,
-// and wants a fixture to go wrong, or the catalog to refuse it.
+// TestCatalogIsNeeded empties one field of the catalog at a time, in all entries: a fixture must
+// fail, or the catalog must reject it.
 func TestCatalogIsNeeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -72,7 +72,7 @@ func TestCatalogIsNeeded(t *testing.T) {
 			concerned = append(concerned, f)
 		}
 	}
-	// Reading all entries again and again would take longer than the rest.
+	// Reading all entries repeatedly would take longer than the rest.
 	var named strings.Builder
 	for _, f := range concerned {
 		text, err := os.ReadFile(f.File)
@@ -117,12 +117,12 @@ func TestCatalogIsNeeded(t *testing.T) {
 			continue // nobody can leave it out
 		}
 		if !slices.ContainsFunc(concerned, func(f fixture) bool { return wrong(known, f) }) {
-			t.Errorf("no fixture goes wrong when the catalog says nothing in %s: add one, or delete the field", field)
+			t.Errorf("no fixture fails without %s in the catalog: add one, or delete the field", field)
 		}
 	}
 }
 
-// fieldsOf are the paths of all fields in a document, through lists.
+// fieldsOf returns the paths of all fields in a document, through lists.
 func fieldsOf(document any, path string) map[string]bool {
 	found := map[string]bool{}
 	switch d := document.(type) {
@@ -140,7 +140,7 @@ func fieldsOf(document any, path string) map[string]bool {
 	return found
 }
 
-// empty takes a field out of a document, wherever it is.
+// empty removes a field from a document, at every place.
 func empty(document any, path []string) {
 	switch d := document.(type) {
 	case []any:

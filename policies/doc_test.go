@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDoc holds that the pages are those that pageOf makes. UPDATE_GOLDEN=1
-// writes them.
+// TestDoc compares the pages with the result of pageOf. UPDATE_GOLDEN=1 writes them.
 func TestDoc(t *testing.T) {
 	set, err := load(true, Embedded()) // the index may be older
 	if err != nil {
@@ -36,7 +35,7 @@ func TestDoc(t *testing.T) {
 	}
 }
 
-// pageOf is the page about a policy, in Markdown: its folder's README.md.
+// pageOf returns the page about a policy, in Markdown: its folder's README.md.
 func pageOf(p Policy) []byte {
 	var b strings.Builder
 	triggers := make([]string, len(p.Triggers))
@@ -73,7 +72,7 @@ func pageOf(p Policy) []byte {
 	return []byte(b.String())
 }
 
-// listed are resources as a page names them, behind a word; "" without any.
+// listed returns resources as a page lists them, after a word; "" without any.
 func listed(word string, resources []string) string {
 	var names []string
 	for _, r := range resources {

@@ -9,8 +9,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestDescribed holds what is read of the policies in the binary without parsing them to
-// what they say when they are.
+// TestDescribed compares the unparsed METADATA of the policies in the binary with the parsed one.
 func TestDescribed(t *testing.T) {
 	race.Skip(t)
 	want, err := load(true, Embedded())
@@ -26,8 +25,8 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
-// TestApart holds that a policy uses rules of its own, and of packages of the library
-// that it imports, only: it may be compiled without the others.
+// TestApart checks that a policy uses only its own rules and those of library packages that it
+// imports: it can be compiled without the others.
 func TestApart(t *testing.T) {
 	race.Skip(t)
 	set, err := load(true, Embedded())

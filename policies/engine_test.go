@@ -23,7 +23,7 @@ func engine(t testing.TB, options EngineOptions) *Engine {
 	return engineOf(t, options, Embedded())
 }
 
-// engineOf asks the policies in fsys.
+// engineOf returns an engine with the policies in fsys.
 func engineOf(t testing.TB, options EngineOptions, fsys fs.FS) *Engine {
 	t.Helper()
 	set, err := Load(fsys)
@@ -37,7 +37,7 @@ func engineOf(t testing.TB, options EngineOptions, fsys fs.FS) *Engine {
 	return e
 }
 
-// obj shortens literals of JSON.
+// obj shortens JSON literals.
 type obj = map[string]any
 
 func deleteNamespace(name string, oldObject obj) obj {
@@ -88,7 +88,7 @@ func TestEvaluateNamespaceDelete(t *testing.T) {
 	}
 }
 
-// withBody is a policy whose rules are body.
+// withBody returns a policy whose rules are body.
 func withBody(id, body string) string {
 	folder := strings.ReplaceAll(id, "-", "_")
 	text := strings.NewReplacer("too-many-pods", id, "too_many_pods", folder).Replace(policyText)
@@ -132,12 +132,12 @@ func TestEvaluateBadPolicies(t *testing.T) {
 		"StepBoth":      {"an action has its own command", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": "y", "action": {"verb": "delete", "objects": ["pods/y"]}}]}`, "steps: command and action: want one of them"},
 		"StepWords":     {"a command is of words", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "command": ["y", 1]}]}`, "steps: command: want words, got "},
 		"ActionObject":  {"an object is named as for kubectl", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["y"]}}]}`, "steps: action: object \"y\": want RESOURCE/NAME"},
-		"ActionVerb":    {"what an action does is known", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "patch", "objects": ["pods/y"]}}]}`, "steps: action: verb \"patch\": want "},
+		"ActionVerb":    {"the effect of an action is known", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "patch", "objects": ["pods/y"]}}]}`, "steps: action: verb \"patch\": want "},
 		"ActionKey":     {"a misspelt key of an action", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["pods/y"], "wait": false}}]}`, "steps: action: json: unknown field \"wait\""},
 		"StepMember":    {"a misspelt key of a step", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "cmd": "y"}]}`, "steps: cmd: unknown key"},
 		"Sprintf":       {"a verb too many", `deny contains {"msg": sprintf("%s of %s", ["x"])}`, "the verbs and arguments of sprintf differ"},
 		"RegexBomb":     {"a pattern that multiplies is refused, not run", `deny contains {"msg": "x"} if regex.match("((((x{100}){100}){100}){100}){100}", input.request.name)`, "regex.match"},
-		"ForcedMend":    {"who carries out a plan is asked for each force", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["pods/x"], "graceSeconds": 0}}]}`, "steps: kind \"mend\": an action that forces is of kind force"},
+		"ForcedMend":    {"every force needs confirmation", `deny contains {"msg": "x", "steps": [{"kind": "mend", "do": "x", "action": {"verb": "delete", "objects": ["pods/x"], "graceSeconds": 0}}]}`, "steps: kind \"mend\": an action that forces is of kind force"},
 		"BadKind":       {"a kind that does not exist", `deny contains {"msg": "x", "kind": "denied"}`, "kind: \"denied\": want one of [refused forbidden]"},
 		"SprintfExtra":  {"an argument too many", `deny contains {"msg": sprintf("%s", ["x", "y"])}`, "the verbs and arguments of sprintf differ"},
 	}
@@ -159,8 +159,8 @@ func TestEvaluateBadPolicies(t *testing.T) {
 	}
 }
 
-// TestPatternsEnd holds that patterns which take other engines for ever end: what a
-// pattern costs grows with the text, not with the ways to match it.
+// TestPatternsEnd checks that patterns that take other engines for ever end: the cost of a pattern
+// grows with the text, not with the ways to match it.
 func TestPatternsEnd(t *testing.T) {
 	body := `text := concat("", [c | some i in numbers.range(1, 20000); c := "a"])
 
@@ -176,8 +176,8 @@ deny contains {"msg": sprintf("%v %v", [nested, stars])}`
 	}
 }
 
-// TestSlowCustomPolicies: however many custom policies never end, those of the binary
-// answer, their answer is whole, and no review waits longer than its share.
+// TestSlowCustomPolicies checks that custom policies that never end, however many, do not affect
+// the answer of those in the binary, and that no review waits longer than its share.
 func TestSlowCustomPolicies(t *testing.T) {
 	const forever = `deny contains {"msg": "x"} if {
 	n := numbers.range(1, 100000)
@@ -215,8 +215,8 @@ func TestSlowCustomPolicies(t *testing.T) {
 	}
 }
 
-// TestEvaluateProcessorTime: where processor time counts, a machine that gives none, however
-// long, ends no evaluation.
+// TestEvaluateProcessorTime checks that an evaluation limited by processor time is not ended while
+// the machine gives it none.
 func TestEvaluateProcessorTime(t *testing.T) {
 	busy := func() time.Time { return time.Time{} }
 	for name, now := range map[string]func() time.Time{"by the clock": nil, "by what it gets": busy} {
@@ -232,8 +232,8 @@ func TestEvaluateProcessorTime(t *testing.T) {
 	}
 }
 
-// TestEvaluateDeadline holds that a policy that never ends costs a bounded time
-// and silences no other.
+// TestEvaluateDeadline checks that a policy that never ends costs a bounded time and silences no
+// other.
 func TestEvaluateDeadline(t *testing.T) {
 	endless := `deny contains {"msg": "x"} if {
 	some i in numbers.range(1, 5000)
@@ -259,8 +259,8 @@ func TestEvaluateDeadline(t *testing.T) {
 	}
 }
 
-// TestEvaluateTooLate holds that no policy is asked once the time is over, and that a
-// request that concerns none needs no time.
+// TestEvaluateTooLate checks that no policy is evaluated after the deadline, and that a request
+// that concerns none needs no time.
 func TestEvaluateTooLate(t *testing.T) {
 	e := engineOf(t, EngineOptions{Deadline: time.Nanosecond}, files("good/good.rego", withBody("good", good)))
 	if result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{}); !errors.Is(err, context.DeadlineExceeded) {
@@ -300,7 +300,7 @@ type panicking struct{}
 
 func (panicking) View(func(map[string]any)) { panic("no facts") }
 
-// TestEvaluateOddities holds what is not about one policy.
+// TestEvaluateOddities checks results that are not about one policy.
 func TestEvaluateOddities(t *testing.T) {
 	e := engine(t, EngineOptions{})
 	if _, err := e.Evaluate(t.Context(), "create", nil, Document{}); err == nil {
@@ -351,7 +351,7 @@ func TestVerdict(t *testing.T) {
 		"May":          {"only may", Result{Findings: []Finding{may, info}}, AtRisk},
 		"Will":         {"one will is enough", Result{Findings: []Finding{will, may}}, Hangs},
 		"Unseen":       {"never completes while something is hidden", Result{Unseen: []string{"pods: forbidden"}}, Unknown},
-		"UnseenAndMay": {"what is found outweighs what is hidden", Result{Findings: []Finding{may}, Unseen: []string{"pods: forbidden"}}, AtRisk},
+		"UnseenAndMay": {"findings outweigh unseen facts", Result{Findings: []Finding{may}, Unseen: []string{"pods: forbidden"}}, AtRisk},
 		"Failed":       {"a policy that failed has seen nothing", Result{Errors: []error{errors.New("x")}}, Unknown},
 	}
 	for name, tc := range cases {
@@ -363,9 +363,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestUnseen holds what the policies in the binary rely on.
+// TestUnseen checks the facts that the policies in the binary rely on.
 func TestUnseen(t *testing.T) {
-	asked := engine(t, EngineOptions{}).on[Delete]
+	evaluated := engine(t, EngineOptions{}).on[Delete]
 	hidden := Document{"unseen": []any{
 		obj{"resource": "kialis.kiali.io", "namespaced": true, "reason": "forbidden"},
 		obj{"resource": "apiservices.apiregistration.k8s.io", "namespaced": false, "reason": "syncing"},
@@ -385,30 +385,30 @@ func TestUnseen(t *testing.T) {
 		input  obj
 		want   []string
 	}{
-		"Namespace": {"what may be in it, and what blocks all", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"Namespace": {"objects that may be in it, and blockers of all namespaces", request("", "namespaces"), []string{"apiservices.apiregistration.k8s.io: syncing", "deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"Definition": {"its instances go with it, and its status is written", obj{"request": obj{"resource": obj{"group": "apiextensions.k8s.io", "resource": "customresourcedefinitions"}, "oldObject": obj{"metadata": obj{"name": "kialis.kiali.io"}}}},
 			[]string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"OwnKind":         {"the kind itself, what may rest on its owner, and what may refuse the request", request("kiali.io", "kialis"), []string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"SeenHere":        {"what is seen in the namespace of the object is seen, but what a controller may guard in others is not", obj{"request": obj{"namespace": "demo", "resource": obj{"group": "apps", "resource": "deployments"}}}, []string{"apiservices.apiregistration.k8s.io: syncing", "deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"GrantEverywhere": {"whoever loses it may have work in any namespace", request("rbac.authorization.k8s.io", "clusterrolebindings"), []string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"OtherKind":       {"what may need it, and refuse the request, is hidden", request("", "configmaps"), []string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"OwnKind":         {"the kind itself, objects that may need its owner, and rules that may refuse the request", request("kiali.io", "kialis"), []string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"SeenHere":        {"the object's namespace is seen, but not the objects that a controller may guard in others", obj{"request": obj{"namespace": "demo", "resource": obj{"group": "apps", "resource": "deployments"}}}, []string{"apiservices.apiregistration.k8s.io: syncing", "deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"GrantEverywhere": {"a controller that loses it may have objects in any namespace", request("rbac.authorization.k8s.io", "clusterrolebindings"), []string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"OtherKind":       {"objects that may need it, and rules that may refuse the request, are unseen", request("", "configmaps"), []string{"deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"Pod":             {"a pod needs its node", request("", "pods"), []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "nodes: syncing", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
-		"WithFinalizers":  {"who removes them is told by workloads and RBAC, who refuses that by webhooks", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error", "deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
+		"WithFinalizers":  {"workloads and RBAC show who removes them, webhooks who refuses that", request("", "configmaps", "x/y"), []string{"clusterroles.rbac.authorization.k8s.io: error", "deployments.apps: elsewhere", "kialis.kiali.io: forbidden", "mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 		"WithoutResource": {"bad input", obj{}, []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io: forbidden", "validatingadmissionpolicies.admissionregistration.k8s.io: error"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(asked, hidden)); diff != "" {
+			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(evaluated, hidden)); diff != "" {
 				t.Errorf("%s\nunseen(...): -want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// TestUnseenInOneNamespace: that more is in one namespace than the facts keep is no
-// news for others.
+// TestUnseenInOneNamespace checks that a limit exceeded in one namespace makes nothing unseen in
+// others.
 func TestUnseenInOneNamespace(t *testing.T) {
-	asked := engine(t, EngineOptions{}).on[Delete]
+	evaluated := engine(t, EngineOptions{}).on[Delete]
 	facts := Document{"unseen": []any{obj{"resource": "widgets.x.io", "namespaced": true, "namespace": "tenant", "reason": "too-many"}}}
 	of := func(group, resource, namespace, name string) obj {
 		return obj{"request": obj{"resource": obj{"group": group, "resource": resource}, "namespace": namespace, "oldObject": obj{"metadata": obj{"name": name, "namespace": namespace}}}}
@@ -426,14 +426,14 @@ func TestUnseenInOneNamespace(t *testing.T) {
 		"the definition of another": {of("apiextensions.k8s.io", "customresourcedefinitions", "", "gadgets.x.io"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(asked, facts)); diff != "" {
+			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(evaluated, facts)); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestReliesOn holds that a policy's METADATA alone tells what it must see.
+// TestReliesOn checks that a policy's METADATA alone says which facts it must see.
 func TestReliesOn(t *testing.T) {
 	race.Skip(t)
 	relies := func(id, on string) string {
@@ -454,9 +454,9 @@ func TestReliesOn(t *testing.T) {
 		{"a kind that is seen", "{kinds: [nodes]}", nil},
 		{"for other objects only", "{kinds: [secrets], for: [configmaps]}", nil},
 		{"for objects with finalizers", "{kinds: [secrets], for: [configmaps, $FINALIZERS]}", []string{"secrets: elsewhere"}},
-		{"those that may refer to it", "{kinds: [$REFERRERS], for: [$FINALIZERS]}", []string{"secrets: elsewhere"}},
-		{"what rights hide elsewhere", "{kinds: [$ELSEWHERE], except: [leases.coordination.k8s.io]}", []string{"secrets: elsewhere"}},
-		{"what is in a namespace", "{kinds: [$CONTENT], except: [leases.coordination.k8s.io]}", []string{"kialis.kiali.io: error"}},
+		{"objects that may refer to it", "{kinds: [$REFERRERS], for: [$FINALIZERS]}", []string{"secrets: elsewhere"}},
+		{"facts hidden by rights elsewhere", "{kinds: [$ELSEWHERE], except: [leases.coordination.k8s.io]}", []string{"secrets: elsewhere"}},
+		{"the objects in a namespace", "{kinds: [$CONTENT], except: [leases.coordination.k8s.io]}", []string{"kialis.kiali.io: error"}},
 	} {
 		set, err := Load(files("needy/needy.rego", relies("needy", tt.on)))
 		if err != nil {
@@ -482,8 +482,8 @@ func TestReliesOn(t *testing.T) {
 	}
 }
 
-// TestEviction holds that what is said of an eviction is "may", whatever the policy
-// says: admission does not see the delete.
+// TestEviction checks that a finding about an eviction is "may", whatever the policy says:
+// admission does not see the delete.
 func TestEviction(t *testing.T) {
 	e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("held/held.rego", withBody("held", `deny contains {"msg": "held"}`)))
 	for subresource, want := range map[string]Certainty{"": Will, "eviction": May} {
@@ -498,7 +498,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestParams holds that configuration reaches a policy.
+// TestParams checks that configuration reaches a policy.
 func TestParams(t *testing.T) {
 	e := engineOf(t, EngineOptions{Params: obj{"limit": obj{"max": 3}}, Deadline: time.Minute}, files("limit/limit.rego", withBody("limit", `deny contains {"msg": sprintf("limit %d", [data.params.limit.max])} if data.params.limit.max < 5`)))
 	result, err := e.Evaluate(t.Context(), Delete, nil, Document{})
@@ -507,8 +507,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestStore holds the traps of answering OPA from a live map: inner nodes are
-// there when a rule walks them, and numbers of a snapshot are whole.
+// TestStore checks the traps of serving a live map to OPA: inner nodes exist when a rule walks
+// them, and integers of a snapshot stay integers.
 func TestStore(t *testing.T) {
 	facts := Document{
 		"crds":   obj{"a": obj{"storedVersions": []any{"v1", "v2"}, "group": "g"}, "b": obj{"storedVersions": []any{}, "group": "h"}},
@@ -548,7 +548,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// touched counts what an evaluation converts of the facts, by hiding in it maps
+// TestEvaluateTouchesTheTargetOnly checks which facts an evaluation converts, with maps elsewhere
 // that OPA cannot convert.
 func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
 	poison := obj{"poison": make(chan int)} // converting it fails
@@ -568,8 +568,8 @@ func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
 	}
 }
 
-// TestResources: a policy is asked about what it names, and one that names
-// nothing is asked about everything.
+// TestResources checks that a policy is evaluated for the resources that it names, or for all if it
+// names none.
 func TestResources(t *testing.T) {
 	narrow := strings.Replace(withBody("narrow", `deny contains {"msg": "narrow"}`), "triggers: [delete]", "triggers: [delete]\n#   resources: [pods, deployments.apps]", 1)
 	e := engineOf(t, EngineOptions{}, files("narrow/narrow.rego", narrow, "wide/wide.rego", withBody("wide", `deny contains {"msg": "wide"}`)))
@@ -597,7 +597,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestNeeds: a policy is asked where one of the documents that it needs is there.
+// TestNeeds checks that a policy is evaluated if one of the documents that it needs exists.
 func TestNeeds(t *testing.T) {
 	race.Skip(t)
 	const path = "#   needs: [data.cluster.finalized.$NAMESPACE, data.cluster.owners.$UID, input.ownership.*.state unless alive, " +
@@ -623,10 +623,10 @@ func TestNeeds(t *testing.T) {
 	}
 	held := Document{"finalized": obj{"demo": obj{"f": obj{}}}}
 	for _, tt := range []struct {
-		reason string
-		input  obj
-		facts  Document
-		asked  bool
+		reason    string
+		input     obj
+		facts     Document
+		evaluated bool
 	}{
 		{"nothing there", pod(nil), Document{}, false},
 		{"of its namespace", pod(nil), held, true},
@@ -667,17 +667,18 @@ func TestNeeds(t *testing.T) {
 		if err != nil || len(result.Errors) > 0 {
 			t.Fatal(tt.reason, err, result.Errors)
 		}
-		if asked := len(result.Findings) > 0; asked != tt.asked {
-			t.Errorf("%s: asked is %v, want %v", tt.reason, asked, tt.asked)
+		if evaluated := len(result.Findings) > 0; evaluated != tt.evaluated {
+			t.Errorf("%s: evaluated %v, want %v", tt.reason, evaluated, tt.evaluated)
 		}
 	}
 	configured := engineOf(t, EngineOptions{Params: map[string]any{"needy": map[string]any{"limit": 5}}}, files("needy/needy.rego", policy))
-	if asked := configured.Asked(Delete, pod(nil), Document{}); len(asked) == 0 {
-		t.Error("configured: not asked")
+	if evaluated := configured.Asked(Delete, pod(nil), Document{}); len(evaluated) == 0 {
+		t.Error("the configured policy is not evaluated")
 	}
 }
 
-// TestQuiet: nobody is asked about the deletes that make up nearly all.
+// TestQuiet checks that no policy is evaluated for the deletes that are nearly all deletes of a
+// cluster.
 func TestQuiet(t *testing.T) {
 	e := engine(t, EngineOptions{})
 	alive := obj{"state": "alive", "certainty": "will", "owner": "Kiali operator"}
@@ -707,7 +708,7 @@ func TestQuiet(t *testing.T) {
 		"a Deployment":                        object("deployments", "apps", nil, obj{}),
 	} {
 		for _, p := range e.Asked(Delete, input, facts) {
-			t.Errorf("%s: %s is asked", reason, p.ID)
+			t.Errorf("%s: %s is evaluated", reason, p.ID)
 		}
 	}
 	// On a busy cluster, pods leave some node at any time.
@@ -717,7 +718,7 @@ func TestQuiet(t *testing.T) {
 		"a namespace without pods": deleteNamespace("empty", obj{"metadata": obj{"name": "empty"}, "spec": obj{"finalizers": []any{"kubernetes"}}}),
 	} {
 		for _, p := range e.Asked(Delete, input, facts) {
-			t.Errorf("%s, while pods leave a node: %s is asked", reason, p.ID)
+			t.Errorf("%s, while pods leave a node: %s is evaluated", reason, p.ID)
 		}
 	}
 }
@@ -782,26 +783,26 @@ func FuzzEvaluate(f *testing.F) {
 	})
 }
 
-// TestCompiles holds a lazy engine to compiling each policy once, when it is asked, and to
-// asking all in as many queries as it compiled.
+// TestCompiles checks that a lazy engine compiles each policy once, when it is first evaluated, and
+// evaluates with as many queries as it compiled.
 func TestCompiles(t *testing.T) {
 	e := engine(t, EngineOptions{Lazy: true})
 	named := func(ids ...string) []Policy {
 		return slices.DeleteFunc(e.Policies(), func(p Policy) bool { return !slices.Contains(ids, p.ID) })
 	}
 	for _, step := range []struct {
-		reason   string
-		asked    []Policy
-		want     []int // how many policies each query asks
-		compiled int
+		reason    string
+		evaluated []Policy
+		want      []int // how many policies each query asks
+		compiled  int
 	}{
-		{"those that are asked, together", named("long-grace-period", "unowned-finalizer"), []int{2}, 2},
-		{"what is compiled is not compiled again", named("unowned-finalizer"), []int{1}, 2},
-		{"only what is new", named("unowned-finalizer", "risky-mounts"), []int{1, 1}, 3},
+		{"the evaluated policies, together", named("long-grace-period", "unowned-finalizer"), []int{2}, 2},
+		{"compiled policies are not compiled again", named("unowned-finalizer"), []int{1}, 2},
+		{"only new policies", named("unowned-finalizer", "risky-mounts"), []int{1, 1}, 3},
 		{"of several compilers", named("known-obstacle", "long-grace-period", "risky-mounts"), []int{1, 1, 1}, 4},
 	} {
 		var got []int
-		for _, group := range e.together(step.asked) {
+		for _, group := range e.together(step.evaluated) {
 			got = append(got, len(group))
 			if _, err := e.query(t.Context(), group); err != nil {
 				t.Fatal(err)

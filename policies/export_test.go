@@ -8,8 +8,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// MatchSchema tells where a document does not fit one of the schemas. Unlike OPA, it
-// tells a list from null.
+// MatchSchema reports where a document does not match one of the schemas. Unlike OPA, it
+// distinguishes a list from null.
 func MatchSchema(name string, document any) error {
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -40,10 +40,11 @@ func MatchSchema(name string, document any) error {
 // schemas are compiled once: there are hundreds of fixtures.
 var schemas sync.Map
 
-// LoadEverything compiles and checks the policies in the binary as those of users.
+// LoadEverything compiles and checks the policies in the binary as if users had written them.
 func LoadEverything() (*Set, error) { return load(true, Embedded()) }
 
-// WithoutNeeds asks each policy of a set about all that its resources name.
+// WithoutNeeds removes the needs of all policies of a set: each is evaluated for all that its
+// resources name.
 func WithoutNeeds(set *Set) *Set {
 	all := *set
 	all.policies = set.Policies()
@@ -53,7 +54,7 @@ func WithoutNeeds(set *Set) *Set {
 	return &all
 }
 
-// WithNeeds has one policy of a set need other documents.
+// WithNeeds replaces the needs of one policy of a set.
 func WithNeeds(set *Set, id string, needs []string) *Set {
 	changed := *set
 	changed.policies = set.Policies()

@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// TestTypos misspells a field of the request and of the facts, at every depth and in every
-// way to reach it: the compiler names each.
+// TestTypos misspells fields of the request and of the facts, at every depth and in every syntax:
+// the compiler reports each.
 func TestTypos(t *testing.T) {
 	for name, tc := range map[string]struct{ body, field string }{
 		"ASection":           {`data.cluster.nods.a`, "nods"},
@@ -55,7 +55,7 @@ pod_of(name) := data.cluster.pods[input.request.namespace][name]
 	}
 }
 
-// TestOpenFields reads what may be there: fields of any kind of object, and any names.
+// TestOpenFields reads fields that may exist: those of any kind of object, and any names.
 func TestOpenFields(t *testing.T) {
 	for name, body := range map[string]string{
 		"Spec":          `input.request.oldObject.spec.replicas > 1`,

@@ -55,7 +55,7 @@ type fixture struct{ policytest.Fixture }
 
 type prepared struct{ policytest.Prepared }
 
-// prepare holds facts and request to their schemas.
+// prepare checks facts and request against their schemas.
 func (f fixture) prepare(t testing.TB) prepared {
 	t.Helper()
 	p, err := f.Prepare()
@@ -107,9 +107,9 @@ func newEngine(t testing.TB, off ...string) *policies.Engine {
 	return engine
 }
 
-// TestFixtures holds policies to the comments of their fixtures, and to what is found in
-// them whole (UPDATE_GOLDEN=1 writes that anew: read the diff). What a policy's own fixtures
-// do not reach of its Rego is a line that no test sees; of the library, its tests count, too.
+// TestFixtures compares the findings with the comments of the fixtures, and in full with golden
+// files (UPDATE_GOLDEN=1 writes them: read the diff). A line of Rego that a policy's own fixtures
+// do not reach is untested; for the library, its own tests count, too.
 func TestFixtures(t *testing.T) {
 	race.Skip(t)
 	set, err := policies.LoadEverything()
@@ -147,7 +147,7 @@ func TestFixtures(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), golden.String()); diff != "" {
-				t.Errorf("%s is not what is found (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", file, diff)
+				t.Errorf("%s is stale (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", file, diff)
 			}
 			if _, missed, err := tracer.Covered(os.DirFS("."), "policies", p.Folder); err != nil || len(missed) > 0 {
 				t.Errorf("no fixture reaches %q: %v", missed, err)
@@ -165,7 +165,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// both tell two tracers of every event.
+// both passes every event to two tracers.
 type both struct{ one, other *policytest.Tracer }
 
 func (both) Enabled() bool               { return true }
@@ -175,7 +175,7 @@ func (b both) TraceEvent(event topdown.Event) {
 	b.other.TraceEvent(event)
 }
 
-// testLibrary runs the library's tests in Rego, and returns what they reach of it.
+// testLibrary runs the library's tests in Rego, and returns their coverage.
 func testLibrary(t *testing.T) *policytest.Tracer {
 	t.Helper()
 	files, err := filepath.Glob("lib/*/*.rego")
@@ -214,7 +214,7 @@ func testLibrary(t *testing.T) *policytest.Tracer {
 	return tracer
 }
 
-// TestFixturesAreComplete holds every policy to two fixtures of each kind.
+// TestFixturesAreComplete checks that every policy has two fixtures of each kind.
 func TestFixturesAreComplete(t *testing.T) {
 	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
@@ -230,7 +230,7 @@ func TestFixturesAreComplete(t *testing.T) {
 		}
 		found[folder][kind]++
 		if (kind == "hang") != (f.Hangs()) || kind != "hang" && kind != "ok" {
-			t.Errorf("%s: hang_*.yaml has comments that say what is found, ok_*.yaml has none, and there are no others", f.File)
+			t.Errorf("%s: want hang_*.yaml with comments about findings, ok_*.yaml without, and no other files", f.File)
 		}
 	}
 	for _, p := range set.Policies() {
@@ -244,8 +244,8 @@ func TestFixturesAreComplete(t *testing.T) {
 	}
 }
 
-// TestOff holds that a policy that is off takes away what it finds and nothing
-// else: all fixtures of its own, and one in ten of each other policy's.
+// TestOff checks that switching a policy off removes its findings and nothing else, on all of its
+// fixtures and one in ten of each other policy's.
 func TestOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -280,8 +280,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestLazy holds policies that compile when they are asked, some at a time, to
-// finding what all of them find that were checked and compiled together.
+// TestLazy checks that policies that are compiled on demand, some at a time, have the same findings
+// as all of them checked and compiled together.
 func TestLazy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -313,16 +313,16 @@ func TestLazy(t *testing.T) {
 		found += len(want.Findings)
 		for when, engine := range map[string]*policies.Engine{"first": lazy(), "further": onward} {
 			if diff := cmp.Diff(want, p.evaluate(t, engine)); diff != "" {
-				t.Errorf("%s, asked as a %s question: -all, +lazy:\n%s", f.File, when, diff)
+				t.Errorf("%s, as a %s request: -all, +lazy:\n%s", f.File, when, diff)
 			}
 		}
 	}
 	if found < 100 {
-		t.Errorf("%d findings: too few to mean anything", found)
+		t.Errorf("only %d findings", found)
 	}
 }
 
-// TestBrief holds findings without steps to those with them, in everything else.
+// TestBrief checks that findings without steps equal those with steps in everything else.
 func TestBrief(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -352,7 +352,7 @@ func TestBrief(t *testing.T) {
 				for _, f := range want.Findings {
 					steps += len(f.Steps)
 				}
-				// Where a policy writes no remedy of its own, the steps are the remedy.
+				// If a policy writes no remedy of its own, the steps are the remedy.
 				got := p.evaluate(t, brief)
 				if slices.ContainsFunc(got.Findings, func(f policies.Finding) bool { return len(f.Steps) > 0 }) {
 					t.Errorf("%s: steps where none are wanted", f.File)
@@ -362,14 +362,14 @@ func TestBrief(t *testing.T) {
 				}
 			}
 			if steps < 100 {
-				t.Errorf("%d steps: too few to mean anything", steps)
+				t.Errorf("only %d steps", steps)
 			}
 		})
 	}
 }
 
-// TestNeedsHideNothing: where a policy is not asked, for want of what it needs, it would
-// have found nothing.
+// TestNeedsHideNothing checks that a policy that is skipped because of its needs would have found
+// nothing.
 func TestNeedsHideNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make check runs it")
@@ -390,7 +390,7 @@ func TestNeedsHideNothing(t *testing.T) {
 	for _, f := range fixtures(t) {
 		p := f.prepare(t)
 		if diff := cmp.Diff(p.evaluate(t, all), p.evaluate(t, some)); diff != "" {
-			t.Errorf("%s: -all asked, +as they need:\n%s", f.File, diff)
+			t.Errorf("%s: -all evaluated, +by their needs:\n%s", f.File, diff)
 		}
 	}
 }

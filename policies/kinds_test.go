@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// TestKinds holds the kinds that METADATA may name to the table of them.
-// UPDATE_GOLDEN=1 writes them.
+// TestKinds compares the kinds that METADATA may name with their table. UPDATE_GOLDEN=1 writes
+// them.
 func TestKinds(t *testing.T) {
 	var want []string
 	for _, k := range cluster.Builtin() {

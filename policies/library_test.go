@@ -13,8 +13,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// TestImmortal holds that policies and Go code know the same namespaces that nobody can
-// delete.
+// TestImmortal checks that policies and Go code have the same namespaces that cannot be deleted.
 func TestImmortal(t *testing.T) {
 	const file = "lib/request/request.rego"
 	text, err := os.ReadFile(file)

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// policyText is a policy that loads, of the folder too_many_pods.
+// policyText is a valid policy, of the folder too_many_pods.
 const policyText = `# METADATA
 # title: Too many pods
 # description: A namespace with too many pods.
@@ -61,18 +61,18 @@ func TestLoad(t *testing.T) {
 		"TestsAreLeftOut":  {"tests are not policies and need not compile", files(file, policyText, "too_many_pods/too_many_pods_test.rego", "not rego"), nil},
 		"OtherFilesAreNot": {"folders without Rego and stray files are no policies", files(file, policyText, "docs/x.md", "", "x.rego", "not rego"), nil},
 		"NoMetadata": {
-			"METADATA is what the answer is made of",
+			"the answer needs METADATA",
 			files(file, "package termguard.too_many_pods\n\ndeny contains {\"msg\": \"x\"}\n"), []string{file + ":1: no METADATA"},
 		},
 		"MissingKey":      {"the file, the line of the mapping, and the key", files(file, edit("#   limits: None.\n", "")), []string{file + `:6: METADATA: key "custom": missing key "limits"`}},
-		"MissingTitle":    {"at the root the line is that of the block", files(file, edit("# title: Too many pods\n", "")), []string{file + `:1: METADATA: missing key "title"`}},
+		"MissingTitle":    {"an error at the root has the line of the block", files(file, edit("# title: Too many pods\n", "")), []string{file + `:1: METADATA: missing key "title"`}},
 		"UnknownKey":      {"OPA itself would drop it in silence", files(file, edit("#   limits: None.", "#   limits: None.\n#   severty: high")), []string{file + `:12: METADATA: key "custom.severty": unknown key; did you mean "severity"?`}},
 		"UnknownRootKey":  {"a key of custom, one level too high", files(file, edit("# custom:", "# severity: high\n# custom:")), []string{file + `:6: METADATA: key "severity": unknown key`}},
 		"BadSeverity":     {"the value is not one of the known", files(file, edit("severity: low", "severity: loww")), []string{file + `:8: METADATA: key "custom.severity": loww is none of high, medium, low, info; did you mean "low"?`}},
 		"BadTrigger":      {"an element of a list", files(file, edit("[delete]", "[delete, create]")), []string{file + `:9: METADATA: key "custom.triggers.1": create is none of delete, finalizer-edit, apply`}},
-		"BadPattern":      {"what no schema word of ours explains", files(file, edit("[delete]", "[delete]\n#   needs: [cluster.pods]")), []string{file + `:10: METADATA: key "custom.needs.0": Does not match pattern`}},
-		"UnknownResource": {"a policy that is asked of nothing is silent", files(file, edit("[delete]", "[delete]\n#   resources: [pods, deployment.apps]")), []string{file + `:10: METADATA: key "custom.resources.1": Kubernetes has no resource "deployment.apps"; did you mean "deployments.apps"?`}},
-		"UnknownKind":     {"nobody misses what does not exist", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [$CONTENT]\n#     - kinds: [node]")), []string{file + `:12: METADATA: key "custom.relies_on.1.kinds.0": Kubernetes has no resource "node"; did you mean "nodes"?`}},
+		"BadPattern":      {"a violation without a message of ours", files(file, edit("[delete]", "[delete]\n#   needs: [cluster.pods]")), []string{file + `:10: METADATA: key "custom.needs.0": Does not match pattern`}},
+		"UnknownResource": {"a policy without a trigger is silent", files(file, edit("[delete]", "[delete]\n#   resources: [pods, deployment.apps]")), []string{file + `:10: METADATA: key "custom.resources.1": Kubernetes has no resource "deployment.apps"; did you mean "deployments.apps"?`}},
+		"UnknownKind":     {"a fact that does not exist cannot be unseen", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [$CONTENT]\n#     - kinds: [node]")), []string{file + `:12: METADATA: key "custom.relies_on.1.kinds.0": Kubernetes has no resource "node"; did you mean "nodes"?`}},
 		"UnknownGroup":    {"a group of Kubernetes is known in full", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [nodes]\n#       for: [roles.rbac.authorization.k8s.io, rols.rbac.authorization.k8s.io]")), []string{file + `:12: METADATA: key "custom.relies_on.0.for.1": Kubernetes has no resource "rols.rbac.authorization.k8s.io"; did you mean "roles.rbac.authorization.k8s.io"?`}},
 		"CustomKind":      {"a definition may come with any group of its own", files(file, edit("[delete]", "[delete]\n#   resources: [kialis.kiali.io]\n#   relies_on:\n#     - kinds: [gateways.gateway.networking.k8s.io, $INSTANCES]")), nil},
 		"BadPlaceholder":  {"a placeholder that does not exist", files(file, edit("[delete]", "[delete]\n#   relies_on:\n#     - kinds: [$CONTENTS]")), []string{file + `:11: METADATA: key "custom.relies_on.0.kinds.0"`, `: $CONTENTS is none of $CONTENT, $INSTANCES, $REFERRERS, $ELSEWHERE; did you mean "$CONTENT"?`}},
@@ -84,7 +84,7 @@ func TestLoad(t *testing.T) {
 		"DoesNotCompile":  {"file and line of an unsafe variable", files(file, edit("request.deletes_namespace", "x == 1")), []string{file + ":17: rego_unsafe_var_error"}},
 		"MisspeltPath":    {"the facts have a shape", files(file, edit("data.cluster.counts", "data.cluster.count")), []string{file + ":18: rego_type_error: undefined ref: data.cluster.count"}},
 		"MisspeltLibrary": {"a rule that is not there", files(file, edit("\trequest.deletes_namespace", "\trequest.deletes_namespaces")), []string{file + ":17: undefined ref: data.termguard.lib.request.deletes_namespaces"}},
-		"OtherData":       {"what is not there", files(file, edit("data.cluster.counts", "data.clutser.counts")), []string{file + ":18: undefined ref: data.clutser"}},
+		"OtherData":       {"a missing key", files(file, edit("data.cluster.counts", "data.clutser.counts")), []string{file + ":18: undefined ref: data.clutser"}},
 		"Network":         {"policies are pure", files(file, edit("request.deletes_namespace", `http.send({"url": "http://example.com", "method": "GET"})`)), []string{file + ":17: rego_type_error: http.send is not available: a review may call nobody out"}},
 		"Environment":     {"policies are pure", files(file, edit("request.deletes_namespace", "opa.runtime().env.HOME")), []string{file + ":17: rego_type_error: opa.runtime is not available: policies see no environment"}},
 		"Clock":           {"now is a fact", files(file, edit("request.deletes_namespace", "time.now_ns() > 0")), []string{file + ":17: rego_type_error: time.now_ns is not available: the same facts must always have the same answer: the time is data.cluster.now"}},
@@ -124,7 +124,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadMetadata holds that what the METADATA says is what the policy says.
+// TestLoadMetadata checks that a policy has the fields of its METADATA.
 func TestLoadMetadata(t *testing.T) {
 	set, err := Load(files("too_many_pods/too_many_pods.rego", policyText))
 	if err != nil {
@@ -140,8 +140,8 @@ func TestLoadMetadata(t *testing.T) {
 	}
 }
 
-// TestEmbedded holds that a folder is all it takes, and checks what is taken as
-// it is where it comes from the binary.
+// TestEmbedded checks that a folder alone is a policy, and validates the policies that are loaded
+// unchecked from the binary.
 func TestEmbedded(t *testing.T) {
 	set, err := load(true, Embedded())
 	if err != nil {

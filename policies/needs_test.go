@@ -11,10 +11,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestNeedsAreNeeded deletes each condition of each policy's needs, one at a time, and
-// wants a fixture to go wrong: a policy that is asked without one of its documents is
-// silent where it should speak, or is asked where it need not be. Of a parameter, the
-// same holds of a policy that has it.
+// TestNeedsAreNeeded deletes one condition of a policy's needs at a time, for all policies: a
+// fixture must fail, since a policy without one of its documents is silent where it should report
+// something, or is evaluated needlessly. A needed parameter is tested with a policy that has it.
 func TestNeedsAreNeeded(t *testing.T) {
 	race.Skip(t)
 	set, err := policies.Load(policies.Embedded())
@@ -37,10 +36,10 @@ func TestNeedsAreNeeded(t *testing.T) {
 	for _, f := range fixtures(t) {
 		p := f.prepare(t)
 		all = append(all, p)
-		said := map[string]bool{}
+		counted := map[string]bool{}
 		for _, finding := range p.evaluate(t, whole).Findings {
-			if !said[finding.Policy] {
-				said[finding.Policy] = true
+			if !counted[finding.Policy] {
+				counted[finding.Policy] = true
 				finds[finding.Policy] = append(finds[finding.Policy], p)
 			}
 		}
@@ -68,14 +67,14 @@ func TestNeedsAreNeeded(t *testing.T) {
 				}
 				changed := engine(policies.WithNeeds(set, p.ID, slices.Concat(p.Needs[:i], []string{wider}, p.Needs[i+1:])), nil)
 				if !slices.ContainsFunc(all, func(f prepared) bool { return asks(changed, f, p.ID) && !asks(whole, f, p.ID) }) {
-					t.Errorf("%s is asked about no more fixtures without %q in %q: add one that it spares, or delete it", p.ID, what, need)
+					t.Errorf("%s is evaluated for no more fixtures without %q in %q: add one that it spares, or delete it", p.ID, what, need)
 				}
 			}
 		}
 	}
 }
 
-// widened are a need without one of its conditions, by that condition.
+// widened returns the need without one of its conditions, by that condition.
 func widened(need string) map[string]string {
 	found := map[string]string{}
 	rest, resource, of := strings.Cut(need, " for ")

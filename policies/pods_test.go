@@ -14,8 +14,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// crowd is a namespace of n pods of one Deployment, on a node that does not
-// answer.
+// crowd returns a namespace of n pods of one Deployment, on a node that does not answer.
 func crowd(t testing.TB, n int) *cluster.World {
 	t.Helper()
 	objects := []*unstructured.Unstructured{
@@ -54,8 +53,7 @@ var crowded = map[string]map[string]any{
 	},
 }
 
-// TestManyPods holds that what is said of many pods is what is said of few, with
-// their number.
+// TestManyPods checks that the findings about many pods are those about few, except for the number.
 func TestManyPods(t *testing.T) {
 	engine, world := newEngine(t), crowd(t, 10_000)
 	want := map[string]map[string]bool{
@@ -79,8 +77,7 @@ func TestManyPods(t *testing.T) {
 	}
 }
 
-// BenchmarkManyPods is one review in a namespace of many pods, all of them on a
-// node that does not answer.
+// BenchmarkManyPods reviews a namespace of many pods, all on a node that does not answer.
 func BenchmarkManyPods(b *testing.B) {
 	engine := newEngine(b)
 	for _, n := range []int{10, 10_000} {
@@ -97,7 +94,7 @@ func BenchmarkManyPods(b *testing.B) {
 	}
 }
 
-// deletions are the findings about a pod that is deleted, and about its namespace.
+// deletions returns the findings about a pod that is deleted, and about its namespace.
 func deletions(t *testing.T, engine *policies.Engine, pod map[string]any) (ofPod, ofNamespace policies.Result) {
 	t.Helper()
 	metadata, ok := pod["metadata"].(map[string]any)
@@ -127,9 +124,8 @@ func deletions(t *testing.T, engine *policies.Engine, pod map[string]any) (ofPod
 	return ask("pods", "web", pod), ask("namespaces", "demo", nil)
 }
 
-// TestGrace holds together the two that reckon how long a pod takes to stop: Rego for
-// the pod under review, with the grace period of the request, and the facts for whole
-// namespaces.
+// TestGrace compares both calculations of how long a pod takes to stop: in Rego for the pod under
+// review, with the grace period of the request, and in the facts for whole namespaces.
 func TestGrace(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
@@ -186,8 +182,8 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// TestImmutable holds together the two that look for chattr in a command: Rego in the
-// manifest that is applied, and the facts in every pod.
+// TestImmutable compares both searches for chattr in a command: in Rego in the manifest that is
+// applied, and in the facts in every pod.
 func TestImmutable(t *testing.T) {
 	engine := newEngine(t)
 	for command, want := range map[string]bool{

@@ -9,8 +9,8 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestReadsObject tells policies that need the object, or who asks, apart from those that a
-// snapshot is enough for.
+// TestReadsObject separates policies that need the object, or the user, from those for which a
+// snapshot is enough.
 func TestReadsObject(t *testing.T) {
 	race.Skip(t)
 	for name, tc := range map[string]struct {
@@ -64,14 +64,14 @@ helps if input.request.oldObject.spec.x == 1
 				t.Fatal(err)
 			}
 			if p := set.policies[0]; p.ReadsObject != tc.object || p.ReadsUser != tc.user {
-				t.Errorf("reads the object: %v, want %v; who asks: %v, want %v", p.ReadsObject, tc.object, p.ReadsUser, tc.user)
+				t.Errorf("reads the object: %v, want %v; the user: %v, want %v", p.ReadsObject, tc.object, p.ReadsUser, tc.user)
 			}
 		})
 	}
 }
 
-// TestReaders asks about a stub: what a policy that reads the object finds, or does not,
-// says nothing.
+// TestReaders evaluates a stub of an object: the result of a policy that reads the object does not
+// count.
 func TestReaders(t *testing.T) {
 	result := Result{Readers: []string{"own"}, Findings: []Finding{{Policy: "own", Certainty: Will, Kind: KindForbidden}}}
 	got := result.OfStub("a snapshot")

@@ -17,8 +17,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestScaffold holds that a new policy passes at once what every policy is held
-// to.
+// TestScaffold checks that a new policy passes the tests of all policies at once.
 func TestScaffold(t *testing.T) {
 	race.Skip(t)
 	dir := t.TempDir()
@@ -96,7 +95,7 @@ func TestScaffoldRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := policies.Scaffold(dir, "some-id"); !errors.Is(err, policies.ErrExists) {
-		t.Errorf("scaffold what is there: got %v, want %v", err, policies.ErrExists)
+		t.Errorf("scaffold an existing policy: got %v, want %v", err, policies.ErrExists)
 	}
 	for _, id := range []string{"", "Some_id", "1st", "a__b", "a_", "../a", "a/b", "lib", "schema", "ümlaut"} {
 		if _, err := policies.Scaffold(dir, id); err == nil {

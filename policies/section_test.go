@@ -13,8 +13,7 @@ type made map[string]any
 func (m made) Get(key string) any  { return m[key] }
 func (m made) All() map[string]any { return m }
 
-// A section is read as the map that it stands for: by policies, and where it is told
-// whether they have something to say.
+// A section reads like the map that it stands for, by policies and in the check of their needs.
 func TestSection(t *testing.T) {
 	web := map[string]any{"phase": "Running"}
 	plain := map[string]any{"pods": map[string]any{"a": map[string]any{"web": web}, "empty": map[string]any{}}}

@@ -12,12 +12,12 @@ func TestCheckFindings(t *testing.T) {
 	race.Skip(t)
 	cases := map[string]struct{ reason, body, want string }{
 		"Good":       {"every key that there is", `deny contains {"msg": "x", "kind": "forbidden", "objects": [{"resource": "pods"}], "evidence": ["y"], "field": "z", "estimate_seconds": 1, "remedy": "r", "steps": [{"kind": "mend", "do": "x"}], "cause": {"title": "t", "finalizer": "f", "owner": {"name": "o", "state": "down"}}, "manifest": {"severity": "low"}}`, ""},
-		"Unknowable": {"what depends on facts of any shape is left to the evaluation", `deny contains input.request.oldObject.metadata.annotations`, ""},
+		"Unknowable": {"expressions over facts of any shape are left to the evaluation", `deny contains input.request.oldObject.metadata.annotations`, ""},
 		"Set":        {"a set is a list", `deny contains {"msg": "x", "evidence": {"a" | true}}`, ""},
 		"Text":       {"a text is no finding", `deny contains "it hangs"`, "bad/bad.rego:15: a member of deny: want an object with msg, got a string"},
 		"OneOfTwo":   {"one rule of several", "deny contains {\"msg\": \"x\"}\n\ndeny contains 7", "a member of deny: want an object with msg, got a number"},
-		"NoMessage":  {"it says nothing", `warn contains {"objects": []}`, "a member of warn: msg is missing"},
-		"Message":    {"what others call it", `warn contains {"message": "x"}`, `message: unknown key; did you mean "msg"?`},
+		"NoMessage":  {"no result", `warn contains {"objects": []}`, "a member of warn: msg is missing"},
+		"Message":    {"a name from other engines", `warn contains {"message": "x"}`, `message: unknown key; did you mean "msg"?`},
 		"Misspelt":   {"a key that does not exist", `warn contains {"msg": "x", "evidnce": []}`, `evidnce: unknown key; did you mean "evidence"?`},
 		"Number":     {"a text is wanted", `warn contains {"msg": 1}`, "msg: want a string, got a number"},
 		"Element":    {"a list of other things", `warn contains {"msg": "x", "objects": ["pods"]}`, "objects: want a list of objects, got an array"},
@@ -39,7 +39,7 @@ func TestCheckFindings(t *testing.T) {
 	}
 }
 
-// TestFindingsOfOurs holds the policies in the binary to it.
+// TestFindingsOfOurs checks the policies in the binary.
 func TestFindingsOfOurs(t *testing.T) {
 	race.Skip(t)
 	set, err := load(true, Embedded())
@@ -60,7 +60,7 @@ func TestFindingKinds(t *testing.T) {
 		"Hang":         {"without a kind it hangs", `deny contains {"msg": "x"}`, "will hang", Hangs},
 		"Forbidden":    {"a rule of one's own need not pretend to be a hang", `deny contains {"msg": "x", "kind": "forbidden"}`, "forbidden", Refused},
 		"MayForbidden": {"it may", `warn contains {"msg": "x", "kind": "forbidden"}`, "may be forbidden", AtRisk},
-		"Refused":      {"what is refused does not start", "deny contains {\"msg\": \"x\", \"kind\": \"refused\"}\n\ndeny contains {\"msg\": \"y\"}", "will be refused", Refused},
+		"Refused":      {"a rejected policy does not start", "deny contains {\"msg\": \"x\", \"kind\": \"refused\"}\n\ndeny contains {\"msg\": \"y\"}", "will be refused", Refused},
 		"MayRefused":   {"it may", "warn contains {\"msg\": \"x\", \"kind\": \"refused\"}", "may be refused", AtRisk},
 	}
 	for name, tc := range cases {

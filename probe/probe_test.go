@@ -98,14 +98,14 @@ func TestLook(t *testing.T) {
 			"nothing in it can be removed", tree{volume + "/append": "/"},
 			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/append is append-only (lsattr): nobody can remove it", Remedy: "chattr -a '" + volume + "/append'"}},
 		},
-		"immutable elsewhere": {"nobody removes it with the pod", tree{"/var/lib/immutable": "", pods + uidA + "/volumes/kubernetes.io~local-volume/v/immutable": ""}, nil},
+		"immutable elsewhere": {"it is not removed with the pod", tree{"/var/lib/immutable": "", pods + uidA + "/volumes/kubernetes.io~local-volume/v/immutable": ""}, nil},
 		"immutable of no known pod": {"a pod without logs is no pod of the cluster", tree{pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable": ""}, []report.Finding{{
 			Cause: report.Immutable, Certainty: report.Note, Pod: &report.Pod{UID: uidB},
 			Evidence: pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable is immutable (lsattr): nobody can remove it",
 			Remedy:   "chattr -i '" + pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable'",
 		}}},
 		"a name that cannot be typed": {
-			"the remedy goes by the inode", tree{volume + "/\x1b[2Jimmutable": ""},
+			"the remedy uses the inode", tree{volume + "/\x1b[2Jimmutable": ""},
 			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/\x1b[2Jimmutable is immutable (lsattr): nobody can remove it", Remedy: "find '" + volume + "' -inum 7 -exec chattr -i {} +"}},
 		},
 		"mount in a volume": {
@@ -143,11 +143,11 @@ func TestLook(t *testing.T) {
 			"its line is read from the last parenthesis on, and shown in one line by who shows it", tree{"/proc/40/stat": stat(40, "a\n) Z 1 (\x1b[2J", "D", 1), "/proc/40/cgroup": cgroup},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (a\n) Z 1 (\x1b[2J) is in state D: no signal reaches it"}},
 		},
-		"state D in a frozen cgroup": {"it is the cgroup that holds it, and that is a container's", tree{"/proc/40/stat": stat(40, "sh", "D", 1), "/proc/40/cgroup": cgroup, group + "/c1/freezer.state": "FROZEN\n"}, nil},
-		"state D of nobody's":        {"a thread of the kernel", tree{"/proc/40/stat": stat(40, "kworker", "D", 2), "/proc/40/cgroup": "5:freezer:/\n"}, nil},
-		"zombie of its parent":       {"it goes with its parent", tree{"/proc/40/stat": stat(40, "sh", "Z", 1), "/proc/40/cgroup": cgroup}, nil},
+		"state D in a frozen cgroup":        {"the cgroup blocks it, and belongs to a container", tree{"/proc/40/stat": stat(40, "sh", "D", 1), "/proc/40/cgroup": cgroup, group + "/c1/freezer.state": "FROZEN\n"}, nil},
+		"state D of a process outside pods": {"a thread of the kernel", tree{"/proc/40/stat": stat(40, "kworker", "D", 2), "/proc/40/cgroup": "5:freezer:/\n"}, nil},
+		"zombie of its parent":              {"it is reaped with its parent", tree{"/proc/40/stat": stat(40, "sh", "Z", 1), "/proc/40/cgroup": cgroup}, nil},
 		"zombie of a shim": {
-			"nobody else reaps it", tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/40/cgroup": cgroup, "/proc/41/stat": stat(41, "containerd-shim", "S", 1)},
+			"no other process reaps it", tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/40/cgroup": cgroup, "/proc/41/stat": stat(41, "containerd-shim", "S", 1)},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (sh) is a zombie that its shim 41 does not reap"}},
 		},
 		"stopped shim": {
@@ -155,16 +155,16 @@ func TestLook(t *testing.T) {
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.Will, Pod: aPod, Evidence: "process 41 (containerd-shim), the shim of its containers, is stopped (state T)", Remedy: "kill -CONT 41"}},
 		},
 		"zombie of a shim, version 1": {
-			"it shows no cgroup of a zombie, but that of the sandbox",
+			"the kernel shows the cgroup of the sandbox, none for the zombie",
 			tree{"/proc/40/stat": stat(40, "sh", "Z", 41), "/proc/40/cgroup": "5:freezer:/\n", "/proc/41/stat": stat(41, "containerd-shim", "S", 1), "/proc/42/stat": stat(42, "pause", "S", 41), "/proc/42/cgroup": cgroup},
 			[]report.Finding{{Cause: report.Stuck, Certainty: report.May, Pod: aPod, Evidence: "process 40 (sh) is a zombie that its shim 41 does not reap"}},
 		},
-		"cgroup of a pod that is gone": {"it holds nobody else", tree{"/sys/fs/cgroup/freezer/kubepods/pod" + uidB + "/freezer.self_freezing": "1\n"}, nil},
+		"cgroup of a deleted pod": {"it blocks no pod", tree{"/sys/fs/cgroup/freezer/kubepods/pod" + uidB + "/freezer.self_freezing": "1\n"}, nil},
 		"processes that vanish": {
 			"while they are read", tree{"/proc/40/stat": "->gone", "/proc/41/cgroup": "->gone", "/proc/41/stat": stat(41, "dd", "D", 1), "/proc/42/stat": "", "/proc/43": "/"}, nil,
 		},
 		"a file name of 255 bytes": {
-			"it is told whole", tree{volume + "/immutable" + strings.Repeat("x", 246): ""},
+			"it is quoted in full", tree{volume + "/immutable" + strings.Repeat("x", 246): ""},
 			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/immutable" + strings.Repeat("x", 246) + " is immutable (lsattr): nobody can remove it", Remedy: "chattr -i '" + volume + "/immutable" + strings.Repeat("x", 246) + "'"}},
 		},
 		"read-only": {
@@ -311,11 +311,11 @@ func TestBounds(t *testing.T) {
 		options      Options
 	}{
 		"many files":          {"a million are not read in one look", "files in volumes of pod " + uidA + ": not all were looked at, as there are more than its share of 20", files, Options{MaxFiles: 20}},
-		"deep":                {"each level holds a directory open", "it is too deep", tree{deep: "/"}, Options{}},
+		"deep":                {"each level keeps a directory open", "it is too deep", tree{deep: "/"}, Options{}},
 		"no mounts":           {"a mount namespace that may not be read", "mounts: ", nil, Options{}},
 		"silent file system":  {"a goroutine waits for it, the look does not", "free space of /var/lib/containerd: no answer within 5s", nil, Options{space: func(string) (space, error) { time.Sleep(10 * time.Second); return space{}, nil }}},
 		"attributes not told": {"a file system without them", "attributes of files in volumes of 1 pods: their file system does not tell", files, Options{attributes: func(*os.File, string) (attributes, error) { return attributes{}, nil }}},
-		"remote": {"it is not asked", "free space of /var/lib/containerd: it is on nfs4, which might not answer", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/containerd rw - nfs4 server:/ rw\n"}, Options{space: func(name string) (space, error) {
+		"remote": {"it is not queried", "free space of /var/lib/containerd: it is on nfs4, which might not answer", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/containerd rw - nfs4 server:/ rw\n"}, Options{space: func(name string) (space, error) {
 			if strings.HasSuffix(name, "containerd") {
 				panic("it is asked")
 			}
@@ -399,7 +399,7 @@ func TestManyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || entries != files/2 {
-		t.Errorf("looked at %d files of %d, and did not see %q", entries, files, got.Unseen)
+		t.Errorf("inspected %d files of %d, but not %q", entries, files, got.Unseen)
 	}
 	if most > before+256<<10 { // the names alone would take more
 		t.Errorf("it took %d KiB", (most-before)>>10)
@@ -422,7 +422,7 @@ func TestLinks(t *testing.T) {
 	}})
 	slices.Sort(seen)
 	if diff := cmp.Diff([]string{"circle", "out", "v"}, seen); err != nil || diff != "" {
-		t.Errorf("%v, and looked at: -want +got\n%s", err, diff)
+		t.Errorf("%v, inspected: -want +got\n%s", err, diff)
 	}
 	if len(got.Findings) > 0 {
 		t.Errorf("found %v", got.Findings)

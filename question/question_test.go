@@ -39,7 +39,7 @@ func TestRequests(t *testing.T) {
 		sent, old, next map[string]any
 		objects         int
 	}{
-		"Delete":    {"What goes is the old object.", deployment.Delete(nil), OnDelete, "n", nil, object, nil, 1},
+		"Delete":    {"A delete has the old object.", deployment.Delete(nil), OnDelete, "n", nil, object, nil, 1},
 		"Create":    {"What comes is the object.", deployment.Create(), OnApply, "n", nil, nil, object, 1},
 		"Edit":      {"There are both.", deployment.Edit(object), OnFinalizerEdit, "n", nil, object, object, 2},
 		"Namespace": {"Its request carries its own name as namespace (k8s.io/apiserver, pkg/endpoints/request/requestinfo.go).", namespace.Delete(nil), OnDelete, "a", map[string]any{"namespace": "a", "name": "a"}, namespace.Object, nil, 1},
@@ -125,13 +125,13 @@ func TestReview(t *testing.T) {
 		key    types.NamespacedName
 	}{
 		"Good":           {"Nothing is missing.", func(*admissionv1.AdmissionRequest) {}, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
-		"NoResource":     {"Nobody can tell what it is about.", func(r *admissionv1.AdmissionRequest) { r.Resource = metav1.GroupVersionResource{} }, errNoResource, types.NamespacedName{Namespace: "n", Name: "a"}},
-		"NoOld":          {"What is null is not there.", func(r *admissionv1.AdmissionRequest) { r.OldObject = raw(`null`) }, errNoOld, types.NamespacedName{Namespace: "n", Name: "a"}},
-		"OldIsNoObject":  {"Nor is what is no object.", func(r *admissionv1.AdmissionRequest) { r.OldObject = raw(`["x"]`) }, errNoOld, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"NoResource":     {"Its object is unknown.", func(r *admissionv1.AdmissionRequest) { r.Resource = metav1.GroupVersionResource{} }, errNoResource, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"NoOld":          {"null is no object.", func(r *admissionv1.AdmissionRequest) { r.OldObject = raw(`null`) }, errNoOld, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"OldIsNoObject":  {"Neither is a body that is no object.", func(r *admissionv1.AdmissionRequest) { r.OldObject = raw(`["x"]`) }, errNoOld, types.NamespacedName{Namespace: "n", Name: "a"}},
 		"NoNew":          {"An edit has both.", func(r *admissionv1.AdmissionRequest) { r.Object = runtime.RawExtension{} }, errNoNew, types.NamespacedName{Namespace: "n", Name: "a"}},
 		"ItemOfMany":     {"The items of a deletecollection come without a name.", func(r *admissionv1.AdmissionRequest) { r.Name = "" }, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
 		"NoName":         {"Not even the object has one.", func(r *admissionv1.AdmissionRequest) { r.Name, r.OldObject, r.Object = "", raw(`{}`), raw(`{}`) }, errNoName, types.NamespacedName{Namespace: "n"}},
-		"UnexpectedSkip": {"Nobody looks into what nobody asks about.", func(r *admissionv1.AdmissionRequest) { r.Operation, r.OldObject = admissionv1.Connect, raw(`{`) }, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
+		"UnexpectedSkip": {"A request of another kind is not decoded.", func(r *admissionv1.AdmissionRequest) { r.Operation, r.OldObject = admissionv1.Connect, raw(`{`) }, nil, types.NamespacedName{Namespace: "n", Name: "a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

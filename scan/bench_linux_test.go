@@ -12,12 +12,12 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// largeWorld has 5,000 namespaces with 100,000 objects in them, 1,000 of which are custom
-// resources with a finalizer that nobody removes, and an API that does not answer, which holds
-// every namespace.
+// largeWorld has 5,000 namespaces with 100,000 objects, 1,000 of them custom resources with a
+// finalizer that no controller removes, and an API that does not answer, which blocks every
+// namespace.
 func largeWorld(b *testing.B, options cluster.Options) *cluster.World {
 	b.Helper()
-	const namespaces, each, held = 5_000, 20, 1_000
+	const namespaces, each, blocked = 5_000, 20, 1_000
 	var objects []*unstructured.Unstructured
 	add := func(object map[string]any) { objects = append(objects, &unstructured.Unstructured{Object: object}) }
 	add(map[string]any{
@@ -43,7 +43,7 @@ func largeWorld(b *testing.B, options cluster.Options) *cluster.World {
 			kind, meta := "ConfigMap", map[string]any{"namespace": ns, "name": fmt.Sprintf("o-%d", n), "uid": fmt.Sprintf("%s-%d", ns, n)}
 			object := map[string]any{"apiVersion": "v1", "kind": kind, "metadata": meta}
 			switch {
-			case n == 0 && i < held:
+			case n == 0 && i < blocked:
 				object["apiVersion"], object["kind"] = "x.io/v1", "Widget"
 				meta["finalizers"] = []any{"x.io/f"}
 			case n < 5:
@@ -67,8 +67,7 @@ func largeWorld(b *testing.B, options cluster.Options) *cluster.World {
 	return world
 }
 
-// BenchmarkScan asks about a large world. It begins when all is read: what the API server
-// takes to list is its own.
+// BenchmarkScan scans a large world. It begins after all is read: listing is the API server's cost.
 func BenchmarkScan(b *testing.B) {
 	world := largeWorld(b, cluster.Options{MaxNames: 500})
 	engine := newEngine(b)
@@ -92,7 +91,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// processor is the time that the process has had on all processors, in seconds.
+// processor returns the processor time of the process, in seconds.
 func processor(b *testing.B) float64 {
 	b.Helper()
 	var used syscall.Rusage

@@ -8,7 +8,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// hostileScan is one in which every text that somebody else may have written is the same.
+// hostileScan returns a scan in which every text that others may have written is the same.
 func hostileScan(text string) *Scan {
 	o := policies.Object{Resource: text, Namespace: text, Name: text}
 	return &Scan{
@@ -30,7 +30,7 @@ func hostileScan(text string) *Scan {
 	}
 }
 
-// FuzzHostile holds the text for people to telling any text as text, in no more lines.
+// FuzzHostile checks that the output for people prints any text as text, in no more lines.
 func FuzzHostile(f *testing.F) {
 	for _, text := range []string{
 		"plain", "<script>alert(1)</script>", "\x1b[2J\x1b]0;x\a", "a\nb\rc\u2028d", "\u202eevil", "| a | b |", "[x](javascript:1)", "</script><!--", "`rm -rf`", "\xff\xfe", "@everyone http://x.io &amp;",
@@ -57,10 +57,10 @@ func FuzzHostile(f *testing.F) {
 	})
 }
 
-// odd is an error for what a terminal would obey.
+// odd fails the test if a text has terminal control characters.
 func odd(t *testing.T, text string) {
 	t.Helper()
 	if strings.ContainsAny(text, "\x1b\r\a\u202e\u2028") || !utf8.ValidString(text) {
-		t.Errorf("it is not fit for a terminal: %q", text)
+		t.Errorf("terminal control characters: %q", text)
 	}
 }

@@ -16,9 +16,8 @@ func pageOf(t testing.TB, s *Scan) string {
 	return out.String()
 }
 
-// FuzzPage holds that no text of a cluster is markup: the page has the same tags and
-// attributes whatever it is. HTML knows no other way out of text and of double quotes
-// than these characters.
+// FuzzPage checks that no text of a cluster becomes markup: the page has the same tags and
+// attributes for any text. Only these characters end text and double quotes in HTML.
 func FuzzPage(f *testing.F) {
 	for _, text := range []string{
 		"plain", "<script>alert(1)</script>", "</script><script>alert(1)</script>", "\" onclick=\"alert(1)", "' onclick='x", "<!--", "]]>", "&lt;script&gt;", "\x00<\x00img src=x onerror=alert(1)>", "\u202e<b>", "\xff<i>", "</style>", "</title>", "javascript:alert(1)",
@@ -38,8 +37,8 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// marks are the characters of a page that begin or end markup, and not those of its style
-// and its script.
+// marks returns the characters of a page that begin or end markup, without those of its style and
+// its script.
 func marks(text string) string {
 	var found strings.Builder
 	for _, r := range text {
@@ -50,7 +49,7 @@ func marks(text string) string {
 	return found.String()
 }
 
-// TestPageHostile: words that stand in markup are ours, or nothing.
+// TestPageHostile checks that words in markup are ours, or left out.
 func TestPageHostile(t *testing.T) {
 	const evil = "\"><script>alert(1)</script>"
 	s := hostileScan("plain")
@@ -62,7 +61,7 @@ func TestPageHostile(t *testing.T) {
 	}
 }
 
-// TestPage holds what the page is without a script, and without a network.
+// TestPage checks the page without a script and without a network.
 func TestPage(t *testing.T) {
 	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "prod"})
 	got := pageOf(t, s)
@@ -96,7 +95,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// BenchmarkPage writes one of 100,000 objects.
+// BenchmarkPage writes a page of 100,000 objects.
 func BenchmarkPage(b *testing.B) {
 	s := hostileScan("plain")
 	item := s.Items[0]

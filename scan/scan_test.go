@@ -39,13 +39,13 @@ func newEngine(t testing.TB) *policies.Engine {
 	return engine
 }
 
-// worldFrom are the facts about objects in YAML documents.
+// worldFrom returns the facts about objects in YAML documents.
 func worldFrom(t testing.TB, text string) *cluster.World {
 	t.Helper()
 	return worldNaming(t, 500, text)
 }
 
-// worldNaming are those that name so many objects of a group.
+// worldNaming returns the facts, with so many objects of a group named at most.
 func worldNaming(t testing.TB, most int, text string) *cluster.World {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -68,7 +68,7 @@ func worldNaming(t testing.TB, most int, text string) *cluster.World {
 	return world
 }
 
-// scanned is the scan of the facts about objects.
+// scanned returns the scan of the facts about objects.
 func scanned(t testing.TB, text string, options Options) *Scan {
 	t.Helper()
 	place, err := FromFacts(worldFrom(t, text))
@@ -87,8 +87,8 @@ func contents(t testing.TB, file string) string {
 	return string(text)
 }
 
-// TestSaysWhatCheckSays scans the worlds of all fixtures: of everything that it asks about,
-// it says what check says, and it asks about what check would find.
+// TestSaysWhatCheckSays scans the worlds of all fixtures: scan and check agree about every object
+// that scan evaluates, and scan evaluates every object about which check has a finding.
 func TestSaysWhatCheckSays(t *testing.T) {
 	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
 	if err != nil {
@@ -123,8 +123,8 @@ func TestSaysWhatCheckSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			compared++
-			item, told := items[want.Target]
-			if !told {
+			item, ok := items[want.Target]
+			if !ok {
 				if want.Verdict != policies.Completes {
 					t.Errorf("%s: %s: check says %s, the scan that it completes", file, subject, want.Verdict)
 				}
@@ -139,16 +139,16 @@ func TestSaysWhatCheckSays(t *testing.T) {
 			}
 			for _, f := range want.Findings {
 				if f.Certainty == policies.Will && f.Severity != policies.Info && !f.Symptom && !says[f.Message] {
-					// Another finding of the same cause may stand for it.
+					// Another finding of the same cause may replace it.
 					if len(item.HeldBy) == 0 {
-						t.Errorf("%s: %s: the scan does not tell what check does: %s", file, subject, f.Message)
+						t.Errorf("%s: %s: the scan lacks a finding of check: %s", file, subject, f.Message)
 					}
 				}
 			}
 		}
 	}
 	if compared < 400 {
-		t.Errorf("%d answers were compared: that is too few to mean anything", compared)
+		t.Errorf("compared only %d answers", compared)
 	}
 }
 
@@ -161,7 +161,7 @@ func background(t testing.TB) map[string]any {
 	return options
 }
 
-// TestClasses holds policies to saying what is to be done about what they find.
+// TestClasses checks that policies say in METADATA what is to be done about their findings.
 func TestClasses(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
@@ -169,12 +169,12 @@ func TestClasses(t *testing.T) {
 	}
 	for _, p := range set.Policies() {
 		if (p.Class == "") == slices.Contains(p.Triggers, policies.Delete) {
-			t.Errorf("policy %s: class %q: policies that deletions are asked about with say in their METADATA what is to be done, and no others", p.ID, p.Class)
+			t.Errorf("policy %s: class %q: want a class in METADATA of exactly the policies with trigger delete", p.ID, p.Class)
 		}
 	}
 }
 
-// TestGolden holds what is written of one cluster in every form.
+// TestGolden compares every output format for one cluster with golden files.
 func TestGolden(t *testing.T) {
 	live := slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == Releases }) // as if a cluster without releases was asked
 	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "testdata/cluster.yaml", Only: live})
@@ -193,7 +193,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTogether fixes what frees nothing alone with what holds the same.
+// TestTogether checks that causes that unblock nothing alone are fixed together with those that
+// block the same objects.
 func TestTogether(t *testing.T) {
 	const api = "\n---\n{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.%[1]s.test}, spec: {group: %[1]s.test, version: v1, service: {namespace: default, name: %[1]s}}, status: {conditions: [{type: Available, status: 'False', reason: ServiceNotFound, message: gone}]}}"
 	text := "{apiVersion: v1, kind: Namespace, metadata: {name: shop}, spec: {finalizers: [kubernetes]}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: cart}, spec: {finalizers: [kubernetes]}}"
@@ -220,7 +221,7 @@ func indented(b *bytes.Buffer, value any) error {
 	return encoder.Encode(value)
 }
 
-// golden compares with a file of testdata; UPDATE_GOLDEN=1 writes it.
+// golden compares got with a file of testdata; UPDATE_GOLDEN=1 writes it.
 func golden(t testing.TB, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -234,7 +235,7 @@ func golden(t testing.TB, name string, got []byte) {
 	}
 }
 
-// TestFirstScreen holds the story of an ordinary cluster to 24 lines of 100 columns.
+// TestFirstScreen checks that the summary of an ordinary cluster fits 24 lines of 100 columns.
 func TestFirstScreen(t *testing.T) {
 	race.Skip(t)
 	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "prod"})
@@ -247,7 +248,7 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what is known when it is interrupted is told, and that it is not all.
+// TestInterrupted checks that an interrupted scan reports what is known, and that it is partial.
 func TestInterrupted(t *testing.T) {
 	place, err := FromFacts(worldFrom(t, contents(t, "testdata/cluster.yaml")))
 	if err != nil {
@@ -267,15 +268,15 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "this is not all") {
-		t.Errorf("nobody would know that it is not all:\n%s", &out)
+		t.Errorf("no note that the answer is partial:\n%s", &out)
 	}
 	if !s.Failing(string(policies.Hangs)) {
-		t.Error("what was not asked counts as well")
+		t.Error("objects that were not evaluated count")
 	}
 }
 
-// TestMended takes each cause out of the facts of all fixtures that can be taken out: what
-// it held is then held by it no longer, and by everything else as before.
+// TestMended removes each removable cause from the facts of all fixtures: the objects that it
+// blocked are no longer blocked by it, and otherwise as before.
 func TestMended(t *testing.T) {
 	race.Skip(t)
 	files, err := filepath.Glob("../policies/*/testdata/hang_*.yaml")
@@ -318,7 +319,7 @@ func TestMended(t *testing.T) {
 			for target, others := range before {
 				item := left[target]
 				if slices.ContainsFunc(item.HeldBy, func(h Hold) bool { return h.Cause == c.ID }) {
-					t.Errorf("%s: %s is taken out, and still holds %s", file, c.ID, Shown(target))
+					t.Errorf("%s: %s is removed, but still blocks %s", file, c.ID, Shown(target))
 				}
 				if diff := cmp.Diff(others, causesOf(item, c)); diff != "" && item.Verdict != policies.Unknown {
 					t.Errorf("%s: without %s, %s is held otherwise: -before, +after:\n%s", file, c.ID, Shown(target), diff)
@@ -339,11 +340,11 @@ func TestMended(t *testing.T) {
 		}
 	}
 	if beside < 5 {
-		t.Errorf("%d causes stood beside those that were taken out: too few to mean anything", beside)
+		t.Errorf("only %d causes beside the removed ones", beside)
 	}
 }
 
-// causesOf are the other causes that hold an item.
+// causesOf returns the other causes that block an item.
 func causesOf(item Item, but Cause) []string {
 	found := []string{}
 	for _, h := range item.HeldBy {
@@ -358,19 +359,18 @@ func causesOf(item Item, but Cause) []string {
 	return found
 }
 
-// TestSubjectIsItsOwn: an object that arrived whole is not changed by asking about it, as
-// others are asked about at the same time, and read it.
+// TestSubjectIsItsOwn checks that evaluating an object that arrived whole does not change it, since
+// others read it at the same time.
 func TestSubjectIsItsOwn(t *testing.T) {
 	arrived := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "demo"}}}
 	typ := check.Type{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Kind: "Widget", Namespaced: true}
 	subject := subjectOf(typ, arrived, authenticationv1.UserInfo{}, Custom)
 	if len(arrived.Object) != 1 || subject.Object["kind"] != "Widget" || subject.Object["apiVersion"] != "x.io/v1" {
-		t.Errorf("of %v it asks about %v", arrived.Object, subject.Object)
+		t.Errorf("for %v: evaluated %v", arrived.Object, subject.Object)
 	}
 }
 
-// TestManyTerminating: of more objects that are Terminating than are asked about, it says how
-// many are left.
+// TestManyTerminating checks that the number of Terminating objects beyond the limit is reported.
 func TestManyTerminating(t *testing.T) {
 	const of = maxTerminating + 100
 	pods := map[string]any{}
@@ -390,6 +390,6 @@ func TestManyTerminating(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(place.subjects); n != maxTerminating || !slices.Contains(place.unseen, "100 more objects that are Terminating: the first 5000 were asked about") {
-		t.Errorf("%d are asked about, and it says %q", n, place.unseen)
+		t.Errorf("%d evaluated, note %q", n, place.unseen)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// ends are objects that have been Terminating for a minute, each "verdict name why".
+// ends returns objects that have been Terminating for a minute, each "verdict name why".
 func ends(objects ...string) (now check.Terminating) {
 	for _, o := range objects {
 		words := strings.SplitN(o, " ", 3)
@@ -27,7 +27,7 @@ func ends(objects ...string) (now check.Terminating) {
 	return now
 }
 
-// sequence gives one answer after another, and the last again and again; it notes when.
+// sequence returns one answer after another, repeats the last, and records the times.
 type sequence struct {
 	looks []func() (check.Terminating, error)
 	took  time.Duration
@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 		"Large":       {"A look that takes long is seldom.", []func() (check.Terminating, error){have("hangs a x")}, 10 * time.Second, 2 * time.Minute, s(0, 50, 100), 1, ""},
 		"Left":        {"Its time ends, and something is left.", []func() (check.Terminating, error){have("hangs a x", "hangs b x")}, 0, 5 * time.Second, s(0, 2, 4), 2, ""},
 		"Broken":      {"The first look fails.", []func() (check.Terminating, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
-		"Breaks":      {"A later one fails: it goes on, and what was left is left.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
+		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
 		"Recovers":    {"And it ends when it can be read again.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
 		"Never":       {"An API server that does not answer.", []func() (check.Terminating, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
 		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (check.Terminating, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
@@ -104,7 +104,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestLines writes a line for each change, and none where only time passes.
+// TestLines checks that each change is a line, and the passing of time is none.
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -144,7 +144,8 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// TestStyle colours the verdict, and nothing of what others wrote, in characters that the terminal has.
+// TestStyle checks that the verdict is coloured, in characters that the terminal has, and no text
+// of objects is.
 func TestStyle(t *testing.T) {
 	var out strings.Builder
 	p := &Printer{Out: &out, Style: check.Style{Color: true, ASCII: true}}

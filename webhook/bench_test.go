@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// realEngine asks the policies in the binary.
+// realEngine returns an engine with the policies in the binary.
 func realEngine(t testing.TB) *policies.Engine {
 	t.Helper()
 	set, err := policies.Load(policies.Embedded())
@@ -29,7 +29,7 @@ func realEngine(t testing.TB) *policies.Engine {
 	return engine
 }
 
-// kialis are n objects in namespace demo, each with one of so many finalizers.
+// kialis returns n objects in namespace demo, each with one of so many finalizers.
 func kialis(t testing.TB, n, finalizers int) *cluster.World {
 	t.Helper()
 	objects := []*unstructured.Unstructured{{Object: map[string]any{
@@ -52,8 +52,8 @@ func kialis(t testing.TB, n, finalizers int) *cluster.World {
 	return world
 }
 
-// BenchmarkReviewCold measures reviews between which others have had the processor's
-// caches, as where deletes are rare: what it costs then is mostly to wait for memory.
+// BenchmarkReviewCold measures reviews after other work has used the processor's caches, as where
+// deletes are rare: most of the cost is then waiting for memory.
 func BenchmarkReviewCold(b *testing.B) {
 	others := make([]byte, 96<<20)
 	engine := realEngine(b)
@@ -78,8 +78,8 @@ func BenchmarkReviewCold(b *testing.B) {
 	}
 }
 
-// BenchmarkReview measures a whole review but for the network: reading,
-// decoding, the policies in the binary, and the answer.
+// BenchmarkReview measures a whole review without the network: reading, decoding, the policies in
+// the binary, and the answer.
 func BenchmarkReview(b *testing.B) {
 	big := strings.Repeat("x", 1<<20)
 	cases := []struct {

@@ -34,14 +34,14 @@ func namespaceNamed(name string, uid types.UID, deleting bool) *metav1.PartialOb
 	return m
 }
 
-// shows is a Shower that says the same of everything.
+// shows is a Shower with one answer for every object.
 type shows bool
 
 func (s shows) Shows(schema.GroupResource, types.NamespacedName, types.UID, []string) bool {
 	return bool(s)
 }
 
-// deleting is a deletion, and what else is said of it.
+// deleting is a deletion and the answers about it.
 type deleting struct {
 	question.Target
 	dry    bool
@@ -79,13 +79,13 @@ func TestGrader(t *testing.T) {
 		object  *metav1.PartialObjectMetadata
 		want    []string
 	}{
-		"said hangs, hangs":              {"right", []policies.Finding{will}, nil, nil, nil, []string{"p hangs hung"}},
-		"said hangs, completes":          {"a false alarm", []policies.Finding{will}, nil, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}},
-		"said hangs, somebody helps":     {"no false alarm: it did not go by itself", []policies.Finding{will}, nil, goneAfter(5 * time.Minute), nil, []string{"p hangs cured"}},
-		"said may, completes":            {"it was not said for certain", []policies.Finding{may}, nil, goneAfter(10 * time.Second), nil, []string{"p at-risk completed"}},
-		"said nothing, completes":        {"right", nil, nil, goneAfter(10 * time.Second), nil, []string{"none completes completed"}},
-		"said nothing, completes slowly": {"right", nil, nil, goneAfter(5 * time.Minute), nil, []string{"none completes completed"}},
-		"said nothing, hangs":            {"a miss", nil, nil, nil, nil, []string{"none completes hung"}},
+		"hangs, did hang":                {"right", []policies.Finding{will}, nil, nil, nil, []string{"p hangs hung"}},
+		"hangs, completed":               {"a false alarm", []policies.Finding{will}, nil, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}},
+		"hangs, another user intervened": {"no false alarm: it did not go by itself", []policies.Finding{will}, nil, goneAfter(5 * time.Minute), nil, []string{"p hangs cured"}},
+		"may, completed":                 {"the verdict was not certain", []policies.Finding{may}, nil, goneAfter(10 * time.Second), nil, []string{"p at-risk completed"}},
+		"no finding, completed":          {"right", nil, nil, goneAfter(10 * time.Second), nil, []string{"none completes completed"}},
+		"no finding, completed slowly":   {"right", nil, nil, goneAfter(5 * time.Minute), nil, []string{"none completes completed"}},
+		"no finding, did hang":           {"a miss", nil, nil, nil, nil, []string{"none completes hung"}},
 		"good to know only":              {"an estimate predicts no hang", []policies.Finding{info}, nil, goneAfter(10 * time.Second), nil, []string{"none completes completed"}},
 		"forbidden, completes":           {"a rule of people's own that only warns predicts no hang", []policies.Finding{{Policy: "p", Certainty: policies.Will, Severity: policies.High, Kind: policies.KindForbidden}}, nil, goneAfter(10 * time.Second), nil, []string{"p refused completed"}},
 		"never there": {
@@ -158,7 +158,7 @@ func TestGrader(t *testing.T) {
 	}
 }
 
-// outcomes are how many were counted, by their labels.
+// outcomes returns the counted outcomes by their labels.
 func outcomes(t *testing.T, registry *prometheus.Registry) map[string]int {
 	t.Helper()
 	families, err := registry.Gather()

@@ -35,18 +35,18 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// asked is an Evaluator that answers as told.
-type asked func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error)
+// evaluatorFunc is an Evaluator with the answers of a function.
+type evaluatorFunc func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error)
 
-func (a asked) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, _ policies.Facts) (policies.Result, error) {
+func (a evaluatorFunc) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, _ policies.Facts) (policies.Result, error) {
 	return a(ctx, trigger, input)
 }
 
-func (asked) Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool) {
+func (evaluatorFunc) Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool) {
 	return result, false
 }
 
-func finds(findings ...policies.Finding) asked {
+func finds(findings ...policies.Finding) evaluatorFunc {
 	return func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 		return policies.Result{Findings: findings}, nil
 	}
@@ -57,7 +57,8 @@ type facts struct{ *cluster.World }
 
 var defaults = sync.OnceValue(func() *cluster.World { return worldOf(nil) })
 
-// worldOf has namespace demo with labels, and in it a Kiali and a pod with finalizers.
+// worldOf returns a world with namespace demo, with labels, and a Kiali and a pod with finalizers
+// in it.
 func worldOf(labels map[string]any) *cluster.World {
 	world, err := cluster.FromObjects(cluster.Options{}, []*unstructured.Unstructured{
 		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "demo", "labels": labels}}},
@@ -93,7 +94,7 @@ func (r *recorder) Decided(l Decision) {
 	r.got = append(r.got, l)
 }
 
-// reasons are for what the requests were let through.
+// reasons returns the reasons for which requests were allowed unchecked.
 func (r *recorder) reasons() (by []string) {
 	for _, l := range r.got {
 		if l.By != "" {
@@ -121,7 +122,7 @@ func info(policy, message string) policies.Finding {
 	return f
 }
 
-// body is an AdmissionReview with a request.
+// body returns an AdmissionReview with a request.
 func body(t testing.TB, apiVersion, request string) []byte {
 	t.Helper()
 	text := fmt.Sprintf(`{"apiVersion":%q,"kind":"AdmissionReview","request":%s}`, apiVersion, request)
@@ -137,7 +138,7 @@ const deleteNamespace = `{"uid":"u1","operation":"DELETE","resource":{"group":""
 	"kind":{"group":"","version":"v1","kind":"Namespace"},"name":"demo","namespace":"demo","object":null,
 	"oldObject":{"metadata":{"name":"demo"},"spec":{"finalizers":["kubernetes"]}}}`
 
-// with edits a request: pairs of old and new text.
+// with replaces pairs of old and new text in a request.
 func with(request string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(request, pairs[i]) {
@@ -210,13 +211,13 @@ func TestAnswers(t *testing.T) {
 		events  []Decision
 	}{
 		"Silence": {
-			reason:  "A deletion that completes is nobody's business: no warning, no annotation.",
+			reason:  "A deletion that completes has no warning and no annotation.",
 			options: Options{Evaluator: finds()},
 			request: deleteNamespace,
 			want:    admissionv1.AdmissionResponse{UID: "u1", Allowed: true},
 		},
 		"Warn": {
-			reason:  "By default findings are warnings: what is certain first, and the command that tells the rest last.",
+			reason:  "By default findings are warnings: certain ones first, and the command that shows the rest last.",
 			options: Options{Evaluator: finds(maybe("q", "who knows"), hang("p", "it waits"))},
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
@@ -236,7 +237,7 @@ func TestAnswers(t *testing.T) {
 			},
 		},
 		"DenyLeavesATrace": {
-			reason:  "Who looks at an object that is still there finds who wanted it gone, and which policies refused.",
+			reason:  "An Event on the object names the user who tried to delete it, and the policies that denied that.",
 			options: Options{Evaluator: finds(hang("p", "it waits"), hang("q", "it waits, too"), hang("p", "once more")), Enforcement: config.Enforcement{Default: config.Deny}},
 			request: with(deleteKiali(`{"name":"kiali","finalizers":["kiali.io/finalizer"]}`), `"uid":"u2"`, `"uid":"u2","userInfo":{"username":"anna\u202e"}`),
 			want: admissionv1.AdmissionResponse{
@@ -274,7 +275,7 @@ func TestAnswers(t *testing.T) {
 			},
 		},
 		"DenyByLabelOfTheNamespaceInTheFacts": {
-			reason:  "What an object's namespace asks for outweighs configuration.",
+			reason:  "The label of an object's namespace outweighs configuration.",
 			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: demo},
 			request: deleteKiali(`{"name":"kiali"}`),
 			want: admissionv1.AdmissionResponse{
@@ -298,7 +299,7 @@ func TestAnswers(t *testing.T) {
 			}},
 		},
 		"LooserLabelNotAllowed": {
-			reason:  "An administrator can keep deny on for everybody.",
+			reason:  "An administrator can enforce deny for all users.",
 			options: Options{Evaluator: finds(hang("p", "it waits")), Facts: lax, Enforcement: config.Enforcement{Default: config.Deny, AllowLooser: new(bool)}},
 			request: deleteKiali(`{"name":"kiali"}`),
 			want: admissionv1.AdmissionResponse{
@@ -318,7 +319,7 @@ func TestAnswers(t *testing.T) {
 			},
 		},
 		"BreakGlassNotTrusted": {
-			reason:  "Where annotations do not count, nobody breaks the glass by one.",
+			reason:  "Without trusted annotations, none breaks the glass.",
 			options: Options{Evaluator: finds(hang("p", "it waits")), Enforcement: config.Enforcement{Default: config.Deny}, Trust: &config.Trust{Namespaces: []string{"infra-*"}, Subjects: []string{"sre"}}},
 			request: deleteKiali(`{"name":"kiali","annotations":{"termguard.dev/allow-hang":"x"}}`),
 			want: admissionv1.AdmissionResponse{
@@ -420,7 +421,7 @@ func TestAnswers(t *testing.T) {
 			reason: "An eviction is judged as the delete of its pod, with the finalizers that the facts have of it, and never refused.",
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.Deny},
-				Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
+				Evaluator: evaluatorFunc(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", slices.Sorted(maps.Keys(input["ownership"].(map[string]any)))))}}, nil
 				}),
 			},
@@ -437,7 +438,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"Finalize": {
 			reason: "An update of namespaces/finalize is an edit of finalizers, of both states and both lists.",
-			options: Options{Evaluator: asked(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
+			options: Options{Evaluator: evaluatorFunc(func(_ context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
 				return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(trigger, " ", len(input["ownership"].(map[string]any))))}}, nil
 			})},
 			request: with(deleteNamespace, `DELETE","res`, `UPDATE","subResource":"finalize","res`, `"object":null`, `"object":{"metadata":{"name":"demo","finalizers":["a/b"]}}`, `["kubernetes"]`, `["kubernetes","x.io/f"]`),
@@ -459,7 +460,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"Unseen": {
 			reason: "Silence about what could not be seen would be a promise.",
-			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 				return policies.Result{Unseen: []string{"a: forbidden", "b: error"}}, nil
 			})},
 			request: deleteNamespace,
@@ -470,7 +471,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"UnseenBesideAFinding": {
 			reason: "It may hang: that more may be hidden changes nothing.",
-			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 				return policies.Result{Findings: []policies.Finding{maybe("p", "who knows")}, Unseen: []string{"a: forbidden"}}, nil
 			})},
 			request: deleteNamespace,
@@ -482,7 +483,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"UnseenBesideInfo": {
 			reason: "That it is slow does not say that it completes.",
-			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 				return policies.Result{Findings: []policies.Finding{info("p", "it takes 90 s")}, Unseen: []string{"a: forbidden"}}, nil
 			})},
 			request: deleteNamespace,
@@ -496,7 +497,7 @@ func TestAnswers(t *testing.T) {
 			reason: "A dry run of termguard itself stays silent.",
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.DryRun, Policies: map[string]config.Mode{"q": config.Off}},
-				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Unseen: []string{"a: forbidden"}}, nil
 				}),
 			},
@@ -504,10 +505,10 @@ func TestAnswers(t *testing.T) {
 			want:    admissionv1.AdmissionResponse{UID: "u1", Allowed: true},
 		},
 		"DryRunMode": {
-			reason: "A policy on trial shows in the audit log and the metrics, and tells people nothing.",
+			reason: "A policy in dryrun shows in the audit log and the metrics, and gives no warning.",
 			options: Options{
 				Enforcement: config.Enforcement{Policies: map[string]config.Mode{"p": config.DryRun}},
-				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Omitted: 3}, nil
 				}),
 			},
@@ -521,7 +522,7 @@ func TestAnswers(t *testing.T) {
 			reason: "What one policy says that is no finding takes no refusal of another with it.",
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.Deny},
-				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{policies.PolicyError{Policy: "q", Err: policies.ErrMalformed}}}, nil
 				}),
 			},
@@ -540,7 +541,7 @@ func TestAnswers(t *testing.T) {
 			reason: "Whoever makes a custom policy fail, or slow, takes no refusal of another with it.",
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.Deny},
-				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{policies.PolicyError{Policy: "q", Custom: true, Err: errors.New("boom")}}}, nil
 				}),
 			},
@@ -556,10 +557,10 @@ func TestAnswers(t *testing.T) {
 			},
 		},
 		"APolicyFails": {
-			reason: "An answer that is not whole refuses nothing, and still tells what was found.",
+			reason: "A partial answer denies nothing, and still has the findings.",
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.Deny},
-				Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+				Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 					return policies.Result{Findings: []policies.Finding{hang("p", "it waits")}, Errors: []error{errors.New("boom")}}, nil
 				}),
 			},
@@ -594,8 +595,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusalIsLogged: one line, with who, what and why, however long the text is that
-// a request brings.
+// TestRefusalIsLogged checks that a refusal is one line with the user, the object and the reason,
+// however long the texts of the request are.
 func TestRefusalIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	client, url := serve(t, Options{
@@ -623,7 +624,7 @@ func TestRefusalIsLogged(t *testing.T) {
 
 func TestInputIsTheRequestAsSent(t *testing.T) {
 	var got map[string]any
-	client, url := serve(t, Options{Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+	client, url := serve(t, Options{Evaluator: evaluatorFunc(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
 		got = input["request"].(map[string]any)
 		return policies.Result{}, nil
 	})})
@@ -650,7 +651,7 @@ func TestFailsOpen(t *testing.T) {
 	}{
 		"Panic": {
 			reason:  "A bug of ours is not the user's problem.",
-			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) { panic("boom") })},
+			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) { panic("boom") })},
 			request: deleteNamespace, want: panicked,
 		},
 		"PanicInFacts": {
@@ -665,14 +666,14 @@ func TestFailsOpen(t *testing.T) {
 		},
 		"Error": {
 			reason: "The engine failed as a whole.",
-			options: Options{Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 				return policies.Result{}, errors.New("boom")
 			})},
 			request: deleteNamespace, want: evaluation,
 		},
 		"DeadlineKept": {
 			reason: "An evaluation that ends with its deadline has no answer.",
-			options: Options{Deadline: time.Millisecond, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
+			options: Options{Deadline: time.Millisecond, Evaluator: evaluatorFunc(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
 				<-ctx.Done()
 				return policies.Result{Findings: []policies.Finding{hang("p", "late")}}, nil
 			})},
@@ -680,7 +681,7 @@ func TestFailsOpen(t *testing.T) {
 		},
 		"DeadlineIgnored": {
 			reason: "One that does not end is left behind.",
-			options: Options{Deadline: time.Millisecond, Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+			options: Options{Deadline: time.Millisecond, Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 				<-t.Context().Done()
 				return policies.Result{}, nil
 			})},
@@ -741,19 +742,19 @@ func TestFailsOpen(t *testing.T) {
 	}
 }
 
-// brokenFacts panic.
+// brokenFacts panics.
 type brokenFacts struct{ facts }
 
 func (brokenFacts) Ask(*question.Request, func(cluster.Moment)) { panic("boom") }
 
-// hasty panics while it looks in passing.
-type hasty struct{ asked }
+// hasty panics while it checks whether an evaluation is needed.
+type hasty struct{ evaluatorFunc }
 
 func (hasty) Quiet(policies.Trigger, map[string]any, policies.Facts) (policies.Result, bool) {
 	panic("boom")
 }
 
-// counted are the series of a counter that have counted, by a label.
+// counted returns the values of a counter above zero, by a label.
 func counted(t *testing.T, registry prometheus.Gatherer, name, label string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -786,9 +787,9 @@ func TestOtherFailures(t *testing.T) {
 		"NoRequest":  {"There is no uid to answer to.", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), 400},
 		"NoUID":      {"There is no uid to answer to.", body(t, v1, `{}`), 400},
 		"OtherKind":  {"This is not a review.", []byte(`{"apiVersion":"v1","kind":"Pod"}`), 400},
-		"OtherGroup": {"A version that nobody knows how to answer in.", body(t, "admission.k8s.io/v2", deleteNamespace), 400},
+		"OtherGroup": {"A version that termguard cannot answer in.", body(t, "admission.k8s.io/v2", deleteNamespace), 400},
 		"Array":      {"This is not a review.", []byte(`[]`), 400},
-		"TooLarge":   {"What is too large is told so.", huge, 413},
+		"TooLarge":   {"A body that is too large gets that error.", huge, 413},
 		"Largest":    {"The limit itself is not too large.", append(body(t, v1, deleteNamespace), bytes.Repeat([]byte(" "), MaxBody-len(body(t, v1, deleteNamespace)))...), 200},
 		"V1beta1":    {"The older version is answered in kind.", body(t, "admission.k8s.io/v1beta1", deleteNamespace), 200},
 	}
@@ -806,7 +807,7 @@ func TestOtherFailures(t *testing.T) {
 	}
 }
 
-// However an evaluation misbehaves, the answer comes at the deadline.
+// The answer comes at the deadline, however an evaluation misbehaves.
 func TestDeadline(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -826,7 +827,7 @@ func TestDeadline(t *testing.T) {
 				t.Cleanup(func() { time.Sleep(2 * rest) }) // for the goroutine that waits for more
 				release := make(chan struct{})
 				defer close(release)
-				h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
+				h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: evaluatorFunc(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
 					tc.stuck(ctx, release)
 					return policies.Result{Findings: []policies.Finding{maybe("p", "late")}}, nil
 				})})
@@ -856,15 +857,15 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestQuiet holds what concerns no policy to take no evaluation, and the wait for
-// the facts to be bounded all the same.
+// TestQuiet checks that a request that concerns no policy needs no evaluation, and that the wait
+// for the facts is bounded all the same.
 func TestQuiet(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		facts  Facts
 		want   []string
 	}{
-		"Free":    {"Nobody is asked.", facts{}, nil},
+		"Free":    {"No policy is evaluated.", facts{}, nil},
 		"Busy":    {"The facts come free in time.", busyFacts{wait: time.Millisecond}, nil},
 		"TooBusy": {"They do not.", busyFacts{wait: time.Second}, []string{"termguard: not checked, allowed: termguard did not answer in time"}},
 	}
@@ -886,7 +887,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// busyFacts are being changed for a while.
+// busyFacts are locked by a change for a while.
 type busyFacts struct {
 	facts
 	wait time.Duration
@@ -899,8 +900,8 @@ func (f busyFacts) Ask(r *question.Request, tell func(cluster.Moment)) {
 	f.facts.Ask(r, tell)
 }
 
-// unconcerned is an Evaluator whose policies no request concerns, which is seen without
-// an evaluation where the facts are free.
+// unconcerned is an Evaluator whose policies no request concerns, which shows without an evaluation
+// if the facts are not locked.
 type unconcerned struct {
 	t    *testing.T
 	free bool
@@ -924,7 +925,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestBusy(t *testing.T) {
 	release := make(chan struct{})
 	started := make(chan struct{}, maxInFlight)
-	h := NewHandler(Options{Log: quiet, Facts: facts{}, Deadline: time.Minute, Evaluator: asked(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Deadline: time.Minute, Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 		started <- struct{}{}
 		<-release
 		return policies.Result{}, nil
@@ -949,7 +950,7 @@ func TestBusy(t *testing.T) {
 }
 
 func TestOutlivesItsConnection(t *testing.T) {
-	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: evaluatorFunc(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
 		return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(ctx.Err()))}}, nil
 	})})
 	rv, err := decodeReview(body(t, v1, deleteNamespace))
@@ -989,7 +990,7 @@ func TestRealPolicies(t *testing.T) {
 		first   string
 	}{
 		"APIService": {
-			"An API that does not answer holds every namespace.", adapter, deleteNamespace,
+			"An API that does not answer blocks every namespace.", adapter, deleteNamespace,
 			2, "termguard: will hang: ",
 		},
 		"5000FinalizedObjects": {
@@ -1041,12 +1042,12 @@ func snapshotOf(t *testing.T, doc map[string]any) *cluster.World {
 	return world
 }
 
-// moody is a handler, behind a real HTTPS server, whose policies are those in
-// the binary and fail now and then. Policy p is set to refuse.
+// moody returns a handler, behind a real HTTPS server, with the policies in the binary, which fail
+// at times. Policy p is set to deny.
 func moody(f *testing.F) (*http.Client, string) {
 	engine, world := realEngine(f), kialis(f, 3, 1)
 	var calls atomic.Int64
-	return serve(f, Options{Facts: world, Evaluator: asked(func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
+	return serve(f, Options{Facts: world, Evaluator: evaluatorFunc(func(ctx context.Context, trigger policies.Trigger, input map[string]any) (policies.Result, error) {
 		switch calls.Add(1) % 6 {
 		case 0:
 			panic("boom")
@@ -1107,7 +1108,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// checkAnswer sends a body, and holds the answer to what holds of every one.
+// checkAnswer sends a body, and checks what is true of every answer.
 func checkAnswer(t *testing.T, client *http.Client, url string, sent []byte) {
 	t.Helper()
 	status, got := post(t, client, url, sent)
@@ -1119,21 +1120,21 @@ func checkAnswer(t *testing.T, client *http.Client, url string, sent []byte) {
 	}
 	rv, err := decodeReview(sent)
 	if err != nil {
-		t.Fatalf("answered what is no review: %v", err)
+		t.Fatalf("answered a body that is no review: %v", err)
 	}
 	answer := got.Response
 	if answer.UID != rv.request.UID || got.APIVersion != rv.apiVersion {
 		t.Errorf("want uid %q in %s, got %q in %s", rv.request.UID, rv.apiVersion, answer.UID, got.APIVersion)
 	}
-	// A namespace may ask for refusals by its label; a failure never does.
-	asked := answer.AuditAnnotations["decision"] == string(denied) && answer.AuditAnnotations["error"] == "" && answer.Result.Code == http.StatusForbidden
-	if !answer.Allowed && !asked {
+	// A namespace may request denials by its label; a failure never denies.
+	denial := answer.AuditAnnotations["decision"] == string(denied) && answer.AuditAnnotations["error"] == "" && answer.Result.Code == http.StatusForbidden
+	if !answer.Allowed && !denial {
 		t.Errorf("refused: %+v", answer)
 	}
 	checkBudget(t, answer.Warnings)
 }
 
-// checkBudget holds warnings to what the API server and people can take.
+// checkBudget checks that warnings fit what the API server and people can take.
 func checkBudget(t *testing.T, warnings []string) {
 	t.Helper()
 	total := 0
@@ -1143,7 +1144,7 @@ func checkBudget(t *testing.T, warnings []string) {
 		if n > 256 {
 			t.Errorf("warning of %d characters: %q", n, w)
 		}
-		// As the API server sends it, and as kubectl reads it.
+		// As the API server sends it and kubectl reads it.
 		header, err := utilnet.NewWarningHeader(299, "-", w)
 		if err != nil {
 			t.Errorf("warning %q: %v", w, err)

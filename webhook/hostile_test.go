@@ -38,8 +38,7 @@ func (r running) dial(t *testing.T, config *tls.Config) net.Conn {
 	return conn
 }
 
-// reviewed sends a review as the API server does, and fails unless it is
-// answered whole.
+// reviewed sends a review as the API server does, and fails the test unless the answer is complete.
 func (r running) reviewed(t *testing.T, beside string) {
 	t.Helper()
 	status, got := post(t, r.client, r.reviews+Path, body(t, v1, deleteNamespace))
@@ -100,7 +99,7 @@ func TestSilentHealthConnections(t *testing.T) {
 	}
 }
 
-// Bodies that were promised and do not come take no room from others.
+// Bodies that were announced and do not arrive take no room from others.
 func TestSlowBodies(t *testing.T) {
 	r := run(t, warning(), &Server{Drain: time.Millisecond})
 	header := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", Path, MaxBody)
@@ -114,8 +113,8 @@ func TestSlowBodies(t *testing.T) {
 		slow = append(slow, conn)
 	}
 	r.reviewed(t, "slow bodies")
-	if held := liveHeap() - before; held > 32<<20 {
-		t.Errorf("%d slow bodies hold %d MiB", len(slow), held>>20)
+	if growth := liveHeap() - before; growth > 32<<20 {
+		t.Errorf("%d slow bodies hold %d MiB", len(slow), growth>>20)
 	}
 	large := with(deleteNamespace, `"name":"demo"},"spec"`, `"name":"demo","annotations":{"a":"`+strings.Repeat("x", 2<<20)+`"}},"spec"`)
 	if status, got := post(t, r.client, r.reviews+Path, body(t, v1, large)); status != http.StatusOK || got.Response.AuditAnnotations["error"] == string(busy) {
@@ -155,8 +154,8 @@ func TestNoHTTP2(t *testing.T) {
 	r.reviewed(t, "HTTP/2")
 }
 
-// Who has no certificate, or a wrong one, is told nothing, whatever he asks.
-// certs.TestClients tells which are wrong.
+// A client without a certificate, or with a wrong one, gets no answer to any request.
+// certs.TestClients checks which are wrong.
 func TestStrangersAreToldNothing(t *testing.T) {
 	handled := make(chan struct{}, 1)
 	r := run(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled <- struct{}{} }), &Server{
@@ -172,18 +171,18 @@ func TestStrangersAreToldNothing(t *testing.T) {
 		}
 	}
 	if len(handled) > 0 {
-		t.Error("a stranger's review was looked at")
+		t.Error("a review of an unknown client was evaluated")
 	}
 }
 
-// removals keeps what a Learner is told.
+// removals records the removals that a Learner gets.
 type removals struct{ seen []cluster.Removal }
 
 func (r *removals) Saw(one cluster.Removal) { r.seen = append(r.seen, one) }
 
-// TestForgedReviews posts what the API server never sent about an object that is there, with an
-// annotation, a user and a removal that are made up. The answer is all that it comes to, but
-// where a certificate says who asks.
+// TestForgedReviews posts reviews that the API server never sent, about an existing object, with a
+// forged annotation, user and removal. They have no effect beyond the answer unless a certificate
+// identifies the caller.
 func TestForgedReviews(t *testing.T) {
 	const kiali = `{"name":"kiali","namespace":"demo","finalizers":["kiali.io/finalizer"]`
 	going := kiali + `,"deletionTimestamp":"2026-01-01T00:00:00Z"}`
@@ -196,11 +195,11 @@ func TestForgedReviews(t *testing.T) {
 		facts           Facts
 		events, learned int // where reviews are authentic
 	}{
-		"Refused":     {"somebody wanted it gone", forged(deleteKiali(kiali + `}`)), worldOf(nil), 1, 0},
+		"Refused":     {"a user tried to delete it", forged(deleteKiali(kiali + `}`)), worldOf(nil), 1, 0},
 		"BreakGlass":  {"an annotation says why", forged(deleteKiali(kiali + `,"annotations":{"termguard.dev/allow-hang":"made up"}}`)), worldOf(nil), 1, 0},
 		"Declared":    {"an annotation says who removes the finalizer", forged(deleteKiali(kiali + `,"annotations":{"termguard.dev/finalizer-owner":"external"}}`)), worldOf(nil), 1, 0},
 		"LooserLabel": {"the label of its namespace lets it go", forged(deleteKiali(kiali + `}`)), labelled, 1, 0},
-		"Removal":     {"somebody removes the finalizer", forged(with(deleteKiali(going), `"operation":"DELETE"`, `"operation":"UPDATE","object":{"metadata":{"name":"kiali","namespace":"demo","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)), labelled, 0, 1},
+		"Removal":     {"a user removes the finalizer", forged(with(deleteKiali(going), `"operation":"DELETE"`, `"operation":"UPDATE","object":{"metadata":{"name":"kiali","namespace":"demo","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)), labelled, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, authentic := range []bool{false, true} {
@@ -227,7 +226,7 @@ func TestForgedReviews(t *testing.T) {
 	}
 }
 
-// TestSecurityPage holds that each test that test/results/attacks.md names is there.
+// TestSecurityPage checks that each test named in test/results/attacks.md exists.
 func TestSecurityPage(t *testing.T) {
 	page, err := os.ReadFile("../test/results/attacks.md")
 	if err != nil {

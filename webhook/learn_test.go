@@ -36,12 +36,12 @@ func TestRemoval(t *testing.T) {
 		reason, request string
 		want            *cluster.Removal
 	}{
-		"a controller":      {"one of two finalizers goes", edit, &gadget},
+		"a controller":      {"one of two finalizers is removed", edit, &gadget},
 		"in a pod":          {"the token is bound to a pod", strings.Replace(edit, `"groups"`, `"extra": {"authentication.kubernetes.io/pod-name": ["op-1"]}, "groups"`, 1), &bound},
 		"with grace":        {"the time until which it may stop is no time of its deletion", strings.Replace(edit, `"uid"`, `"deletionGracePeriodSeconds": 30, "uid"`, 1), &stopping},
 		"dry run":           {"nothing happens", strings.Replace(edit, `"operation"`, `"dryRun": true, "operation"`, 1), nil},
 		"not being deleted": {"the controller changed its mind, or was uninstalled", strings.Replace(edit, `"uid": "u", "name": "it", "deletionTimestamp": "2026-01-01T00:00:00Z"`, `"uid": "u", "name": "it"`, 1), nil},
-		"added":             {"who adds one may be anybody", strings.Replace(edit, `["x.io/a", "x.io/b"]`, `[]`, 1), nil},
+		"added":             {"any account may add one", strings.Replace(edit, `["x.io/a", "x.io/b"]`, `[]`, 1), nil},
 		"finalize": {"a finalizer of a namespace's spec", finalize, &cluster.Removal{
 			Resource: schema.GroupResource{Resource: "namespaces"}, Name: "a", UID: "u", Finalizers: []string{"x.io/a"}, User: "u",
 			Deleted: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),

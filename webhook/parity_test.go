@@ -23,14 +23,14 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// besides is the policy that the two need not agree about: what the API server refuses before
-// it asks a webhook, it tells of itself.
+// besides is the policy that the two may disagree about: a request that the API server refuses
+// before it calls a webhook is refused by the API server itself.
 const besides = "refused-request"
 
-// TestSaysWhatCheckSays asks the handler about the deletion of everything in the worlds of
-// the fixtures, as the API server sends it. It finds what check finds of the same facts, and
-// is not silent where check does not say that the deletion completes. (That scan and check
-// over a snapshot say the same is held by tests of their own.)
+// TestSaysWhatCheckSays sends the handler the deletion of every object in the worlds of the
+// fixtures, as the API server sends it. It has the findings of check over the same facts, and is
+// silent only if check says that the deletion completes. (Other tests compare scan, and check over
+// a snapshot.)
 func TestSaysWhatCheckSays(t *testing.T) {
 	files, err := filepath.Glob("../policies/*/testdata/*.yaml")
 	if err != nil {
@@ -72,25 +72,25 @@ func TestSaysWhatCheckSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := policies.Result{Unseen: want.Unseen, Findings: slices.DeleteFunc(want.Findings, func(f policies.Finding) bool { return f.Policy == besides })}
+			review := policies.Result{Unseen: want.Unseen, Findings: slices.DeleteFunc(want.Findings, func(f policies.Finding) bool { return f.Policy == besides })}
 			got := h.Handle(t.Context(), sent(t, subject, options))
 			compared++
 			found := strings.Split(got.AuditAnnotations["policies"], ",")
 			found = slices.DeleteFunc(found, func(f string) bool { return strings.HasPrefix(f, besides) })
-			if both := audit(told.Findings); strings.Join(found, ",") != both {
+			if both := audit(review.Findings); strings.Join(found, ",") != both {
 				t.Errorf("%s: %s: check finds %q, the webhook %q", file, subject, both, found)
 			}
-			if told.Verdict() != policies.Completes && len(got.Warnings) == 0 {
-				t.Errorf("%s: %s: check says %s, and the webhook is silent", file, subject, told.Verdict())
+			if review.Verdict() != policies.Completes && len(got.Warnings) == 0 {
+				t.Errorf("%s: %s: check says %s, and the webhook is silent", file, subject, review.Verdict())
 			}
 		}
 	}
 	if !race.Detector && compared < 400 {
-		t.Errorf("%d answers were compared: that is too few to mean anything", compared)
+		t.Errorf("compared only %d answers", compared)
 	}
 }
 
-// sent is the request for a deletion as the API server sends it.
+// sent returns the request for a deletion as the API server sends it.
 func sent(t *testing.T, s check.Subject, options map[string]any) admission.Request {
 	t.Helper()
 	text := func(object map[string]any) runtime.RawExtension {

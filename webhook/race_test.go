@@ -17,10 +17,9 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestReviewsTogether answers reviews about finalizers that were not judged
-// before, with the policies in the binary, while objects come and go, verdicts
-// settle and two replicas learn. It is for the race detector, which watches; every
-// review must be answered.
+// TestReviewsTogether answers reviews about finalizers without a verdict, with the policies in the
+// binary, while objects come and go, verdicts settle and two replicas learn. It serves the race
+// detector; every review must be answered.
 func TestReviewsTogether(t *testing.T) {
 	const reviewers, rounds = 4, 8
 	world := kialis(t, 10, 1)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// eventOf is the Event that a recorder was asked for.
+// eventOf has the arguments of a recorded Event.
 type eventOf struct {
 	record.EventRecorder
 	About           corev1.ObjectReference
@@ -55,13 +55,13 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// still is a clock that stands.
+// still is a clock that does not move.
 type still struct{ now time.Time }
 
 func (s still) Now() time.Time                  { return s.now }
 func (s still) Since(t time.Time) time.Duration { return s.now.Sub(t) }
 
-// sink counts Events by the namespace of what they are about.
+// sink counts Events by the namespace of their objects.
 type sink struct {
 	record.EventSink
 	last chan string
@@ -76,7 +76,8 @@ func (s *sink) Create(e *corev1.Event) (*corev1.Event, error) {
 	return e, nil
 }
 
-// TestEventLimits: a tenant with many objects makes few Events, and leaves those of others.
+// TestEventLimits checks that a tenant with many objects causes few Events, and does not displace
+// those of others.
 func TestEventLimits(t *testing.T) {
 	limits := EventLimits()
 	limits.Clock = still{time.Now()}

@@ -24,12 +24,12 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// size is how large a cluster is: of its objects, 1 % have a finalizer.
+// size is the size of a cluster: 1 % of its objects have a finalizer.
 type size struct{ nodes, pods, namespaces, definitions, objects int }
 
 var nodesIn = clusterScoped(corev1.SchemeGroupVersion, "nodes")
 
-// runningPod is one as kubelets report it.
+// runningPod returns a pod as kubelets report it.
 func runningPod(namespace, name, owner string, node int, ready bool) *corev1.Pod {
 	p := pod(namespace, name, ready)
 	p.UID = types.UID(namespace + "/" + name)
@@ -89,7 +89,7 @@ func grow(b *testing.B, s size) grown {
 
 func (g grown) namespace(i int) string { return fmt.Sprint("n", i%g.namespaces) }
 
-// pod is one of five of a ReplicaSet. Each of its namespace is on another node.
+// pod returns one of five pods of a ReplicaSet, each on another node.
 func (g grown) pod(i int, ready bool) *corev1.Pod {
 	replicaSet := fmt.Sprintf("%s-app%d-5566fd454f", g.namespace(i), i/g.namespaces/5)
 	return runningPod(g.namespace(i), fmt.Sprint(replicaSet, "-", i), replicaSet, (i+i/g.namespaces*37)%g.nodes, ready)
@@ -100,8 +100,8 @@ type object interface {
 	k8sruntime.Object
 }
 
-// object is a ConfigMap, or, one in four, a custom resource, which arrives whole: it names
-// another of its kind, and a Secret.
+// object returns a ConfigMap or, one in four, a custom resource, which arrives whole: it refers to
+// another of its kind, and to a Secret.
 func (g grown) object(i int) (cluster.Resource, object) {
 	var finalizers []string
 	res, of := configMapsIn, 0
@@ -128,8 +128,8 @@ func (g grown) object(i int) (cluster.Resource, object) {
 	return res, whole
 }
 
-// change is one of many: pods become ready or not, come and go; objects and endpoints
-// are written anew.
+// change makes one of many changes: pods become ready or not, are created and deleted; objects and
+// endpoints are updated.
 func (g grown) change(n int) {
 	switch i := n * 7919; n % 10 {
 	case 0, 1, 2, 3:
@@ -146,7 +146,7 @@ func (g grown) change(n int) {
 	}
 }
 
-// processor is what this process has used.
+// processor returns the processor time of this process.
 func processor(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -155,7 +155,7 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// peak is the most that this process has had in memory, in MiB (getrusage(2)).
+// peak returns the largest memory of this process so far, in MiB (getrusage(2)).
 func peak(b *testing.B) float64 {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -164,10 +164,10 @@ func peak(b *testing.B) float64 {
 	return float64(used.Maxrss) / 1024
 }
 
-// BenchmarkScale grows a cluster, through the same handlers that the watches feed, and
-// measures what is kept of it, the most that the process takes, the processor time of taking it in and of 500 changes a
-// second, and reviews beside them. What the API server needs to list, and the transport,
-// make bench measures with OBJECTS.
+// BenchmarkScale grows a cluster through the handlers that the watches feed. It measures the memory
+// that is kept, the peak of the process, the processor time of the objects and of 500 changes a
+// second, and reviews beside them. make bench with OBJECTS measures the API server's lists and the
+// transport.
 func BenchmarkScale(b *testing.B) {
 	engine := realEngine(b)
 	for _, s := range []size{{50, 1_500, 50, 5, 10_000}, {500, 15_000, 500, 50, 100_000}, {5_000, 150_000, 5_000, 500, 1_000_000}} {

@@ -147,8 +147,8 @@ func (m *memory) dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// drained is a Server in a synctest bubble that has just been told to stop,
-// with a review under way that ends when release is closed.
+// drained is a Server in a synctest bubble that was just stopped, with a review in progress that
+// ends when release is closed.
 type drained struct {
 	release         chan struct{}
 	reviews, health *http.Client
@@ -199,7 +199,7 @@ func drain(t *testing.T, certificate tls.Certificate) drained {
 	return d
 }
 
-// TestNotAlive: the process is to be started anew once the facts cannot be reached.
+// TestNotAlive checks that the process is restarted if the facts stay locked.
 func TestNotAlive(t *testing.T) {
 	for want, err := range map[int]error{http.StatusOK: nil, http.StatusServiceUnavailable: errors.New("held")} {
 		s := Server{Log: quiet, Alive: func(ctx context.Context) error {
@@ -230,7 +230,7 @@ func (d drained) get(t *testing.T, path string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// post sends a review. That the connection stays open is an error.
+// post sends a review. It is an error if the connection stays open.
 func (d drained) post(t *testing.T, query string) (*admissionv1.AdmissionReview, error) {
 	response, err := d.reviews.Post("https://termguard"+Path+query, "application/json", bytes.NewReader(body(t, v1, deleteNamespace)))
 	if err != nil {
@@ -247,7 +247,7 @@ func (d drained) post(t *testing.T, query string) (*admissionv1.AdmissionReview,
 	return &review, nil
 }
 
-// borrowCertificate is of the tests of net/http.
+// borrowCertificate returns the certificate of the tests of net/http.
 func borrowCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -289,7 +289,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A review that never ends does not hold the process for ever.
+// A review that never ends does not keep the process for ever.
 func TestDrainEnds(t *testing.T) {
 	certificate := borrowCertificate(t)
 	synctest.Test(t, func(t *testing.T) {

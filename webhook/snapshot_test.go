@@ -15,9 +15,9 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestOldCluster asks the real policies, through the handler, over a snapshot of
-// a cluster too old to run termguard: 1.11.2, whose DaemonSet controller loops
-// on node affinity with values out of order, and 1.11.3, where that is fixed.
+// TestOldCluster reviews with the policies in the binary over a snapshot of clusters too old to run
+// termguard: 1.11.2, whose DaemonSet controller loops on node affinity with values out of order,
+// and 1.11.3, which fixes that.
 func TestOldCluster(t *testing.T) {
 	const snapshot = `{"apiVersion": "termguard.dev/v1", "kind": "Facts", "unseen": [], "version": {"git": "VERSION", "bugs": BUGS},
 		"namespaces": {"demo": {"phase": "Active", "finalizers": [], "specFinalizers": ["kubernetes"]}},

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStatus: who may edit objects in termguard's namespace is told by a dry run, also
-// while the facts are incomplete; others are not, and an edit is no question.
+// TestStatus checks that a dry run reports the status to users who may edit objects in termguard's
+// namespace, also while the facts are incomplete, and to no others; an edit does not request it.
 func TestStatus(t *testing.T) {
 	status := Status{
 		Version: "v1", Replica: "termguard-x", Facts: "still reading the cluster", Policies: 40, Own: []string{"a", "b"}, Configuration: "abc",
@@ -20,7 +20,7 @@ func TestStatus(t *testing.T) {
 	const edit = `{"uid":"u","operation":"UPDATE","dryRun":true,"resource":{"group":"","version":"v1","resource":"services"},"kind":{"version":"v1","kind":"Service"},
 		"name":"termguard","namespace":"termguard-system","object":{"metadata":{"name":"termguard","finalizers":["termguard.dev/status"]}},"oldObject":{"metadata":{"name":"termguard"}}}`
 	client, url := serve(t, Options{Evaluator: finds(), Home: "termguard-system", Status: func() Status { return status }, Synced: func() bool { return false }})
-	for request, told := range map[string]bool{
+	for request, reported := range map[string]bool{
 		edit: true,
 		with(edit, `"dryRun":true`, `"dryRun":false`):                                                              false,
 		with(edit, `"namespace":"termguard-system"`, `"namespace":"tenant"`):                                       false,
@@ -29,12 +29,12 @@ func TestStatus(t *testing.T) {
 	} {
 		_, answer := post(t, client, url, body(t, v1, request))
 		got, ok := ParseStatus(answer.Response.Warnings)
-		if ok != told || !answer.Response.Allowed {
-			t.Errorf("told: %v, want %v: %v\n%s", ok, told, answer.Response, request)
+		if ok != reported || !answer.Response.Allowed {
+			t.Errorf("reported: %v, want %v: %v\n%s", ok, reported, answer.Response, request)
 		}
 		want := status
 		want.Unseen = []string{"1: secrets: forbidden"}
-		if told {
+		if reported {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
@@ -42,7 +42,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusFits: whatever is wrong, it stays within what the API server passes on.
+// TestStatusFits checks that any status fits what the API server passes on.
 func TestStatusFits(t *testing.T) {
 	var s Status
 	for n := range 100 {

@@ -31,7 +31,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// A large cluster: what others have, and tenants who have filled what is kept of
+// A large cluster: the objects of others, and tenants who have filled everything that is kept of
 // them to its bounds.
 const (
 	manyNamespaces = 5000
@@ -65,7 +65,7 @@ var (
 	}
 )
 
-// authority is a caBundle.
+// authority returns a caBundle.
 var authority = sync.OnceValue(func() []byte {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -81,7 +81,7 @@ var authority = sync.OnceValue(func() []byte {
 
 func tenant(i int) string { return fmt.Sprint("tenant-", i) }
 
-// crowd is a world under construction, and what tenants do to it.
+// crowd is a world under construction, with the mischief of tenants.
 type crowd struct {
 	*cluster.World
 	b *testing.B
@@ -227,7 +227,7 @@ func newCrowd(b *testing.B) crowd {
 	return c
 }
 
-// mischief is what a tenant does for the n-th time.
+// mischief is the n-th action of a tenant.
 func (c crowd) mischief(n int) {
 	namespace := tenant(n % manyTenants)
 	switch n / manyTenants % 8 {
@@ -253,7 +253,7 @@ func (c crowd) mischief(n int) {
 	}
 }
 
-// quantiles of what was measured, in milliseconds.
+// quantiles of measured times, in milliseconds.
 type quantiles struct {
 	mu    sync.Mutex
 	taken []time.Duration
@@ -280,10 +280,10 @@ func (q *quantiles) report(b *testing.B, what string) {
 	b.ReportMetric(at(1), what+"-max-ms")
 }
 
-// BenchmarkReviewBesideTenants measures reviews in a cluster of 5,000 namespaces and
-// 500 webhooks, at rest and while tenants do what they can, as fast as an API server
-// would let them: against the deadline of 300 ms. "wait" is how long a reader waits
-// for the facts, "settle" how long it takes to settle them.
+// BenchmarkReviewBesideTenants measures reviews in a cluster of 5,000 namespaces and 500 webhooks,
+// at rest and while tenants act as fast as an API server would let them, against the deadline of
+// 300 ms. "wait" is how long a reader waits for the facts, "settle" how long it takes to settle
+// them.
 func BenchmarkReviewBesideTenants(b *testing.B) {
 	c := newCrowd(b)
 	h := NewHandler(Options{Log: quiet, Evaluator: realEngine(b), Facts: c})

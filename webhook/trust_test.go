@@ -13,8 +13,7 @@ import (
 	"github.com/termguard/termguard/config"
 )
 
-// TestDeclarations asks the real policies about an object that hangs, and says
-// of itself that it does not.
+// TestDeclarations reviews an object that hangs and declares that it does not.
 func TestDeclarations(t *testing.T) {
 	const external = `"annotations":{"termguard.dev/finalizer-owner":"external"}`
 	declared := "annotation " + cluster.OwnerAnnotation + ": external"
@@ -27,12 +26,12 @@ func TestDeclarations(t *testing.T) {
 		audit   string
 		events  []string
 	}{
-		"plain":           {"It hangs, and is refused.", `"labels":{}`, nil, true, false, "", nil},
-		"declared":        {"The outcome changes, not without a trace.", external, nil, true, true, declared, []string{declared}},
-		"trusted there":   {"Its namespace is trusted.", external, &config.Trust{Namespaces: []string{"d*"}}, true, true, declared, []string{declared}},
-		"not trusted":     {"It counts as if it were not there.", external, &config.Trust{Namespaces: []string{"other"}}, true, false, "", nil},
-		"nobody saw it":   {"A forged review writes nothing with its text.", external, nil, false, true, declared, nil},
-		"glass of nobody": {"Nor does one that breaks the glass.", `"annotations":{"termguard.dev/allow-hang":"a text of the caller"}`, nil, false, true, "", nil},
+		"plain":                      {"It hangs, and is refused.", `"labels":{}`, nil, true, false, "", nil},
+		"declared":                   {"The outcome changes, not without a trace.", external, nil, true, true, declared, []string{declared}},
+		"trusted there":              {"Its namespace is trusted.", external, &config.Trust{Namespaces: []string{"d*"}}, true, true, declared, []string{declared}},
+		"not trusted":                {"It counts as if it were not there.", external, &config.Trust{Namespaces: []string{"other"}}, true, false, "", nil},
+		"no replica saw it":          {"A forged review writes nothing with its text.", external, nil, false, true, declared, nil},
+		"break-glass without a user": {"Nor does one that breaks the glass.", `"annotations":{"termguard.dev/allow-hang":"a text of the caller"}`, nil, false, true, "", nil},
 	}
 	engine := realEngine(t)
 	world := func(t *testing.T, object string) *cluster.World {
@@ -72,8 +71,8 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// TestDeclarationsInside asks about a namespace in which an object declares that
-// somebody removes its finalizer.
+// TestDeclarationsInside reviews a namespace with an object that declares an owner of its
+// finalizer.
 func TestDeclarationsInside(t *testing.T) {
 	const by = "annotation termguard.dev/finalizer-owner of objects in the namespace"
 	cases := map[string]struct {
@@ -89,7 +88,7 @@ func TestDeclarationsInside(t *testing.T) {
 		"declared":    {"The outcome changes, not without a trace.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, config.Deny, true, by, []string{by}},
 		"same":        {"What is declared changes nothing.", map[string]string{cluster.OwnerAnnotation: "Deployment/no/no"}, nil, config.Deny, false, "", nil},
 		"not trusted": {"It counts as if it were not there.", map[string]string{cluster.OwnerAnnotation: "external"}, func(string) bool { return false }, config.Deny, false, "", nil},
-		"warnings":    {"Nothing is refused: the audit log tells that something is declared.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, config.Warn, true, by, nil},
+		"warnings":    {"Nothing is denied: the audit log has the declaration.", map[string]string{cluster.OwnerAnnotation: "external"}, nil, config.Warn, true, by, nil},
 	}
 	engine := realEngine(t)
 	for name, tc := range cases {

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// deletionOf is the request for the deletion of a namespace.
+// deletionOf returns the request for the deletion of a namespace.
 func deletionOf(name string) *question.Request {
 	return question.Target{Resource: namespaceResource, Name: name}.Delete(nil)
 }
@@ -46,7 +46,7 @@ func TestWarnings(t *testing.T) {
 		show     bool
 		want     []string
 	}{
-		"Nothing": {reason: "Nothing found, nothing said."},
+		"Nothing": {reason: "No finding, no warning."},
 		"Order": {
 			reason:   "Certainty comes before severity.",
 			findings: []policies.Finding{info("i", "slow"), maybe("m", "perhaps"), hang("w", "surely")},
@@ -82,12 +82,12 @@ func TestWarnings(t *testing.T) {
 			},
 		},
 		"NamesHidden": {
-			reason:   "Who may delete a namespace need not be allowed to list what is in it.",
+			reason:   "A user who may delete a namespace may lack the right to list its objects.",
 			findings: []policies.Finding{held},
 			want:     []string{"termguard: will hang: 2 kialis.kiali.io hold finalizer f [p]", lastLine},
 		},
 		"NamesShown": {
-			reason:   "Names of the same namespace only, and only where that is asked for.",
+			reason:   "Only names in the same namespace, and only if configured.",
 			findings: []policies.Finding{held}, show: true,
 			want: []string{"termguard: will hang: 2 kialis.kiali.io hold finalizer f (a, b) [p]", lastLine},
 		},
@@ -112,7 +112,7 @@ func TestWarnings(t *testing.T) {
 			want:     append(linesOf(14), lastLine),
 		},
 		"Overflows": {
-			reason:   "One more, and the last line but one counts what it stands for.",
+			reason:   "One more, and the last line but one counts the folded ones.",
 			findings: manyPolicies(15),
 			want:     append(linesOf(13), "termguard: and 2 more findings", lastLine),
 		},
@@ -122,7 +122,7 @@ func TestWarnings(t *testing.T) {
 			want: append(linesOf(13), "termguard: and 4 more findings", lastLine),
 		},
 		"Notices": {
-			reason:  "What termguard says of itself comes after what it found.",
+			reason:  "Notes about termguard come after the findings.",
 			notices: []string{"a", "b", "c", "d"}, findings: []policies.Finding{hang("p", "x")},
 			want: []string{"termguard: will hang: x [p]", "termguard: a", "termguard: b", "termguard: c", lastLine},
 		},
@@ -138,7 +138,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// manyPolicies have one finding each.
+// manyPolicies returns findings of n policies.
 func manyPolicies(n int) (findings []policies.Finding) {
 	for i := range n {
 		findings = append(findings, hang(fmt.Sprintf("p%02d", i), "x"))
@@ -146,7 +146,7 @@ func manyPolicies(n int) (findings []policies.Finding) {
 	return findings
 }
 
-// linesOf are the warnings about manyPolicies.
+// linesOf returns the warnings about manyPolicies.
 func linesOf(n int) (lines []string) {
 	for i := range n {
 		lines = append(lines, fmt.Sprintf("termguard: will hang: x [p%02d]", i))
@@ -177,7 +177,7 @@ func TestRefusal(t *testing.T) {
 		want   string
 	}{
 		"SafeToPaste": {
-			reason: "Names of roles may hold what a shell minds.",
+			reason: "Names of roles may have characters that are special to a shell.",
 			r:      question.Target{Resource: roles, Name: "a b';rm"}.Delete(nil),
 			why:    []policies.Finding{hang("p", "x"), hang("q", "y")},
 			want: `termguard: deleting clusterroles.rbac.authorization.k8s.io/a b';rm is refused: will hang: x (and 1 more finding) [p]. ` +

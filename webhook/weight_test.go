@@ -19,14 +19,14 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// filled is a review whose text continues with copies of a part, up to a size.
+// filled returns a review whose text continues with copies of a part, up to a size.
 func filled(start, part, end string, size int) []byte {
 	n := (size - len(start) - len(end)) / len(part)
 	return []byte(start + strings.TrimSuffix(strings.Repeat(part, n), ",") + end)
 }
 
-// bodies are the worst that can be sent, and what each may hold in MiB when it
-// alone is under way: what it was sent as is not counted.
+// bodies are the worst requests, and the memory in MiB that each may take beyond its own size while
+// it alone is in progress.
 var bodies = []struct {
 	name string
 	body func(size int) []byte
@@ -69,9 +69,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestHeldByBodies sends the worst bodies, of every size that matters, and
-// measures what is alive while they are decoded and evaluated. test/results/attacks.md
-// prints the bounds.
+// TestHeldByBodies sends the worst bodies, of every size that matters, and measures the live memory
+// while they are decoded and evaluated. test/results/attacks.md prints the bounds.
 func TestHeldByBodies(t *testing.T) {
 	docs, err := os.ReadFile("../test/results/attacks.md")
 	if err != nil {
@@ -89,30 +88,30 @@ func TestHeldByBodies(t *testing.T) {
 			}
 			for _, size := range sizes {
 				sent := b.body(size)
-				if held := heldBy(t, sent); held > most {
-					most, at = held, size
+				if growth := heldBy(t, sent); growth > most {
+					most, at = growth, size
 				}
 			}
-			t.Logf("holds %d MiB at most, sent as %d KiB", most>>20, at>>10)
+			t.Logf("takes at most %d MiB, sent as %d KiB", most>>20, at>>10)
 			if most > b.most<<20 {
-				t.Errorf("holds %d MiB, sent as %d KiB; want %d MiB at most", most>>20, at>>10, b.most)
+				t.Errorf("takes %d MiB, sent as %d KiB; want at most %d MiB", most>>20, at>>10, b.most)
 			}
 		})
 	}
 }
 
-// heldBy is the most that is alive while a body is answered, beside the body.
+// heldBy returns the largest live memory while a body is answered, without the body.
 func heldBy(t *testing.T, sent []byte) int64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // often enough to see what is alive
 	before := liveHeap()
 	var most atomic.Int64
 	look := func(heap int64) {
-		if held := heap - before; held > most.Load() {
-			most.Store(held)
+		if growth := heap - before; growth > most.Load() {
+			most.Store(growth)
 		}
 	}
-	h := NewHandler(Options{Log: quiet, Facts: facts{}, Deadline: 1 << 40, Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Deadline: 1 << 40, Evaluator: evaluatorFunc(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
 		look(liveHeap())
 		runtime.KeepAlive(input)
 		return policies.Result{}, nil
@@ -140,9 +139,8 @@ func heldBy(t *testing.T, sent []byte) int64 {
 	}
 }
 
-// TestManyBodiesAreBounded sends more large bodies at a time than there is room
-// for, with an evaluation that does not end. Small reviews are answered
-// meanwhile.
+// TestManyBodiesAreBounded sends more large bodies at a time than there is room for, with an
+// evaluation that does not end. Small reviews are answered meanwhile.
 func TestManyBodiesAreBounded(t *testing.T) {
 	race.Skip(t)
 	for _, tt := range []struct {
@@ -150,8 +148,8 @@ func TestManyBodiesAreBounded(t *testing.T) {
 		many   int
 		sent   []byte
 	}{
-		{"what is decoded to much more than was sent", 24, inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":0},`, `]`)(256 << 10)},
-		{"a hundred of 10 MiB, of which the metadata is read only", 100, inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":"`+strings.Repeat("x", 1<<10)+`"},`, `]`)(10 << 20)},
+		{"bodies that are decoded to much more than was sent", 24, inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":0},`, `]`)(256 << 10)},
+		{"a hundred of 10 MiB, of which only metadata is read", 100, inObject(`"metadata":{"name":"kiali"},"spec":[`, `{"a":"`+strings.Repeat("x", 1<<10)+`"},`, `]`)(10 << 20)},
 	} {
 		t.Run(tt.reason, func(t *testing.T) { manyBodies(t, tt.many, tt.sent) })
 	}
@@ -161,7 +159,7 @@ func manyBodies(t *testing.T, many int, sent []byte) {
 	const most = 2 * largeBodies
 	release, entered := make(chan struct{}), atomic.Int32{}
 	defer close(release)
-	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: asked(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: evaluatorFunc(func(_ context.Context, _ policies.Trigger, input map[string]any) (policies.Result, error) {
 		if input["request"].(map[string]any)["name"] == "kiali" {
 			entered.Add(1)
 			<-release
@@ -182,8 +180,8 @@ func manyBodies(t *testing.T, many int, sent []byte) {
 		})
 	}
 	under.Wait() // each at its deadline, at the latest
-	if held := liveHeap() - before; held > most {
-		t.Errorf("%d bodies hold %d MiB, want %d at most", many, held>>20, most>>20)
+	if growth := liveHeap() - before; growth > most {
+		t.Errorf("%d bodies hold %d MiB, want %d at most", many, growth>>20, most>>20)
 	}
 	if entered.Load() == 0 || turnedAway.Load() == 0 {
 		t.Errorf("%d bodies were evaluated, and %d turned away; want some of each", entered.Load(), turnedAway.Load())

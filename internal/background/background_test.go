@@ -14,7 +14,7 @@ func TestKeep(t *testing.T) {
 		var reported []string
 		ctx, cancel := context.WithCancel(With(t.Context(), func(part string, panicked any, stack []byte) {
 			if !strings.Contains(string(stack), "TestKeep") {
-				t.Errorf("the stack does not show where it failed: %s", stack)
+				t.Errorf("the stack lacks the place of the failure: %s", stack)
 			}
 			reported = append(reported, part+": "+panicked.(string))
 		}))

@@ -91,7 +91,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	for _, word := range []string{"widgets.acme.example.com", "acme.example.com/cleanup", `"pods"`, `"notReady"`} {
 		if !strings.Contains(string(got), word) {
-			t.Errorf("%q is gone:\n%s", word, got)
+			t.Errorf("%q is missing:\n%s", word, got)
 		}
 	}
 	again, err := Snapshot(plain, schema, []byte("one"))
@@ -116,7 +116,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	for namespace := range doc.Namespaces {
 		if doc.Finalized[namespace] == nil || len(doc.Pods[namespace]) != 1 {
-			t.Errorf("namespace %s has lost what is in it", namespace)
+			t.Errorf("namespace %s has lost its objects", namespace)
 		}
 		for _, pod := range doc.Pods[namespace] {
 			if doc.Nodes[pod.Node] == nil {
@@ -150,7 +150,7 @@ func TestWritten(t *testing.T) {
 	}
 	for _, stays := range []string{"node.kubernetes.io/unreachable", "/var/lib/kubelet/pods/", "is immutable (lsattr): nobody can remove it", "chattr -i", "which is no pod"} {
 		if !strings.Contains(string(got), stays) {
-			t.Errorf("%q is gone: %s", stays, got)
+			t.Errorf("%q is missing: %s", stays, got)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestEveryField(t *testing.T) {
 	words := regexp.MustCompile(`word-\d+`)
 	for _, word := range words.FindAllString(string(plain), -1) {
 		if !strings.Contains(string(got), word) {
-			t.Errorf("%s is gone", word)
+			t.Errorf("%s is missing", word)
 		}
 	}
 	if marks := len(regexp.MustCompile(`mark-\d+`).FindAll(plain, -1)); marks < 100 {

@@ -28,7 +28,7 @@ var orphaned = policies.Policy{
 	},
 }
 
-// full has all that formats must cope with.
+// full has everything that formats must handle.
 func full() Report {
 	finding := func(severity policies.Severity, certainty policies.Certainty, message string, place lint.Place) lint.Finding {
 		return lint.Finding{
@@ -83,7 +83,7 @@ func empty() Report {
 	return Report{Files: 1, Documents: 1, Objects: 1, Policies: []policies.Policy{orphaned}, Version: "v1.2.3"}
 }
 
-// TestGolden holds each format to a file; UPDATE_GOLDEN=1 writes them anew.
+// TestGolden compares each format with a file; UPDATE_GOLDEN=1 writes it.
 func TestGolden(t *testing.T) {
 	formats := map[string]Format{"color.txt": Text{Color: true}.Write}
 	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github"} {
@@ -118,7 +118,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The schema is the one of OASIS, errata 01:
+// The schema is from OASIS, errata 01:
 // https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json
 func TestSARIFIsValid(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
@@ -186,7 +186,7 @@ func TestURI(t *testing.T) {
 	}
 }
 
-// TestSARIFLinks: what manifests hold becomes no link in what a viewer shows.
+// TestSARIFLinks checks that no text of a manifest becomes a link in a viewer.
 func TestSARIFLinks(t *testing.T) {
 	const hostile, want = `a\b [here](https://evil.example) [0]`, `a\\b \[here\](https://evil.example) \[0\]`
 	r := full()
@@ -204,8 +204,7 @@ func TestSARIFLinks(t *testing.T) {
 	}
 }
 
-// Whatever stands in a manifest, a line of the output is one command, and no
-// other than ours.
+// No text of a manifest makes a line of the output another command than ours.
 func TestGitHubEscapes(t *testing.T) {
 	r := full()
 	for i := range r.Findings {
@@ -251,7 +250,7 @@ func TestFails(t *testing.T) {
 		want           []policies.Severity
 	}{
 		"High":  {"Only the gravest.", "high", []policies.Severity{policies.High}},
-		"Low":   {"All but what is only good to know.", "low", []policies.Severity{policies.High, policies.Medium, policies.Low}},
+		"Low":   {"All except severity info.", "low", []policies.Severity{policies.High, policies.Medium, policies.Low}},
 		"Info":  {"All.", "info", []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}},
 		"Never": {"None.", "never", nil},
 	}
@@ -270,7 +269,7 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// The caret stands below the column that is meant, whatever is before it.
+// The caret is below the reported column, whatever precedes it.
 func TestCaret(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -320,7 +319,7 @@ func FuzzFormats(f *testing.F) {
 				}
 			case "text":
 				if strings.ContainsAny(out.String(), "\x1b\r\a") {
-					t.Error("text holds control characters")
+					t.Error("text has control characters")
 				}
 			}
 		}

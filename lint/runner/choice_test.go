@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestChoice: which policies count, how much, and about what, is told by flag or configuration.
+// TestChoice checks which policies count, with which severity and for which files, by flags and
+// configuration.
 func TestChoice(t *testing.T) {
 	const config, policy = "apiVersion: termguard.dev/v1\nkind: LintConfig\n", "apiservice-backend-removed"
 	for name, tc := range map[string]struct {
@@ -16,8 +17,8 @@ func TestChoice(t *testing.T) {
 		err            string
 	}{
 		"As it is":       {"It is found.", "", nil, true, ""},
-		"Only":           {"It is asked.", "", []string{"long-grace-period", policy}, true, ""},
-		"OnlyAnother":    {"It is not asked.", "", []string{"long-grace-period"}, false, ""},
+		"Only":           {"It is evaluated.", "", []string{"long-grace-period", policy}, true, ""},
+		"OnlyAnother":    {"It is not evaluated.", "", []string{"long-grace-period"}, false, ""},
 		"OnlyUnknown":    {"A typing error.", "", []string{policy + "s"}, false, `--only: there is no policy "apiservice-backend-removeds"; did you mean "apiservice-backend-removed"?`},
 		"Severity":       {"It does not fail the run.", "severity: {" + policy + ": info}\n", nil, false, ""},
 		"OtherSeverity":  {"It fails it still.", "severity: {long-grace-period: info}\n", nil, true, ""},

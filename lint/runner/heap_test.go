@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestGrowHeap: garbage is collected late, until much is in use.
+// TestGrowHeap checks that garbage is collected late, until much memory is in use.
 func TestGrowHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")

@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// TestPanic: whatever part of a run fails, each report is written, and the run is no success.
+// TestPanic checks that each report is written and the run fails, whichever part of it panics.
 func TestPanic(t *testing.T) {
 	in(t, map[string]string{"a.yaml": hangs, "b.yaml": "apiVersion: v1\nkind: \"b\n"})
 	_, stderr, err := start(t, Options{Paths: []string{"."}, Outputs: []string{"json=j.json", "sarif=s.sarif", "junit=j.xml"}, Load: func([]string) (*policies.Set, error) { panic("on purpose") }})
@@ -24,7 +24,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestPanicOfFormat: one that fails costs no other.
+// TestPanicOfFormat checks that a format that fails does not affect others.
 func TestPanicOfFormat(t *testing.T) {
 	in(t, nil)
 	r := &runner{Options: Options{Stdout: new(strings.Builder), Stderr: new(strings.Builder)}, outputs: []output{{"sarif", "s.sarif"}, {"json", "j.json"}}}

@@ -24,7 +24,7 @@ const (
 		"spec: {service: {name: a, namespace: m}, group: metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 100, versionPriority: 100}\n"
 )
 
-// in makes files, and goes to where they are.
+// in creates files and changes to their folder.
 func in(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +72,8 @@ func TestRun(t *testing.T) {
 		"FailOn":     {"It does not weigh enough.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}, FailOn: "never"}, false, "", "a.yaml:9:9", ""},
 		"ConfigFile": {"The configuration says so.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Paths: []string{"."}}, false, "", "a.yaml:9:9", ""},
 		"FlagFirst":  {"The flag comes first.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Paths: []string{"."}, FailOn: "low"}, true, "", "a.yaml:9:9", ""},
-		"Broken":     {"What is broken weighs more than what is found.", map[string]string{"a.yaml": hangs, "b.yaml": "apiVersion: v1\nkind: ["}, Options{Paths: []string{"."}}, false, "1 problem with the input", "b.yaml:2:", ""},
-		"NoPaths":    {"Nothing was asked for.", nil, Options{}, false, "say what to lint", "", ""},
+		"Broken":     {"A problem outweighs findings.", map[string]string{"a.yaml": hangs, "b.yaml": "apiVersion: v1\nkind: ["}, Options{Paths: []string{"."}}, false, "1 problem with the input", "b.yaml:2:", ""},
+		"NoPaths":    {"No input was given.", nil, Options{}, false, "say what to lint", "", ""},
 		"NoFiles":    {"A folder without manifests.", nil, Options{Paths: []string{"."}}, false, "nothing to lint", "", ""},
 		"Severity":   {"A typing error.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, FailOn: "hihg"}, false, `--fail-on is "hihg"`, "", ""},
 		"Format":     {"So is this.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, Outputs: []string{"texd"}}, false, `unknown output "texd"`, "", ""},
@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 		"Baseline":   {"It is not there.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, Baseline: "b.json"}, false, "write it with --write-baseline", "", ""},
 		"Where":      {"A baseline has a file.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, WriteBaseline: true}, false, "say where to write the baseline", "", ""},
 		"Stdin":      {"It has no history.", nil, Options{Paths: []string{"-"}, Stdin: strings.NewReader(plain), ChangedSince: "main"}, false, "--changed-since goes by files", "", ""},
-		"Silent":     {"Where no text goes to stdout, a person reads stderr.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}, Outputs: []string{"json"}}, true, "", `"kind": "Lint"`, " 1 high"},
+		"Silent":     {"Without text on stdout, a summary is on stderr.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}, Outputs: []string{"json"}}, true, "", `"kind": "Lint"`, " 1 high"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestBaseline writes what is known, and finds nothing new then.
+// TestBaseline writes known findings, and reports nothing new then.
 func TestBaseline(t *testing.T) {
 	in(t, map[string]string{"a.yaml": hangs})
 	o := Options{Paths: []string{"."}, Baseline: "known.json"}
@@ -114,8 +114,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// TestTimeout ends a run whose input never does, and one whose policies never
-// compile.
+// TestTimeout ends a run whose input never ends, and one whose policies never compile.
 func TestTimeout(t *testing.T) {
 	in(t, map[string]string{"a.yaml": plain})
 	forever, never := io.Pipe()
@@ -133,7 +132,7 @@ func TestTimeout(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "--timeout of 1ms has passed") {
 		t.Errorf("policies: %v", err)
 	}
-	// Stopped while it reads, before any policy is there.
+	// Stopped while it reads, before any policy is compiled.
 	manifests, writer := io.Pipe()
 	defer writer.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -151,7 +150,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestForeign bounds the memory of what others wrote, and only of that.
+// TestForeign checks that memory is bounded for input from others, and only for that.
 func TestForeign(t *testing.T) {
 	const config = "apiVersion: termguard.dev/v1\nkind: LintConfig\npolicies: [rules]\n"
 	dir := in(t, map[string]string{"repository/.git/HEAD": "", "repository/a.yaml": plain, "repository/.termguard.yaml": config, "mine/.termguard.yaml": config})
@@ -164,7 +163,7 @@ func TestForeign(t *testing.T) {
 		"Found":   {"Whoever writes the repository wrote it.", Options{}, true, []string{"repository/rules", "own"}},
 		"Without": {"They are left out.", Options{NoRepoPolicies: true}, false, []string{"own"}},
 		"Named":   {"Whoever starts lint wrote it.", Options{Config: "mine/.termguard.yaml"}, false, []string{"mine/rules", "own"}},
-		"Again":   {"To name it makes it nobody else's.", Options{Config: "repository/.termguard.yaml"}, true, []string{"repository/rules", "own"}},
+		"Again":   {"A named file counts as the user's own.", Options{Config: "repository/.termguard.yaml"}, true, []string{"repository/rules", "own"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

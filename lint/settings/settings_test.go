@@ -21,14 +21,14 @@ var ids = []string{"orphaned-finalizer", "slow-termination"}
 
 const head = "apiVersion: termguard.dev/v1\nkind: LintConfig\n"
 
-// documents are held to the reader and to the schema.
+// documents are checked by the reader and by the schema.
 var documents = map[string]struct {
 	reason, text string
 	want         Settings
 	err          string // whole
 	schema       bool   // the schema cannot tell that it is wrong
 }{
-	"Least": {reason: "The two lines that say what it is.", text: head},
+	"Least": {reason: "Only the two lines of its type.", text: head},
 	"Whole": {
 		reason: "Every key.",
 		text: head + `policies: [rules]
@@ -82,14 +82,14 @@ ignore:
 	"List":         {reason: "Not keys.", text: "- a\n", err: `f:1:1: the document: want keys with values, got a list`},
 	"OtherKind":    {reason: "The webhook's configuration is another one.", text: "apiVersion: termguard.dev/v1\nkind: Config\n", err: "f:1:1: want apiVersion: termguard.dev/v1 and kind: LintConfig; got apiVersion: termguard.dev/v1 and kind: Config"},
 	"NoHeader":     {reason: "Which version does it speak?", text: "exclude: [a]\n", err: "f:1:1: want apiVersion: termguard.dev/v1 and kind: LintConfig; got apiVersion: (none) and kind: (none)"},
-	"UnknownKey":   {reason: "A key that nobody reads is a typing error.", text: head + "excludes: [a]\n", err: `f:3:1: unknown key "excludes"; did you mean "exclude"?`},
+	"UnknownKey":   {reason: "An unknown key is a typing error.", text: head + "excludes: [a]\n", err: `f:3:1: unknown key "excludes"; did you mean "exclude"?`},
 	"StrangeKey":   {reason: "What is not near is no help.", text: head + "enforcement: {zzzzzz: 1}\n", err: `f:3:15: unknown key "zzzzzz" in enforcement; there are default, policies`},
 	"OtherCase":    {reason: "Case counts.", text: head + "failon: low\n", err: `f:3:1: unknown key "failon"; did you mean "failOn"?`},
 	"TwiceTheKey":  {reason: "Which one counts?", text: head + "kind: LintConfig\n", err: `f:3:1: key "kind" stands here twice, first in line 2: remove one`, schema: true},
 	"TwoDocuments": {reason: "Nobody would read the second.", text: head + "---\nexclude: [a]\n", err: "f:4:1: a second document starts here: move what it says into the first", schema: true},
 	"Severity":     {reason: "They are few.", text: head + "failOn: hihg\n", err: `f:3:9: failOn: "hihg" is not high, medium, low, info or never`},
 	"Mode":         {reason: "They are few.", text: head + "enforcement: {policies: {slow-termination: on}}\n", err: `f:3:44: enforcement.policies.slow-termination: "on" is not deny, warn, dryrun or off`},
-	"Owner":        {reason: "The form is that of the annotation.", text: head + "finalizerOwners: {x: a/b}\n", err: `f:3:22: finalizerOwners: owner of "x" is "a/b"; want KIND/NAMESPACE/NAME of a workload, or external`},
+	"Owner":        {reason: "It has the form of the annotation.", text: head + "finalizerOwners: {x: a/b}\n", err: `f:3:22: finalizerOwners: owner of "x" is "a/b"; want KIND/NAMESPACE/NAME of a workload, or external`},
 	"OddEntry":     {reason: "An entry is checked like those in the binary.", text: head + "catalog: [{finalizer: z.io/f}]\n", err: "f:3:10: catalog entry 1 (z.io/f): resources, owner and source are needed"},
 	"NoList":       {reason: "One pattern is a list of one.", text: head + "exclude: vendor\n", err: `f:3:10: exclude: want a list, got "vendor"`},
 	"NoText":       {reason: "A list is no text.", text: head + "snapshot: [a]\n", err: `f:3:11: snapshot: want text, got a list`},
@@ -137,7 +137,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// The schema that editors go by, and the reader, refuse the same.
+// The schema that editors use and the reader reject the same documents.
 func TestSchema(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// plain is what an editor sees of the first document: what YAML 1.2 knows.
+// plain returns the first document as an editor sees it, in YAML 1.2.
 func plain(t *testing.T, text string) any {
 	var node yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &node); err != nil || len(node.Content) == 0 {

@@ -22,8 +22,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestLarge reads 200 MB that are one document, and what follows it, without holding
-// them.
+// TestLarge reads a document of 200 MB, and the one after it, without keeping them.
 func TestLarge(t *testing.T) {
 	const size = 200 << 20
 	for name, text := range map[string]string{"lines": "- some: more\n", "one line": "some more "} {
@@ -36,8 +35,8 @@ func TestLarge(t *testing.T) {
 				t.Fatalf("line %d, error %v, want %v in line 1", d.line, err, errLarge)
 			}
 			runtime.ReadMemStats(&after)
-			// Slices grow by a quarter at least: all that were made on the way to the
-			// bound are five times that, and a line is held apart from its document.
+			// Slices grow by a quarter at least: all allocated on the way to the bound are five
+			// times that, and a line is kept apart from its document.
 			if took := after.TotalAlloc - before.TotalAlloc; took > 12*maxDocument {
 				t.Errorf("%d MiB were allocated", took>>20)
 			}
@@ -49,7 +48,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestLargeFile says which document is too large, and reads the others.
+// TestLargeFile checks that a document that is too large is reported, and that the others are read.
 func TestLargeFile(t *testing.T) {
 	const plain = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
 	path := filepath.Join(t.TempDir(), "a.yaml")

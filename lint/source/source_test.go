@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// read tells what a file holds, one line for each thing, with its line.
+// read returns the contents of a file, one line for each item, with its line number.
 func read(text string, whole bool) []string {
 	var got []string
 	file := &source.File{Name: "f.yaml", Content: []byte(text), Whole: whole}
@@ -44,7 +44,7 @@ func read(text string, whole bool) []string {
 	return got
 }
 
-// inUTF16 is a text as PowerShell writes it where > redirects.
+// inUTF16 encodes a text as PowerShell does for >.
 func inUTF16(t testing.TB, order unicode.Endianness, text string) string {
 	t.Helper()
 	wide, err := unicode.UTF16(order, unicode.UseBOM).NewEncoder().String(text)
@@ -78,7 +78,7 @@ func TestRead(t *testing.T) {
 		{"JSON values in a row", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}` + "\n" + `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}`, []string{"1-1 Pod a", "2-2 Pod b"}},
 		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    namespace: x\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: b}\n", []string{"4-8 Pod x/a", "9-11 Pod b"}},
 		{"a list of a kind", "apiVersion: v1\nkind: PodList\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a}}]\n", []string{"3-3 Pod a"}},
-		{"what is no object", "a: 1\n---\n- x\n---\nkind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\nresources: [x]\n---\n" + object("a"), []string{"plain: 1", "plain: 1", "plain: 1", "9-11 ConfigMap a"}},
+		{"a document that is no object", "a: 1\n---\n- x\n---\nkind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\nresources: [x]\n---\n" + object("a"), []string{"plain: 1", "plain: 1", "plain: 1", "9-11 ConfigMap a"}},
 		{"one broken document hides no other", object("a") + "---\na: 1\nb: [1,\nc: 3\n---\n" + object("b"), []string{"1-3 ConfigMap a", "6:4 problem: invalid YAML: the bracket that is opened here is not closed", "9-11 ConfigMap b"}},
 		{"a tab", object("a") + "---\na:\n\tb: 1\n", []string{"1-3 ConfigMap a", "6:1 problem: invalid YAML: a tab cannot indent: use spaces"}},
 		{"open quotes", "a: 1\nb: 'x\nc: 1\n", []string{"2:4 problem: invalid YAML: the quotes that are opened here are not closed"}},
@@ -88,21 +88,21 @@ func TestRead(t *testing.T) {
 		{"keys of one mapping", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nkind: Pod\nmetadata:\n  name: b\n  name: c\n", []string{"1-7 Pod c"}},
 		{"a comment without a space before it, as kubectl reads it", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: 'é'# a\n  namespace: \"x # y\"#\n", []string{"1-5 Pod x # y/é"}},
 		{"a key behind such a comment", "a: 'b'\n'c'# x: 1\n", []string{"2:1 problem: invalid YAML: a key without a colon"}},
-		{"what is encrypted whole, with SOPS", "apiVersion: ENC[AES256_GCM,data:a/b=,iv:c/d/e=,type:str]\nkind: ENC[AES256_GCM,data:f]\nmetadata:\n  name: ENC[AES256_GCM,data:g]\n", []string{"plain: 1"}},
-		{"what is encrypted whole, with git-crypt", "\x00GITCRYPT\x00\xf3 R\x16\n\x01", []string{"plain: 1"}},
+		{"a file encrypted whole with SOPS", "apiVersion: ENC[AES256_GCM,data:a/b=,iv:c/d/e=,type:str]\nkind: ENC[AES256_GCM,data:f]\nmetadata:\n  name: ENC[AES256_GCM,data:g]\n", []string{"plain: 1"}},
+		{"a file encrypted whole with git-crypt", "\x00GITCRYPT\x00\xf3 R\x16\n\x01", []string{"plain: 1"}},
 		{"git-crypt encrypts whole files", object("a") + "---\n\x00GITCRYPT\x00", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not text in UTF-8: it contains a zero byte"}},
-		{"what PowerShell redirects", inUTF16(t, unicode.LittleEndian, object("ä𝄞")+"---\r\n"+object("b")), []string{"1-3 ConfigMap ä𝄞", "5-7 ConfigMap b"}},
+		{"redirected by PowerShell", inUTF16(t, unicode.LittleEndian, object("ä𝄞")+"---\r\n"+object("b")), []string{"1-3 ConfigMap ä𝄞", "5-7 ConfigMap b"}},
 		{"UTF-16 of the other order", inUTF16(t, unicode.BigEndian, object("a")+"---\n"+object("b")), []string{"1-3 ConfigMap a", "5-7 ConfigMap b"}},
 		{"UTF-16 that ends in the middle of a letter", inUTF16(t, unicode.LittleEndian, object("a")) + "x", []string{"4:1 problem: invalid YAML: a key without a colon"}},
-		{"a key given twice in what is no object", "a: 1\na: 2\n", []string{"plain: 1"}},
+		{"a duplicate key in a document that is no object", "a: 1\na: 2\n", []string{"plain: 1"}},
 		{"a template", object("a") + "---\napiVersion: v1\n{{- if x }}\nkind: Pod\n{{- end }}\n---\n" + object("b"), []string{"1-3 ConfigMap a", "template", "10-12 ConfigMap b"}},
 		{"a template that is YAML", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", []string{"template"}},
 		{"braces in a string are no template", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {x: \"{{ y }}\"}}\n", []string{"1-3 Pod a"}},
 		{"a binary file", object("a") + "---\n\x00\x01", []string{"1-3 ConfigMap a", "5:1 problem: cannot be read: not text in UTF-8: it contains a zero byte"}},
 		{"an anchor and a merge key", "x: &x {name: a}\napiVersion: v1\nkind: Pod\nmetadata:\n  <<: *x\n  namespace: n\n", []string{"1-6 Pod n/a"}},
-		{"comments that ask for silence", "# termguard:ignore all-of-it -- old\napiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  # termguard:ignore x -- y\n  containers:\n  - name: c\n  nodeName: n # termguard:ignore z -- w\n", []string{"2-10 Pod a", "1-10 ignore: all-of-it -- old", "8-9 ignore: x -- y", "10-10 ignore: z -- w"}},
+		{"comments that suppress findings", "# termguard:ignore all-of-it -- old\napiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  # termguard:ignore x -- y\n  containers:\n  - name: c\n  nodeName: n # termguard:ignore z -- w\n", []string{"2-10 Pod a", "1-10 ignore: all-of-it -- old", "8-9 ignore: x -- y", "10-10 ignore: z -- w"}},
 		{"text is no comment", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    # termguard:ignore x -- y\n  y: \"# termguard:ignore x -- y\"\n", []string{"1-7 ConfigMap a"}},
-		{"an annotation that asks for silence", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations:\n    termguard.dev/ignore: x -- y\n", []string{"1-6 Pod a", "1-6 ignore: x -- y"}},
+		{"an annotation that suppresses findings", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations:\n    termguard.dev/ignore: x -- y\n", []string{"1-6 Pod a", "1-6 ignore: x -- y"}},
 	} {
 		for _, whole := range []bool{false, true} {
 			if diff := cmp.Diff(tc.want, read(tc.text, whole)); diff != "" {
@@ -130,8 +130,8 @@ spec:
     served: true
 `
 
-// TestSchemas leaves out what is most of the bytes of real manifests, without
-// moving what is behind it.
+// TestSchemas skips schemas, which are most of the bytes of real manifests, without moving what
+// follows.
 func TestSchemas(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		file := &source.File{Content: []byte(crd + "---\n" + fmt.Sprintf(cm, "a")), Whole: whole}
@@ -203,7 +203,7 @@ func TestBombs(t *testing.T) {
 	}
 	for _, tc := range []struct{ reason, text, want string }{
 		{"merges of nothing, by powers of six", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n" + merges + "<<: *x24\n", "expand to more than"},
-		{"merges in the place of what an object is", merges + "<<: *x24\n", "expand to more than"},
+		{"merges in place of an object's type", merges + "<<: *x24\n", "expand to more than"},
 		{"a billion laughs", bomb, "expand to more than"},
 		{"an alias to itself", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x [*x]\n", "inside the anchor"},
 		{"a merge of itself", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x {<<: *x}\n", "inside the anchor"},
@@ -222,8 +222,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestLoad reads an object again that was released.
-// TestReadHolding parses what holds a word, and no more: the places are those of the file.
+// TestLoad loads an object again after its release. TestReadHolding parses only documents that have
+// a word: the places are those of the file.
 func TestReadHolding(t *testing.T) {
 	file := &source.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
 	var got []string
@@ -242,7 +242,8 @@ func TestReadHolding(t *testing.T) {
 	}
 }
 
-// TestCutBreaks reads documents whole that what is cut out of them breaks, and what follows.
+// TestCutBreaks reads documents that the removal of their schemas breaks completely, and those that
+// follow.
 func TestCutBreaks(t *testing.T) {
 	broken := crd + "  more: *later\n"
 	broken = strings.Replace(broken, "openAPIV3Schema:\n", "openAPIV3Schema:\n        example: &later {a: b}\n", 1)
@@ -305,8 +306,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// FuzzRead holds every position to its file, and what is left out to finding
-// the same.
+// FuzzRead checks that every position matches its file, and that skipped parts change no finding.
 func FuzzRead(f *testing.F) {
 	f.Add(crd + "--- # x\n" + fmt.Sprintf(cm, "a"))
 	f.Add("\ufeff{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\"}}]}")
@@ -356,8 +356,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestTemplates holds that what another tool fills in first is a template, and that
-// what is broken is broken although it has something to fill in.
+// TestTemplates checks that text with placeholders of other tools is a template, and that a broken
+// document is broken even if it has placeholders.
 func TestTemplates(t *testing.T) {
 	cases := map[string]struct {
 		reason, text string
@@ -376,7 +376,7 @@ func TestTemplates(t *testing.T) {
 		"Exclaimed":  {"What is no tag.", "name: !NAME!\nversion: !NAME!.v!VERSION!\n", "template"},
 		"Word":       {"What sed replaces by a file.", "data:\n  ca.crt: |\nREPLACE_WITH_CA\n  other: |\nREPLACE_WITH_OTHER\n", "template"},
 		"Line":       {"As envsubst reads it, in the place of several lines.", "a:\n  b: 1\n${MORE}\nc: 2\n", "template"},
-		"Fallback":   {"As a shell reads it, with what is there otherwise.", "a:\n${MORE:-  b:\n    c: ${C}\n  }\nd: 1\n", "template"},
+		"Fallback":   {"As a shell reads it, with a default.", "a:\n${MORE:-  b:\n    c: ${C}\n  }\nd: 1\n", "template"},
 		"Key":        {"In the place of a key that is a mapping.", "a: {b: [${X}, {c}d]}\n", "template"},
 		"Hidden":     {"What was there is a secret.", "a: ****\nb: <REDACTED: TOKEN>\n", "template"},
 		"Value":      {"Nothing breaks.", "a: ${X}\n", "plain: 1"},
@@ -393,8 +393,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestSettingsOfTools holds that the JSON of other tools, which may hold
-// comments, and hidden files are no broken manifests.
+// TestSettingsOfTools checks that JSON files of other tools, which may have comments, and hidden
+// files are not broken manifests.
 func TestSettingsOfTools(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, file, text string
@@ -402,9 +402,9 @@ func TestSettingsOfTools(t *testing.T) {
 	}{
 		"settings": {"nothing in it is for Kubernetes", "devcontainer.json", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 0},
 		"version":  {"settings have an apiVersion, too", ".devcontainer/devcontainer.json", "{\"sources\": [{\"apiVersion\": 2}], // of a kind\n}\n", 0},
-		"manifest": {"what looks like an object has to be right", "pod.json", "{\"apiVersion\": \"v1\", // the core\n\"kind\": [}\n", 1},
-		"hidden":   {"what begins with a dot is for other tools", ".github/ISSUE_TEMPLATE/bug.yml", "placeholder: Server Version: v1\n", 0},
-		"object":   {"what looks like an object has to be right wherever it is", "./.flux/pod.yaml", "apiVersion: v1\nkind: Pod: a\n", 1},
+		"manifest": {"a document that looks like an object must be valid", "pod.json", "{\"apiVersion\": \"v1\", // the core\n\"kind\": [}\n", 1},
+		"hidden":   {"files that begin with a dot belong to other tools", ".github/ISSUE_TEMPLATE/bug.yml", "placeholder: Server Version: v1\n", 0},
+		"object":   {"a document that looks like an object must be valid in any file", "./.flux/pod.yaml", "apiVersion: v1\nkind: Pod: a\n", 1},
 		"here":     {"the folder that was named is none of them", "./../a/pod.yaml", "kind: Pod: a\n", 1},
 		"YAML":     {"which is broken may hide objects", "pod.yaml", "// for editors\n{\"image\": \"go\", // the newest\n}\n", 1},
 	} {
@@ -420,8 +420,8 @@ func TestSettingsOfTools(t *testing.T) {
 	}
 }
 
-// TestHolds finds words wherever the text is cut by the buffer, and ends with a word that no
-// buffer holds.
+// TestHolds finds words wherever the buffer cuts the text, and ends if a word does not fit in any
+// buffer.
 func TestHolds(t *testing.T) {
 	text := strings.Repeat("kind: Deployment\n", 9) + "kind: StatefulSet"
 	file := &source.File{Content: []byte(text)}
@@ -432,6 +432,6 @@ func TestHolds(t *testing.T) {
 		}
 	}
 	if got := file.Holds(make([]byte, 8), text); got[0] {
-		t.Error("a buffer of 8 bytes holds no text of 170")
+		t.Error("found a text of 170 bytes in a buffer of 8")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWalkTests leaves out what only tests read, unless it is named or asked for.
+// TestWalkTests skips files that only tests read, unless they are named or included by a flag.
 func TestWalkTests(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
@@ -36,10 +36,10 @@ func TestWalkTests(t *testing.T) {
 		left           int
 	}{
 		"All":       {"Tests are left out; acceptance beside production is where things run, and so is test, but beside a program.", ".", false, []string{"assert.yaml", "deploy.yaml", "latest.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "prod/r.yaml", "test/s.yaml", "integration/i.yaml", "test/e.yaml"}, 21},
-		"Included":  {"They are asked for.", ".", true, []string{"app.golden.yaml", "assert.yaml", "deploy.yaml", "latest.yaml", "policy_test.yaml", ".chainsaw-test/pod.yaml", ".kyverno-test/pod.yaml", "acceptance/j.yaml", "case/00-assert.yaml", "case/00-install.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "each/chainsaw-test.yaml", "each/pod.yaml", "prod/r.yaml", "test/s.yaml", "expected/l.yaml", "integration/i.yaml", "integrationtests/f.yaml", "fixtures/c.json", "test_files/invalid.yaml", "testdata/a.yaml", "deep/b.yaml", "test/q.yaml", "render_test/d.yaml", "resources/m.yaml", "test/e.yaml", "e2e/g.yaml", "integration/h.yaml", "cli/k.yaml"}, 0},
+		"Included":  {"A flag includes them.", ".", true, []string{"app.golden.yaml", "assert.yaml", "deploy.yaml", "latest.yaml", "policy_test.yaml", ".chainsaw-test/pod.yaml", ".kyverno-test/pod.yaml", "acceptance/j.yaml", "case/00-assert.yaml", "case/00-install.yaml", "below/crd.yaml", "acceptance/n.yaml", "production/o.yaml", "test/p.yaml", "each/chainsaw-test.yaml", "each/pod.yaml", "prod/r.yaml", "test/s.yaml", "expected/l.yaml", "integration/i.yaml", "integrationtests/f.yaml", "fixtures/c.json", "test_files/invalid.yaml", "testdata/a.yaml", "deep/b.yaml", "test/q.yaml", "render_test/d.yaml", "resources/m.yaml", "test/e.yaml", "e2e/g.yaml", "integration/h.yaml", "cli/k.yaml"}, 0},
 		"Named":     {"A folder of fixtures that is named is read.", "pkg/testdata", false, []string{"testdata/a.yaml", "deep/b.yaml"}, 0},
-		"NamedCase": {"Of a test that is named, what it applies.", "case", false, []string{"case/00-install.yaml", "below/crd.yaml"}, 1},
-		"Vendor":    {"What others wrote is read where it is named.", "vendor", false, []string{"a/vendored.yaml"}, 0},
+		"NamedCase": {"The manifests of a named test.", "case", false, []string{"case/00-install.yaml", "below/crd.yaml"}, 1},
+		"Vendor":    {"Vendored files are read if they are named.", "vendor", false, []string{"a/vendored.yaml"}, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestExcludeSeparator(t *testing.T) {
 		"WindowsMixed": {"Both are taken there.", `a/b\**\*.yaml`, '\\', "a/b/c/d.yaml", true},
 		"WindowsSlash": {"The configuration is shared with other machines.", "dir/file.yaml", '\\', "dir/file.yaml", true},
 		"POSIX":        {"It separates nothing.", `dir\file.yaml`, '/', "dir/file.yaml", false},
-		"POSIXEscape":  {"It is that of .gitignore.", `dir/\*.yaml`, '/', "dir/*.yaml", true},
+		"POSIXEscape":  {"The pattern of .gitignore.", `dir/\*.yaml`, '/', "dir/*.yaml", true},
 		"POSIXStar":    {"The star is escaped.", `dir/\*.yaml`, '/', "dir/a.yaml", false},
 		"POSIXItself":  {"A name may have one.", `dir\\file.yaml`, '/', `dir\file.yaml`, true},
 	}
@@ -90,8 +90,8 @@ func TestExcludeSeparator(t *testing.T) {
 	}
 }
 
-// A link may lead anywhere: what is outside is neither read nor walked through,
-// and that is said.
+// A link may lead anywhere: files outside the folder are neither read nor searched, which a note
+// says.
 func TestWalkStaysInside(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "repository")
@@ -115,7 +115,7 @@ func TestWalkStaysInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got, said []string
+	var got, problems []string
 	Search{
 		Root: dir, Exclude: exclude,
 		Visit: func(d *Directory) {
@@ -123,12 +123,12 @@ func TestWalkStaysInside(t *testing.T) {
 				got = append(got, file.Name)
 			}
 		},
-		Problem: func(file, _ string) { said = append(said, file) },
+		Problem: func(file, _ string) { problems = append(problems, file) },
 	}.Walk("r", dir, ".")
 	if diff := cmp.Diff([]string{"r/file.yaml", "r/a/file.yaml"}, got); diff != "" {
 		t.Errorf("read: -want, +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"r/elsewhere", "r/file2.yaml", "r/slash", "r/up"}, said); diff != "" {
+	if diff := cmp.Diff([]string{"r/elsewhere", "r/file2.yaml", "r/slash", "r/up"}, problems); diff != "" {
 		t.Errorf("refused: -want, +got:\n%s", diff)
 	}
 }

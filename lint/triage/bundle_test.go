@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// ofRelease is what a policy says of an object in a manifest of a release, whose
-// cause is one operator.
+// ofRelease returns a finding about an object in a manifest of a release, whose cause is one
+// operator.
 func ofRelease(file, object, message string, once bool) lint.Finding {
 	o, operator := policies.Object{Resource: "things.example.com", Name: object}, policies.Object{Resource: "deployments.apps", Name: "operator"}
 	return lint.Finding{
@@ -20,8 +20,8 @@ func ofRelease(file, object, message string, once bool) lint.Finding {
 	}
 }
 
-// TestBundleReleases tells once what two releases of one manifest say, each of objects with
-// one cause, and names all of their places.
+// TestBundleReleases checks that findings of two releases of one manifest, about objects with one
+// cause, become one with all places.
 func TestBundleReleases(t *testing.T) {
 	var findings []lint.Finding
 	for _, file := range []string{"v1.yaml", "v2.yaml"} {
@@ -38,8 +38,8 @@ func TestBundleReleases(t *testing.T) {
 	}
 }
 
-// FuzzBundle bundles what is said of sets of nearly the same files: each finding stands or is
-// counted at one that stands.
+// FuzzBundle bundles the findings of nearly identical files: each finding is shown, or counted at
+// one that is.
 func FuzzBundle(f *testing.F) {
 	f.Add("\x00\x01\x02\x10\x11\x12")
 	f.Add("\x81\x01\x81\x11\x91")

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// repository has a branch "main", and two commits and more on top of it.
+// repository creates a repository with a branch "main" and more commits on top of it.
 func repository(t *testing.T) (dir string, git func(...string)) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not in PATH: install it to run this test")
@@ -95,7 +95,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// Nothing runs that a repository names, in whatever way git lets it name something.
+// No command that a repository configures is run, in any of the ways that git has.
 func TestChangedRunsNothing(t *testing.T) {
 	dir, git := repository(t)
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -127,7 +127,7 @@ func TestChangedRunsNothing(t *testing.T) {
 	if text, err := os.ReadFile(ran); err == nil {
 		t.Errorf("it ran:\n%s", text)
 	}
-	// The same question, asked without care, runs it: the test can fail.
+	// An unguarded git diff does run it, so the test can fail.
 	if _, err := exec.CommandContext(t.Context(), "git", "-C", dir, "diff", "--name-only", "main").Output(); err != nil {
 		t.Log(err)
 	}
@@ -136,7 +136,7 @@ func TestChangedRunsNothing(t *testing.T) {
 	}
 }
 
-// TestChangedBeforeTheFirstCommit is what a hook of that commit asks.
+// TestChangedBeforeTheFirstCommit checks the call of a hook before the first commit.
 func TestChangedBeforeTheFirstCommit(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"staged.yaml", "new.yaml"} {

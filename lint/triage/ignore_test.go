@@ -60,7 +60,7 @@ func FuzzParseIgnore(f *testing.F) {
 		if len(i.Policies) == 0 || strings.TrimSpace(i.Reason) == "" {
 			t.Fatalf("accepted %q as %+v", text, i)
 		}
-		// What was read reads the same when written again.
+		// Written again, it reads the same.
 		again := strings.Join(i.Policies, ",") + " -- " + i.Reason
 		if !i.Until.IsZero() {
 			again += " until " + i.Until.Format(time.DateOnly)

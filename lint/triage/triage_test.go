@@ -28,7 +28,7 @@ func mark(text string, from, to int) lint.Mark {
 	return lint.Mark{Place: lint.Place{File: "a.yaml", Line: from, Column: 1}, Text: text, From: from, To: to}
 }
 
-// say is a finding in short: file:line policy: message.
+// say returns findings in short: file:line policy: message.
 func say(findings []lint.Finding) []string {
 	var short []string
 	for _, f := range findings {
@@ -53,7 +53,7 @@ func TestSuppress(t *testing.T) {
 	}{
 		"Nothing": {reason: "Nobody minds.", findings: []lint.Finding{found("a.yaml", 3, "p-a")}, kept: []string{"a.yaml:3 p-a: m"}},
 		"Mark": {
-			reason:     "It holds for its lines, its file and its policy.",
+			reason:     "It applies to its lines, its file and its policy.",
 			findings:   []lint.Finding{found("a.yaml", 2, "p-a"), found("a.yaml", 4, "p-a"), found("a.yaml", 3, "p-b"), found("b.yaml", 3, "p-a"), found("a.yaml", 3, "p-a")},
 			marks:      []lint.Mark{mark("p-a -- r", 3, 3)},
 			kept:       []string{"a.yaml:2 p-a: m", "a.yaml:3 p-b: m", "a.yaml:4 p-a: m", "b.yaml:3 p-a: m"},
@@ -86,7 +86,7 @@ func TestSuppress(t *testing.T) {
 			kept:       []string{"a.yaml:3 unused-ignore: nothing is found here for p-b, which is ignored (r)"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
-		"Off": {reason: "A policy that was not asked proves nothing.", marks: []lint.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
+		"Off": {reason: "A policy that was not evaluated proves nothing.", marks: []lint.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
 		"Twice": {
 			reason:     "Two that hide the same are both used.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
@@ -129,14 +129,14 @@ func TestSuppress(t *testing.T) {
 			kept:    []string{".termguard.yaml:7 unused-ignore: nothing is found here for p-a, which is ignored (r)"},
 		},
 		"NotAsked": {
-			reason:     "A mark in a file that was not asked about hides what is found there, and is not judged.",
+			reason:     "A mark in a file that was not selected suppresses its findings, and is not reported as unused.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 4, "p-b")},
 			marks:      []lint.Mark{mark("p-a -- r", 3, 3), mark("p-b", 4, 4), mark("p-a -- unused", 9, 9), mark("p-b -- old until 2020-01-01", 4, 4)},
 			options:    Options{Asked: func(file string) bool { return file != "a.yaml" }},
 			kept:       []string{"a.yaml:4 p-b: m"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
-		"Partial": {reason: "The files it is about may not have been asked about.", options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}}},
+		"Partial": {reason: "Its files may not have been selected.", options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}}},
 		"ConfiguredExpired": {
 			reason:  "It stands in the configuration.",
 			options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2020-01-01")}},
@@ -163,7 +163,7 @@ func TestSuppress(t *testing.T) {
 	}
 }
 
-// TestBundle tells once what is true because of one other object.
+// TestBundle checks that findings caused by one other object become one.
 func TestBundle(t *testing.T) {
 	of := func(file string, line int, policy, cause string, severity policies.Severity) lint.Finding {
 		f := found(file, line, policy)
@@ -185,9 +185,9 @@ func TestBundle(t *testing.T) {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if len(findings[0].Evidence) > 0 {
-		t.Error("what was handed in has changed")
+		t.Error("the argument was modified")
 	}
-	// Copies of one manifest are told once, and counted.
+	// Copies of one manifest are reported once and counted.
 	copied := func(file, message string) lint.Finding {
 		f := found(file, 1, "each")
 		f.Message, f.Question = message, lint.ApplyObject
@@ -214,7 +214,7 @@ func TestBaseline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One moved, one is gone, one is new.
+	// One finding moved, one disappeared, one is new.
 	now := []lint.Finding{found("a.yaml", 5, "p-b"), found("b.yaml", 3, "p-a"), found("b.yaml", 4, "p-a")}
 	now[0].Place.Line = 50
 	prints := lint.Fingerprints(now, rel)
@@ -240,7 +240,7 @@ func TestReadBaseline(t *testing.T) {
 		"Empty":      {reason: "A file that was cut off.", text: "", err: "not a baseline: unexpected end of JSON input; write it anew with --write-baseline"},
 		"OtherKind":  {reason: "Some other file.", text: `{"apiVersion":"v1","kind":"List"}`, err: "want apiVersion: termguard.dev/v1, kind: LintBaseline; got apiVersion: v1, kind: List"},
 		"UnknownKey": {reason: "Of a newer termguard, or a conflict half resolved.", text: `{"apiVersion":"termguard.dev/v1","kind":"LintBaseline","finding":[]}`, err: `unknown field "finding"`},
-		"Conflict":   {reason: "A merge that nobody finished.", text: "<<<<<<< HEAD\n", err: "not a baseline"},
+		"Conflict":   {reason: "An unfinished merge.", text: "<<<<<<< HEAD\n", err: "not a baseline"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

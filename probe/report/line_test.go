@@ -16,7 +16,7 @@ func TestLine(t *testing.T) {
 		want   string
 	}{
 		{"nothing found", Report{}, "nothing keeps pods from going"},
-		{"a note holds nobody up", Report{Findings: []Finding{note}}, "nothing keeps pods from going"},
+		{"a note blocks no pod", Report{Findings: []Finding{note}}, "nothing keeps pods from going"},
 		{"one", Report{Findings: []Finding{note, will("web-0")}}, "busy: pod demo/web-0"},
 		{"several, and some that did not fit", Report{Findings: []Finding{will("a"), will("b")}, Omitted: 3}, "busy: pod demo/a (+4)"},
 		{"a long name", Report{Findings: []Finding{will(strings.Repeat("é", 200)), will("b")}}, "busy: pod demo/" + strings.Repeat("é", 28) + "… (+1)"},
@@ -26,7 +26,7 @@ func TestLine(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)
 		}
 		if len(got) > maxLine {
-			t.Errorf("%s: %d bytes, of which node-problem-detector reads %d", tt.reason, len(got), maxLine)
+			t.Errorf("%s: %d bytes, but node-problem-detector reads only %d", tt.reason, len(got), maxLine)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestRenders(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, string(got)); diff != "" {
-			t.Errorf("deploy/%s is not what the chart renders (run: make docs): -chart, +file:\n%s", tt.into, diff)
+			t.Errorf("deploy/%s is stale (run: make docs): -chart, +file:\n%s", tt.into, diff)
 		}
 	}
 }
@@ -99,14 +99,14 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"a misspelt value", "replica=3", []string{"additional properties 'replica' not allowed"}},
 		{"a misspelt value further down", "certificates.from=own", []string{"'/certificates'", "additional properties 'from' not allowed"}},
-		{"nobody would answer", "replicas=0", []string{"'/replicas'", "minimum: got 0, want 1"}},
+		{"no replica would answer", "replicas=0", []string{"'/replicas'", "minimum: got 0, want 1"}},
 		{"not a number", "replicas=many", []string{"'/replicas'", "got string, want integer"}},
 		{"a policy that Kubernetes does not have", "failurePolicy=Maybe", []string{"'/failurePolicy'", "'Ignore', 'Fail'"}},
 		{"a mode that the binary would refuse at its start", "config.enforcement.default=refuse", []string{"'/config/enforcement/default'", "'deny', 'warn', 'dryrun', 'off'"}},
 		{"a policy that is misspelt", "config.enforcement.policies.orphaned-finalizr=deny", []string{`config.enforcement.policies names "orphaned-finalizr"`, "did you mean orphaned-finalizer?", "otherPolicies"}},
 		{"the parameters of a policy that there is not", "config.params.nowhere.max=3", []string{`config.params names "nowhere", and there is no such policy.`}},
 		{"an owner that is none", "config.finalizerOwners.a=operator", []string{"'/config/finalizerOwners/a'", "'operator' does not match pattern"}},
-		{"nobody who issues", "certificates.source=vault", []string{"'/certificates/source'", "'own', 'cert-manager', 'secret'"}},
+		{"no issuer", "certificates.source=vault", []string{"'/certificates/source'", "'own', 'cert-manager', 'secret'"}},
 		{"a Secret without a name", "certificates.source=secret", []string{"set certificates.secretName"}},
 		{"a Secret that is not served", "certificates.secretName=tls", []string{"no effect while certificates.source is own"}},
 		{"a digest without its algorithm", "image.digest=0123", []string{"'/image/digest'", "'0123' does not match pattern"}},
@@ -116,17 +116,17 @@ func TestRefusals(t *testing.T) {
 		{"a folder name that no policy can have", "extraPolicies.Team-1=x", []string{"'/extraPolicies'", "additional properties 'Team-1' not allowed"}},
 		{"enumerated access to nothing", "rbac.access=enumerated", []string{"'/rbac/resources'", "minItems: got 0, want 1"}},
 		{"resources that would have no effect", "rbac.resources={pods}", []string{"'/rbac/resources'", "maxItems: got 1, want 0"}},
-		{"Secrets, by which access would not be less", "rbac.access=enumerated,rbac.resources={pods,secrets}", []string{"rbac.resources lists secrets", "take it from the list"}},
-		{"a network policy that lets nobody in", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
+		{"Secrets would not reduce the access", "rbac.access=enumerated,rbac.resources={pods,secrets}", []string{"rbac.resources lists secrets", "take it from the list"}},
+		{"a network policy that admits no client", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
 		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
-		{"a name that nobody vouches for", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
-		{"a limit beyond what the API server waits", "deadline=2m", []string{"'/deadline'", "'2m' does not match pattern"}},
+		{"a name that no certificate has", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
+		{"a limit above the API server's timeout", "deadline=2m", []string{"'/deadline'", "'2m' does not match pattern"}},
 		{"a bundle that is nowhere in the pod", "policyFiles={bundle.tar.gz}", []string{"'/policyFiles/0'", "'bundle.tar.gz' does not match pattern"}},
 		{"the label by which the Service finds its pods", "podLabels.app\\.kubernetes\\.io/name=other", []string{"'/podLabels'", "'not' failed"}},
 		{"a port that the pods may not open", "ports.webhook=443", []string{"'/ports/webhook'", "minimum: got 443, want 1,024"}},
 		{"an argument that is none", "extraArgs={pprof}", []string{"'/extraArgs/0'", "'pprof' does not match pattern"}},
-		{"a budget that holds up every drain", "podDisruptionBudget.maxUnavailable=0", []string{"'/podDisruptionBudget/maxUnavailable'"}},
-		{"an issuer that nobody would ask", "certificates.issuerRef.name=company", []string{"certificates.issuerRef is set", "certificates.source"}},
+		{"a budget that blocks every drain", "podDisruptionBudget.maxUnavailable=0", []string{"'/podDisruptionBudget/maxUnavailable'"}},
+		{"an issuer that is not used", "certificates.issuerRef.name=company", []string{"certificates.issuerRef is set", "certificates.source"}},
 	} {
 		stdout, stderr, err := helm(t.Context(), t, nil, "template", "termguard", chart(), "--set", tt.set)
 		if err == nil {

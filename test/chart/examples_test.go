@@ -93,7 +93,7 @@ kubectl -n termguard-system create configmap examples $(for f in */*.rego; do pr
 			return len(got) == 1 && f.want.MatchString(got[0]), err
 		})
 		if err != nil {
-			t.Errorf("%s: it says %q, want one line with %s: %v\n%s", f.file, got, f.want, err, r.Stderr)
+			t.Errorf("%s: got %q, want one line with %s: %v\n%s", f.file, got, f.want, err, r.Stderr)
 		}
 	}
 	playStates(t, g)

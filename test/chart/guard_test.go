@@ -102,7 +102,7 @@ func TestGuardAnswers(t *testing.T) {
 		got, err = predict(ctx, outsider, "namespace/held")
 		return got == check.Guard{Answer: check.Unknown, Why: why}, err
 	}); err != nil {
-		t.Fatalf("who may not delete is told %+v, want %q: %v", got, why, err)
+		t.Fatalf("answer without the right to delete: %+v, want %q: %v", got, why, err)
 	}
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)

@@ -58,9 +58,9 @@ func TestProbeWritesItsOwn(t *testing.T) {
 		labels map[string]string
 		want   string
 	}{
-		"its own":           {"what it is for", on("n1"), "termguard-probe-n1", map[string]string{"termguard.dev/probe": "true"}, ""},
+		"its own":           {"its own report", on("n1"), "termguard-probe-n1", map[string]string{"termguard.dev/probe": "true"}, ""},
 		"dotted name":       {"nodes are named as hosts", on("n1.example.com"), "termguard-probe-n1.example.com", nil, ""},
-		"of another node":   {"it would tell lies about it", on("n1"), "termguard-probe-n2", nil, "its own node only"},
+		"of another node":   {"it would forge another's state", on("n1"), "termguard-probe-n2", nil, "its own node only"},
 		"the configuration": {"it could turn termguard off", on("n1"), "termguard-config", nil, "its own node only"},
 		"named as its node": {"the prefix counts", on("n1"), "n1", nil, "its own node only"},
 		"policies":          {"they are read from ConfigMaps with this label", on("n1"), "termguard-probe-n1", map[string]string{"termguard.dev/policy": "x"}, "writes no policies"},
@@ -106,15 +106,15 @@ func TestProbeWritesItsOwn(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"its condition":        {"what it is for", patch("n1", condition), ""},
+		"its condition":        {"its own report", patch("n1", condition), ""},
 		"again":                {"it changes", patch("n1", `{"status": {"conditions": [{"type": "PodsCannotGo", "status": "False"}]}}`), ""},
-		"of another node":      {"it would tell lies about it", patch("n2", condition), "its own node only"},
+		"of another node":      {"it would forge another's state", patch("n2", condition), "its own node only"},
 		"another condition":    {"pods would be evicted", patch("n1", `{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}`), "the condition PodsCannotGo only"},
 		"capacity":             {"pods would come, or none", patch("n1", `{"status": {"capacity": {"cpu": "1k"}}}`), "nothing of a node but its condition"},
 		"a label":              {"an update of the status may change it", patch("n1", `{"metadata": {"labels": {"disk": "none"}}}`), "nothing of a node but its condition"},
 		"one label less":       {"as above", patch("n1", `{"metadata": {"labels": null}}`), "nothing of a node but its condition"},
 		"an event":             {"of its node", tell("Node", "n1"), ""},
-		"one of another node":  {"it would tell lies about it", tell("Node", "n2"), "its own node only"},
+		"one of another node":  {"it would forge another's state", tell("Node", "n2"), "its own node only"},
 		"one of another thing": {"as above", tell("Pod", "n1"), "its own node only"},
 	} {
 		if tc.want == "" && tc.err != nil || tc.want != "" && (tc.err == nil || !strings.Contains(tc.err.Error(), tc.want)) {

@@ -42,7 +42,7 @@ func TestRights(t *testing.T) {
 		denied string // request that may be denied
 	}{
 		"everything": {"as installed", func(*site) string { return "rbac.access=everything" }, ""},
-		"enumerated": {"all but Secrets: only those of others are denied", func(s *site) string {
+		"enumerated": {"everything except Secrets: only those of others are denied", func(s *site) string {
 			kinds := strings.Fields(s.kubectl("api-resources", "--verbs=list,watch", "-o", "name"))
 			kinds = slices.DeleteFunc(kinds, func(kind string) bool {
 				return kind == "secrets" || kind == "events.events.k8s.io" // the same events as in the core group

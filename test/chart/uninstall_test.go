@@ -70,7 +70,7 @@ func TestUninstall(t *testing.T) {
 	}
 	for _, note := range []string{"helm.sh/resource-policy keeps: configmap/kept", "folder crds, and all objects of them: gadgets.inset.test", "hooks created: configmap/hooked"} {
 		if !strings.Contains(strings.Join(set.Notes, "\n"), note) {
-			t.Errorf("%q is not told: %q", note, set.Notes)
+			t.Errorf("%q is missing: %q", note, set.Notes)
 		}
 	}
 	s.helm("uninstall", "op", "-n", "op")
@@ -251,7 +251,7 @@ func (s *site) stay(objects ...string) {
 		return false, nil
 	})
 	if err == nil {
-		s.t.Errorf("one of %q went", objects)
+		s.t.Errorf("one of %q was deleted", objects)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestUninstallOrder(t *testing.T) {
 		return false
 	})
 	if len(want) < 30 {
-		t.Fatalf("Helm orders %q: is it told in another way now?", want)
+		t.Fatalf("Helm orders %q: is the order recorded differently now?", want)
 	}
 	want = append(want, "Aardvark", "Zebra") // unknown kinds, by name
 	var manifests strings.Builder

@@ -74,7 +74,7 @@ func TestChart(t *testing.T) {
 	upgrade := []string{"upgrade", "termguard", chart(), "--namespace", home, "--reset-then-reuse-values", "--set", "replicas=4"}
 	_, refusal, err := helm(ctx, t, s.environment, upgrade...)
 	if err == nil {
-		t.Error("the upgrade went over what somebody edited, and did not ask")
+		t.Error("the upgrade overwrote a user's edits")
 	}
 	for _, field := range []string{".spec.replicas", `.webhooks[name="delete.termguard.dev"].failurePolicy`} {
 		if !strings.Contains(strings.ReplaceAll(refusal, `\"`, `"`), field) {
@@ -94,7 +94,7 @@ func TestChart(t *testing.T) {
 		}
 	}
 	if got := s.caBundles(); got != trusted {
-		t.Error("the upgrade over what was edited took the certificate authority from the webhook configuration, or changed it")
+		t.Error("the upgrade over a user's edits removed or changed the webhook configuration's caBundle")
 	}
 	s.mount()
 	s.awaitAnswer("refuses it, as the configuration says that is there again", denied)
@@ -158,7 +158,7 @@ func TestChart(t *testing.T) {
 	if done := stop(); done < 20 {
 		t.Errorf("only %d namespaces were deleted meanwhile: that shows little", done)
 	} else {
-		t.Logf("%d namespaces came and went meanwhile", done)
+		t.Logf("%d namespaces were created and deleted meanwhile", done)
 	}
 	s.failClosed()
 }
@@ -179,7 +179,7 @@ func (s *site) failClosed() {
 	s.stop()
 	r, err := s.Kubectl(s.t.Context(), "delete", "deployment", "it", "-n", "default")
 	if err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "failed calling webhook") {
-		s.t.Errorf("a delete that nobody checks is not refused: %v %d %s", err, r.Code, r.Stderr)
+		s.t.Errorf("an unreviewed delete is not refused: %v %d %s", err, r.Code, r.Stderr)
 	}
 	s.kubectl("delete", "deployment", "it", "-n", "kube-system", "--timeout=60s")
 	s.kubectl("delete", "deployment", "termguard", "-n", home, "--timeout=60s")

@@ -203,7 +203,7 @@ func TestSection(t *testing.T) {
 				}
 			}
 			if n := strings.Count(text, "If deleted now") - strings.Count(text, "If deleted now, "); n > 1 {
-				t.Errorf("the section is there %d times", n)
+				t.Errorf("the page has the section %d times", n)
 			}
 			if tc.never != "" && strings.Contains(text, tc.never) {
 				t.Errorf("the page says %q", tc.never)

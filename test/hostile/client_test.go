@@ -72,10 +72,10 @@ func TestClientCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tc.reviewed && (got != "refused" || after != before) {
-			t.Errorf("%s: told %q (%q), and what failed open went from %d to %d", asks, got, lines, before, after)
+			t.Errorf("%s: answer %q (%q), fail-open calls from %d to %d", asks, got, lines, before, after)
 		}
 		if !tc.reviewed && (got != scenario.Completes || len(lines) > 0 || after == before) {
-			t.Errorf("%s: told %q (%q), and what failed open went from %d to %d", asks, got, lines, before, after)
+			t.Errorf("%s: answer %q (%q), fail-open calls from %d to %d", asks, got, lines, before, after)
 		}
 		outsider, key, err := authorities["wrong"].Issue("kube-apiserver", nil, nil)
 		if err != nil {
@@ -94,7 +94,7 @@ func TestClientCertificate(t *testing.T) {
 			if err == nil {
 				body, _ := io.ReadAll(response.Body)
 				response.Body.Close()
-				t.Errorf("%s: %s is told %s: %s", asks, who, response.Status, body)
+				t.Errorf("%s: answer to %s is %s: %s", asks, who, response.Status, body)
 			}
 		}
 	}

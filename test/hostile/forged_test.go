@@ -38,7 +38,7 @@ func TestForgedReviews(t *testing.T) {
 			lines = current
 			return got == want, err
 		}); err != nil {
-			t.Fatalf("%v\nlast said: %q", err, lines)
+			t.Fatalf("%v\nlast answer: %q", err, lines)
 		}
 	}
 	for namespace, want := range victims {

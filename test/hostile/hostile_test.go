@@ -132,7 +132,7 @@ func TestTenants(t *testing.T) {
 			lines = current
 			return got == want, err
 		}); err != nil {
-			t.Fatalf("%v\nlast said: %q", err, lines)
+			t.Fatalf("%v\nlast answer: %q", err, lines)
 		}
 	}
 	before, err := failedOpen(ctx, admin)
@@ -179,7 +179,7 @@ func TestTenants(t *testing.T) {
 			case err == nil && slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "not checked in full: a policy failed") }):
 				late++
 			case err != nil || got != want:
-				t.Errorf("question %d, after %v: deleting %s is told %q (%q, %v), want %q", total, limit, namespace, got, lines, err, want)
+				t.Errorf("request %d, after %v: answer to deleting %s is %q (%q, %v), want %q", total, limit, namespace, got, lines, err, want)
 				stop()
 			}
 			total++
@@ -198,7 +198,7 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after != before {
-		t.Errorf("%d requests went unreviewed, among %d questions", after-before, total)
+		t.Errorf("%d of %d requests were not reviewed", after-before, total)
 	}
 	if late > max(1, total/100) {
 		t.Errorf("%d of %d answers were not checked in full: want at most one in a hundred", late, total)
@@ -260,7 +260,7 @@ func pranks(tenant kubernetes.Interface, port string) map[string]func(context.Co
 		return nil
 	}
 	return map[string]func(context.Context, int) error{
-		"a claim that is declared to hang, and goes": func(ctx context.Context, n int) error {
+		"a claim that is declared to hang, and is deleted": func(ctx context.Context, n int) error {
 			name := fmt.Sprintf("claim-%d", n)
 			claim := &corev1.PersistentVolumeClaim{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "tenant", Annotations: map[string]string{

@@ -169,7 +169,7 @@ func TestTenantsOwnNothing(t *testing.T) {
 				lines = current
 				return got == want[kind.namespace], err
 			}); err != nil {
-				t.Errorf("%v\nlast said: %q", err, lines)
+				t.Errorf("%v\nlast answer: %q", err, lines)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func TestTenantsOwnNothing(t *testing.T) {
 	for _, kind := range kinds {
 		got, lines, err := answer(ctx, g.Config(), kind.namespace)
 		if err != nil || got != want[kind.namespace] {
-			t.Errorf("%s: told %q beside what a tenant runs (%q, %v), want %q", kind.finalizer, got, lines, err, want[kind.namespace])
+			t.Errorf("%s: answer %q beside a tenant's workloads (%q, %v), want %q", kind.finalizer, got, lines, err, want[kind.namespace])
 		}
 	}
 	report, err := g.Check(ctx, "namespaces/"+kinds[0].namespace)
@@ -248,7 +248,7 @@ func TestTenantsOwnNothing(t *testing.T) {
 	}
 	for _, step := range report.Plan {
 		if strings.Contains(step.Command, "create") || strings.Contains(step.Command, "tenant") {
-			t.Errorf("an administrator is told %q (%s)", step.Command, step.Do)
+			t.Errorf("an administrator's answer: %q (%s)", step.Command, step.Do)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestSilentAPI(t *testing.T) {
 		return got == "refused", err
 	})
 	if err != nil {
-		t.Fatalf("%v\nlast said: %q", err, lines)
+		t.Fatalf("%v\nlast answer: %q", err, lines)
 	}
 	// Missing facts are reported: the namespace may contain objects of that API.
 	err = g.Await(ctx, 60*time.Second, "the API to be unseen", func(ctx context.Context) (bool, error) {
@@ -81,6 +81,6 @@ func TestSilentAPI(t *testing.T) {
 		return got == scenario.Unknown && strings.Contains(strings.Join(current, "\n"), "silents.silent.test"), err
 	})
 	if err != nil {
-		t.Errorf("%v\nlast said: %q", err, lines)
+		t.Errorf("%v\nlast answer: %q", err, lines)
 	}
 }

@@ -38,7 +38,7 @@ func TestFilesFollow(t *testing.T) {
 	}
 	for name, want := range map[string]string{"same": "", "other": "2", "new": "1"} {
 		if got, _ := os.ReadFile(filepath.Join(root, "certs", name)); string(got) != want {
-			t.Errorf("%s holds %q, want %q", name, got, want)
+			t.Errorf("content of %s is %q, want %q", name, got, want)
 		}
 	}
 }

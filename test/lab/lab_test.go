@@ -84,7 +84,7 @@ func TestNodesLiveAndDie(t *testing.T) {
 	}
 	kubectl(t, l, "delete", "pod", "b", "--wait=false")
 	if r, err := l.Kubectl(t.Context(), "wait", "pod", "b", "--for=delete", "--timeout=5s"); err != nil || r.Code == 0 {
-		t.Errorf("pod b on the dead node went, without its kubelet: %v", err)
+		t.Errorf("pod b on the dead node was deleted without its kubelet: %v", err)
 	}
 
 	node, err = l.StartNode(t.Context(), "n1")
@@ -305,7 +305,7 @@ func TestRunDeployment(t *testing.T) {
 		"system:serviceaccount:default:guard",
 	} {
 		if !strings.Contains(p.Log(), want) {
-			t.Errorf("want %q in what the program printed:\n%s", want, p.Log())
+			t.Errorf("%q is missing from the program's output:\n%s", want, p.Log())
 		}
 	}
 }

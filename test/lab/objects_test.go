@@ -33,10 +33,10 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	if err := l.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: nowhere}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: beside, namespace: default, labels: {app: x}}, dat: {}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: after, labels: {app: x}}}"); err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), ".dat") {
-		t.Errorf("what is refused: %v", err)
+		t.Errorf("a refused object: %v", err)
 	}
 	if objects, err := l.Objects(ctx, "cm", "-n", "default", "-l", "app=x"); err != nil || len(objects) != 1 || objects[0].GetName() != "after" {
-		t.Errorf("of those with the label: %v, %v", objects, err)
+		t.Errorf("objects with the label: %v, %v", objects, err)
 	}
 
 	it := []string{"thing.a.test", "it"}
@@ -54,7 +54,7 @@ func TestObjects(t *testing.T) {
 	kubectl(t, l, "patch", "thing.a.test", "it", "--type=merge", `-p={"metadata":{"finalizers":null}}`)
 	apply(t, l, object) // a new object
 	if !<-gone {
-		t.Error("the first is gone, and that is not seen")
+		t.Error("the deletion of the first object is not seen")
 	}
 	kubectl(t, l, "delete", "crd", "things.b.test", "--timeout=60s")
 	if _, err := l.Objects(ctx, "things.c.test", "it"); !apierrors.IsNotFound(err) {

@@ -129,7 +129,7 @@ func TestLoad(t *testing.T) {
 		}
 		module, version := between(o.About, "(", ")"), version.FindString(o.About)
 		if !strings.Contains(strings.Join(strings.Fields(string(pinned)), " "), module+" "+version+" ") {
-			t.Errorf("%s: about says %s of %s, which is not what is built", o.Name, version, module)
+			t.Errorf("%s: about says %s of %s, which differs from the built version", o.Name, version, module)
 		}
 	}
 }
@@ -170,13 +170,13 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all are right", row("hangs", "hangs", "hangs", "hangs"), nil, nil},
 		{"caution is no mistake", row("at-risk", "unknown", "hangs", "hangs"), nil, nil},
-		{"caution is no mistake where it completes", row("at-risk", "completes", "completes", "completes"), nil, nil},
+		{"caution is no mistake if the deletion completes", row("at-risk", "completes", "completes", "completes"), nil, nil},
 		{"each way is judged", row("hangs", "hangs", "completes", "hangs"), nil, []string{"runs: it: snapshot: miss"}},
 		{"a false alarm", row("hangs", "completes", "completes", "completes"), nil, []string{"runs: it: webhook: false alarm"}},
-		{"what completes and leaves a hang is no all-clear", row("at-risk", "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
+		{"a deletion that completes and makes another hang is no all-clear", row("at-risk", "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
 		{"nor does it hang", row("at-risk", "hangs", "at-risk", Leaves), nil, []string{"runs: it: check: false alarm"}},
-		{"nobody asked the webhook", row(Unasked, "at-risk", "at-risk", Leaves), nil, nil},
-		{"nobody asked the webhook, which excuses no other", row(Unasked, "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
+		{"the webhook was not called", row(Unasked, "at-risk", "at-risk", Leaves), nil, nil},
+		{"the webhook was not called, which does not excuse others", row(Unasked, "completes", "at-risk", Leaves), nil, []string{"runs: it: check: miss"}},
 		{"no answer", row("hangs", "hangs", Failed, "hangs"), nil, []string{"runs: it: snapshot: no answer"}},
 		{"known to be wrong", row("completes", "completes", "completes", "hangs"), listed, nil},
 		{"known to be wrong, and right", row("hangs", "at-risk", "hangs", "hangs"), listed, []string{"runs: it: it is right now: take it off the list of wrong rows"}},

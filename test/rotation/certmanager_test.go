@@ -85,7 +85,7 @@ func (s *site) certManager() {
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
 			log := manager.Log()
-			s.t.Logf("cert-manager said at last:\n%s", log[max(0, len(log)-4000):])
+			s.t.Logf("last log of cert-manager:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
 	// termguard's own authority is no longer needed.

@@ -270,7 +270,7 @@ func (s *site) checkReviewed(name string, happens func()) {
 	s.t.Logf("%s: %d deletes, %d calls, %d failed open, %v each", name, deleted, calls.N, calls.FailedOpen, calls.Mean().Round(time.Millisecond))
 	s.rows = append(s.rows, fmt.Sprintf("| %s | %d | 0 | 0 | %d |", name, deleted, calls.FailedOpen))
 	if calls.FailedOpen > 0 || calls.N < deleted {
-		s.t.Errorf("%s: of %d deletes, %d were reviewed, and %d went on without an answer:\n%s", name, deleted, calls.N-calls.FailedOpen, calls.FailedOpen, s.failures(20))
+		s.t.Errorf("%s: %d deletes, %d reviewed, %d allowed unchecked:\n%s", name, deleted, calls.N-calls.FailedOpen, calls.FailedOpen, s.failures(20))
 	}
 }
 

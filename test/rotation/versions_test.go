@@ -152,6 +152,6 @@ func (s *site) say(namespace, what string) {
 		last = strings.Join(review.Response.Warnings, "\n")
 		return strings.Contains(last, what) && (what != "" || last == ""), nil
 	}); err != nil {
-		s.t.Fatalf("%v\nlast said: %q", err, last)
+		s.t.Fatalf("%v\nlast answer: %q", err, last)
 	}
 }

@@ -18,15 +18,16 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// representative are worlds of which each has steps of another class, or about another kind;
-// make e2e-beside plays all.
+// representative are worlds with steps of different classes, or about different kinds; make
+// e2e-beside plays all.
 var representative = []string{
 	"claim-in-use", "crd-with-held-instances", "drain-that-two-budgets-refuse", "kiali-left-behind", "operator-binding-removed",
 	"owner-declared-gone", "pod-on-dead-node", "restored-operator", "volume-bound", "webhook-dead-holds-content",
 }
 
-// TestBeside runs termguard delete --yes in worlds of every kind, with each flag, and against
-// what was seen to harm others: what nobody named, or allowed, is as it was, byte for byte.
+// TestBeside runs termguard delete --yes in worlds of every kind, with each flag, and repeats the
+// cases that once harmed others: objects that the user neither named nor allowed stay the same,
+// byte for byte.
 func TestBeside(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -77,21 +78,22 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// attack is a way in which termguard delete --yes was seen to change what nobody had named.
+// attack is a way in which termguard delete --yes once changed objects that the user had not named.
 type attack struct {
 	name, reason string
 	world, later string
 	args         []string
-	// own begins what may change: TYPE/NAME, or -n NAMESPACE of all that is in one.
+	// own has prefixes of the objects that may change: TYPE/NAME, or -n NAMESPACE for all objects
+	// of a namespace.
 	own []string
-	// within is the namespace of whose administrator asks; "" is one of the cluster.
+	// within is the namespace whose administrator runs the command; "" is a cluster administrator.
 	within string
-	// says is told, and code is the exit code, -1 where any will do.
+	// says is part of the output, and code the exit code, -1 for any.
 	says string
 	code int
 }
 
-// everything that can be allowed without a name.
+// everyClass has all permissions that need no name.
 var everyClass = []string{"--yes", "--allow=restore", "--allow=strip", "--allow=risk", "--timeout=5s"}
 
 var all = []attack{
@@ -123,7 +125,7 @@ var all = []attack{
 		args: []string{"ns/attacked-by-event"}, own: []string{"namespaces/attacked-by-event", "-n attacked-by-event"}, code: -1,
 	},
 	{
-		name: "inventory", reason: "a forged inventory had what it names deleted",
+		name: "inventory", reason: "a forged inventory had its entries deleted",
 		world: `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -189,7 +191,7 @@ data:
 	{name: "type alone", reason: "as does kubectl, a type alone selects nothing", args: []string{"cm"}, code: 2},
 	{name: "two places", reason: "-n beside -A deleted everywhere", args: []string{"cm", "-A", "--all", "-n", "bystanders"}, code: 2},
 	{ // the last: from then on, no namespace of this cluster finishes
-		name: "apiservice", reason: "an APIService was deleted right after its backend went down",
+		name: "apiservice", reason: "an APIService was deleted right after its backend became unavailable",
 		world: `
 {apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.down.attacks.test}, spec: {group: down.attacks.test, version: v1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: bystanders, name: gone}, insecureSkipTLSVerify: true}}
 `,
@@ -226,7 +228,7 @@ spec:
     spec: {serviceAccountName: operator, nodeName: steady, containers: [{name: c, image: c}]}
 `
 
-// attacks plays them one by one, in one cluster.
+// attacks plays the attacks one by one, in one cluster.
 func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 	t.Run("twice", func(t *testing.T) { twice(t, g) })
 	left, err := g.objects(t.Context()) // by the worlds, where time goes on: pods of a dead node are evicted
@@ -264,7 +266,7 @@ func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			code, said, err := unasked(ctx, kubeconfig, append(slices.Clone(everyClass), a.args...)...)
+			code, output, err := unasked(ctx, kubeconfig, append(slices.Clone(everyClass), a.args...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -273,17 +275,17 @@ func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 				t.Fatal(err)
 			}
 			maps.DeleteFunc(before, func(uid types.UID, _ *unstructured.Unstructured) bool { return left[uid] != nil })
-			compared := unchanged(t, a, before, after, said)
+			compared := unchanged(t, a, before, after, output)
 			outcomes = append(outcomes, Outcome{Scenario: Scenario{Name: a.name}, Harm: &Harm{Runs: 1, Compared: compared}})
-			if a.code >= 0 && code != a.code || !strings.Contains(said, a.says) {
-				t.Errorf("%s: exit code %d, want %d and %q: %s", a.reason, code, a.code, a.says, said)
+			if a.code >= 0 && code != a.code || !strings.Contains(output, a.says) {
+				t.Errorf("%s: exit code %d, want %d and %q: %s", a.reason, code, a.code, a.says, output)
 			}
 		})
 	}
 	return outcomes
 }
 
-// twice runs two deletions of one namespace side by side: it goes, and neither fails because
+// twice runs two deletions of one namespace in parallel: it is deleted, and neither fails because
 // of the other.
 func twice(t *testing.T, g *Guarded) {
 	if err := g.Create(t.Context(), `
@@ -298,20 +300,21 @@ func twice(t *testing.T, g *Guarded) {
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
-			code, said, err := unasked(t.Context(), g.Kubeconfig(), "ns/twice", "--yes", "--allow=strip", "--timeout=2m")
-			if err != nil || code != 0 && !strings.Contains(said, "nothing to delete") { // it came too late
-				t.Errorf("exit code %d, %v: %s", code, err, said)
+			code, output, err := unasked(t.Context(), g.Kubeconfig(), "ns/twice", "--yes", "--allow=strip", "--timeout=2m")
+			if err != nil || code != 0 && !strings.Contains(output, "nothing to delete") { // it came too late
+				t.Errorf("exit code %d, %v: %s", code, err, output)
 			}
 		})
 	}
 	both.Wait()
 	if r, err := g.Kubectl(t.Context(), "get", "namespace/twice", "--ignore-not-found", "-o", "name"); err != nil || r.Stdout != "" {
-		t.Errorf("the namespace is there: %v %s", err, r.Stdout)
+		t.Errorf("the namespace still exists: %v %s", err, r.Stdout)
 	}
 }
 
-// unchanged compares a cluster with what it was, but for what an attack may change.
-func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured.Unstructured, said string) (compared int) {
+// unchanged compares a cluster with its earlier state, except for the objects that an attack may
+// change.
+func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured.Unstructured, output string) (compared int) {
 	t.Helper()
 	w := world{before: before, after: after}
 	for _, was := range before {
@@ -322,13 +325,13 @@ func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured
 		}
 		compared++
 		if harm := w.harm(was); harm != "" {
-			t.Errorf("%s: %s: %s\n%s", a.reason, called(was), harm, said)
+			t.Errorf("%s: %s: %s\n%s", a.reason, called(was), harm, output)
 		}
 	}
 	return compared
 }
 
-// administrator is a kubeconfig of somebody with the rights of an administrator in one
+// administrator returns the kubeconfig of a user with the rights of an administrator in one
 // namespace, and for its custom resources.
 func administrator(t *testing.T, g *Guarded, namespace string) string {
 	t.Helper()

@@ -13,17 +13,16 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestComposed explores worlds that nobody wrote down, a batch at a time. Each run
-// explores new ones, by a seed that it prints and COMPOSE_SEED repeats, for as long as
-// COMPOSE_FOR says. With -short it is one batch of always the same worlds: what breaks
-// one is then the change at hand, and not a world that nobody has seen before. What goes
-// wrong is shrunk if COMPOSE_SHRINK is set, and printed.
+// TestComposed explores generated worlds in batches, for as long as COMPOSE_FOR says. Each run
+// explores new ones, by a seed that it prints and COMPOSE_SEED repeats. With -short it is one batch
+// of always the same worlds: a failure is then due to the change at hand, not to a new world.
+// COMPOSE_SHRINK shrinks and prints a world that fails.
 func TestComposed(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
 	crowded.Wait()
-	// What hangs in one world is retried for ever: a new lab, now and then, keeps
-	// that from slowing down the rest.
+	// Objects that hang in one world are retried for ever: a new lab at intervals keeps that from
+	// slowing down the rest.
 	const batch, size, batchesPerLab, short = 16, 5, 8, 1
 	lasting, seed := 10*time.Minute, uint64(time.Now().UnixNano())
 	if !lab.Nightly() {
@@ -104,7 +103,7 @@ func TestComposed(t *testing.T) {
 			if os.Getenv("COMPOSE_SHRINK") != "" && around == (surroundings{}) {
 				world = g.Shrink(t.Context(), world, o.Wrong[0])
 			}
-			t.Errorf("%s: predicted %s, it %s\ntermguard said:\n  %s\n%v\nwhich comes down to %v:\n%s", o.Wrong[0], o.Predicted, o.Real,
+			t.Errorf("%s: predicted %s, outcome %s\ntermguard's answer:\n  %s\n%v\nshrunk to %v:\n%s", o.Wrong[0], o.Predicted, o.Real,
 				strings.Join(o.Warnings, "\n  "), worlds[i], world, strings.Join(world.render().objects, "\n---\n"))
 		}
 		played := 0

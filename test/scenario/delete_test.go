@@ -17,9 +17,8 @@ import (
 	"github.com/termguard/termguard/internal/typing"
 )
 
-// deletions holds termguard delete to what it promises: a namespace that is stuck gets
-// unstuck by one command, what is made anew meanwhile is left alone, and an interruption
-// ends it at once and says what was done.
+// deletions checks the promises of termguard delete: one command frees a stuck namespace, an object
+// that is recreated meanwhile is left alone, and an interrupt ends it at once with a report.
 func deletions(t *testing.T, g *Guarded) {
 	const world = `
 apiVersion: apiextensions.k8s.io/v1
@@ -86,7 +85,8 @@ spec:
 	if err := g.Controller(ctx, "gizmo-system", "gizmo", "delete.test/cleanup", resource); err != nil {
 		t.Fatal(err)
 	}
-	// That it removes finalizers while its pod runs is seen once; without its pod it does not.
+	// Its controller removes finalizers while its pod runs, which a canary shows; without the pod
+	// it does not.
 	if err := g.Create(ctx, `{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: canary, namespace: delete-anew, finalizers: [delete.test/cleanup]}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ spec:
 	kubectl("scale deployment/gizmo -n gizmo-system --replicas=0")
 	kubectl("wait pods -l app=gizmo -n gizmo-system --for=delete --timeout=60s")
 
-	// Interrupted at the first question, it changed nothing.
+	// An interrupt at the first question changes nothing.
 	d := g.delete(t, "gizmo/b", "-n", "delete-anew")
 	d.asks(t, "[y/N]")
 	d.interrupt(t, "interrupted: nothing was changed")
@@ -102,8 +102,7 @@ spec:
 		t.Errorf("interrupted at the first question, it scaled the operator to %s", has)
 	}
 
-	// What is made anew while a question waits is left alone: the finalizer stays, and
-	// the object.
+	// An object that is recreated while a question waits keeps its finalizer.
 	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
 	d.asks(t, "[y/N]") // to scale the operator up
 	d.answer(t, "n")
@@ -117,13 +116,13 @@ spec:
 	d.answer(t, "y")
 	d.ends(t, 2)
 	if says := d.stderr.String(); !strings.Contains(says, "was deleted and created again: the new one is left alone, and the run ends") {
-		t.Errorf("of what was made anew, it says %q", says)
+		t.Errorf("output about the recreated object: %q", says)
 	}
 	if has := kubectl("get gizmo/b -n delete-anew -o jsonpath={.metadata.finalizers[0]}{.metadata.deletionTimestamp}"); has != "delete.test/cleanup" {
-		t.Errorf("the object that was made anew is left with %q", has)
+		t.Errorf("the recreated object is left with %q", has)
 	}
 
-	// One that is deleted, and waits: interrupted, it tells what was done.
+	// An interrupt after the deletion, during the wait, reports what was done.
 	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
 	d.asks(t, "[y/N]")
 	d.answer(t, "n")
@@ -135,7 +134,7 @@ spec:
 	d.asks(t, "deletion asked for: ")
 	d.interrupt(t, "interrupted: done until then: deletion of gizmos.delete.test/b -n delete-anew; left: gizmos.delete.test/b -n delete-anew; run the same command again to go on")
 
-	// A namespace that hangs already, and one command. Nothing else has gone.
+	// One command frees a namespace that hangs already, and deletes no other objects.
 	kubectl("delete namespace delete-stuck --wait=false")
 	err := g.Await(ctx, time.Minute, "the namespace to hang", func(ctx context.Context) (bool, error) {
 		r, err := g.Kubectl(ctx, "get", "gizmo/a", "-n", "delete-stuck", "-o", "jsonpath={.metadata.deletionTimestamp}")
@@ -149,16 +148,16 @@ spec:
 	t.Logf("\n%s", d.said())
 	for _, want := range []string{"namespaces/delete-stuck: hangs (Terminating for ", "; run: kubectl scale deployments.apps/gizmo -n gizmo-system --replicas=1\n", "done: deployments.apps/gizmo -n gizmo-system\n", "gone: namespaces/delete-stuck\n"} {
 		if !strings.Contains(d.said(), want) {
-			t.Errorf("%q is not told", want)
+			t.Errorf("%q is missing", want)
 		}
 	}
 	if r, err := g.Kubectl(ctx, "get", "namespace/delete-stuck", "--ignore-not-found", "-o", "name"); err != nil || r.Stdout != "" {
-		t.Errorf("the namespace is there: %v %s", err, r.Stdout)
+		t.Errorf("the namespace still exists: %v %s", err, r.Stdout)
 	}
 	kubectl("get configmap/plain -n delete-anew")
 }
 
-// deletion is a termguard delete, or another of its commands, that runs.
+// deletion is a running command of termguard, such as termguard delete.
 type deletion struct {
 	cmd    *exec.Cmd
 	keys   *os.File // of the terminal at which it runs
@@ -192,7 +191,7 @@ func (g *Guarded) delete(t *testing.T, args ...string) *deletion {
 	return begun(t, append([]string{"delete", "--kubeconfig", g.Kubeconfig()}, args...)...)
 }
 
-// begun is a command of termguard that runs.
+// begun starts a command of termguard.
 func begun(t *testing.T, args ...string) *deletion {
 	t.Helper()
 	binary, err := Binary()
@@ -215,7 +214,7 @@ func begun(t *testing.T, args ...string) *deletion {
 	return d
 }
 
-// asks waits until it says something, after what it said before.
+// asks waits until the command prints what, after its earlier output.
 func (d *deletion) asks(t *testing.T, what string) {
 	t.Helper()
 	limit := time.After(2 * time.Minute)
@@ -228,7 +227,7 @@ func (d *deletion) asks(t *testing.T, what string) {
 		select {
 		case <-d.more:
 		case err := <-d.done:
-			t.Fatalf("it ended (%v) before it said %q:\n%s%s", err, what, d.said(), &d.stderr)
+			t.Fatalf("the command ended (%v) before it printed %q:\n%s%s", err, what, d.said(), &d.stderr)
 		case <-limit:
 			t.Fatalf("it does not say %q:\n%s", what, said)
 		}
@@ -250,7 +249,7 @@ func (d *deletion) interrupt(t *testing.T, says string) {
 	}
 	d.ends(t, 2)
 	if !strings.Contains(d.stderr.String(), says) {
-		t.Errorf("interrupted, it says %q, not %q", &d.stderr, says)
+		t.Errorf("after the interrupt: got %q, want %q", &d.stderr, says)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestOlderDevices: of a cluster that serves claims and slices of devices as Kubernetes 1.32
-// did, and not in v1, check says the same.
+// TestOlderDevices checks that check has the same answer in a cluster that serves device claims and
+// slices as Kubernetes 1.32 did, not in v1.
 func TestOlderDevices(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

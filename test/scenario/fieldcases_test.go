@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFieldCases holds test/results/field-cases.md to the policies and scenarios that there
-// are, and its numbers to each other.
+// TestFieldCases compares test/results/field-cases.md with the existing policies and scenarios, and
+// its numbers with each other.
 func TestFieldCases(t *testing.T) {
 	page, err := os.ReadFile("../../test/results/field-cases.md")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestFieldCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := regexp.MustCompile("`([a-z0-9-]+)`")
-	rows, threads, told := 0, 0, [3]int{}
+	rows, threads, counts := 0, 0, [3]int{}
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 9 || strings.HasPrefix(cells[2], "-") || strings.TrimSpace(cells[2]) == "threads" {
@@ -42,8 +42,8 @@ func TestFieldCases(t *testing.T) {
 			t.Errorf("%s: %d threads, which are not %v", cells[1], numbers[0], numbers[1:])
 		}
 		threads += numbers[0]
-		for i := range told {
-			told[i] += numbers[i+1]
+		for i := range counts {
+			counts[i] += numbers[i+1]
 		}
 		for _, policy := range word.FindAllStringSubmatch(cells[6], -1) {
 			if _, err := os.Stat(filepath.Join("../../policies", strings.ReplaceAll(policy[1], "-", "_"))); err != nil {
@@ -59,7 +59,7 @@ func TestFieldCases(t *testing.T) {
 	if rows == 0 || threads != 150 {
 		t.Errorf("%d rows with %d threads, want 150", rows, threads)
 	}
-	if sum := fmt.Sprintf("Together %d of the 150 are told, %d in part, and %d are not", told[0], told[1], told[2]); !strings.Contains(string(page), sum) {
+	if sum := fmt.Sprintf("Together %d of the 150 are told, %d in part, and %d are not", counts[0], counts[1], counts[2]); !strings.Contains(string(page), sum) {
 		t.Errorf("the page does not say: %s", sum)
 	}
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestHarmless does to termguard what happens to webhooks in the field, and
-// deletes meanwhile: no delete is refused, none waits longer than a second, and
-// the answers come back.
+// TestHarmless disturbs termguard in the ways that webhooks meet in the field, during deletions: no
+// delete is refused or takes longer than a second, and the answers return.
 func TestHarmless(t *testing.T) {
 	lab.Long(t)
 	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})
@@ -34,7 +33,7 @@ func TestHarmless(t *testing.T) {
 		}
 		return r
 	}
-	// A namespace that hangs is what there is to say something about.
+	// A namespace that hangs gives a warning.
 	stuck := func(t *testing.T, name string) {
 		t.Helper()
 		if err := g.Apply(ctx, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, finalizers: [finalizers.kubesphere.io/namespaces]}}", name)); err != nil {
@@ -53,7 +52,7 @@ func TestHarmless(t *testing.T) {
 			return slices.Contains(want, Verdict(said)), nil
 		})
 		if err != nil {
-			t.Fatalf("last said: %q\n%v", said, err)
+			t.Fatalf("last answer: %q\n%v", said, err)
 		}
 		return said
 	}
@@ -83,7 +82,7 @@ func TestHarmless(t *testing.T) {
 				t.Errorf("dry run %v: want the budget to refuse it, with 429: %v", dry, err)
 			}
 			if Verdict(said) != AtRisk {
-				t.Errorf("dry run %v: of a pod that would hang it says %q", dry, said)
+				t.Errorf("dry run %v: answer about a pod that would hang: %q", dry, said)
 			}
 		}
 		kubectl(t, "delete pdb all -n evicted")
@@ -91,7 +90,7 @@ func TestHarmless(t *testing.T) {
 			t.Errorf("a dry run without a budget: %v, %q", err, said)
 		}
 		if got := kubectl(t, "get pod it -n evicted -o jsonpath={.metadata.deletionTimestamp}{.status.phase}").Stdout; got != "Running" {
-			t.Errorf("what was not evicted is not as it was: %q", got)
+			t.Errorf("the pod that was not evicted has changed: %q", got)
 		}
 	})
 	t.Run("API server restarted", func(t *testing.T) {
@@ -105,13 +104,13 @@ func TestHarmless(t *testing.T) {
 	})
 	t.Run("permissions taken away", func(t *testing.T) {
 		kubectl(t, `patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":["apps","batch"]}]'`)
-		// What it may no longer see it finds out when its watches end.
+		// It learns of lost rights when its watches end.
 		if err := g.RestartAPIServer(ctx); err != nil {
 			t.Fatal(err)
 		}
 		said := awaitVerdict(t, "plain-after-restart", Unknown)
 		if !strings.Contains(strings.Join(said, "\n"), "forbidden") {
-			t.Errorf("what is unseen, and why, is not said: %q", said)
+			t.Errorf("the unseen facts and the reason are missing: %q", said)
 		}
 		kubectl(t, "delete namespace plain-after-restart --timeout=60s")
 		kubectl(t, `patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":["*"]}]'`)
@@ -143,7 +142,7 @@ func TestHarmless(t *testing.T) {
 		}
 		r := kubectl(t, "delete namespace while-frozen --timeout=60s")
 		if said := Warnings(r.Stderr); len(said) > 0 {
-			t.Errorf("a frozen termguard said %q: it was not frozen", said)
+			t.Errorf("a frozen termguard answered %q: it was not frozen", said)
 		}
 		if err := g.Termguard.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -151,7 +150,7 @@ func TestHarmless(t *testing.T) {
 		awaitVerdict(t, "before", Hangs)
 	})
 	t.Run("stopped under load", func(t *testing.T) {
-		// Rolled out: readiness goes first, reviews are answered meanwhile.
+		// In a rollout, readiness ends first, and reviews are still answered.
 		address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
 		if err != nil {
 			t.Fatal(err)

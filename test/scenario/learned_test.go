@@ -17,9 +17,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestLessons holds termguard to what it learns: who removes a finalizer is
-// known after a restart, and a policy that raised a false alarm, which a metric tells, still
-// refuses.
+// TestLessons checks that a learned owner of a finalizer is known after a restart, and that a
+// policy that raised a false alarm, which a metric counts, still denies.
 func TestLessons(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -46,11 +45,11 @@ func TestLessons(t *testing.T) {
 			return err == nil && slices.Contains(want, Verdict(said)), err
 		})
 		if err != nil {
-			t.Fatalf("%v\nlast said: %q", err, said)
+			t.Fatalf("%v\nlast answer: %q", err, said)
 		}
 	}
-	// A controller with a cluster-admin's rights, which tell nothing, outside
-	// the cluster; and objects that are declared to belong to another.
+	// A controller outside the cluster with a cluster-admin's rights, which prove nothing; and
+	// objects that are declared to belong to another.
 	const world = `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.lessons.test}, spec: {group: lessons.test, scope: Namespaced, names: {kind: Gadget, plural: gadgets, singular: gadget}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}
 ---
@@ -92,8 +91,8 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	if r := kubectl("delete namespace guarded --dry-run=server"); r.Code == 0 {
 		t.Fatalf("a namespace that is set to deny is not guarded: %s", r.Stderr)
 	}
-	// Somebody outside the cluster renews a lease that is named after the group, and goes on
-	// doing so: one renewal proves nothing.
+	// A client outside the cluster renews a lease named after the group repeatedly: one renewal
+	// proves nothing.
 	awaitVerdict("leased", AtRisk)
 	now := func() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
 	if err := g.Create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", now())); err != nil {
@@ -117,10 +116,10 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 		}
 	}
 	if r := kubectl("delete namespace leased --timeout=60s"); r.Code != 0 || len(Warnings(r.Stderr)) > 0 {
-		t.Errorf("whoever renews the lease is up, and yet: %s", r.Stderr)
+		t.Errorf("the holder renews the lease, but got: %s", r.Stderr)
 	}
 
-	// A lesson, and a false alarm: what is declared is wrong.
+	// A lesson and a false alarm: the declaration is wrong.
 	kubectl("delete gadgets.lessons.test it -n lessons --timeout=30s")
 	awaitVerdict("ordinary", Completes)
 	if r := kubectl("delete namespace alarm --timeout=60s"); Verdict(Warnings(r.Stderr)) != Hangs || r.Code != 0 {
@@ -139,7 +138,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	}
 	stillRefuses()
 
-	// The next termguard knows as much.
+	// The next termguard knows the same.
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +154,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	t.Run("Refused", func(t *testing.T) { refusals(t, g) })
 	t.Run("Delete", func(t *testing.T) { deletions(t, g) })
 	if r := kubectl("delete namespace ordinary --timeout=60s"); r.Code != 0 {
-		t.Errorf("it was said to complete, and does not: %s", r.Stderr)
+		t.Errorf("predicted to complete, but does not: %s", r.Stderr)
 	}
 	if path := os.Getenv("SCRAPED"); path != "" { // what the dashboard is tried on
 		if err := os.WriteFile(path, []byte(g.metrics(t)), 0o644); err != nil {
@@ -164,7 +163,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	}
 }
 
-// metrics of termguard, as Prometheus reads them.
+// metrics returns termguard's metrics, as Prometheus reads them.
 func (g *Guarded) metrics(t *testing.T) string {
 	t.Helper()
 	address, err := g.ClusterIP(t.Context(), "termguard-system", "termguard")

@@ -17,24 +17,23 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// linted is a set of manifests: what lint says of it, and what becomes of it in
-// a cluster. The objects behind "--- # before" are there already, those behind
-// "--- # set" are linted and applied.
+// linted is a set of manifests, with the findings of lint and their outcome in a cluster. The
+// objects after "--- # before" exist already, those after "--- # set" are linted and applied.
 type linted struct {
 	About string `json:"about"`
-	// Finds is the policy that lint names; "" where it finds nothing.
+	// Finds is the policy of the finding; "" for none.
 	Finds string `json:"finds"`
-	// Delete tells that the set is applied, and kubectl delete -f runs on it.
+	// Delete says that the set is applied and deleted with kubectl delete -f.
 	Delete bool `json:"delete"`
-	// Do are kubectl commands that run instead.
+	// Do has kubectl commands to run instead.
 	Do []string `json:"do"`
-	// Alone is set where all of the cluster is at a loss meanwhile.
+	// Alone is set if the whole cluster is affected meanwhile.
 	Alone bool `json:"alone"`
-	// Wait are arguments of kubectl wait: what comes, or does not, in reality.
+	// Wait has the arguments of kubectl wait for the real outcome.
 	Wait    string `json:"wait"`
 	Reality string `json:"reality"`
 	Live    Live   `json:"live"`
-	// Cure are kubectl commands after which it comes.
+	// Cure has kubectl commands after which the outcome is reached.
 	Cure []string `json:"cure"`
 
 	before, set string
@@ -54,13 +53,13 @@ func readLinted(t *testing.T, file string) linted {
 		t.Fatal(err)
 	}
 	if !found || s.About == "" || s.Wait == "" || (s.Reality != Hangs && s.Reality != Completes) || (s.Reality == Hangs) != (s.Finds != "") {
-		t.Fatalf("%s: about, wait, reality and a set are needed, and finds where it hangs", file)
+		t.Fatalf("%s: needs about, wait, reality and a set, and finds if it hangs", file)
 	}
 	return s
 }
 
-// TestLinted applies and deletes what lint was asked about: what it finds does
-// hang, and what differs in one fact does not.
+// TestLinted applies and deletes the sets: what lint reports does hang, and the set that differs in
+// one fact does not.
 func TestLinted(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -132,11 +131,11 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 		}
 	}
 	if len(s.Cure) > 0 && g.waits(t, s.Wait, 2*time.Minute) != Completes {
-		t.Errorf("%s\nsomething else holds it: the cure does not help: %q", s.About, s.Cure)
+		t.Errorf("%s\nsomething else blocks it: the cure does not help: %q", s.About, s.Cure)
 	}
 }
 
-// waits tells whether what kubectl wait is to wait for comes within a limit.
+// waits reports whether a condition of kubectl wait is met within a limit.
 func (g *Guarded) waits(t *testing.T, args string, limit time.Duration) string {
 	t.Helper()
 	r, err := g.Kubectl(t.Context(), append([]string{"wait", "--timeout", limit.String()}, strings.Fields(args)...)...)
@@ -151,7 +150,7 @@ func (g *Guarded) waits(t *testing.T, args string, limit time.Duration) string {
 	return Hangs
 }
 
-// found are the policies that termguard lint names for a set of manifests.
+// found returns the policies that termguard lint reports for a set of manifests.
 func found(t *testing.T, set string) []string {
 	t.Helper()
 	binary, err := Binary()

@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// mendable are things that are broken, and what mends each. A finalizer whose owner is not
-// there is mended by what the owner would do.
+// mendable are broken things, and how to repair each. A finalizer without an owner is removed as
+// its owner would.
 var mendable = map[string]struct{ broken, mend string }{
 	"webhook": {`
 apiVersion: admissionregistration.k8s.io/v1
@@ -38,14 +38,14 @@ spec: {group: gone.example.com, version: v1, groupPriorityMinimum: 100, versionP
 `, "delete apiservice v1.gone.example.com"},
 }
 
-// ownerless are finalizers of ConfigMaps whose owners are not there, by the cause, which is the
-// name of the ConfigMap, too.
+// ownerless maps causes to finalizers without an owner; the cause is also the name of the ConfigMap
+// that has it.
 var ownerless = map[string]string{
 	"kiali": "kiali.io/finalizer", "actions": "actions.summerwind.dev/runner-pod", "sail": "sailoperator.io/sail-operator",
 	"certmanager": "acme.cert-manager.io/finalizer", "maistra": "maistra.io/istio-operator", "workflows": "workflows.argoproj.io/artifact-gc", "argocd": "argoproj.io/finalizer",
 }
 
-// mending is what mends a cause, of one namespace where that is named.
+// mending returns the repair of a cause, in one namespace if the cause has one.
 func mending(cause string) string {
 	if ownerless[cause] != "" {
 		return "patch configmap/" + cause + ` -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`
@@ -53,7 +53,7 @@ func mending(cause string) string {
 	return mendable[cause].mend
 }
 
-// causeOf is which of them a cause is.
+// causeOf returns the key of mendable for a cause.
 func causeOf(c scan.Cause) string {
 	for cause, finalizer := range ownerless {
 		if slices.Contains(c.Finalizers, finalizer) {
@@ -71,8 +71,9 @@ func causeOf(c scan.Cause) string {
 	return c.ID
 }
 
-// TestMended plays what a scan says of each broken thing: what would be free if it were
-// mended goes then, and what something else holds, too, stays until that is mended.
+// TestMended checks the predictions of a scan about each broken thing: objects that its repair
+// should unblock are deleted then, and those that something else blocks as well stay until that is
+// repaired.
 func TestMended(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -136,18 +137,18 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 		t.Fatal(err)
 	}
 	if s.Mended == nil || s.Mended.Asked != len(worlds) || s.Mended.Free != len(worlds) {
-		t.Errorf("with all mended, it says %+v, want all %d", s.Mended, len(worlds))
+		t.Errorf("with everything repaired: %+v, want all %d", s.Mended, len(worlds))
 	}
 	names := map[string]string{} // of causes, by id
 	for _, c := range s.Causes {
 		names[c.ID] = causeOf(c)
 	}
-	// What it says would be free with each mended, with others where it frees nothing alone, and
-	// what of that is held by another.
-	told := map[string]bool{}
+	// The objects that the scan says each repair unblocks, alone or with other repairs, and those
+	// that another cause blocks.
+	predicted := map[string]bool{}
 	for _, c := range s.Causes {
 		cause := causeOf(c)
-		told[cause] = true
+		predicted[cause] = true
 		mended := []string{cause}
 		if c.Mended != nil {
 			for _, id := range c.Mended.With {
@@ -171,10 +172,10 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 		}
 		slices.Sort(c.Mended.StillHeld)
 		if c.Mended.Free != len(alone) || !slices.Equal(c.Mended.StillHeld, still) {
-			t.Errorf("%s: mended, it says %d are free and %q are held still; want %q and %q", cause, c.Mended.Free, c.Mended.StillHeld, alone, still)
+			t.Errorf("%s: repaired: %d unblocked and %q still blocked; want %q and %q", cause, c.Mended.Free, c.Mended.StillHeld, alone, still)
 		}
 	}
-	// And so it is.
+	// The outcome agrees.
 	for name := range worlds {
 		kubectl("delete namespace " + name + " --wait=false")
 	}
@@ -196,8 +197,8 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	}
 	mended := map[string]bool{}
 	for _, cause := range mend {
-		if !told[cause] {
-			t.Errorf("it does not tell of %s", cause)
+		if !predicted[cause] {
+			t.Errorf("%s is not reported", cause)
 		}
 		if mendable[cause].broken != "" {
 			kubectl(mending(cause))

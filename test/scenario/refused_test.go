@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// refusals holds "refused" to the API server: what check says is refused, kubectl
-// delete is refused at once, and what differs in one fact is deleted.
+// refusals compares "refused" with the API server: a deletion that check calls refused is refused
+// at once, and one that differs in one fact is done.
 func refusals(t *testing.T, g *Guarded) {
 	const world = `
 {apiVersion: v1, kind: Namespace, metadata: {name: refused}}

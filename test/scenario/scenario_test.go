@@ -17,18 +17,17 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// crowded lasts while scenarios play in clusters that they break: the clusters of what
-// waits take their place.
+// crowded is done when the scenarios that break their cluster have ended: other clusters then take
+// their place.
 var crowded sync.WaitGroup
 
-// TestScenarios plays every scenario on a real control plane: termguard is
-// asked, the delete is done, and reality is watched. Scenarios run side by side
-// in two clusters (-short: the quick ones, in one); those that break something for all of it run one by one in four
-// others. REPEAT=N plays those N times, one after another, of which the order could
-// decide in which a namespace is emptied, and leaves out the rest. With DELETE=fresh,
-// termguard delete is what deletes, of those whose plan needs nobody; with DELETE=stuck,
-// kubectl delete was tried before. With DELETE=beside, all are tried with termguard delete
-// and its flags, and nothing changes beside what was named.
+// TestScenarios plays every scenario on a real control plane: it queries termguard, deletes, and
+// watches the outcome. Scenarios run in parallel in two clusters (-short: the quick ones, in one);
+// those that affect a whole cluster run one by one in four others. REPEAT=N plays only the latter
+// whose outcome could depend on the order in which a namespace is emptied, N times. With
+// DELETE=fresh, termguard delete deletes, if the plan has no step for a person; with DELETE=stuck,
+// kubectl delete ran before. With DELETE=beside, termguard delete runs with each flag on all
+// scenarios, and no object changes that was not named.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -93,7 +92,7 @@ func TestScenarios(t *testing.T) {
 		t.Helper()
 		if !runs.serves(s) {
 			ready()
-			t.Skipf("what it is about came with Kubernetes %s; this is %s", s.Since, lab.Version)
+			t.Skipf("needs Kubernetes %s; this is %s", s.Since, lab.Version)
 		}
 		for range repeat {
 			o := g.Play(t.Context(), runs.scenario(s), ready)
@@ -104,7 +103,7 @@ func TestScenarios(t *testing.T) {
 				t.Error(o.Err)
 			}
 			if len(o.Wrong) > 0 {
-				t.Errorf("%s\nit was predicted that it %s; it %s\n- %s\ntermguard said:\n  %s", s.About, o.Predicted, o.Real, strings.Join(o.Wrong, "\n- "), strings.Join(o.Warnings, "\n  "))
+				t.Errorf("%s\npredicted %s; outcome %s\n- %s\ntermguard's answer:\n  %s", s.About, o.Predicted, o.Real, strings.Join(o.Wrong, "\n- "), strings.Join(o.Warnings, "\n  "))
 			}
 		}
 	}
@@ -183,8 +182,7 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-	// There is one of each program in a cluster, so its scenarios take turns, in two
-	// clusters.
+	// A cluster runs one of each program, so its scenarios take turns, in two clusters.
 	for half := range slices.Chunk(software, len(software)/2+1) {
 		t.Run("real software", func(t *testing.T) {
 			t.Parallel()
@@ -211,8 +209,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// A wave of scenarios is played at once: more than so many, on two cores, and
-// what is measured is the machine.
+// A wave of scenarios is played at once: with more on two cores, the measured times are the
+// machine's.
 const waveSize = 20
 
 type wave struct {
@@ -220,14 +218,13 @@ type wave struct {
 	settingUp, playing sync.WaitGroup
 }
 
-// component is published software of which a cluster has one.
+// component is published software that a cluster runs once.
 type component struct {
 	turn sync.Mutex
 	up   func() // called once it is installed
 }
 
-// TestScoring holds the judge to account: a scenario that goes wrong in any
-// way is found wrong.
+// TestScoring checks the judge: a scenario that is wrong in any way fails.
 func TestScoring(t *testing.T) {
 	hang := Scenario{Expect: []string{Hangs}, Reality: Hangs, Blocker: "x.io/f"}
 	ok := Scenario{Expect: []string{Completes}, Reality: Completes}
@@ -239,11 +236,11 @@ func TestScoring(t *testing.T) {
 		wrong    int
 	}{
 		"right":           {"predicted, named and true", hang, Hangs, []string{"will hang: x.io/f"}, 0},
-		"silent and true": {"nothing said, and it completes", ok, Completes, nil, 0},
+		"silent and true": {"no finding, and it completes", ok, Completes, nil, 0},
 		"miss":            {"silence before a hang is unfair, a miss, and names nothing", hang, Hangs, nil, 3},
 		"false alarm":     {"a hang that does not come is unfair and a false alarm", ok, Completes, []string{"will hang: x"}, 2},
 		"wrong blocker":   {"right for the wrong reason is wrong", hang, Hangs, []string{"will hang: y.io/g"}, 1},
-		"hedged":          {"may hang is neither alarm nor miss, but here it is not fair", hang, Hangs, []string{"may hang: x.io/f"}, 1},
+		"hedged":          {"may hang is neither alarm nor miss, but wrong here", hang, Hangs, []string{"may hang: x.io/f"}, 1},
 		"other reality":   {"the scenario itself must be right about the world", hang, Completes, []string{"will hang: x.io/f"}, 2},
 	}
 	for name, tc := range tests {
@@ -257,8 +254,8 @@ func TestScoring(t *testing.T) {
 	}
 }
 
-// TestOtherWays: an answer by another way than the webhook is found wrong where it is not
-// fair, or not the same.
+// TestOtherWays checks that an answer by another way than the webhook fails if it contradicts the
+// outcome, or differs.
 func TestOtherWays(t *testing.T) {
 	found := func(certainty policies.Certainty, message string) check.Report {
 		verdict := policies.Verdict(Hangs)
@@ -276,10 +273,10 @@ func TestOtherWays(t *testing.T) {
 		wrong   int
 	}{
 		"same":           {"a moment later, the words may differ", []answer{webhook, {checkLive, found(policies.Will, "x.io/f since 4 s"), nil, asWebhook}}, 0},
-		"less sure":      {"it is not fair, and not the same", []answer{webhook, {checkLive, found(policies.May, "x.io/f"), snapshot, asWebhook}}, 2},
+		"less sure":      {"it contradicts the outcome, and differs", []answer{webhook, {checkLive, found(policies.May, "x.io/f"), snapshot, asWebhook}}, 2},
 		"all clear":      {"that is unfair, a miss, names nothing, and differs", []answer{webhook, {scanLive, check.Report{Verdict: Completes}, snapshot, asWebhook}}, 4},
-		"unknown":        {"what sees the whole cluster has to know, and to name it", []answer{webhook, {checkLive, check.Report{Verdict: Unknown}, snapshot, asWebhook}}, 3},
-		"not told":       {"a snapshot may lack what it takes", []answer{{checkSnapshot, check.Report{Verdict: Unknown}, snapshot, ""}}, 0},
+		"unknown":        {"an answer over the whole cluster must be certain, and name the blocker", []answer{webhook, {checkLive, check.Report{Verdict: Unknown}, snapshot, asWebhook}}, 3},
+		"not reported":   {"a snapshot may lack the facts", []answer{{checkSnapshot, check.Report{Verdict: Unknown}, snapshot, ""}}, 0},
 		"in other words": {"of one world, scan says what check says to the word", []answer{{checkSnapshot, hang, snapshot, ""}, {scanSnapshot, found(policies.Will, "x.io/f since 4 s"), snapshot, checkSnapshot}}, 1},
 	}
 	for name, tc := range tests {
@@ -304,7 +301,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestMain lets all scenarios run side by side: each waits until all are set up.
+// TestMain runs all scenarios in parallel: each waits until all are set up.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "256"); err != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// The table of versions stands between these lines of docs/support.md, and in Chinese.
+// The table of versions is between these lines of docs/support.md, and in Chinese.
 const (
 	versionsBegin = "<!-- made from test/scenario/versions.json: make versions -->\n"
 	versionsEnd   = "<!-- end -->\n"
 )
 
-// brought is what a version of Kubernetes brought that scenarios are about.
+// brought lists features of Kubernetes versions that scenarios use.
 var brought = map[string]string{
 	"1.33": "ServiceCIDR",
 	"1.34": "ResourceClaim (DRA) and VolumeAttributesClass",
 	"1.36": "MutatingAdmissionPolicy",
 }
 
-// versionsPages have the table, each in its words.
+// versionsPages have the table, each in its language.
 var versionsPages = map[string]struct {
 	head, lacks, and, none, nothing string
 	words                           *strings.Replacer
@@ -62,7 +62,7 @@ func versionsTable(t *testing.T, page string, runs []*Run) string {
 	return b.String()
 }
 
-// TestVersions holds the table in docs/support.md, and in Chinese, to what the runs came to.
+// TestVersions compares the table in docs/support.md, and in Chinese, with the results of the runs.
 // UPDATE_GOLDEN=1 writes it.
 func TestVersions(t *testing.T) {
 	runs, err := readRuns(Versions)
@@ -107,7 +107,7 @@ func TestRunScenario(t *testing.T) {
 		reason         string
 		scenario, want Scenario
 	}{
-		"as it is":          {"nothing is said of versions", hang, hang},
+		"as it is":          {"no versions are mentioned", hang, hang},
 		"sure later":        {"it is a race before", since(hang, "", "1.33"), since(race, "", "1.33")},
 		"safe later":        {"a policy sees the risk that there is before", sure, risk},
 		"hangs later":       {"it completes before, and nothing is to be named or cured", since(hang, "1.31", ""), since(Scenario{Expect: []string{Completes}, Reality: Completes}, "1.31", "")},

@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestWatched deletes a namespace that hangs: termguard watch says of what, and ends when
-// whoever holds it lets go. What nobody watches hangs on.
+// TestWatched deletes a namespace that hangs: termguard watch names the blocker, and ends when its
+// finalizer is removed. An object that is not watched still hangs.
 func TestWatched(t *testing.T) {
 	lab.Long(t)
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
@@ -47,12 +47,12 @@ func TestWatched(t *testing.T) {
 	kubectl(`patch configmap/held -n watched --type=merge -p '{"metadata":{"finalizers":null}}'`)
 	one.ends(t, 0)
 	if says := one.said(); !strings.Contains(says, "configmaps/held -n watched: gone\n") || !strings.HasSuffix(says, "gone: ns/watched\n") || strings.Contains(says, "-n beside") {
-		t.Errorf("of the one it says:\n%s", says)
+		t.Errorf("output about the watched one:\n%s", says)
 	}
 	all.asks(t, "namespaces/watched: gone\n")
 	r, err := l.Kubectl(ctx, "get", "namespace", "watched", "--ignore-not-found", "-o", "name")
 	if err != nil || r.Stdout != "" {
-		t.Errorf("it says that the namespace has gone: %v %q", err, r.Stdout)
+		t.Errorf("reports that the namespace was deleted: %v %q", err, r.Stdout)
 	}
 	if err := all.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -60,11 +60,11 @@ func TestWatched(t *testing.T) {
 	all.ends(t, 1)
 	_, left, _ := strings.Cut(all.said(), "SINCE")
 	if !strings.Contains(left, "configmaps/held -n beside") || !strings.Contains(left, "namespaces/beside") || strings.Contains(left, "watched") {
-		t.Errorf("interrupted, it says of what is left:\n%s", all.said())
+		t.Errorf("after the interrupt, output about the objects left:\n%s", all.said())
 	}
 }
 
-// kubectlIn runs kubectl in a lab, and returns what it prints; that it fails ends the test.
+// kubectlIn runs kubectl in a lab and returns its output; a failure ends the test.
 func kubectlIn(t *testing.T, l *lab.Lab, args string) string {
 	t.Helper()
 	r, err := l.Kubectl(t.Context(), Words(args)...)

@@ -112,7 +112,7 @@ var demands = map[string]struct {
 	check  func(t *testing.T, by start) error
 }{
 	"hangs up after the client": {
-		"Where both sides keep an idle connection for the same time, the server hangs up on a review that is just being sent. It is no request that may be sent twice, so nobody checks it.",
+		"If both sides keep an idle connection for the same time, the server closes it while a review is being sent. A review is not retried, so the request goes unchecked.",
 		func(t *testing.T, by start) error {
 			served := make(chan *http.Server, 1)
 			address, client := serve(t, by, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ var demands = map[string]struct {
 			return nil
 		},
 	},
-	"holds little for what nobody has read yet": {
+	"buffers little that is not read yet": {
 		"Headers come before any code of termguard: a hundred strangers must not fill its memory.",
 		func(t *testing.T, by start) error {
 			address, _ := serve(t, by, http.NotFoundHandler())
@@ -143,14 +143,14 @@ var demands = map[string]struct {
 				t.Cleanup(func() { conn.Close() })
 				conn.Write(header) // a server may hang up meanwhile
 			}
-			if held := heap() - before; held > strangers*size/2 {
-				return fmt.Errorf("%d connections that sent %d KiB of headers hold %d MiB", strangers, size>>10, held>>20)
+			if growth := heap() - before; growth > strangers*size/2 {
+				return fmt.Errorf("%d connections that sent %d KiB of headers hold %d MiB", strangers, size>>10, growth>>20)
 			}
 			return nil
 		},
 	},
 	"closes the silent ones among too many": {
-		"Connections without a word cost memory, too, and whoever opens them needs no certificate.",
+		"Silent connections cost memory, too, and opening them needs no certificate.",
 		func(t *testing.T, by start) error {
 			address, client := serve(t, by, http.NotFoundHandler())
 			var first net.Conn
@@ -208,7 +208,7 @@ func TestControllerRuntimes(t *testing.T) {
 		})
 	}
 	if missed == 0 {
-		t.Error("controller-runtime's server does all that termguard asks of one: serve with it, and delete webhook.Server")
+		t.Error("controller-runtime's server meets every requirement: serve with it, and delete webhook.Server")
 	}
 }
 

@@ -128,7 +128,7 @@ func (s *site) says(want ...string) {
 		got := s.messages()
 		if slices.Equal(got, want) || time.Now().After(deadline) {
 			if diff := cmp.Diff(want, got); diff != "" {
-				s.Errorf("what is said: -want, +got:\n%s", diff)
+				s.Errorf("messages: -want, +got:\n%s", diff)
 			}
 			return
 		}
@@ -301,9 +301,9 @@ func TestConfigurationKeepsTheLastGood(t *testing.T) {
 	s.write(s.file, head+"enforcement: {policies: {a-rule: deny}}\n")
 	s.look(t.Context())
 	for name, text := range map[string]string{
-		"nonsense":             "{",
-		"an unknown policy":    head + "enforcement: {policies: {a-rle: deny}}\n",
-		"what needs a restart": head + "finalizerOwners: {example.com/f: external}\n",
+		"nonsense":                       "{",
+		"an unknown policy":              head + "enforcement: {policies: {a-rle: deny}}\n",
+		"a setting that needs a restart": head + "finalizerOwners: {example.com/f: external}\n",
 	} {
 		s.write(s.file, text)
 		s.look(t.Context())
@@ -437,7 +437,7 @@ func TestFolderIsReadOnce(t *testing.T) {
 	first := r.folder(folder).sum
 	write("two", old) // no real write keeps both size and time
 	if r.folder(folder).sum != first {
-		t.Error("it was read again, though nothing tells of a change")
+		t.Error("the folder was read again without a sign of a change")
 	}
 	write("two", old.Add(time.Minute))
 	second := r.folder(folder).sum

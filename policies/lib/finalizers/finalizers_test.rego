@@ -2,7 +2,7 @@ package termguard.lib.finalizers_test
 
 import data.termguard.lib.finalizers
 
-# The last goes first: each that goes changes where those behind it stand.
+# The last finalizer is removed first: each removal changes the indexes of those after it.
 test_taking_out if {
 	finalizers.taking_out(["pods/a", "pods/b"], "demo", {[0, "x.io/f"], [2, "y.io/g"]}) == {
 		"verb": "patch",
@@ -22,7 +22,7 @@ test_as_told if {
 	finalizers.as_told({"hearsay": "a Lease"}, [{"do": "x"}]) == [{"do": "x", "hearsay": "a Lease"}]
 }
 
-# Not all of many are named.
+# The names are limited.
 test_going_first if {
 	finalizers.going_first("demo", "x.io/f", "widgets.x.io", {"names": ["a"], "count": 2}) == [{
 		"kind": "mend",
@@ -30,7 +30,7 @@ test_going_first if {
 	}]
 }
 
-# What was made for another object is not deleted first: that is, through several hands.
+# An object that another controls is not deleted first: the root is, through several owners.
 test_from_the_root if {
 	controllers := {
 		"machines.x.io": {"demo/m": {"resource": "clusters.x.io", "namespace": "demo", "name": "c"}},
@@ -56,7 +56,7 @@ test_from_the_root if {
 	going[0].action.objects == ["pods/p"]
 }
 
-# Nor is a Secret that carries the finalizer of a custom resource.
+# Nor is a Secret with the finalizer of a custom resource.
 test_of_custom_resources if {
 	cluster := {
 		"crds": {"widgets.x.io": {}},

@@ -8,7 +8,7 @@ test_first if {
 	refusals.first({call("UPDATE", "pods"), call("DELETE", "pods")}, "is refused") == "DELETE pods (and 1 more) is refused"
 }
 
-# Where the objects were read that a request is refused for, the others are not.
+# If the objects that a request is refused for were read, the others are not refused.
 test_about_target if {
 	every case in [[{}, true], [{"names": ["web-0"]}, true], [{"names": ["web-1"]}, false]] {
 		about := {case[0] | refusals.about_target(case[0])} with input as {"request": {"name": "web-0"}}

@@ -69,16 +69,16 @@ func TestRun(t *testing.T) {
 
 	tests := map[string]struct{ reason, finalizer, source, state, want string }{
 		"held":     {"the newest release, no candidate; no comment and no longer one", "finalizer: whole.r.io/f", "github.com/o/r:whole.go", "held", "github.com/o/r@v1.10.0:whole.go#L4"},
-		"newer":    {"what is written is brought up to date", "finalizer: whole.r.io/f", "github.com/o/r@v1.9.0:whole.go#L9", "held", "github.com/o/r@v1.10.0:whole.go#L4"},
+		"newer":    {"a recorded value is updated", "finalizer: whole.r.io/f", "github.com/o/r@v1.9.0:whole.go#L9", "held", "github.com/o/r@v1.10.0:whole.go#L4"},
 		"composed": {"the end, where the rest stands elsewhere", "finalizer: parts.r.io/cleanup", "github.com/o/r:parts.go", "held", "github.com/o/r@v1.10.0:parts.go#L4"},
-		"no rest":  {"an end of which the rest is nowhere is no proof", "finalizer: other.io/lonely", "github.com/o/r:parts.go", "lost", "github.com/o/r:parts.go"},
+		"no rest":  {"a suffix without its prefix is no proof", "finalizer: other.io/lonely", "github.com/o/r:parts.go", "lost", "github.com/o/r:parts.go"},
 		"format":   {"a format that makes it", "finalizer: a.format.r.io/b", "github.com/o/r:format.go", "held", "github.com/o/r@v1.10.0:format.go#L3"},
-		"quoted":   {"the line that somebody has named stands for what no program reads", "regex: '.*\\.pattern'", "github.com/o/r@v1.10.0:pattern.go#L4", "held", "github.com/o/r@v1.10.0:pattern.go#L4"},
-		"moved":    {"to where it is defined, in a file called alike", "finalizer: moved.r.io/f", "github.com/o/r:moved.go", "moved", "github.com/o/r@v1.10.0:new/moved.go#L3"},
+		"quoted":   {"a line that a person named proves what a program cannot read", "regex: '.*\\.pattern'", "github.com/o/r@v1.10.0:pattern.go#L4", "held", "github.com/o/r@v1.10.0:pattern.go#L4"},
+		"moved":    {"moved to its definition, in a file of the same name", "finalizer: moved.r.io/f", "github.com/o/r:moved.go", "moved", "github.com/o/r@v1.10.0:new/moved.go#L3"},
 		"gone":     {"the last release that has it", "finalizer: old.r.io/gone", "github.com/o/r:old.go", "gone", "github.com/o/r@v1.9.0:old.go#L3"},
 		"tested":   {"a test does not set it", "finalizer: tested.r.io/f", "github.com/o/r:a.go", "lost", "github.com/o/r:a.go"},
 		"vendored": {"nor does what others wrote", "finalizer: vendored.r.io/f", "github.com/o/r:a.go", "lost", "github.com/o/r:a.go"},
-		"no clone": {"nobody looked", "finalizer: a.io/f", "github.com/o/absent@v1.0.0:a.go#L1", "no clone", "github.com/o/absent@v1.0.0:a.go#L1"},
+		"no clone": {"it was not verified", "finalizer: a.io/f", "github.com/o/absent@v1.0.0:a.go#L1", "no clone", "github.com/o/absent@v1.0.0:a.go#L1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("write: %v", err)
 			}
 			if err := run(clones, file, false, &out); err != nil {
-				t.Errorf("what was written is not what is found: %v", err)
+				t.Errorf("recorded values differ from those in the source: %v", err)
 			}
 		})
 	}

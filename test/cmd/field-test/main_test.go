@@ -59,11 +59,11 @@ func TestCompare(t *testing.T) {
 		want   []string
 		worse  bool
 	}{
-		"Same": {"What was right is there, what was wrong is not.", []finding{at("p", 1, "")}, nil, false},
+		"Same": {"Findings that were right are present, those that were wrong are not.", []finding{at("p", 1, "")}, nil, false},
 		"Gone": {"A right one disappeared.", nil, []string{"gone, and was right:"}, true},
 		"Back": {"A wrong one came back.", []finding{at("p", 1, ""), at("p", 2, "")}, []string{"back, and was wrong:"}, true},
 		"Left": {"One that was left out on purpose is judged.", []finding{at("p", 1, ""), at("p", 4, "")}, nil, false},
-		"With": {"It is told with another, of the same cause.", []finding{{policy: "p", repository: "a/b", file: "e.yaml", line: 9, also: " in 3 copies of this manifest: also at f.yaml:1, f.yaml:7"}}, nil, false},
+		"With": {"It is reported with another, of the same cause.", []finding{{policy: "p", repository: "a/b", file: "e.yaml", line: 9, also: " in 3 copies of this manifest: also at f.yaml:1, f.yaml:7"}}, nil, false},
 		"New":  {"Somebody is to judge it.", []finding{at("p", 1, ""), at("q", 1, "")}, []string{"to be judged:"}, false},
 	}
 	for name, tc := range cases {
@@ -83,12 +83,12 @@ func TestCompare(t *testing.T) {
 
 // TestChoose checks that the same seed picks the same sample.
 func TestChoose(t *testing.T) {
-	known, err := readRepositories(filepath.Join(data, "repositories.tsv"))
+	repositories, err := readRepositories(filepath.Join(data, "repositories.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pick := func(seed uint64) []repository {
-		chosen, err := options{sample: 5, seed: seed}.choose(slices.Clone(known))
+		chosen, err := options{sample: 5, seed: seed}.choose(slices.Clone(repositories))
 		if err != nil {
 			t.Fatal(err)
 		}

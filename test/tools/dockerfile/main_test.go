@@ -10,7 +10,7 @@ func TestProblems(t *testing.T) {
 	for _, tt := range []struct{ reason, from, to, want string }{
 		{reason: "nothing wrong"},
 		{"root", "USER 65532:65532", "USER 0", `runs as "0"`},
-		{"nobody named", "USER 65532:65532\n", "", `runs as ""`},
+		{"no user", "USER 65532:65532\n", "", `runs as ""`},
 		{"a shell in the image", "gcr.io/distroless/static-debian12:nonroot", "debian:12", "use a distroless image"},
 		{"a base that moves", "golang:1.26", "golang", "has no version"},
 		{"a command that a shell would run, which does not pass TERM on", `ENTRYPOINT ["/x"]`, "ENTRYPOINT /x", "does not pass TERM on"},

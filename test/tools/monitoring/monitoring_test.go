@@ -163,7 +163,7 @@ func asks(t *testing.T, who, expr string, metrics map[string]bool) bool {
 		if s, ok := node.(*parser.VectorSelector); ok {
 			if _, is := metrics[s.Name]; !is {
 				good = false
-				t.Errorf("%s asks for %s, which is no metric", who, s.Name)
+				t.Errorf("%s queries %s, which is not a metric", who, s.Name)
 			}
 		}
 		return nil

@@ -101,7 +101,7 @@ func TestImage(t *testing.T) {
 			t.Errorf("%s: %+v", m.Platform, config)
 		}
 		if got := filesOf(t, image); !slices.Equal(got, []string{"termguard", "termguard-probe"}) {
-			t.Errorf("%s holds %q", m.Platform, got)
+			t.Errorf("%s contains %q", m.Platform, got)
 		}
 	}
 	if !maps.Equal(of, map[string]bool{"linux/amd64": true, "linux/arm64": true}) {
