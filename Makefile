@@ -14,7 +14,7 @@ E2E := go test $(FLAGS)
 # Tests come in three tiers (CONTRIBUTING.md): one that takes long asks testing.Short(), which holds in make
 # test; one that is rare asks lab.Nightly(); and what one goroutine runs asks the race detector (race.Skip).
 # The packages that start goroutines. TestRaces holds that these are all.
-RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./scan ./watch ./webhook ./webhook/serve
+RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./watch ./webhook ./webhook/serve
 # Those with a stress test, which alone the race detector watches in make test.
 STRESS := ./cluster ./webhook
 # The packages of test/ that make nightly alone runs, and those of others of which it plays more. TestTiers

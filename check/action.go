@@ -330,7 +330,7 @@ func (h *Hands) Deletion(s Subject, options map[string]any) (Deed, error) {
 	if uid := s.UID(); uid != "" {
 		h.uids[name] = types.UID(uid)
 	}
-	a := deletionOf(s.id())
+	a := deletionOf(s.ID())
 	if grace, set := options["gracePeriodSeconds"].(int64); set {
 		a.GraceSeconds = &grace
 	}

@@ -21,21 +21,22 @@ type ahead map[string][]Step
 // Foresee evaluates the deletion of each object that the plan deletes, and the removal of finalizers by the
 // same user: a step that hangs or is refused is no solution. The blockers of such an object become steps
 // before it.
-func (r *Report) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
-	before, err := foresee(ctx, engine, world, r.Plan, deletionOf(r.Target).Command(), r.asker)
-	r.Plan = before.weave(r.Plan)
+func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
+	var asker authenticationv1.UserInfo
+	for _, item := range a.Items {
+		asker = item.asker
+	}
+	before, err := foresee(ctx, engine, world, a.Plan, a.own(), asker)
+	a.Plan = before.weave(a.Plan)
 	return err
 }
 
-// Foresee is Report.Foresee for objects that are deleted together.
-func (s *Set) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
-	var asker authenticationv1.UserInfo
-	for _, r := range s.Items {
-		asker = r.asker
+// own returns the command that deletes the only target, or "".
+func (a *Answer) own() string {
+	if a.form == asOne {
+		return deletionOf(a.Items[0].Target).Command()
 	}
-	before, err := foresee(ctx, engine, world, s.Plan, "", asker)
-	s.Plan = before.weave(s.Plan)
-	return err
+	return ""
 }
 
 // foresee returns the steps that have to precede the steps of a plan. own is the deletion that all of it is
@@ -98,11 +99,11 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 		s.User = asker
 		request = s.target().Edit(after)
 	}
-	report, err := evaluate(ctx, engine, world, nil, s, request)
+	item, err := evaluate(ctx, engine, world, nil, s, request)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range causes(report.Findings) {
+	for _, f := range causes(item.Findings) {
 		if f.Certainty != policies.Will || !blocks(f) || len(strips) > 0 && f.Kind != policies.KindRefused {
 			continue
 		}
@@ -113,7 +114,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 			if step.Action != nil && slices.ContainsFunc(step.Action.Objects, policies.IsVolume) {
 				continue // an object outside the targets, whatever its step deletes
 			}
-			step.Do = "For " + shown(report.Target, "") + ": " + lowered(step.Alone())
+			step.Do = "For " + shown(item.Target, "") + ": " + lowered(step.Alone())
 			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true), Cause: culprit(f)})
 		}
 	}

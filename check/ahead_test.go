@@ -52,18 +52,18 @@ func TestForesee(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), engine, world, s, nil)
+			report, err := ask(t.Context(), engine, world, s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			together, err := AskAll(t.Context(), engine, world, Together{Command: operator}, []Subject{s}, nil, nil)
+			together, err := Ask(t.Context(), engine, world, Question{Targets: []Subject{s}, Together: &Together{Command: operator}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(report.Foresee(t.Context(), engine, world), together.Foresee(t.Context(), engine, world)); err != nil {
+			if err := errors.Join(report.all.Foresee(t.Context(), engine, world), together.Foresee(t.Context(), engine, world)); err != nil {
 				t.Fatal(err)
 			}
-			for who, plan := range map[string][]Step{"alone": report.Plan, "in a set": together.Plan} {
+			for who, plan := range map[string][]Step{"alone": report.all.Plan, "in a set": together.Plan} {
 				var got []string
 				for _, step := range plan {
 					if strings.HasPrefix(step.Command, "kubectl delete") {
@@ -107,7 +107,7 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := AskAll(t.Context(), engine, world, Together{}, subjects, nil, nil)
+		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Together: &Together{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,9 +26,9 @@ func TestBounds(t *testing.T) {
 	engine := newEngine(t)
 	strips, deletions := 0, 0
 	for d := range samples(t) {
-		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+		report, err := ask(t.Context(), engine, d.world, d.subject, nil)
 		if err == nil {
-			err = report.Foresee(t.Context(), engine, d.world)
+			err = report.all.Foresee(t.Context(), engine, d.world)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestBounds(t *testing.T) {
 		for _, f := range report.Findings {
 			all = append(all, f.Steps...)
 		}
-		for _, s := range report.Plan {
+		for _, s := range report.all.Plan {
 			if s.Kind != Delete {
 				all = append(all, s.Step)
 			}
@@ -108,14 +108,14 @@ deny contains {"kind": "forbidden", "msg": "not today", "objects": []}
 			object.SetDeletionTimestamp(&now)
 		}
 		d.subject.Object = object.Object
-		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+		report, err := ask(t.Context(), engine, d.world, d.subject, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if report.Verdict == policies.Refused {
 			t.Errorf("%s: refused, although already Terminating: %s", d.file, report.Why())
 		}
-		for _, s := range report.Plan {
+		for _, s := range report.all.Plan {
 			if beforeDeletion.MatchString(s.Do) || s.Kind == Delete {
 				t.Errorf("%s: advice about a deletion to come, although already Terminating: %s", d.file, s.Do)
 			}

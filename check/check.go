@@ -13,10 +13,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Report is the answer, apiVersion termguard.dev/v1, kind Check, or Drain for a node.
-type Report struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+// Item is the answer about one object.
+type Item struct {
 	// Target is the object that would be deleted.
 	Target policies.Object `json:"target"`
 	// TerminatingSince is the deletionTimestamp of a Terminating target: when it would have been deleted
@@ -33,17 +31,14 @@ type Report struct {
 	WaitsFor []Wait `json:"waitsFor"`
 	// Guard is the answer of termguard's webhook in the cluster; nil if there is none, and for a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
-	// Notes say what happens to the volumes of the target.
-	Notes []string `json:"notes,omitempty"`
 	// Omitted counts findings beyond the limit of a policy.
 	Omitted int `json:"omitted,omitempty"`
-	// Plan is the next steps, in this order.
-	Plan []Step `json:"plan"`
 	// Unseen lists the facts that the answer depends on and that could not be read, each with the reason, and
 	// the policies that failed.
 	Unseen []string `json:"unseen"`
 
 	terminating string                    // for how long, in words
+	drained     bool                      // rather than deleted
 	asker       authenticationv1.UserInfo // the user, without a name if unknown
 }
 
@@ -52,35 +47,30 @@ type Evaluator interface {
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
-// Ask evaluates the policies about the deletion of a subject with the given DeleteOptions.
-func Ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, options map[string]any) (Report, error) {
-	return evaluate(ctx, engine, world, nil, s, s.Deletion(options))
-}
-
 // Deletion returns the request for it, with the given DeleteOptions.
 func (s Subject) Deletion(options map[string]any) *question.Request {
 	return s.target().Delete(options)
 }
 
 // evaluate evaluates the policies about a request for a subject, in a set or, if that is nil, alone.
-func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (report Report, err error) {
+func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (item Item, err error) {
 	world.Ask(request, func(m cluster.Moment) {
 		if set != nil {
 			m = m.Together(set)
 		}
-		report, err = reportOf(ctx, engine, m, s, request)
+		item, err = itemOf(ctx, engine, m, s, request)
 	})
-	return report, err
+	return item, err
 }
 
-func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, request *question.Request) (Report, error) {
+func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, request *question.Request) (Item, error) {
 	owners, trigger := m.Ownership(), policies.Delete
 	if request.EditsFinalizers() {
 		trigger = policies.FinalizerEdit
 	}
 	result, err := engine.Evaluate(ctx, trigger, request.Input(owners, m.Refusals()), m)
 	if err != nil {
-		return Report{}, fmt.Errorf("ask the policies about %s: %w", s, err)
+		return Item{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
 	if s.Stub != "" {
 		result = result.OfStub(s.Stub)
@@ -92,9 +82,8 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 	for _, err := range result.Errors {
 		result.Unseen = append(result.Unseen, err.Error())
 	}
-	report := Report{
-		APIVersion: "termguard.dev/v1", Kind: "Check",
-		Target:   s.id(),
+	item := Item{
+		Target:   s.ID(),
 		Verdict:  result.Verdict(),
 		Findings: append([]policies.Finding{}, result.Findings...),
 		WaitsFor: waitsFor(m.Facts, s, owners, request.With()),
@@ -102,14 +91,13 @@ func reportOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject
 		Unseen:   append([]string{}, result.Unseen...),
 		asker:    s.User,
 	}
-	if finishes(report.Verdict) {
-		report.EstimateSeconds = longest(result.Findings)
+	if finishes(item.Verdict) {
+		item.EstimateSeconds = longest(result.Findings)
 	}
-	report.quote(s)
-	report.since(s, m.Now())
-	report.estimate(stopsOf(m.Facts, s))
-	report.plan()
-	return report, nil
+	item.quote(s)
+	item.since(s, m.Now())
+	item.estimate(stopsOf(m.Facts, s))
+	return item, nil
 }
 
 // finishes reports whether a deletion with this verdict has a duration.
@@ -130,16 +118,8 @@ func Immortal(o policies.Object) bool {
 	return o.Resource == namespaces.Resource && question.Immortal(o.Name)
 }
 
-// plan makes the plan: the findings' steps, and then the deletion unless it has begun.
-func (r *Report) plan() {
-	r.Plan = plan(r.Findings)
-	if r.TerminatingSince == "" && !Immortal(r.Target) {
-		r.Plan = finish(r.Plan, "Then delete "+shown(policies.Object{Resource: r.Target.Resource, Name: r.Target.Name}, ""), deletionOf(r.Target).Command())
-	}
-}
-
 // since sets how long the target has been Terminating.
-func (r *Report) since(s Subject, now time.Time) {
+func (r *Item) since(s Subject, now time.Time) {
 	deleted, _ := child(s.Object, "metadata")["deletionTimestamp"].(string)
 	since, err := time.Parse(time.RFC3339, deleted)
 	if err != nil {
@@ -149,4 +129,10 @@ func (r *Report) since(s Subject, now time.Time) {
 	if now.After(since) {
 		r.terminating = "Terminating for " + seconds(int(now.Sub(since).Seconds()))
 	}
+}
+
+// Since returns when the target began to be Terminating; the zero time if it is not, or if that is unknown.
+func (r Item) Since() time.Time {
+	since, _ := time.Parse(time.RFC3339, r.TerminatingSince) // as an API server writes it
+	return since
 }

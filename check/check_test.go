@@ -101,7 +101,7 @@ func TestReport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), engine, world, subject, options)
+			report, err := ask(t.Context(), engine, world, subject, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,10 +109,10 @@ func TestReport(t *testing.T) {
 				t.Errorf("verdict %s, want %s: %s", report.Verdict, tt.want, tt.reason)
 			}
 			var text bytes.Buffer
-			if err := report.Text(&text); err != nil {
+			if err := report.all.Text(&text); err != nil {
 				t.Fatal(err)
 			}
-			asJSON, err := json.MarshalIndent(report, "", "  ")
+			asJSON, err := json.MarshalIndent(report.all, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +246,7 @@ func TestAsk(t *testing.T) {
 		},
 	} {
 		s := Subject{Name: "x", Object: map[string]any{}, Unseen: tt.unseen}
-		report, err := Ask(t.Context(), evaluated(answer{Result: tt.result}), cluster.NewWorld(cluster.Options{}), s, nil)
+		report, err := ask(t.Context(), evaluated(answer{Result: tt.result}), cluster.NewWorld(cluster.Options{}), s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
 		}
 	}
-	if _, err := Ask(t.Context(), evaluated(answer{err: errors.New("broken")}), cluster.NewWorld(cluster.Options{}), Subject{Object: map[string]any{}}, nil); err == nil {
+	if _, err := ask(t.Context(), evaluated(answer{err: errors.New("broken")}), cluster.NewWorld(cluster.Options{}), Subject{Object: map[string]any{}}, nil); err == nil {
 		t.Error("got an answer from an engine that fails, want an error")
 	}
 }

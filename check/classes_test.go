@@ -68,7 +68,7 @@ func stepsOfSamples(t *testing.T) iter.Seq[sampleStep] {
 	engine := newEngine(t)
 	return func(yield func(sampleStep) bool) {
 		for d := range samples(t) {
-			report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+			report, err := ask(t.Context(), engine, d.world, d.subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

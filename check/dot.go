@@ -14,13 +14,8 @@ var colors = map[policies.Verdict]string{
 	policies.Refused: "red", policies.Hangs: "red", policies.AtRisk: "orange", policies.Unknown: "gray", policies.Completes: "green",
 }
 
-// DOT writes the tree of blockers as a graph for Graphviz.
-func (r Report) DOT(w io.Writer) error { return graph(w, []Report{r}) }
-
 // DOT writes the trees of blockers as a graph for Graphviz.
-func (s Set) DOT(w io.Writer) error { return graph(w, s.Items) }
-
-func graph(w io.Writer, reports []Report) error {
+func (a Answer) DOT(w io.Writer) error {
 	var out strings.Builder
 	out.WriteString("digraph termguard {\n\trankdir=LR;\n\tnode [shape=box];\n")
 	nodes := 0
@@ -37,7 +32,7 @@ func graph(w io.Writer, reports []Report) error {
 			below(id, child)
 		}
 	}
-	for _, r := range reports {
+	for _, r := range a.Items {
 		below(add(shown(r.Target, "")+"\n"+string(r.Verdict), ", color="+colors[r.Verdict]), r.tree(inDrawings))
 	}
 	out.WriteString("}\n")

@@ -8,28 +8,12 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
-// Drain evaluates kubectl drain --ignore-daemonsets: whether each pod of a node can be evicted, and is then
+// drain evaluates kubectl drain --ignore-daemonsets of nodes: whether each pod can be evicted, and is then
 // deleted. The estimate is the slowest pod's, since they stop in parallel.
-func Drain(ctx context.Context, engine Evaluator, world *cluster.World, node Subject) (Report, error) {
-	reports, err := drain(ctx, engine, world, node)
-	if err != nil {
-		return Report{}, err
-	}
-	return reports[0], nil
-}
-
-// DrainAll is Drain for several nodes.
-func DrainAll(ctx context.Context, engine Evaluator, world *cluster.World, nodes []Subject, missing []error) (Set, error) {
-	reports, err := drain(ctx, engine, world, nodes...)
-	if err != nil {
-		return Set{}, err
-	}
-	return newSet(reports, missing), nil
-}
-
-func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained ...Subject) ([]Report, error) {
+func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained []Subject) ([]Item, error) {
 	on := make(map[string][]Subject, len(drained))
 	for _, node := range drained {
 		if node.Type.GroupResource() != nodes {
@@ -40,9 +24,7 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	if err := podsOn(world, on); err != nil {
 		return nil, err
 	}
-	reports, err := each(ctx, drained, func(ctx context.Context, node Subject) (Report, error) {
-		return evaluate(ctx, engine, world, nil, node, node.target().Drain())
-	})
+	items, err := each(ctx, engine, world, nil, drained, func(node Subject) *question.Request { return node.target().Drain() })
 	if err != nil {
 		return nil, err
 	}
@@ -50,24 +32,22 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	for _, node := range drained {
 		all = append(all, on[node.Name]...)
 	}
-	answers, err := each(ctx, all, func(ctx context.Context, pod Subject) (Report, error) {
-		return Ask(ctx, engine, world, pod, nil)
-	})
+	answers, err := each(ctx, engine, world, nil, all, func(pod Subject) *question.Request { return pod.Deletion(nil) })
 	if err != nil {
 		return nil, err
 	}
 	for i, node := range drained {
 		n := len(on[node.Name])
-		reports[i].drains(answers[:n])
+		items[i].drains(answers[:n])
 		answers = answers[n:]
 	}
-	return reports, nil
+	return items, nil
 }
 
 // drains merges the answers about a node and its pods into one about a drain. Pods that are deleted
 // contribute only their duration: the node's own findings cover them.
-func (r *Report) drains(pods []Report) {
-	r.Kind, r.WaitsFor = "Drain", []Wait{} // a drain does not wait for the node's own finalizers
+func (r *Item) drains(pods []Item) {
+	r.drained, r.WaitsFor = true, []Wait{} // a drain does not wait for the node's own finalizers
 	told := slices.Clone(r.Findings)
 	for _, pod := range pods {
 		if pod.Verdict != policies.Completes {
@@ -81,7 +61,7 @@ func (r *Report) drains(pods []Report) {
 	}
 	slices.Sort(r.Unseen)
 	r.Unseen = slices.Compact(r.Unseen)
-	r.EstimateSeconds, r.Plan = nil, plan(r.Findings)
+	r.EstimateSeconds = nil
 	if finishes(r.Verdict) {
 		r.EstimateSeconds = longest(told)
 	}

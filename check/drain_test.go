@@ -23,7 +23,7 @@ func TestDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := DrainAll(t.Context(), engine, world, subjects, missing)
+	set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Missing: missing, As: AsDrain})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Drain(t.Context(), engine, world, pod); err == nil || !strings.Contains(err.Error(), "only a node can be drained") {
+	if _, err := Ask(t.Context(), engine, world, Question{Targets: []Subject{pod}, As: AsDrain}); err == nil || !strings.Contains(err.Error(), "only a node can be drained") {
 		t.Errorf("error %v, want one saying that a pod is no node", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestDrainIsLinear(t *testing.T) {
 		world, subjects := crowded(t, nodes)
 		evaluator := &counted{Evaluator: engine}
 		ask := func() {
-			set, err := DrainAll(t.Context(), evaluator, world, subjects, nil)
+			set, err := Ask(t.Context(), evaluator, world, Question{Targets: subjects, As: AsDrain})
 			if err != nil || set.Verdict != policies.Hangs {
 				t.Fatal(set.Verdict, err)
 			}
@@ -121,7 +121,7 @@ func BenchmarkDrain(b *testing.B) {
 	engine := newEngine(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		set, err := DrainAll(b.Context(), engine, world, subjects, nil)
+		set, err := Ask(b.Context(), engine, world, Question{Targets: subjects, As: AsDrain})
 		if err != nil || set.Verdict != policies.Hangs {
 			b.Fatal(set.Verdict, err)
 		}

@@ -27,8 +27,9 @@ const dryRuns = "dry-run-deletes"
 // of one object of each kind in it. They change nothing. Running webhooks and admission policies answer them,
 // with the user's rights: controllers may get other answers. Refusals and restored finalizers become
 // findings, and so do warnings of termguard's own webhook that this check lacks; failed dry runs are unseen.
-// The report's guard is that webhook's answer to the deletion.
-func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any, report *Report) error {
+// The guard of its item is that webhook's answer to the deletion.
+func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
+	item := &a.Items[0]
 	var said warningLog
 	var dry metav1.DeleteOptions
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(options, &dry); err != nil {
@@ -48,13 +49,13 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 			return err
 		}
 		subjects = append(subjects, within...)
-		report.Unseen = append(report.Unseen, unseen...)
+		item.Unseen = append(item.Unseen, unseen...)
 	}
 	answers := make([]dryRun, len(subjects))
 	if !s.Terminating() { // otherwise it can no longer be refused
 		err = s.on(client).Delete(ctx, s.Name, dry) // by itself, so that the warnings are about it
-		if report.Guard != nil {
-			report.Guard = guardAnswer(err, said.texts)
+		if item.Guard != nil {
+			item.Guard = guardAnswer(err, said.texts)
 		}
 		answers[0].judge(s, deletion, err)
 		for i := range answers[0].findings { // the real request has the same rights
@@ -76,12 +77,12 @@ func DryRun(ctx context.Context, config *rest.Config, s Subject, options map[str
 		return err
 	}
 	for _, answer := range answers {
-		report.Findings = append(report.Findings, answer.findings...)
-		report.Unseen = append(report.Unseen, answer.unseen...)
+		item.Findings = append(item.Findings, answer.findings...)
+		item.Unseen = append(item.Unseen, answer.unseen...)
 	}
-	report.Findings = append(report.Findings, said.unknown(s, report.Findings)...)
-	report.Verdict = policies.Worst(report.Verdict, policies.Result{Findings: report.Findings, Unseen: report.Unseen}.Verdict())
-	report.plan()
+	item.Findings = append(item.Findings, said.unknown(s, item.Findings)...)
+	item.Verdict = policies.Worst(item.Verdict, policies.Result{Findings: item.Findings, Unseen: item.Unseen}.Verdict())
+	a.sum()
 	return nil
 }
 
@@ -197,7 +198,7 @@ func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policie
 		}
 		all = append(all, policies.Finding{
 			Policy: dryRuns, Title: "Warned of in a dry run", Certainty: policies.May, Severity: policies.Medium,
-			Message: "a webhook that answers dry runs warns: " + text, Objects: []policies.Object{s.id()},
+			Message: "a webhook that answers dry runs warns: " + text, Objects: []policies.Object{s.ID()},
 			Evidence: []string{"the webhook sees what you may not read, such as reports of node probes"},
 			Remedy:   "Ask whoever may read termguard's namespace to run the same check: it tells the evidence and the way out.",
 		})
@@ -208,7 +209,7 @@ func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policie
 func (d *dryRun) find(s Subject, message string) {
 	d.findings = append(d.findings, policies.Finding{
 		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
-		Message: message, Objects: []policies.Object{s.id()},
+		Message: message, Objects: []policies.Object{s.ID()},
 		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
 		Steps: []policies.Step{
 			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),

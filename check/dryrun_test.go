@@ -110,9 +110,10 @@ func TestDryRun(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			config, requests := dryServer(t, tt.answers)
 			s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}, Name: "demo", Object: inObject{"metadata": inObject{"name": "demo"}}}
-			report := Report{Verdict: policies.Completes}
+			all := Answer{Items: []Item{{Verdict: policies.Completes}}}
+			report := &all.Items[0]
 			background := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background", "gracePeriodSeconds": int64(1)}
-			if err := DryRun(t.Context(), config, s, background, &report); err != nil {
+			if err := all.DryRun(t.Context(), config, s, background); err != nil {
 				t.Fatal(err)
 			}
 			var found []string
@@ -152,8 +153,9 @@ func TestDryRunWarns(t *testing.T) {
 	defer server.Close()
 	s := Subject{Type: Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}, Namespace: "demo", Name: "p", Object: inObject{"metadata": inObject{"name": "p", "namespace": "demo"}}}
 	silent := policies.Finding{Policy: "unreachable-node", Certainty: policies.May, Message: "its node is silent"}
-	report := Report{Verdict: policies.AtRisk, Findings: []policies.Finding{silent}, Guard: &Guard{Answer: Unknown}}
-	if err := DryRun(t.Context(), &rest.Config{Host: server.URL}, s, nil, &report); err != nil {
+	all := Answer{Items: []Item{{Verdict: policies.AtRisk, Findings: []policies.Finding{silent}, Guard: &Guard{Answer: Unknown}}}}
+	report := &all.Items[0]
+	if err := all.DryRun(t.Context(), &rest.Config{Host: server.URL}, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(report.Findings) != 2 || report.Findings[1].Message != "a webhook that answers dry runs warns: "+immutable || report.Findings[1].Certainty != policies.May || report.Verdict != policies.AtRisk {
@@ -187,8 +189,9 @@ func TestDryRunGuard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, _ := dryServer(t, map[string]any{"DELETE " + path: tt.answer})
-			report := Report{Verdict: policies.Completes, Guard: tt.guard}
-			if err := DryRun(t.Context(), config, s, nil, &report); err != nil {
+			all := Answer{Items: []Item{{Verdict: policies.Completes, Guard: tt.guard}}}
+			report := &all.Items[0]
+			if err := all.DryRun(t.Context(), config, s, nil); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, report.Guard); diff != "" {

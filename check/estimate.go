@@ -50,7 +50,7 @@ func seconds(n int) string {
 
 // estimate adds observed durations to the policies' estimate: of the pods, and of the owners of finalizers
 // that the deletion waits for. It needs all of them.
-func (r *Report) estimate(stops int) {
+func (r *Item) estimate(stops int) {
 	if r.Verdict != policies.Completes {
 		return
 	}

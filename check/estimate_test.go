@@ -69,7 +69,7 @@ func TestEstimate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), evaluated(answer{Result: policies.Result{Findings: tc.findings}}), world, subject, nil)
+			report, err := ask(t.Context(), evaluated(answer{Result: policies.Result{Findings: tc.findings}}), world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestEstimate(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 			var text bytes.Buffer
-			if err := report.Text(&text); err != nil {
+			if err := report.all.Text(&text); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(text.String(), tc.says) {
@@ -131,7 +131,7 @@ func TestUsualStops(t *testing.T) {
 				t.Fatal(err)
 			}
 			slow := policies.Finding{Certainty: policies.May, Severity: policies.Info, Message: "slow", EstimateSeconds: seconds(tc.bound)}
-			report, err := Ask(t.Context(), evaluated(answer{Result: policies.Result{Findings: []policies.Finding{slow}}}), world, subject, nil)
+			report, err := ask(t.Context(), evaluated(answer{Result: policies.Result{Findings: []policies.Finding{slow}}}), world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestUsualStops(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 			var text bytes.Buffer
-			if err := report.Text(&text); err != nil {
+			if err := report.all.Text(&text); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(text.String(), tc.says) {

@@ -176,12 +176,12 @@ func TestTenantsLicenseNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), engine, world, subject, nil)
+			report, err := ask(t.Context(), engine, world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			brought := 0
-			for _, s := range report.Plan {
+			for _, s := range report.all.Plan {
 				if s.Action == nil {
 					continue
 				}

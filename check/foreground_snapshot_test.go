@@ -55,7 +55,7 @@ func TestForegroundOfSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := Ask(t.Context(), engine, read, s, options)
+		report, err := ask(t.Context(), engine, read, s, options)
 		if err != nil {
 			t.Fatal(err)
 		}

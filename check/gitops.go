@@ -87,7 +87,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 		return Together{}, false, nil // nothing is deleted with it
 	}
 	together.Of, together.Types = s.String(), &types
-	together.Command = deletionOf(s.id()).Command()
+	together.Command = deletionOf(s.ID()).Command()
 	together.close(name)
 	return together, true, nil
 }
@@ -173,16 +173,16 @@ func (t *Together) close(name Name) {
 	t.Names = append(t.Names, name)
 }
 
-// settle removes the objects that the command keeps, by their annotations.
-func (t *Together) settle(subjects []Subject) []Subject {
+// settle returns the subjects without those that the command keeps, by their annotations, and why.
+func (t *Together) settle(subjects []Subject) (left []Subject, notes []string) {
 	if t.kept == nil {
-		return subjects
+		return subjects, nil
 	}
-	return slices.DeleteFunc(subjects, func(s Subject) bool {
+	return slices.DeleteFunc(slices.Clone(subjects), func(s Subject) bool {
 		why := t.kept(&unstructured.Unstructured{Object: s.Object})
 		if why != "" {
-			t.Notes = append(t.Notes, fmt.Sprintf("it leaves %s: %s", s, why))
+			notes = append(notes, fmt.Sprintf("it leaves %s: %s", s, why))
 		}
 		return why != ""
-	})
+	}), notes
 }

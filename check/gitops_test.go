@@ -195,7 +195,7 @@ func TestLargeInventory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := AskAll(t.Context(), evaluated{}, world, got, subjects, missing, nil)
+	set, err := Ask(t.Context(), evaluated{}, world, Question{Targets: subjects, Missing: missing, Together: &got})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestWaves(t *testing.T) {
 		for i := range subjects {
 			subjects[i].Unseen = nil // they stand for those of a cluster
 		}
-		set, err := AskAll(t.Context(), engine, world, together, subjects, missing, nil)
+		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Missing: missing, Together: &together})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestSettle(t *testing.T) {
 	together.kept = func(o *unstructured.Unstructured) string { return o.GetAnnotations()["keep"] }
 	kept := Subject{Name: "kept", Object: inObject{"metadata": inObject{"annotations": inObject{"keep": "said so"}}}}
 	goes := Subject{Name: "goes", Object: inObject{"metadata": inObject{}}}
-	if got := together.settle([]Subject{kept, goes}); len(got) != 1 || got[0].Name != "goes" || !strings.HasSuffix(together.Notes[0], "said so") {
-		t.Errorf("%v, %q", got, together.Notes)
+	if got, notes := together.settle([]Subject{kept, goes}); len(got) != 1 || got[0].Name != "goes" || !strings.HasSuffix(notes[0], "said so") {
+		t.Errorf("%v, %q", got, notes)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Answer is the answer of termguard's webhook in the cluster, the guard, to a deletion.
-type Answer string
+// Reply is the answer of termguard's webhook in the cluster, the guard, to a deletion.
+type Reply string
 
 // The answers.
 const (
-	Refuses Answer = "refuses" // the API server refuses the deletion because of it
-	Warns   Answer = "warns"   // allowed with a warning
-	Allows  Answer = "allows"  // allowed without one, or not sent to the guard
-	Unknown Answer = "unknown" // no dry run was sent or answered
+	Refuses Reply = "refuses" // the API server refuses the deletion because of it
+	Warns   Reply = "warns"   // allowed with a warning
+	Allows  Reply = "allows"  // allowed without one, or not sent to the guard
+	Unknown Reply = "unknown" // no dry run was sent or answered
 )
 
 // Guard is the answer of termguard's webhook in the cluster to a dry run of the deletion.
 type Guard struct {
-	Answer Answer `json:"answer"`
+	Answer Reply `json:"answer"`
 	// Why the answer is unknown.
 	Why string `json:"why,omitempty"`
 }
@@ -30,27 +30,27 @@ type Guard struct {
 // guardName is the webhook for deletes, as deploy/ names it.
 const guardName = "delete.termguard.dev"
 
-// GuardOf returns the guard before a dry run; nil if the cluster has none, or the object is already
-// Terminating.
-func GuardOf(world *cluster.World, s Subject) (guard *Guard) {
+// Guarded adds the guard before a dry run, if the cluster has one.
+func (a *Answer) Guarded(world *cluster.World, s Subject) {
 	if s.Terminating() {
-		return nil
+		return
 	}
+	guard := &a.Items[0].Guard
 	world.Read(func(f cluster.Facts) {
 		for hook := range f.Webhooks() {
 			if strings.HasPrefix(hook.Key, "validating/") && strings.HasSuffix(hook.Key, "/"+guardName) {
-				guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
+				*guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
 			}
 		}
-		if guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
-			guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
+		if *guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
+			*guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
 		}
 	})
-	return guard
 }
 
 // Unasked adds the webhooks whose answer to the deletion only a dry run shows.
-func (r *Report) Unasked(world *cluster.World, s Subject, options map[string]any) {
+func (a *Answer) Unasked(world *cluster.World, s Subject, options map[string]any) {
+	r := &a.Items[0]
 	if s.Terminating() {
 		return
 	}
@@ -69,7 +69,7 @@ func (r *Report) Unasked(world *cluster.World, s Subject, options map[string]any
 			})
 		}
 	})
-	r.plan()
+	a.sum()
 }
 
 // guardAnswer returns the guard's answer to a dry run with this error and these warnings.
@@ -90,7 +90,7 @@ func (g *Guard) line() string {
 	if g == nil {
 		return ""
 	}
-	line := map[Answer]string{
+	line := map[Reply]string{
 		Refuses: "the guard in this cluster would refuse it",
 		Warns:   "the guard in this cluster would warn, and let it through",
 		Allows:  "the guard in this cluster would let it through",

@@ -138,7 +138,7 @@ func TestHelm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := AskAll(t.Context(), engine, world, together, subjects, missing, nil)
+		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Missing: missing, Together: &together})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,11 +161,11 @@ func TestHelmKindGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := AskAll(t.Context(), newEngine(t), world, together, subjects, missing, nil); err == nil || !strings.Contains(err.Error(), `helm uninstall deletes nothing as long as a kind of the release is not served: there is no type "widget.gone.io"`) {
+	if _, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &together}); err == nil || !strings.Contains(err.Error(), `helm uninstall deletes nothing as long as a kind of the release is not served: there is no type "widget.gone.io"`) {
 		t.Errorf("error %v", err)
 	}
 	together.By = "" // kubectl deletes the rest
-	set, err := AskAll(t.Context(), newEngine(t), world, together, subjects, missing, nil)
+	set, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &together})
 	if err != nil || len(set.Missing) != 2 || set.Verdict != policies.Completes {
 		t.Errorf("%v, missing %q, %s", err, set.Missing, set.Verdict)
 	}

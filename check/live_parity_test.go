@@ -48,7 +48,7 @@ func TestLiveParity(t *testing.T) {
 		}
 		ask := func(world *cluster.World, s Subject) (policies.Verdict, []string) {
 			s.User = authenticationv1.UserInfo{}
-			report, err := Ask(t.Context(), engine, world, s, nil)
+			report, err := ask(t.Context(), engine, world, s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestNeededElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := Ask(t.Context(), newEngine(t), world, s, nil)
+		report, err := ask(t.Context(), newEngine(t), world, s, nil)
 		if err != nil || report.Verdict != tc.verdict {
 			t.Errorf("%s: got %s, want %s: %v %v", reason, report.Verdict, tc.verdict, report.Unseen, err)
 		}

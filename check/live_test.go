@@ -148,7 +148,7 @@ func TestFromCluster(t *testing.T) {
 				}
 				return
 			}
-			report, err := Ask(t.Context(), newEngine(t), world, subject, nil)
+			report, err := ask(t.Context(), newEngine(t), world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestOperatorElsewhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), newEngine(t), world, subject, nil)
+			report, err := ask(t.Context(), newEngine(t), world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -290,7 +290,7 @@ func TestManyInstances(t *testing.T) {
 	world.View(func(doc map[string]any) {
 		count = facts.Lookup(doc, "finalized", "team", "x.io/cleanup", "gadgets.x.io", "", "count")
 	})
-	report, err := Ask(t.Context(), newEngine(t), world, subject, nil)
+	report, err := ask(t.Context(), newEngine(t), world, subject, nil)
 	if err != nil || count != pages*each || report.Verdict != policies.AtRisk || strings.Contains(strings.Join(report.Unseen, "\n"), "gadgets") {
 		t.Errorf("%v instances, verdict %s, unseen %q, error %v; want %d instances, none unseen", count, report.Verdict, report.Unseen, err, pages*each)
 	}

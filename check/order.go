@@ -28,7 +28,7 @@ type edge struct {
 // order returns the order in which the objects of some answers may be deleted by name, or a circle of objects
 // that wait for each other. An object that nothing waits for is in the last wave: unknown dependencies may
 // need it.
-func order(world *cluster.World, items []Report) (waves []Wave, circle []string) {
+func order(world *cluster.World, items []Item) (waves []Wave, circle []string) {
 	edges := edgesOf(world, items)
 	behind, level := make([]int, len(items)), make([]int, len(items)) // how many are behind it, and how many waves
 	ahead := make([][]int, len(items))
@@ -80,7 +80,7 @@ func order(world *cluster.World, items []Report) (waves []Wave, circle []string)
 // edgesOf returns the order constraints: a controller before its objects, finalized objects before the
 // finalizer's owner, objects that a finding wants deleted first, and callers of the API server before the
 // backend that answers.
-func edgesOf(world *cluster.World, items []Report) (edges []edge) {
+func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 	at := map[policies.Object]int{}
 	groups := map[string]int{} // by an APIService
 	for i, r := range items {

@@ -16,7 +16,7 @@ import (
 
 // ordered returns the answer about objects, TYPE/NAME or TYPE/NAMESPACE/NAME, that are deleted
 // together; all about each is known, as in a cluster.
-func ordered(t *testing.T, world string, named ...string) Set {
+func ordered(t *testing.T, world string, named ...string) Answer {
 	t.Helper()
 	objects := decodeAll(t, world)
 	w, err := cluster.FromObjects(cluster.Options{MaxNames: 500}, objects)
@@ -44,7 +44,7 @@ func ordered(t *testing.T, world string, named ...string) Set {
 			}
 		}
 	}
-	set, err := AskAll(t.Context(), newEngine(t), w, Together{}, subjects, missing, nil)
+	set, err := Ask(t.Context(), newEngine(t), w, Question{Targets: subjects, Missing: missing, Together: &Together{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func ordered(t *testing.T, world string, named ...string) Set {
 }
 
 // wavesIn returns the names of objects, a line for each wave.
-func wavesIn(set Set) (lines []string) {
+func wavesIn(set Answer) (lines []string) {
 	for _, wave := range set.Order {
 		lines = append(lines, names(wave.Objects, "", whole))
 	}
@@ -124,9 +124,9 @@ func TestOrder(t *testing.T) {
 
 // answersOf returns answers about n objects; an edge says that the first must be deleted before the
 // second.
-func answersOf(n int, edges [][2]int) (items []Report) {
+func answersOf(n int, edges [][2]int) (items []Item) {
 	for i := range n {
-		items = append(items, Report{Target: policies.Object{Resource: "configmaps", Namespace: "x", Name: fmt.Sprint(i)}})
+		items = append(items, Item{Target: policies.Object{Resource: "configmaps", Namespace: "x", Name: fmt.Sprint(i)}})
 	}
 	for _, e := range edges {
 		items[e[1]].Findings = append(items[e[1]].Findings, policies.Finding{
@@ -141,7 +141,7 @@ func answersOf(n int, edges [][2]int) (items []Report) {
 func TestOrderCircle(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
 	waves, circle := order(world, answersOf(4, [][2]int{{0, 1}, {1, 0}, {2, 3}}))
-	if diff := cmp.Diff([]string{"configmaps/2 -n x", "configmaps/3 -n x"}, wavesIn(Set{Order: waves})); diff != "" {
+	if diff := cmp.Diff([]string{"configmaps/2 -n x", "configmaps/3 -n x"}, wavesIn(Answer{Order: waves})); diff != "" {
 		t.Errorf("waves: -want, +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"configmaps/0 -n x before configmaps/1 -n x: why", "configmaps/1 -n x before configmaps/0 -n x: why"}, circle); diff != "" {
@@ -151,7 +151,7 @@ func TestOrderCircle(t *testing.T) {
 		t.Errorf("waves %v, circle %v; want all in the circle", waves, circle)
 	}
 	var text bytes.Buffer
-	if err := (Set{Order: waves, Circle: circle}).Text(&text); err != nil {
+	if err := (Answer{Order: waves, Circle: circle}).Text(&text); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "  in no order: configmaps/0 -n x before configmaps/1 -n x: why\n") {

@@ -31,7 +31,7 @@ func TestOwnPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), engine, world, subject, nil)
+			report, err := ask(t.Context(), engine, world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestOwnPolicyOfWhoAsks(t *testing.T) {
 				t.Fatal(err)
 			}
 			subject.Stub, subject.User.Username = "", tc.user
-			report, err := Ask(t.Context(), engine, world, subject, nil)
+			report, err := ask(t.Context(), engine, world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -143,13 +143,13 @@ func causesOf(plan []Step) (certain, all int) {
 func blocks(f policies.Finding) bool { return f.Severity != policies.Info }
 
 // Symptoms reports whether the only blockers are conditions of the target, which may be out of date.
-func (r Report) Symptoms() bool {
+func (r Item) Symptoms() bool {
 	return len(r.Findings) > 0 && !slices.ContainsFunc(r.Findings, func(f policies.Finding) bool { return blocks(f) && !f.Symptom })
 }
 
-// Symptoms reports whether that is true of all reports with the worst verdict.
-func (s Set) Symptoms() bool {
-	return !slices.ContainsFunc(s.Items, func(r Report) bool { return r.Verdict == s.Verdict && !r.Symptoms() })
+// Symptoms reports whether that is true of all items with the worst verdict.
+func (a Answer) Symptoms() bool {
+	return !slices.ContainsFunc(a.Items, func(r Item) bool { return r.Verdict == a.Verdict && !r.Symptoms() })
 }
 
 // rank is smaller for more important findings: a refused request begins no deletion.

@@ -29,12 +29,12 @@ func TestPlansOfFixtures(t *testing.T) {
 	order := map[policies.StepKind]int{policies.Mend: 0, policies.Remove: 1, policies.Force: 2, Delete: 3}
 	plans := 0
 	for d := range samples(t) {
-		report, err := Ask(t.Context(), engine, d.world, d.subject, nil)
+		report, err := ask(t.Context(), engine, d.world, d.subject, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		if err := report.Text(&text); err != nil {
+		if err := report.all.Text(&text); err != nil {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(text.String(), "\n")
@@ -51,7 +51,7 @@ func TestPlansOfFixtures(t *testing.T) {
 				t.Errorf("%s: wider than 60 columns: %s", d.file, line)
 			}
 		}
-		if len(report.Plan) == 0 {
+		if len(report.all.Plan) == 0 {
 			if report.Verdict == policies.Hangs {
 				t.Errorf("%s: hangs, but has no plan", d.file)
 			}
@@ -59,7 +59,7 @@ func TestPlansOfFixtures(t *testing.T) {
 		}
 		plans++
 		before, seen := 0, map[string]bool{}
-		for _, step := range report.Plan {
+		for _, step := range report.all.Plan {
 			at, known := order[step.Kind]
 			if !known || at < before {
 				t.Errorf("%s: step of kind %s out of order: %s", d.file, step.Kind, step.Do)
@@ -83,7 +83,7 @@ func TestPlansOfFixtures(t *testing.T) {
 				seen[key] = true
 			}
 		}
-		last := report.Plan[len(report.Plan)-1]
+		last := report.all.Plan[len(report.all.Plan)-1]
 		if report.TerminatingSince == "" && !strings.HasPrefix(last.Command, deletionOf(report.Target).Command()) && !Immortal(report.Target) {
 			t.Errorf("%s: the last step does not delete: %s", d.file, last.Do)
 		}

@@ -32,9 +32,9 @@ type Release struct {
 	missing  []error
 }
 
-// Ask evaluates helm uninstall of the release.
-func (r *Release) Ask(ctx context.Context, engine Evaluator, world *cluster.World, options map[string]any) (Set, error) {
-	return AskAll(ctx, engine, world, r.together, r.subjects, r.missing, options)
+// Question returns the question about helm uninstall of the release.
+func (r *Release) Question() Question {
+	return Question{Targets: r.subjects, Missing: r.missing, Together: &r.together}
 }
 
 // Objects returns its existing objects.

@@ -27,24 +27,24 @@ func TestFewerRights(t *testing.T) {
 	evaluations := 0
 	for d := range samples(t) {
 		short, _ := filepath.Rel("../policies", d.file)
-		ask := func(hides func(path string) bool) (Report, bool) {
+		asked := func(hides func(path string) bool) (alone, bool) {
 			config, can := served(t, d.all)
 			if !can {
-				return Report{}, false
+				return alone{}, false
 			}
 			forbid(config, func(r *http.Request) bool { return hides(r.URL.Path) })
 			s, world, err := FromCluster(t.Context(), config, cluster.Options{}, d.name, slog.New(slog.DiscardHandler))
 			if err != nil {
-				return Report{}, false
+				return alone{}, false
 			}
 			s.User = authenticationv1.UserInfo{}
-			report, err := Ask(t.Context(), engine, world, s, nil)
+			report, err := ask(t.Context(), engine, world, s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return report, true
 		}
-		whole, can := ask(func(string) bool { return false })
+		whole, can := asked(func(string) bool { return false })
 		if !can {
 			continue
 		}
@@ -67,7 +67,7 @@ func TestFewerRights(t *testing.T) {
 				if where == "in others" && !namespaced {
 					continue
 				}
-				part, can := ask(hides)
+				part, can := asked(hides)
 				if !can {
 					continue
 				}

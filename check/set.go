@@ -1,12 +1,14 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,18 +45,44 @@ type Together struct {
 	kept func(*unstructured.Unstructured) string
 }
 
-// Set is the answer about objects that are deleted together, apiVersion termguard.dev/v1, kind CheckSet.
-type Set struct {
+// As is what happens to the targets of a question.
+type As string
+
+// Drained nodes lose their pods; the zero value means deletion.
+const (
+	AsDelete As = "delete"
+	AsDrain  As = "drain"
+)
+
+// Question asks whether a deletion will finish.
+type Question struct {
+	// Targets are the objects, and Missing the errors about those that do not exist.
+	Targets []Subject
+	Missing []error
+	// As is what happens to them. Defaults to AsDelete.
+	As As
+	// Together is the command that deletes all of them; nil if each is deleted by itself.
+	Together *Together
+	// Options are the DeleteOptions.
+	Options map[string]any
+}
+
+// Answer is the answer to a question, apiVersion termguard.dev/v1, kind Answer.
+type Answer struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// By is the command that deletes them, in words, and Of its argument.
+	As         As     `json:"as"`
+	// By is the command that deletes the objects, in words, and Of its argument.
 	By string `json:"by,omitempty"`
 	Of string `json:"of,omitempty"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
-	// Notes say what the command keeps, and its side effects.
+	// Notes say what happens to volumes, what the command keeps, and its side effects.
 	Notes []string `json:"notes,omitempty"`
-	Items []Report `json:"items"`
+	// Items are the objects; Terminating ones, if all of them are asked about, in the order of their deletion.
+	Items []Item `json:"items"`
+	// Omitted counts objects that were not evaluated.
+	Omitted int `json:"omitted,omitempty"`
 	// Missing are the objects that do not exist, and need no deletion.
 	Missing []string `json:"missing"`
 	// Order is the order in which they may be deleted by name, each wave in parallel; nil for a command with
@@ -62,74 +90,118 @@ type Set struct {
 	Order []Wave `json:"order,omitempty"`
 	// Circle says why some are in no wave: each waits for the next.
 	Circle []string `json:"circle,omitempty"`
-	// Plan is the plan for all.
+	// Plan is the next steps, in this order.
 	Plan []Step `json:"plan"`
-	// Unseen lists unreadable parts of the objects; each item has its own list, too.
-	Unseen []string `json:"unseen,omitempty"`
+	// Unseen lists what could not be read of all objects, each with the reason; each item has its own list, too.
+	Unseen []string `json:"unseen"`
+
+	form      form
+	first     []Step // the steps before all others
+	command   string // to run in the end
+	namespace string // of a list; "" for all
+	now       time.Time
 }
 
-// AskAll evaluates the deletion of all subjects by one command.
-func AskAll(ctx context.Context, engine Evaluator, world *cluster.World, together Together, subjects []Subject, missing []error, options map[string]any) (Set, error) {
-	for _, err := range missing {
-		if errors.As(err, new(noTypeError)) && together.By == byHelm {
-			return Set{}, fmt.Errorf("helm uninstall deletes nothing as long as a kind of the release is not served: %w: install its CustomResourceDefinition again, or delete the rest by hand", err)
+// form is how an answer is shown.
+type form int
+
+const (
+	asSet  form = iota // objects, with one plan
+	asOne              // an object
+	asList             // Terminating objects, a line each
+)
+
+// Ask evaluates the policies about all targets of a question.
+func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question) (Answer, error) {
+	a := Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(q.As, AsDelete), Missing: []string{}, Unseen: []string{}}
+	options := q.Options
+	var set *question.Set
+	if t := q.Together; t != nil {
+		for _, err := range q.Missing {
+			if errors.As(err, new(noTypeError)) && t.By == byHelm {
+				return Answer{}, fmt.Errorf("helm uninstall deletes nothing as long as a kind of the release is not served: %w: install its CustomResourceDefinition again, or delete the rest by hand", err)
+			}
+		}
+		var kept []string
+		q.Targets, kept = t.settle(q.Targets)
+		if t.Options != nil {
+			options = t.Options
+		}
+		set = &question.Set{By: t.By, Waits: t.Waits}
+		for _, s := range q.Targets {
+			set.Add(s.ID().Resource, s.Namespace, s.Name, s.Place)
+		}
+		a.By, a.Of, a.Notes, a.Unseen = t.By, t.Of, slices.Concat(t.Notes, kept), append(a.Unseen, t.Unseen...)
+		a.first, a.command = t.first, t.Command
+	} else if len(q.Targets) == 1 && len(q.Missing) == 0 {
+		a.form = asOne
+		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !Immortal(s.ID()) {
+			a.command = deletionOf(s.ID()).Command()
 		}
 	}
-	subjects = together.settle(subjects)
-	if together.Options != nil {
-		options = together.Options
+	for _, err := range q.Missing {
+		a.Missing = append(a.Missing, err.Error())
 	}
-	all := question.Set{By: together.By, Waits: together.Waits}
-	for _, s := range subjects {
-		all.Add(s.id().Resource, s.Namespace, s.Name, s.Place)
+	var err error
+	if q.As == AsDrain {
+		a.Items, err = drain(ctx, engine, world, q.Targets)
+	} else {
+		a.Items, err = each(ctx, engine, world, set, q.Targets, func(s Subject) *question.Request { return s.Deletion(options) })
 	}
-	items, err := each(ctx, subjects, func(ctx context.Context, s Subject) (Report, error) {
-		return evaluate(ctx, engine, world, &all, s, s.target().Delete(options))
-	})
 	if err != nil {
-		return Set{}, err
+		return Answer{}, err
 	}
-	set := newSet(items, missing)
-	set.By, set.Of, set.Notes, set.Unseen = together.By, together.Of, together.Notes, together.Unseen
-	if len(set.Unseen) > 0 {
-		set.Verdict = policies.Worst(set.Verdict, policies.Unknown)
+	if q.Together != nil && a.By == "" && len(a.Items) > 1 {
+		a.Order, a.Circle = order(world, a.Items)
 	}
-	if together.By == "" && len(items) > 1 {
-		set.Order, set.Circle = order(world, items)
-	}
-	if together.Command != "" && len(set.Plan) > 0 {
-		set.Plan = finish(slices.Concat(together.first, set.Plan), "Then run the command that you asked about", together.Command)
-	}
-	return set, nil
+	a.sum()
+	return a, nil
 }
 
-// each evaluates subjects in parallel, in order, with few goroutines: the stack that policies need grows once
-// in each.
-func each(ctx context.Context, subjects []Subject, ask func(context.Context, Subject) (Report, error)) ([]Report, error) {
-	answers := make([]Report, len(subjects))
-	asking, ctx := errgroup.WithContext(ctx)
+// Each does work for n things in parallel, with few goroutines: the stack that policies need grows once in
+// each. The first error ends it.
+func Each(ctx context.Context, n int, work func(ctx context.Context, i int) error) error {
+	working, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range min(len(subjects), runtime.GOMAXPROCS(0)) {
-		asking.Go(func() (err error) {
-			for i := next.Add(1) - 1; i < int64(len(subjects)) && err == nil; i = next.Add(1) - 1 {
-				answers[i], err = ask(ctx, subjects[i])
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		working.Go(func() (err error) {
+			for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
+				err = work(ctx, int(i))
 			}
 			return err
 		})
 	}
-	return answers, asking.Wait()
+	return working.Wait()
 }
 
-func newSet(items []Report, missing []error) Set {
-	set := Set{APIVersion: "termguard.dev/v1", Kind: "CheckSet", Verdict: policies.Completes, Items: append([]Report{}, items...), Missing: []string{}}
-	for _, err := range missing {
-		set.Missing = append(set.Missing, err.Error())
+// each evaluates the policies about the requests of subjects, in their order.
+func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
+	items := make([]Item, len(subjects))
+	return items, Each(ctx, len(subjects), func(ctx context.Context, i int) (err error) {
+		items[i], err = evaluate(ctx, engine, world, set, subjects[i], request(subjects[i]))
+		return err
+	})
+}
+
+// sum makes the verdict and the plan of all items: the findings' steps, and then the deletion unless it has
+// begun.
+func (a *Answer) sum() {
+	a.Verdict = policies.Completes
+	if len(a.Unseen) > 0 {
+		a.Verdict = policies.Unknown
 	}
 	var findings [][]policies.Finding
-	for _, report := range items {
-		findings = append(findings, report.Findings)
-		set.Verdict = policies.Worst(set.Verdict, report.Verdict)
+	for _, item := range a.Items {
+		findings = append(findings, item.Findings)
+		a.Verdict = policies.Worst(a.Verdict, item.Verdict)
 	}
-	set.Plan = plan(findings...)
-	return set
+	a.Plan = plan(findings...)
+	switch {
+	case len(a.Plan) == 0 || a.command == "":
+	case a.form == asOne:
+		target := a.Items[0].Target
+		a.Plan = finish(a.Plan, "Then delete "+shown(policies.Object{Resource: target.Resource, Name: target.Name}, ""), a.command)
+	default:
+		a.Plan = finish(slices.Concat(a.first, a.Plan), "Then run the command that you asked about", a.command)
+	}
 }

@@ -25,7 +25,7 @@ func TestSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := AskAll(t.Context(), newEngine(t), world, Together{}, subjects, missing, nil)
+	set, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &Together{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +133,9 @@ func FuzzNames(f *testing.F) {
 func FuzzDOT(f *testing.F) {
 	f.Add(`a"b\`, "c\nd")
 	f.Fuzz(func(t *testing.T, name, message string) {
-		report := Report{Target: policies.Object{Resource: "pods", Name: name}, Verdict: policies.Hangs, Findings: []policies.Finding{{Message: message, Policy: "p", Certainty: policies.Will}}}
+		report := Item{Target: policies.Object{Resource: "pods", Name: name}, Verdict: policies.Hangs, Findings: []policies.Finding{{Message: message, Policy: "p", Certainty: policies.Will}}}
 		var dot bytes.Buffer
-		if err := report.DOT(&dot); err != nil {
+		if err := (Answer{Items: []Item{report}}).DOT(&dot); err != nil {
 			t.Fatal(err)
 		}
 		if text := dot.String(); strings.Count(text, "->") < 1 || !strings.HasSuffix(text, "}\n") {

@@ -69,7 +69,7 @@ subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := Ask(t.Context(), engine, read, s, nil)
+		report, err := ask(t.Context(), engine, read, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -144,8 +144,8 @@ func (s Subject) target() question.Target {
 	}
 }
 
-// id returns the object as policies name it.
-func (s Subject) id() policies.Object {
+// ID returns the object as policies name it.
+func (s Subject) ID() policies.Object {
 	return policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}
 }
 

@@ -30,40 +30,14 @@ import (
 // MaxTerminating bounds the objects that are evaluated, the longest Terminating first.
 const MaxTerminating = 500
 
-// Terminating is the answer about all Terminating objects, apiVersion termguard.dev/v1, kind
-// CheckTerminating.
-type Terminating struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Verdict is the worst of all.
-	Verdict policies.Verdict `json:"verdict"`
-	// Items are the objects, the longest Terminating first.
-	Items []Ending `json:"items"`
-	// Omitted counts objects that were not evaluated.
-	Omitted int `json:"omitted,omitempty"`
-	// Unseen lists the types that could not be listed, each with the reason: their objects may be
-	// Terminating, too.
-	Unseen []string `json:"unseen"`
-
-	now       time.Time
-	namespace string // the evaluated namespace; "" for all
-}
-
-// Ending is the answer about a Terminating object.
-type Ending struct {
-	// Since is its deletionTimestamp: when it would have been deleted without finalizers.
-	Since metav1.Time `json:"since"`
-	Report
-}
-
 // AllTerminating evaluates the Terminating objects in a namespace, and the namespace itself, or all if
 // namespace is "". most bounds them.
-func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Terminating, error) {
+func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Answer, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
 	world, err := live.Collect(ctx, config, facts, nil, namespace, log)
 	if err != nil {
-		return Terminating{}, fmt.Errorf("read the cluster: %w", explain(err))
+		return Answer{}, fmt.Errorf("read the cluster: %w", explain(err))
 	}
 	endings.keep(func(s Subject) bool {
 		return namespace == "" || s.Namespace == namespace || s.Type.GroupResource() == namespaces && s.Name == namespace
@@ -75,17 +49,17 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 
 // TerminatingOf evaluates a Terminating object, and the Terminating objects that are deleted with it. The
 // error is one of Gone if there is no such object, or another UID than uid, unless that is "".
-func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Terminating, Subject, error) {
+func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Answer, Subject, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
 	s, world, err := FromCluster(ctx, config, facts, name, log)
 	switch {
 	case err == nil && uid != "" && s.UID() != uid:
-		return Terminating{}, s, missingError(fmt.Sprintf("%s has gone: the one that is there now was made since", s))
+		return Answer{}, s, missingError(fmt.Sprintf("%s has gone: the one that is there now was made since", s))
 	case uid != "" && errors.As(err, new(noTypeError)): // its definition was deleted, too
-		return Terminating{}, s, missingError(err.Error())
+		return Answer{}, s, missingError(err.Error())
 	case err != nil:
-		return Terminating{}, s, err
+		return Answer{}, s, err
 	}
 	all, err := endings.Ask(ctx, config, engine, world, []Subject{s}, options)
 	return all, s, err
@@ -133,7 +107,7 @@ func (e *Endings) keep(wanted func(Subject) bool) {
 
 // Ask evaluates the subjects and the objects deleted with them: the content of a namespace, the objects of a
 // definition, and dependents.
-func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Terminating, error) {
+func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Answer, error) {
 	within, of := map[string]bool{}, map[string]bool{}
 	var next []types.UID
 	for _, s := range subjects {
@@ -175,17 +149,15 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 }
 
 // ask evaluates all of them; types that could not be listed in namespace are unseen.
-func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Terminating, error) {
+func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Answer, error) {
 	uids := slices.SortedFunc(maps.Keys(e.found), func(a, b types.UID) int {
 		return cmp.Or(e.found[a].since.Compare(e.found[b].since.Time), strings.Compare(e.found[a].String(), e.found[b].String()))
 	})
-	all := Terminating{APIVersion: "termguard.dev/v1", Kind: "CheckTerminating", Verdict: policies.Completes, Items: []Ending{}, now: time.Now()}
-	if all.Omitted = max(0, len(uids)-e.Most); all.Omitted > 0 {
-		uids = uids[:e.Most]
-	}
+	omitted := max(0, len(uids)-e.Most)
+	uids = uids[:len(uids)-omitted]
 	client, err := objectsOf(config)
 	if err != nil {
-		return Terminating{}, err
+		return Answer{}, err
 	}
 	subjects := make([]Subject, len(uids))
 	gone := make([]bool, len(uids))
@@ -212,32 +184,28 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 		})
 	}
 	if err := reading.Wait(); err != nil {
-		return Terminating{}, err
+		return Answer{}, err
 	}
 	var there []Subject
+	var since []string
 	for i, uid := range uids {
 		if !gone[i] {
 			there = append(there, subjects[i])
-			all.Items = append(all.Items, Ending{Since: e.found[uid].since})
+			since = append(since, e.found[uid].since.UTC().Format(time.RFC3339))
 		}
 	}
 	if err := tell(ctx, config, world, namespace, there); err != nil {
-		return Terminating{}, err
+		return Answer{}, err
 	}
-	reports, err := each(ctx, there, func(ctx context.Context, s Subject) (Report, error) {
-		return Ask(ctx, engine, world, s, options)
-	})
+	all, err := Ask(ctx, engine, world, Question{Targets: there, Options: options})
 	if err != nil {
-		return Terminating{}, err
+		return Answer{}, err
 	}
-	for i, report := range reports {
-		all.Items[i].Report = report
-		all.Verdict = policies.Worst(all.Verdict, report.Verdict)
+	for i := range all.Items {
+		all.Items[i].TerminatingSince = since[i] // also of one that cannot be read
 	}
-	all.Unseen = notListed(world, namespace)
-	if len(all.Unseen) > 0 {
-		all.Verdict = policies.Worst(all.Verdict, policies.Unknown)
-	}
+	all.form, all.now, all.Omitted, all.Unseen = asList, time.Now(), omitted, notListed(world, namespace)
+	all.sum()
 	return all, nil
 }
 
@@ -299,13 +267,8 @@ func elsewhere(namespace string) string {
 // endingHead is the first column's heading of the table, with padding.
 const endingHead = "SINCE  "
 
-// Text writes a line per object, and one for all of a kind and place with the same reason.
-func (t Terminating) Text(w io.Writer) error { return t.text(w, folded) }
-
-// Full is Text with a line per object.
-func (t Terminating) Full(w io.Writer) error { return t.text(w, whole) }
-
-func (t Terminating) text(w io.Writer, l limits) error {
+// list writes a line per object, and one for all of a kind and place with the same reason.
+func (t Answer) list(w io.Writer, l limits) error {
 	var out strings.Builder
 	switch {
 	case len(t.Items) == 0 && len(t.Unseen) > 0:
@@ -319,22 +282,22 @@ func (t Terminating) text(w io.Writer, l limits) error {
 		fmt.Fprintln(table, strings.TrimSpace(endingHead)+"\tVERDICT\tOBJECT\tWHY")
 	}
 	alike := map[string]int{} // how many there are of a row
-	of := func(e Ending) string {
-		return strings.Join([]string{string(e.Verdict), e.Target.Resource, e.Target.Namespace, e.Why()}, "\x00")
+	of := func(e Item) string {
+		return strings.Join([]string{string(e.Verdict), e.Target.Resource, e.Target.Namespace, e.Blocker()}, "\x00")
 	}
 	for _, item := range t.Items {
 		alike[of(item)]++
 		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.asker.Username)
 	}
 	for _, item := range t.Items {
-		why, more := item.Why(), alike[of(item)]-1
+		why, more := item.Blocker(), alike[of(item)]-1
 		if l != whole && more > l.names+1 {
 			why += fmt.Sprintf("; %d more like it (%s)", more, eachHint)
 			alike[of(item)] = 0
 		} else if l != whole && more < 0 {
 			continue // it is part of the first
 		}
-		since := duration.HumanDuration(max(0, t.now.Sub(item.Since.Time)))
+		since := duration.HumanDuration(max(0, t.now.Sub(item.Since())))
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(why))
 	}
 	if err := table.Flush(); err != nil {
@@ -356,50 +319,34 @@ func (t Terminating) text(w io.Writer, l limits) error {
 }
 
 // String returns the object in one line.
-func (e Ending) String() string { return printable.Line(shown(e.Target, "")) }
+func (r Item) String() string { return printable.Line(shown(r.Target, "")) }
 
-// Why returns the blocker, as check by name does, else the first finding, or the owner that the deletion
+// Blocker returns the blocker, as check by name does, else the first finding, or the owner that the deletion
 // waits for.
-func (e Ending) Why() string {
-	f := e.cause(policies.May, false)
-	if e.Verdict == policies.Hangs {
-		f = e.holds()
+func (r Item) Blocker() string {
+	f := r.cause(policies.May, false)
+	if r.Verdict == policies.Hangs {
+		f = r.holds()
 	}
 	switch {
 	case f.Message != "":
 		return f.Message
-	case len(e.Findings) > 0:
-		return e.Findings[0].Message
+	case len(r.Findings) > 0:
+		return r.Findings[0].Message
 	}
-	return e.Reason()
+	return r.Reason()
 }
 
 // Usual returns the usual duration of such a deletion, 0 if unknown.
-func (e Ending) Usual() time.Duration {
+func (r Item) Usual() time.Duration {
 	usual := 0
-	if e.UsualSeconds != nil {
-		usual = *e.UsualSeconds
+	if r.UsualSeconds != nil {
+		usual = *r.UsualSeconds
 	}
-	for _, w := range e.WaitsFor {
+	for _, w := range r.WaitsFor {
 		if w.Took != nil && w.Took.Objects >= enough {
 			usual = max(usual, w.Took.UsualSeconds)
 		}
 	}
 	return time.Duration(usual) * time.Second
 }
-
-// Wide is Full, which has a line per object.
-func (t Terminating) Wide(w io.Writer) error { return t.Full(w) }
-
-// Blocked writes the names of the objects whose deletion does not complete.
-func (t Terminating) Blocked(w io.Writer) error { return blocked(w, t.reports()) }
-
-func (t Terminating) reports() (items []Report) {
-	for _, item := range t.Items {
-		items = append(items, item.Report)
-	}
-	return items
-}
-
-// DOT draws the trees of all of them, as for a Set.
-func (t Terminating) DOT(w io.Writer) error { return newSet(t.reports(), nil).DOT(w) }

@@ -63,31 +63,42 @@ func (n *node) write(out *strings.Builder, indent string) {
 	}
 }
 
-// Text writes the report for people: the verdict, the tree of blockers, the plan, and the unseen facts.
-func (r Report) Text(w io.Writer) error { return r.text(w, folded) }
+// Text writes the answer for people: the verdict, the tree of blockers, the plan, and the unseen facts.
+func (a Answer) Text(w io.Writer) error { return a.text(w, folded) }
 
 // Full is Text without limits.
-func (r Report) Full(w io.Writer) error { return r.text(w, whole) }
+func (a Answer) Full(w io.Writer) error { return a.text(w, whole) }
 
-func (r Report) text(w io.Writer, l limits) error {
+func (a Answer) text(w io.Writer, l limits) error {
+	switch a.form {
+	case asOne:
+		return a.single(w, l)
+	case asList:
+		return a.list(w, l)
+	}
+	return a.together(w, l)
+}
+
+func (a Answer) single(w io.Writer, l limits) error {
 	var out strings.Builder
+	r := a.Items[0]
 	target := printable.Line(shown(r.Target, ""))
-	fmt.Fprintf(&out, "%s: %s\n", target, printable.Line(r.Why()+r.next()))
+	fmt.Fprintf(&out, "%s: %s\n", target, printable.Line(a.Why()+a.next()))
 	r.writeGuard(&out)
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
 		fmt.Fprintf(&out, "\n%s\n", target)
 	}
 	r.writeTree(&out, l)
-	for _, note := range r.Notes {
+	for _, note := range a.Notes {
 		fmt.Fprintf(&out, "%s\n", printable.Line(note))
 	}
-	long := writePlan(&out, r.Plan, l)
+	long := writePlan(&out, a.Plan, l)
 	writeUnseen(&out, r.Unseen, r.asker.Username, l)
 	_, err := io.WriteString(w, out.String()+long)
 	return err
 }
 
-func (r Report) writeTree(out *strings.Builder, l limits) {
+func (r Item) writeTree(out *strings.Builder, l limits) {
 	r.tree(l).write(out, "")
 	if r.Omitted > 0 {
 		fmt.Fprintf(out, "and %d more findings\n", r.Omitted)
@@ -95,14 +106,14 @@ func (r Report) writeTree(out *strings.Builder, l limits) {
 }
 
 // writeGuard writes the guard's answer.
-func (r Report) writeGuard(out *strings.Builder) {
+func (r Item) writeGuard(out *strings.Builder) {
 	if line := r.Guard.line(); line != "" && (r.Verdict != policies.Completes || r.Guard.Answer != Unknown) {
 		fmt.Fprintf(out, "%s\n", printable.Line(line))
 	}
 }
 
 // block writes one of several reports, whose cause is in the tree.
-func (r Report) block(l limits) string {
+func (r Item) block(l limits) string {
 	var out strings.Builder
 	why := r.because()
 	why.message = ""
@@ -212,13 +223,8 @@ func forbidden(unseen []string) (resources []string) {
 	return slices.Compact(resources)
 }
 
-// Text writes the reports for people, and one plan for all. Objects that nothing blocks are in one line.
-func (s Set) Text(w io.Writer) error { return s.text(w, folded) }
-
-// Full is Text without limits.
-func (s Set) Full(w io.Writer) error { return s.text(w, whole) }
-
-func (s Set) text(w io.Writer, l limits) error {
+// together writes one plan for all objects. Those that nothing blocks are in one line.
+func (s Answer) together(w io.Writer, l limits) error {
 	var out strings.Builder
 	together := plural(len(s.Items), "object") + " together"
 	if s.By != "" {
@@ -238,7 +244,7 @@ func (s Set) text(w io.Writer, l limits) error {
 	known := map[string]*alike{}
 	for _, r := range s.Items {
 		user = cmp.Or(user, r.asker.Username)
-		if r.Kind == "Check" && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
+		if !r.drained && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
 			free = append(free, r.Target)
 			continue
 		}
@@ -282,7 +288,7 @@ func (s Set) text(w io.Writer, l limits) error {
 }
 
 // writeOrder writes the order in which the objects may be deleted, a line per wave.
-func (s Set) writeOrder(out *strings.Builder, l limits, unseen bool) {
+func (s Answer) writeOrder(out *strings.Builder, l limits, unseen bool) {
 	switch {
 	case len(s.Order) == 0:
 		return
@@ -334,19 +340,19 @@ func plural(n int, noun string) string {
 }
 
 // Why returns the verdict and the reason: the first line without the next step.
-func (r Report) Why() string { return string(r.Verdict) + r.Because() }
+func (r Item) Why() string { return string(r.Verdict) + r.Because() }
 
 // Because is Why without the verdict.
-func (r Report) Because() string {
+func (r Item) Because() string {
 	why := r.because()
 	return r.elapsed(why) + why.String()
 }
 
 // Reason is Because in words that stand alone.
-func (r Report) Reason() string { return r.because().text() }
+func (r Item) Reason() string { return r.because().text() }
 
 // elapsed says for how long the target has been Terminating, unless the reason does.
-func (r Report) elapsed(why because) string {
+func (r Item) elapsed(why because) string {
 	if r.terminating == "" || why.elapsed {
 		return ""
 	}
@@ -386,29 +392,26 @@ func of(f policies.Finding, otherwise string) because {
 }
 
 // next returns the next step, or "".
-func (r Report) next() string {
+func (a Answer) next() string {
 	switch {
-	case r.Verdict == policies.Completes:
+	case a.Verdict == policies.Completes:
 		return ""
-	case len(r.Plan) == 0 && len(forbidden(r.Unseen)) > 0:
+	case a.form == asOne && len(a.Plan) == 0 && len(forbidden(a.Items[0].Unseen)) > 0:
 		return "; next: ask for the right to see it, as below"
 	}
-	return next(r.Plan)
+	return next(a.Plan)
 }
 
-// next returns the next step, or "".
-func (s Set) next() string {
-	if s.Verdict == policies.Completes {
-		return ""
-	}
-	return next(s.Plan)
+// Why returns the worst verdict and the reason, and its object if there are several.
+func (s Answer) Why() string {
+	return string(s.Verdict) + s.Because()
 }
-
-// Why returns the worst verdict, its object, and the reason.
-func (s Set) Why() string { return string(s.Verdict) + s.Because() }
 
 // Because is Why without the verdict.
-func (s Set) Because() string {
+func (s Answer) Because() string {
+	if s.form == asOne {
+		return s.Items[0].Because()
+	}
 	for _, r := range s.Items {
 		if r.Verdict == s.Verdict && (r.Verdict != policies.Completes || slices.Contains(r.policies(), staying)) {
 			return ": " + shown(r.Target, "") + ": " + r.Reason()
@@ -417,7 +420,7 @@ func (s Set) Because() string {
 	return ""
 }
 
-func (r Report) because() because {
+func (r Item) because() because {
 	within := ""
 	switch {
 	case r.EstimateSeconds != nil && r.UsualSeconds != nil && *r.UsualSeconds < *r.EstimateSeconds:
@@ -426,7 +429,7 @@ func (r Report) because() because {
 		within = fmt.Sprintf(", within %d s", *r.EstimateSeconds)
 	}
 	what := "deletion"
-	if r.Kind == "Drain" {
+	if r.drained {
 		what = "drain"
 	}
 	switch r.Verdict {
@@ -477,7 +480,7 @@ const staying = "dependents-stay"
 
 // cause returns the finding that the verdict is based on: the first of a certainty, and if refused is set, of
 // a refusal.
-func (r Report) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
+func (r Item) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
 	for _, f := range r.Findings {
 		switch {
 		case f.Certainty != certainty, f.Severity == policies.Info, refused && f.Kind == policies.KindHang:
@@ -492,7 +495,7 @@ func (r Report) cause(certainty policies.Certainty, refused bool) (cause policie
 
 // holds returns the best explanation of a hang. Content left in a namespace is certain, but no cause: the
 // possible blockers of that content are.
-func (r Report) holds() policies.Finding {
+func (r Item) holds() policies.Finding {
 	lead := r.cause(policies.Will, false)
 	if !lead.Cause.Consequence {
 		return lead
@@ -510,7 +513,7 @@ func (r Report) holds() policies.Finding {
 
 // tree has objects below the target, findings below objects, and evidence below findings; then the finalizers
 // that the deletion waits for, below their owners.
-func (r Report) tree(l limits) *node {
+func (r Item) tree(l limits) *node {
 	root := &node{}
 	for _, f := range causes(r.Findings) {
 		at := root
@@ -549,12 +552,12 @@ func (r Report) tree(l limits) *node {
 }
 
 // blockers names objects other than the target.
-func (r Report) blockers(objects []policies.Object, l limits) string {
+func (r Item) blockers(objects []policies.Object, l limits) string {
 	return names(slices.DeleteFunc(slices.Clone(objects), func(o policies.Object) bool { return o == r.Target }), r.home(), l)
 }
 
 // policies returns the ids of the policies with findings.
-func (r Report) policies() (ids []string) {
+func (r Item) policies() (ids []string) {
 	for _, f := range r.Findings {
 		ids = append(ids, f.Policy)
 	}
@@ -625,7 +628,7 @@ func byReason(unseen []string, l limits) []string {
 }
 
 // home is the namespace that texts omit.
-func (r Report) home() string {
+func (r Item) home() string {
 	if r.Target.Resource == namespaces.Resource {
 		return r.Target.Name
 	}
@@ -653,15 +656,15 @@ func shown(o policies.Object, home string) string {
 	return text
 }
 
-// Wide writes a line for the object.
-func (r Report) Wide(w io.Writer) error { return table(w, []Report{r}) }
-
 // Wide writes a line per object.
-func (s Set) Wide(w io.Writer) error {
-	if err := table(w, s.Items); err != nil {
+func (a Answer) Wide(w io.Writer) error {
+	if a.form == asList {
+		return a.list(w, whole)
+	}
+	if err := table(w, a.Items); err != nil {
 		return err
 	}
-	for _, missing := range s.Missing {
+	for _, missing := range a.Missing {
 		if _, err := fmt.Fprintln(w, printable.Line(missing)); err != nil {
 			return err
 		}
@@ -669,7 +672,7 @@ func (s Set) Wide(w io.Writer) error {
 	return nil
 }
 
-func table(w io.Writer, reports []Report) error {
+func table(w io.Writer, reports []Item) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "OBJECT\tVERDICT\tAT MOST\tWHY")
 	for _, r := range reports {
@@ -686,14 +689,9 @@ func table(w io.Writer, reports []Report) error {
 	return out.Flush()
 }
 
-// Blocked writes the name of the object, unless its deletion completes.
-func (r Report) Blocked(w io.Writer) error { return blocked(w, []Report{r}) }
-
 // Blocked writes the names of the objects whose deletion does not complete.
-func (s Set) Blocked(w io.Writer) error { return blocked(w, s.Items) }
-
-func blocked(w io.Writer, reports []Report) error {
-	for _, r := range reports {
+func (a Answer) Blocked(w io.Writer) error {
+	for _, r := range a.Items {
 		if r.Verdict == policies.Completes {
 			continue
 		}

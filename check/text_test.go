@@ -13,16 +13,17 @@ import (
 // Text that others wrote on objects must not control the user's terminal.
 func TestTextIsPrintable(t *testing.T) {
 	const hostile = "x\x1b[2J\x1b]0;t\x07\u202ey\nistio-system: completes\r\u009b1m"
-	r := Report{
+	r := Item{
 		Target: policies.Object{Resource: "namespaces", Name: hostile}, Verdict: policies.Hangs,
 		Findings: []policies.Finding{{Policy: "p", Message: hostile, Evidence: []string{hostile}, Remedy: hostile, Objects: []policies.Object{{Resource: hostile, Namespace: hostile, Name: hostile}}}},
-		Plan:     []Step{{Step: policies.Step{Do: hostile, Command: hostile}, Why: hostile}},
 		Unseen:   []string{hostile},
 	}
-	set := Set{Items: []Report{r}, Missing: []string{hostile}, Plan: r.Plan}
+	set := Answer{Items: []Item{r}, Missing: []string{hostile}, Plan: []Step{{Step: policies.Step{Do: hostile, Command: hostile}, Why: hostile}}}
+	one := set
+	one.form = asOne
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"text": func(b *bytes.Buffer) error { return r.Text(b) }, "text of several": func(b *bytes.Buffer) error { return set.Text(b) },
-		"dot": func(b *bytes.Buffer) error { return r.DOT(b) },
+		"text": func(b *bytes.Buffer) error { return one.Text(b) }, "text of several": func(b *bytes.Buffer) error { return set.Text(b) },
+		"dot": func(b *bytes.Buffer) error { return set.DOT(b) },
 	} {
 		var out bytes.Buffer
 		if err := write(&out); err != nil {
@@ -69,10 +70,10 @@ func TestFirstLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			known := 13 // seconds, of what is no cause: they bound nothing that may wait for ever
-			if got := (Report{Kind: "Check", Verdict: tc.verdict, Findings: tc.findings, EstimateSeconds: &known}).Why(); got != tc.want {
+			if got := (Item{Verdict: tc.verdict, Findings: tc.findings, EstimateSeconds: &known}).Why(); got != tc.want {
 				t.Errorf("%s\nWhy() = %q, want %q", tc.reason, got, tc.want)
 			}
-			if row := (Ending{Report: Report{Kind: "Check", Verdict: tc.verdict, Findings: tc.findings}}).Why(); tc.verdict == policies.Hangs && "hangs: "+row != tc.want && len(tc.findings) > 0 {
+			if row := (Item{Verdict: tc.verdict, Findings: tc.findings}).Blocker(); tc.verdict == policies.Hangs && "hangs: "+row != tc.want && len(tc.findings) > 0 {
 				t.Errorf("%s\nWhy() of a row = %q, want %q", tc.reason, row, tc.want)
 			}
 		})
@@ -106,7 +107,7 @@ func TestUnseen(t *testing.T) {
 // TestTyped checks that the name of an object, which may hold any character, is one word to a
 // shell.
 func TestTyped(t *testing.T) {
-	all := Terminating{Items: []Ending{{Report: Report{Verdict: policies.Hangs, Target: policies.Object{Resource: "roles.rbac.authorization.k8s.io", Namespace: "demo", Name: "a;touch x"}}}}}
+	all := Answer{form: asList, Items: []Item{{Verdict: policies.Hangs, Target: policies.Object{Resource: "roles.rbac.authorization.k8s.io", Namespace: "demo", Name: "a;touch x"}}}}
 	var out strings.Builder
 	if err := all.Text(&out); err != nil || !strings.Contains(out.String(), "termguard check 'roles.rbac.authorization.k8s.io/a;touch x' -n demo\n") {
 		t.Errorf("%v: %s", err, &out)

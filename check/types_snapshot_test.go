@@ -84,7 +84,7 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := Ask(t.Context(), engine, read, subject, nil)
+		report, err := ask(t.Context(), engine, read, subject, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

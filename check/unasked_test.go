@@ -51,15 +51,15 @@ func TestUnasked(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Unseen = nil
-			report, err := Ask(t.Context(), newEngine(t), world, s, nil)
+			report, err := ask(t.Context(), newEngine(t), world, s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			report.Unasked(world, s, nil)
+			report.all.Unasked(world, s, nil)
 			told := strings.Contains(report.Why(), "webhook configuration guard, which is not asked yet, allows it") &&
-				slices.ContainsFunc(report.Plan, func(s Step) bool { return s.Do == "Ask webhook queues.x.io: add --dry-run-deletes" })
+				slices.ContainsFunc(report.all.Plan, func(s Step) bool { return s.Do == "Ask webhook queues.x.io: add --dry-run-deletes" })
 			if told != tc.asked || report.Verdict != policies.Completes {
-				t.Errorf("%s: %v", report.Why(), report.Plan)
+				t.Errorf("%s: %v", report.Why(), report.all.Plan)
 			}
 		})
 	}

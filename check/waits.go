@@ -103,7 +103,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 const maxWords, maxQuote = 3, 300
 
 // quote adds to the report what the status of an object says since its deletion began, unless a finding does.
-func (r *Report) quote(s Subject) {
+func (r *Item) quote(s Subject) {
 	var words []string
 	for _, item := range question.Conditions(s.Object) {
 		said, _ := item.(map[string]any)
@@ -139,15 +139,12 @@ func unread(f cluster.Facts, w Wait) int {
 }
 
 // Unproven reports whether a deletion that completes depends on an owner with such doubts.
-func (r Report) Unproven() bool {
+func (r Item) Unproven() bool {
 	return slices.ContainsFunc(r.WaitsFor, func(w Wait) bool { return len(w.Unproven) > 0 })
 }
 
 // Unproven reports whether any item is.
-func (s Set) Unproven() bool { return slices.ContainsFunc(s.Items, Report.Unproven) }
-
-// Unproven reports whether any item is.
-func (t Terminating) Unproven() bool { return slices.ContainsFunc(t.reports(), Report.Unproven) }
+func (a Answer) Unproven() bool { return slices.ContainsFunc(a.Items, Item.Unproven) }
 
 // String describes the group, without its owner.
 func (w Wait) String() string {

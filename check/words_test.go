@@ -24,10 +24,10 @@ func TestQuote(t *testing.T) {
 		"metadata": map[string]any{"name": "it", "finalizers": []any{"x.io/f"}, "deletionTimestamp": "2026-11-21T11:00:00Z"},
 		"status":   map[string]any{"phase": "Deleting", "message": "volumes\x1b[31m are\u202e left" + strings.Repeat("\x1b[2Jé", 1<<18)},
 	}}
-	r := Report{Verdict: policies.Completes, WaitsFor: []Wait{{Finalizer: "x.io/f", Count: 1, Owner: "op"}}}
+	r := Item{Verdict: policies.Completes, WaitsFor: []Wait{{Finalizer: "x.io/f", Count: 1, Owner: "op"}}}
 	r.quote(s)
 	var text strings.Builder
-	if err := r.Text(&text); err != nil {
+	if err := (Answer{form: asOne, Items: []Item{r}}).Text(&text); err != nil {
 		t.Fatal(err)
 	}
 	if got := text.String(); !strings.Contains(got, "its status says: phase is Deleting: volumes") || len(got) > 1<<11 || strings.ContainsAny(got, "\x1b\u202e") {
@@ -106,7 +106,7 @@ func TestUnproven(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Ask(t.Context(), evaluated(answer{}), world, subject, nil)
+			report, err := ask(t.Context(), evaluated(answer{}), world, subject, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestUnproven(t *testing.T) {
 				t.Errorf("%s: unproven %t; -want, +got:\n%s", tc.reason, report.Unproven(), diff)
 			}
 			var out strings.Builder
-			if err := report.Text(&out); err != nil {
+			if err := report.all.Text(&out); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(out.String(), "unproven: "+never) != unproven {

@@ -37,7 +37,7 @@ func (r *Run) Outcome() Outcome {
 	if len(left) > 0 {
 		tasks = r.tasks()
 	}
-	return Outcome{"termguard.dev/v1", "Deletion", r.last.Verdict, r.last.why(), append([]string{}, r.done...), left, append([]Question{}, r.open...), tasks}
+	return Outcome{"termguard.dev/v1", "Deletion", r.last.Verdict, r.last.Why(), append([]string{}, r.done...), left, append([]Question{}, r.open...), tasks}
 }
 
 // Interrupted returns the error of an interrupted run, with its steps and the remaining targets. It makes no

@@ -59,7 +59,7 @@ type Run struct {
 	// Say writes a line for a person.
 	Say func(format string, args ...any)
 	// Show writes the objects that are still Terminating.
-	Show func(check.Terminating)
+	Show func(check.Answer)
 	// Options are the DeleteOptions.
 	Options map[string]any
 	// DryRun makes the API server check each step without effect.
@@ -88,7 +88,7 @@ func (r *Run) Execute(ctx context.Context) error {
 		return err
 	}
 	if len(r.last.Targets) == 0 {
-		return fmt.Errorf("nothing to delete: %w", errors.Join(r.last.Missing...))
+		return fmt.Errorf("nothing to delete: %w", r.last.missing())
 	}
 	var text strings.Builder
 	if err := r.last.Text(&text); err != nil {
@@ -162,7 +162,7 @@ func (r *Run) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		if until.IsZero() && r.last.Verdict == policies.Hangs && !r.last.Symptoms && len(r.done) == 0 {
+		if until.IsZero() && r.last.Verdict == policies.Hangs && !r.last.Symptoms() && len(r.done) == 0 {
 			return r.stay()
 		}
 		if until.IsZero() {
@@ -195,7 +195,7 @@ func (r *Run) loop(ctx context.Context) error {
 
 // stay ends a run whose targets hang, or outlast its patience.
 func (r *Run) stay() error {
-	r.Say("still there: %s: %s\n", printable.Line(list(r.left)), printable.Line(r.last.why()))
+	r.Say("still there: %s: %s\n", printable.Line(list(r.left)), printable.Line(r.last.Why()))
 	return r.end()
 }
 
@@ -205,7 +205,7 @@ func (r *Run) gone(ctx context.Context) error {
 		return err
 	}
 	if len(r.left) > 0 {
-		return fmt.Errorf("%s: %w", list(r.left), errors.Join(r.last.Missing...))
+		return fmt.Errorf("%s: %w", list(r.left), r.last.missing())
 	}
 	r.Say("gone: %s\n", printable.Line(list(r.targets)))
 	return nil
@@ -214,7 +214,7 @@ func (r *Run) gone(ctx context.Context) error {
 // due returns the first steps of the plan that do the same, are of one class, and may be taken.
 func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 	r.moot = false
-	if r.last.Symptoms && len(r.done) > 0 {
+	if r.last.Symptoms() && len(r.done) > 0 {
 		return nil, nil
 	}
 	for _, steps := range check.Groups(r.last.Plan) {
@@ -380,7 +380,7 @@ func (r *Run) delete(ctx context.Context) error {
 	now := r.last
 	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
 	if hangs {
-		r.Say("\nnot deleted: %s\n", printable.Line(now.why()))
+		r.Say("\nnot deleted: %s\n", printable.Line(now.Why()))
 		if r.Ask == nil || r.Consents.Yes {
 			return r.end()
 		}
@@ -402,7 +402,7 @@ func (r *Run) delete(ctx context.Context) error {
 	}
 	question.Lost, question.Do = check.MeaningOf(question.Class).Lost, "Delete "+list(r.targets)
 	if risk := risks[now.Verdict]; risk != "" {
-		question.Lost = risk + now.Because
+		question.Lost = risk + now.Because()
 	}
 	if hangs || now.before != "" {
 		question.Do += " all the same"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -44,18 +43,19 @@ func (f *fake) target() check.Subject {
 func (f *fake) there() bool { return f.uid != "" && (!f.deleted || f.held) }
 
 func (f *fake) look(context.Context) (State, error) {
-	v := State{
-		Verdict: policies.Completes, Text: func(io.Writer) error { return nil },
-		Ends: func(context.Context) (check.Terminating, error) { return check.Terminating{}, nil },
-	}
+	a := check.Answer{Verdict: policies.Completes}
+	var targets []check.Subject
 	if f.there() {
-		v.Targets = []check.Subject{f.target()}
+		targets = []check.Subject{f.target()}
+		a.Items = []check.Item{{Target: f.target().ID(), Verdict: policies.Completes}}
 	}
 	if f.held {
-		v.Verdict, v.Because = f.verdict, ": the step holds it"
-		v.Plan = []check.Step{{Step: policies.Step{Do: "Take the step", Command: "kubectl step", Action: &policies.Action{}}, Why: "it holds", Certainty: policies.Will}}
+		a.Verdict = f.verdict
+		a.Items = []check.Item{{Target: f.target().ID(), Verdict: f.verdict, Findings: []policies.Finding{{Message: "the step holds it", Certainty: policies.Will}}}}
+		a.Plan = []check.Step{{Step: policies.Step{Do: "Take the step", Command: "kubectl step", Action: &policies.Action{}}, Why: "it holds", Certainty: policies.Will}}
 	}
-	v.Judge(nil, nil, "")
+	v := NewState(targets, a, "")
+	v.Ends = func(context.Context) (check.Answer, error) { return check.Answer{}, nil }
 	return v, nil
 }
 
@@ -123,7 +123,7 @@ func TestExecute(t *testing.T) {
 				f := tc.cluster
 				f.uid = "1"
 				var said strings.Builder
-				r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Glance: time.Second, Show: func(check.Terminating) {}, Say: func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }}
+				r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Glance: time.Second, Show: func(check.Answer) {}, Say: func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }}
 				var err error
 				if tc.allow != "" {
 					if r.Consents, err = ParseConsents([]string{tc.allow}); err != nil {
@@ -153,7 +153,7 @@ func TestExecute(t *testing.T) {
 // question.
 func TestRecreated(t *testing.T) {
 	f := fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}
-	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(check.Terminating) {}, Say: func(string, ...any) {}, Ask: func(context.Context, Question) (bool, error) {
+	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(check.Answer) {}, Say: func(string, ...any) {}, Ask: func(context.Context, Question) (bool, error) {
 		f.uid = "2"
 		return true, nil
 	}}

@@ -3,7 +3,7 @@ package deletion
 import (
 	"cmp"
 	"context"
-	"io"
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,36 +15,28 @@ import (
 type State struct {
 	// Targets are the objects to delete that still exist.
 	Targets []check.Subject
-	// Missing has an error for each of the others.
-	Missing []error
-	Verdict policies.Verdict
-	// Because is the first line of the answer behind the verdict.
-	Because string
-	Plan    []check.Step
-	// Symptoms reports that only the conditions of the targets say that they hang; these may be
-	// older than the last step.
-	Symptoms bool
-	// Text writes the answer for a person.
-	Text func(io.Writer) error
+	check.Answer
+	// Plan is that of the answer without the deletion.
+	Plan []check.Step
 	// Ends returns the objects that are being deleted with the targets.
-	Ends func(context.Context) (check.Terminating, error)
+	Ends func(context.Context) (check.Answer, error)
 
 	unseen  []string // facts that the answer depends on and that could not be read
 	refused []string // commands of the steps against an immediate refusal
 	before  string   // the step to take first if the deletion may hang and termguard cannot take it
 }
 
-// Judge completes a view by the reports about the objects, and the types that could not be read
-// for all of them. Hearsay says who named the objects if the user did not; steps outside of the
-// targets are then advice.
-func (v *State) Judge(reports []check.Report, unseen []string, hearsay string) {
-	v.unseen = slices.Clone(unseen)
-	for _, r := range reports {
-		v.unseen = append(v.unseen, unexplained(r.Unseen, r.Findings)...)
-		for _, f := range r.Findings {
+// NewState returns the state by an answer about the targets. Hearsay says who named the objects if the user
+// did not; steps outside of the targets are then advice.
+func NewState(targets []check.Subject, a check.Answer, hearsay string) State {
+	v := State{Targets: targets, Answer: a, unseen: slices.Clone(a.Unseen)}
+	v.Plan = slices.DeleteFunc(slices.Clone(a.Plan), func(s check.Step) bool { return s.Kind == check.Delete })
+	for _, item := range a.Items {
+		v.unseen = append(v.unseen, unexplained(item.Unseen, item.Findings)...)
+		for _, f := range item.Findings {
 			switch hang := f.Kind == policies.KindHang; {
-			case hang && f.Severity != policies.Info && f.EstimateSeconds == nil && v.Verdict == policies.AtRisk && r.TerminatingSince == "" && len(v.Plan) > 0:
-				v.before = v.Plan[0].Do
+			case hang && f.Severity != policies.Info && f.EstimateSeconds == nil && v.Verdict == policies.AtRisk && item.TerminatingSince == "" && len(a.Plan) > 0:
+				v.before = a.Plan[0].Do
 			case !hang && f.Certainty == policies.Will:
 				for _, s := range f.Steps {
 					v.refused = append(v.refused, s.Command)
@@ -52,8 +44,6 @@ func (v *State) Judge(reports []check.Report, unseen []string, hearsay string) {
 			}
 		}
 	}
-	// The report keeps its own plan.
-	v.Plan = slices.DeleteFunc(slices.Clone(v.Plan), func(s check.Step) bool { return s.Kind == check.Delete })
 	for i := range v.Plan {
 		if len(v.unseen) > 0 {
 			v.Plan[i].Advice = cmp.Or(v.Plan[i].Advice, "not all that matters can be seen: "+v.unseen[0])
@@ -61,10 +51,11 @@ func (v *State) Judge(reports []check.Report, unseen []string, hearsay string) {
 			v.Plan[i].Hearsay = cmp.Or(v.Plan[i].Hearsay, hearsay)
 		}
 	}
+	return v
 }
 
-// why returns the first line of the answer.
-func (v *State) why() string { return string(v.Verdict) + v.Because }
+// missing returns an error for the targets that do not exist.
+func (v *State) missing() error { return errors.New(strings.Join(v.Missing, "\n")) }
 
 // terminating reports whether all targets are being deleted.
 func (v *State) terminating() bool {
@@ -74,7 +65,7 @@ func (v *State) terminating() bool {
 // hangs reports whether the targets are known to hang, at least once steps were taken: the
 // controller of a namespace renews its conditions only after a while.
 func (v *State) hangs(steps int) bool {
-	return v.Verdict == policies.Hangs && (!v.Symptoms || steps == 0)
+	return v.Verdict == policies.Hangs && (!v.Symptoms() || steps == 0)
 }
 
 // unexplained returns the unseen types without those that a certain finding explains: resources of

@@ -89,7 +89,7 @@ func newGrouping() *grouping { return &grouping{byID: map[string]*Cause{}, title
 // holds returns the causes that hold an object.
 func (g *grouping) holds(a *answer) []Hold {
 	held := []Hold{}
-	findings := a.report.Findings
+	findings := a.item.Findings
 	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
 		return f.Severity != policies.Info && !f.Symptom
 	})
@@ -103,13 +103,13 @@ func (g *grouping) holds(a *answer) []Hold {
 		}
 		hold := Hold{Cause: cause.ID, Certainty: f.Certainty, Says: f.Message}
 		for _, o := range f.Objects {
-			if o != a.report.Target && len(hold.Objects) < maxBlockers {
+			if o != a.item.Target && len(hold.Objects) < maxBlockers {
 				hold.Objects = append(hold.Objects, o)
 			}
 		}
 		held = add(held, hold)
 	}
-	if len(held) == 0 && a.report.Verdict == policies.Unknown {
+	if len(held) == 0 && a.item.Verdict == policies.Unknown {
 		held = append(held, g.unknown(a))
 	}
 	return held
@@ -129,7 +129,7 @@ func add(held []Hold, hold Hold) []Hold {
 
 // unknown returns the hold of an object whose verdict is unknown.
 func (g *grouping) unknown(a *answer) Hold {
-	cause := g.unseen(a.report.Unseen)
+	cause := g.unseen(a.item.Unseen)
 	return Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title}
 }
 
@@ -142,7 +142,7 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	}
 	culprit := f.Cause.Object
 	switch {
-	case culprit != nil && culprit.Resource == nodes && *culprit == a.report.Target && a.kind != Nodes:
+	case culprit != nil && culprit.Resource == nodes && *culprit == a.item.Target && a.kind != Nodes:
 		culprit = nil
 	case f.Policy == "network-plugin-removed" && culprit != nil && culprit.Resource != nodes:
 		culprit, class = nil, policies.Order // it is the plugin that is deleted

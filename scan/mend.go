@@ -24,7 +24,7 @@ func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answe
 	at := map[policies.Object]int{}
 	for i := range answers {
 		if answers[i].answered {
-			at[answers[i].report.Target] = i
+			at[answers[i].item.Target] = i
 		}
 	}
 	for _, item := range s.Items {
@@ -122,12 +122,12 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 			switch {
 			case !a.answered:
 				return nil
-			case a.report.Verdict == policies.Completes || a.report.Symptoms():
+			case a.item.Verdict == policies.Completes || a.item.Symptoms():
 				m.Free++
-			case a.report.Verdict == policies.Unknown:
+			case a.item.Verdict == policies.Unknown:
 				m.Unknown++
 			case len(m.StillHeld) < maxNames:
-				m.StillHeld = append(m.StillHeld, Shown(a.report.Target))
+				m.StillHeld = append(m.StillHeld, Shown(a.item.Target))
 			}
 		}
 	}

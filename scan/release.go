@@ -7,9 +7,6 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// releaseType names a release: no API serves it.
-const releaseType = "releases.helm.sh"
-
 // releaseOf returns the question about the uninstall of a release.
 func releaseOf(r *check.Release) candidate {
 	return candidate{kind: Releases, release: r, subject: func() check.Subject {
@@ -19,26 +16,21 @@ func releaseOf(r *check.Release) candidate {
 	}}
 }
 
-// whole sums up the answers about a release's objects in one report, and keeps them as parts.
-func (a *answer) whole(set check.Set) check.Report {
-	whole := check.Report{
-		Target:  policies.Object{Resource: releaseType, Namespace: a.release.Namespace, Name: a.release.Name},
-		Verdict: set.Verdict, Unseen: slices.Clone(set.Unseen),
-	}
-	a.parts = nil
-	for _, item := range set.Items {
+// whole sums up the answer about a release's objects in one item, and keeps them as parts.
+func (a *answer) whole(of check.Answer) {
+	a.item = check.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
+	for _, item := range of.Items {
 		if item.Verdict == policies.Completes {
 			continue
 		}
-		whole.Findings = append(whole.Findings, item.Findings...)
+		a.item.Findings = append(a.item.Findings, item.Findings...)
 		for _, unseen := range item.Unseen {
-			if !slices.Contains(whole.Unseen, unseen) {
-				whole.Unseen = append(whole.Unseen, unseen)
+			if !slices.Contains(a.item.Unseen, unseen) {
+				a.item.Unseen = append(a.item.Unseen, unseen)
 			}
 		}
-		a.parts = append(a.parts, answer{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, report: item, answered: true})
+		a.parts = append(a.parts, answer{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, item: item, answered: true})
 	}
-	return whole
 }
 
 // holdsPartsOf returns the causes that block objects of a release, and with them the release.
@@ -46,7 +38,7 @@ func (g *grouping) holdsPartsOf(a *answer) (held []Hold, parts []Part) {
 	held = []Hold{}
 	for i := range a.parts {
 		part := &a.parts[i]
-		row := Part{part.report.Target, part.report.Verdict, g.holds(part)}
+		row := Part{part.item.Target, part.item.Verdict, g.holds(part)}
 		parts = append(parts, row)
 		for _, h := range row.HeldBy {
 			h.Objects = slices.Concat([]policies.Object{row.Target}, h.Objects)
@@ -54,7 +46,7 @@ func (g *grouping) holdsPartsOf(a *answer) (held []Hold, parts []Part) {
 			held = add(held, h)
 		}
 	}
-	if len(held) == 0 && a.report.Verdict == policies.Unknown {
+	if len(held) == 0 && a.item.Verdict == policies.Unknown {
 		held = append(held, g.unknown(a))
 	}
 	return held, parts

@@ -9,9 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -159,10 +157,10 @@ type query struct {
 	place *Place
 }
 
-// answer is the report of check to a question.
+// answer is that of check to a question.
 type answer struct {
 	query
-	report   check.Report
+	item     check.Item
 	answered bool
 	// parts are the objects of a release.
 	parts []answer
@@ -226,48 +224,35 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []query, opti
 		}
 		batches = append(batches, []int{i})
 	}
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(len(batches), runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for b := next.Add(1) - 1; b < int64(len(batches)) && ctx.Err() == nil; b = next.Add(1) - 1 {
-				of := make([]*answer, len(batches[b]))
-				for n, i := range batches[b] {
-					of[n] = &answers[i]
-				}
-				if ask(ctx, engine, of, options) {
-					progress(len(of))
-				}
-			}
-		})
-	}
-	workers.Wait()
+	_ = check.Each(ctx, len(batches), func(ctx context.Context, b int) error {
+		of := make([]*answer, len(batches[b]))
+		for n, i := range batches[b] {
+			of[n] = &answers[i]
+		}
+		if ask(ctx, engine, of, options) {
+			progress(len(of))
+		}
+		return ctx.Err()
+	})
 	return answers
 }
 
 // ask evaluates one object, or several nodes. It reports whether there is an answer.
 func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[string]any) bool {
-	world := of[0].place.World
-	var subjects []check.Subject
-	for _, a := range of {
-		subjects = append(subjects, a.subject())
+	var q check.Question
+	if of[0].kind == Releases {
+		q = of[0].release.Question()
+	} else {
+		for _, a := range of {
+			q.Targets = append(q.Targets, a.subject())
+		}
 	}
-	var reports []check.Report
-	var err error
-	switch of[0].kind {
-	case Nodes:
-		var set check.Set
-		set, err = check.DrainAll(ctx, engine, world, subjects, nil)
-		reports = set.Items
-	case Releases:
-		var set check.Set
-		set, err = of[0].release.Ask(ctx, engine, world, options)
-		reports = []check.Report{of[0].whole(set)}
-	default:
-		var report check.Report
-		report, err = check.Ask(ctx, engine, world, subjects[0], options)
-		reports = []check.Report{report}
+	if of[0].kind == Nodes {
+		q.As = check.AsDrain
+	} else {
+		q.Options = options
 	}
+	found, err := check.Ask(ctx, engine, of[0].place.World, q)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -279,16 +264,15 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 		return true
 	}
 	for i, a := range of {
-		s := subjects[i]
 		a.answered = true
-		if err != nil {
-			a.report = check.Report{
-				Target:  policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name},
-				Verdict: policies.Unknown, Unseen: []string{err.Error()},
-			}
-			continue
+		switch {
+		case err != nil:
+			a.item = check.Item{Target: a.subject().ID(), Verdict: policies.Unknown, Unseen: []string{err.Error()}}
+		case a.kind == Releases:
+			a.whole(found)
+		default:
+			a.item = found.Items[i]
 		}
-		a.report = reports[i]
 	}
 	return true
 }
@@ -306,14 +290,14 @@ func (s *Scan) tell(answers []answer) {
 		if counts[a.kind] == nil {
 			counts[a.kind] = &Count{Kind: a.kind}
 		}
-		counts[a.kind].add(a.report.Verdict)
-		s.Verdict = policies.Worst(s.Verdict, a.report.Verdict)
-		if a.report.Verdict == policies.Completes && a.report.TerminatingSince == "" {
+		counts[a.kind].add(a.item.Verdict)
+		s.Verdict = policies.Worst(s.Verdict, a.item.Verdict)
+		if a.item.Verdict == policies.Completes && a.item.TerminatingSince == "" {
 			continue
 		}
 		item := Item{
-			Kind: a.kind, Target: a.report.Target, Verdict: a.report.Verdict, TerminatingSince: a.report.TerminatingSince,
-			EstimateSeconds: a.report.EstimateSeconds, UsualSeconds: a.report.UsualSeconds, Unseen: a.report.Unseen,
+			Kind: a.kind, Target: a.item.Target, Verdict: a.item.Verdict, TerminatingSince: a.item.TerminatingSince,
+			EstimateSeconds: a.item.EstimateSeconds, UsualSeconds: a.item.UsualSeconds, Unseen: a.item.Unseen,
 		}
 		if a.kind == Releases {
 			item.HeldBy, item.Parts = g.holdsPartsOf(a)
@@ -322,7 +306,7 @@ func (s *Scan) tell(answers []answer) {
 		}
 		s.Items = append(s.Items, item)
 		if item.TerminatingSince != "" {
-			s.Terminating = append(s.Terminating, Ending{Target: item.Target, Since: item.TerminatingSince, Verdict: item.Verdict, Why: whyOf(item, a.report)})
+			s.Terminating = append(s.Terminating, Ending{Target: item.Target, Since: item.TerminatingSince, Verdict: item.Verdict, Why: whyOf(item, a.item)})
 		}
 	}
 	for _, kind := range Kinds() {
@@ -334,7 +318,7 @@ func (s *Scan) tell(answers []answer) {
 }
 
 // whyOf returns the first blocker of a Terminating item, or the client that it waits for.
-func whyOf(item Item, r check.Report) string {
+func whyOf(item Item, r check.Item) string {
 	if len(item.HeldBy) > 0 {
 		return item.HeldBy[0].Says
 	}
@@ -372,9 +356,9 @@ func (s *Scan) Total() (total Count) {
 
 // Blocked writes the names of the objects whose deletion does not complete, as check does.
 func (s *Scan) Blocked(w io.Writer) error {
-	var blocked check.Set
+	var blocked check.Answer
 	for _, item := range s.Items {
-		blocked.Items = append(blocked.Items, check.Report{Target: item.Target, Verdict: item.Verdict})
+		blocked.Items = append(blocked.Items, check.Item{Target: item.Target, Verdict: item.Verdict})
 	}
 	return blocked.Blocked(w)
 }

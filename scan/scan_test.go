@@ -113,15 +113,15 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		}
 		for _, candidate := range place.subjects {
 			subject := candidate.subject()
-			var want check.Report
+			q := check.Question{Targets: []check.Subject{subject}, Options: background(t)}
 			if candidate.kind == Nodes {
-				want, err = check.Drain(t.Context(), engine, world, subject)
-			} else {
-				want, err = check.Ask(t.Context(), engine, world, subject, background(t))
+				q.As = check.AsDrain
 			}
+			all, err := check.Ask(t.Context(), engine, world, q)
 			if err != nil {
 				t.Fatal(err)
 			}
+			want := all.Items[0]
 			compared++
 			item, ok := items[want.Target]
 			if !ok {

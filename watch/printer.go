@@ -29,20 +29,20 @@ type Printer struct {
 
 // line is the last line about an object.
 type line struct {
-	item check.Ending
+	item check.Item
 	says string // without figures: passing time is no change
 }
 
 // Print writes a line for each object that is new, was deleted, or waits for something else.
-func (p *Printer) Print(now check.Terminating) {
+func (p *Printer) Print(now check.Answer) {
 	p.failed = ""
 	lines := map[string]line{}
 	for _, item := range now.Items {
-		key := item.String() + " " + item.Since.UTC().Format(time.RFC3339)
+		key := item.String() + " " + item.Since().UTC().Format(time.RFC3339)
 		says := fmt.Sprintf("%s: %s", item.Verdict, why(item))
 		lines[key] = line{item, withoutFigures(says)}
 		if before, known := p.last[key]; !known {
-			p.say(fmt.Sprintf("%s, being deleted for %s: %s", item, duration.HumanDuration(max(0, time.Since(item.Since.Time))), says))
+			p.say(fmt.Sprintf("%s, being deleted for %s: %s", item, duration.HumanDuration(max(0, time.Since(item.Since()))), says))
 		} else if before.says != lines[key].says {
 			p.say(fmt.Sprintf("%s: now %s", item, says))
 		}
@@ -50,7 +50,7 @@ func (p *Printer) Print(now check.Terminating) {
 	for _, key := range slices.Sorted(maps.Keys(p.last)) {
 		item := p.last[key].item
 		last := len(now.Items) - 1
-		if _, there := lines[key]; there || now.Omitted > 0 && last >= 0 && !item.Since.Before(&now.Items[last].Since) {
+		if _, there := lines[key]; there || now.Omitted > 0 && last >= 0 && !item.Since().Before(now.Items[last].Since()) {
 			continue // it may be among the omitted objects
 		}
 		p.say(item.String() + ": gone")
@@ -87,8 +87,8 @@ func (p *Printer) say(line string) {
 }
 
 // why returns the usual duration, and what the deletion waits for.
-func why(item check.Ending) string {
-	text := printable.Line(item.Why())
+func why(item check.Item) string {
+	text := printable.Line(item.Blocker())
 	if usual := item.Usual(); usual > 0 {
 		text = fmt.Sprintf("usually %s; %s", duration.HumanDuration(usual), text)
 	}

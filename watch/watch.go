@@ -27,15 +27,15 @@ const (
 // Watch looks at the Terminating objects again and again.
 type Watch struct {
 	// Look is one look. An error of check.Gone says that all of them are deleted.
-	Look    func(context.Context) (check.Terminating, error)
+	Look    func(context.Context) (check.Answer, error)
 	Printer *Printer
 }
 
 // Run watches until no object is left or ctx ends, and returns the objects left. An error says that they are
 // unknown.
-func (w *Watch) Run(ctx context.Context) (left check.Terminating, err error) {
+func (w *Watch) Run(ctx context.Context) (left check.Answer, err error) {
 	type look struct {
-		check.Terminating
+		check.Answer
 		err  error
 		took time.Duration
 	}
@@ -61,13 +61,13 @@ func (w *Watch) Run(ctx context.Context) (left check.Terminating, err error) {
 			case ctx.Err() != nil:
 				continue
 			case check.Gone(now.err):
-				return check.Terminating{}, nil
+				return check.Answer{}, nil
 			case now.err != nil && !seen:
 				return left, now.err
 			case now.err != nil:
 				w.Printer.Fail(now.err)
 			default:
-				seen, left = true, now.Terminating
+				seen, left = true, now.Answer
 				w.Printer.Print(left)
 				switch {
 				case len(left.Items) > 0:

@@ -9,52 +9,51 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
 )
 
 // ends returns objects that have been Terminating for a minute, each "verdict name why".
-func ends(objects ...string) (now check.Terminating) {
+func ends(objects ...string) (now check.Answer) {
 	for _, o := range objects {
 		words := strings.SplitN(o, " ", 3)
-		now.Items = append(now.Items, check.Ending{Since: metav1.Time{Time: time.Now().Add(-time.Minute)}, Report: check.Report{
+		now.Items = append(now.Items, check.Item{TerminatingSince: time.Now().Add(-time.Minute).Format(time.RFC3339),
 			Target: policies.Object{Resource: "pods", Namespace: "shop", Name: words[1]}, Verdict: policies.Verdict(words[0]),
 			Findings: []policies.Finding{{Message: words[2]}},
-		}})
+		})
 	}
 	return now
 }
 
 // sequence returns one answer after another, repeats the last, and records the times.
 type sequence struct {
-	looks []func() (check.Terminating, error)
+	looks []func() (check.Answer, error)
 	took  time.Duration
 	at    []time.Duration
 	began time.Time
 }
 
-func (s *sequence) look(ctx context.Context) (check.Terminating, error) {
+func (s *sequence) look(ctx context.Context) (check.Answer, error) {
 	s.at = append(s.at, time.Since(s.began))
 	select {
 	case <-time.After(s.took):
 	case <-ctx.Done():
-		return check.Terminating{}, ctx.Err()
+		return check.Answer{}, ctx.Err()
 	}
 	return s.looks[min(len(s.at), len(s.looks))-1]()
 }
 
-func have(objects ...string) func() (check.Terminating, error) {
-	return func() (check.Terminating, error) { return ends(objects...), nil }
+func have(objects ...string) func() (check.Answer, error) {
+	return func() (check.Answer, error) { return ends(objects...), nil }
 }
 
-func fails(err error) func() (check.Terminating, error) {
-	return func() (check.Terminating, error) { return check.Terminating{}, err }
+func fails(err error) func() (check.Answer, error) {
+	return func() (check.Answer, error) { return check.Answer{}, err }
 }
 
-func hidden() (check.Terminating, error) {
-	return check.Terminating{Unseen: []string{"gizmos.example.com: timed out"}}, nil
+func hidden() (check.Answer, error) {
+	return check.Answer{Unseen: []string{"gizmos.example.com: timed out"}}, nil
 }
 
 func TestRun(t *testing.T) {
@@ -66,24 +65,24 @@ func TestRun(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		reason  string
-		looks   []func() (check.Terminating, error)
+		looks   []func() (check.Answer, error)
 		took    time.Duration
 		timeout time.Duration
 		at      []time.Duration // looks
 		left    int
 		err     string
 	}{
-		"Goes":        {"It ends when nothing is left.", []func() (check.Terminating, error){have("hangs a x"), have("hangs a x"), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"Nothing":     {"Nothing was there.", []func() (check.Terminating, error){have()}, 0, time.Hour, s(0), 0, ""},
-		"Large":       {"A look that takes long is seldom.", []func() (check.Terminating, error){have("hangs a x")}, 10 * time.Second, 2 * time.Minute, s(0, 50, 100), 1, ""},
-		"Left":        {"Its time ends, and something is left.", []func() (check.Terminating, error){have("hangs a x", "hangs b x")}, 0, 5 * time.Second, s(0, 2, 4), 2, ""},
-		"Broken":      {"The first look fails.", []func() (check.Terminating, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
-		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
-		"Recovers":    {"And it ends when it can be read again.", []func() (check.Terminating, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"Never":       {"An API server that does not answer.", []func() (check.Terminating, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
-		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (check.Terminating, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
-		"HiddenOnce":  {"An API may come back.", []func() (check.Terminating, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"HiddenAgain": {"In between, something was seen.", []func() (check.Terminating, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},
+		"Goes":        {"It ends when nothing is left.", []func() (check.Answer, error){have("hangs a x"), have("hangs a x"), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"Nothing":     {"Nothing was there.", []func() (check.Answer, error){have()}, 0, time.Hour, s(0), 0, ""},
+		"Large":       {"A look that takes long is seldom.", []func() (check.Answer, error){have("hangs a x")}, 10 * time.Second, 2 * time.Minute, s(0, 50, 100), 1, ""},
+		"Left":        {"Its time ends, and something is left.", []func() (check.Answer, error){have("hangs a x", "hangs b x")}, 0, 5 * time.Second, s(0, 2, 4), 2, ""},
+		"Broken":      {"The first look fails.", []func() (check.Answer, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
+		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (check.Answer, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
+		"Recovers":    {"And it ends when it can be read again.", []func() (check.Answer, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"Never":       {"An API server that does not answer.", []func() (check.Answer, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
+		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (check.Answer, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
+		"HiddenOnce":  {"An API may come back.", []func() (check.Answer, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"HiddenAgain": {"In between, something was seen.", []func() (check.Answer, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -111,15 +110,15 @@ func TestLines(t *testing.T) {
 		many := ends("hangs b x")
 		many.Omitted = 49_999
 		fewer := ends("hangs c x")
-		fewer.Items[0].Since = metav1.Time{Time: time.Now()}
+		fewer.Items[0].TerminatingSince = time.Now().Format(time.RFC3339)
 		fewer.Omitted = 9
 		unseen := ends()
 		unseen.Unseen = []string{"gizmos.example.com: no answer\x1b[2J"}
-		answer := func(now check.Terminating) func() (check.Terminating, error) {
-			return func() (check.Terminating, error) { return now, nil }
+		answer := func(now check.Answer) func() (check.Answer, error) {
+			return func() (check.Answer, error) { return now, nil }
 		}
 		first, second := ends("hangs a node n does not answer for 5 min", "completes b x"), ends("hangs a node n does not answer for 6 min", "hangs b y\x1b[31m")
-		looks := sequence{looks: []func() (check.Terminating, error){
+		looks := sequence{looks: []func() (check.Answer, error){
 			answer(first), answer(second), fails(errors.New("no\nanswer")), fails(errors.New("no\nanswer")), answer(many), answer(fewer), answer(unseen), answer(ends()),
 		}}
 		if _, err := (&Watch{Look: looks.look, Printer: &Printer{Out: &out}}).Run(t.Context()); err != nil {

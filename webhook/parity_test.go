@@ -68,10 +68,11 @@ func TestSaysWhatCheckSays(t *testing.T) {
 			}
 			subject := subjects[0]
 			subject.Object, subject.Unseen = object.Object, nil
-			want, err := check.Ask(t.Context(), engine, world, subject, options)
+			all, err := check.Ask(t.Context(), engine, world, check.Question{Targets: []check.Subject{subject}, Options: options})
 			if err != nil {
 				t.Fatal(err)
 			}
+			want := all.Items[0]
 			review := policies.Result{Unseen: want.Unseen, Findings: slices.DeleteFunc(want.Findings, func(f policies.Finding) bool { return f.Policy == besides })}
 			got := h.Handle(t.Context(), sent(t, subject, options))
 			compared++

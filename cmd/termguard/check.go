@@ -214,14 +214,14 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	if err != nil {
 		return err
 	}
-	answer, verdict, err := f.ask(ctx, args, engine, facts, options, stdin, stderr)
+	answer, err := f.ask(ctx, args, engine, facts, options, stdin, stderr)
 	if err != nil {
 		return err
 	}
 	if err := write(answer, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if verdict == policies.Completes && !(f.failOn == failUnproven && answer.Unproven()) || verdict == policies.Unknown && f.allowUnknown {
+	if answer.Verdict == policies.Completes && !(f.failOn == failUnproven && answer.Unproven()) || answer.Verdict == policies.Unknown && f.allowUnknown {
 		return nil
 	}
 	return errFound
@@ -265,116 +265,74 @@ func (f *checkFlags) prepare(ctx context.Context, stderr io.Writer) (*policies.E
 	return engine, facts, options, nil
 }
 
-// answer is a check.Report, a check.Set or a check.Terminating.
-type answer interface {
-	Text(io.Writer) error
-	Full(io.Writer) error
-	Wide(io.Writer) error
-	Blocked(io.Writer) error
-	DOT(io.Writer) error
-	Unproven() bool
-}
-
 // ask finds the objects and evaluates the policies about them.
-func (f *checkFlags) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer, policies.Verdict, error) {
+func (f *checkFlags) ask(ctx context.Context, args []string, engine *policies.Engine, facts cluster.Options, options map[string]any, stdin io.Reader, stderr io.Writer) (answer check.Answer, err error) {
 	if f.terminating {
-		all, err := f.askTerminating(ctx, engine, facts, options, stderr)
-		return all, all.Verdict, err
+		return f.askTerminating(ctx, engine, facts, options, stderr)
 	}
 	p := newProgress(stderr, "finding the objects")
 	together, err := f.meant(ctx, args, stdin)
 	p.clear()
 	if err != nil {
-		return nil, "", err
+		return answer, err
 	}
 	subjects, missing, world, err := f.find(ctx, together, facts, stderr)
 	if err != nil {
-		return nil, "", err
+		return answer, err
 	}
 	p = newProgress(stderr, "asking the policies")
 	defer p.clear()
-	if !f.fromFiles() && !f.selects() && f.release == "" && together.Of == "" && len(together.Names) == 1 {
-		if len(missing) > 0 {
-			return nil, "", missing[0]
+	q := check.Question{Targets: subjects, Missing: missing, Options: options}
+	single := !f.fromFiles() && !f.selects() && f.release == "" && together.Of == "" && len(together.Names) == 1
+	switch {
+	case single && len(missing) > 0:
+		return answer, missing[0]
+	case f.drain:
+		q.As = check.AsDrain
+	case !single:
+		q.Together = &together
+	}
+	if answer, err = check.Ask(ctx, engine, world, q); err != nil {
+		return answer, err
+	}
+	if !f.drain && f.snapshot == "" { // of a snapshot, nothing more can be asked
+		config, err := f.config()
+		if err != nil {
+			return answer, err
 		}
-		var report check.Report
-		if f.drain {
-			report, err = check.Drain(ctx, engine, world, subjects[0])
-		} else {
-			report, err = check.Ask(ctx, engine, world, subjects[0], options)
-			if f.snapshot == "" {
-				report.Guard = check.GuardOf(world, subjects[0])
-			}
-			if f.snapshot == "" && !f.dryRun && err == nil {
-				report.Unasked(world, subjects[0], options)
-			}
+		if single {
+			answer.Guarded(world, subjects[0])
 		}
-		if err == nil && !f.drain {
-			report.Notes, err = f.along(ctx, subjects)
+		switch {
+		case f.dryRun:
+			err = answer.DryRun(ctx, config, subjects[0], options)
+		case single:
+			answer.Unasked(world, subjects[0], options)
 		}
-		if err == nil && f.dryRun {
-			err = f.sendDryRuns(ctx, subjects[0], options, &report)
+		if err != nil {
+			return answer, err
 		}
-		if err == nil {
-			err = report.Foresee(ctx, engine, world)
+		hands, err := check.NewHands(config)
+		if err != nil {
+			return answer, err
 		}
-		return report, report.Verdict, err
+		answer.Notes = append(answer.Notes, hands.Along(ctx, subjects)...)
 	}
-	var set check.Set
-	if f.drain {
-		set, err = check.DrainAll(ctx, engine, world, subjects, missing)
-	} else {
-		set, err = check.AskAll(ctx, engine, world, together, subjects, missing, options)
-	}
-	if err == nil && !f.drain {
-		var volumes []string
-		volumes, err = f.along(ctx, subjects)
-		set.Notes = append(set.Notes, volumes...)
-	}
-	if err == nil {
-		err = set.Foresee(ctx, engine, world)
-	}
-	return set, set.Verdict, err
-}
-
-// along tells what becomes of the volumes behind what would be deleted: of a cluster, not of a
-// snapshot.
-func (f *checkFlags) along(ctx context.Context, subjects []check.Subject) ([]string, error) {
-	if f.snapshot != "" {
-		return nil, nil
-	}
-	config, err := f.config()
-	if err != nil {
-		return nil, err
-	}
-	hands, err := check.NewHands(config)
-	if err != nil {
-		return nil, err
-	}
-	return hands.Along(ctx, subjects), nil
-}
-
-// sendDryRuns adds the API server's own answer to a dry run.
-func (f *checkFlags) sendDryRuns(ctx context.Context, s check.Subject, options map[string]any, report *check.Report) error {
-	config, err := f.config()
-	if err != nil {
-		return err
-	}
-	return check.DryRun(ctx, config, s, options, report)
+	return answer, answer.Foresee(ctx, engine, world)
 }
 
 // askTerminating evaluates the policies about all Terminating objects.
-func (f *checkFlags) askTerminating(ctx context.Context, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (check.Terminating, error) {
+func (f *checkFlags) askTerminating(ctx context.Context, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (check.Answer, error) {
 	namespace := "" // all
 	if !f.everywhere {
 		var err error
 		if namespace, err = f.within(); err != nil {
-			return check.Terminating{}, err
+			return check.Answer{}, err
 		}
 	}
 	config, log, clear, err := f.connect(&facts, stderr)
 	if err != nil {
-		return check.Terminating{}, err
+		return check.Answer{}, err
 	}
 	defer clear()
 	return check.AllTerminating(ctx, config, engine, f.target.look(facts), namespace, check.MaxTerminating, options, log)
@@ -541,7 +499,7 @@ func (f *checkFlags) find(ctx context.Context, together check.Together, options 
 }
 
 // reporter returns the writer of an output format.
-func reporter(output string) (func(answer, io.Writer) error, error) {
+func reporter(output string) (func(check.Answer, io.Writer) error, error) {
 	template, path := strings.CutPrefix(output, "jsonpath=")
 	if !path {
 		write, known := reporters[output]
@@ -554,7 +512,7 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 	if err := parsed.Parse(template); err != nil {
 		return nil, fmt.Errorf("--output %q: %w", output, err)
 	}
-	return func(r answer, out io.Writer) error {
+	return func(r check.Answer, out io.Writer) error {
 		text, err := json.Marshal(r)
 		if err != nil {
 			return err
@@ -573,14 +531,14 @@ func reporter(output string) (func(answer, io.Writer) error, error) {
 }
 
 // reporters write an answer, by output format.
-var reporters = map[string]func(answer, io.Writer) error{
-	"text": func(r answer, out io.Writer) error { return styled(r.Text, out) },
-	"full": func(r answer, out io.Writer) error { return styled(r.Full, out) },
-	"dot":  answer.DOT,
-	"wide": answer.Wide,
-	"name": answer.Blocked,
-	"json": func(r answer, out io.Writer) error { return writeData("json", r, out) },
-	"yaml": func(r answer, out io.Writer) error { return writeData("yaml", r, out) },
+var reporters = map[string]func(check.Answer, io.Writer) error{
+	"text": func(r check.Answer, out io.Writer) error { return styled(r.Text, out) },
+	"full": func(r check.Answer, out io.Writer) error { return styled(r.Full, out) },
+	"dot":  check.Answer.DOT,
+	"wide": check.Answer.Wide,
+	"name": check.Answer.Blocked,
+	"json": func(r check.Answer, out io.Writer) error { return writeData("json", r, out) },
+	"yaml": func(r check.Answer, out io.Writer) error { return writeData("yaml", r, out) },
 }
 
 // styled writes text in the style of a stream.

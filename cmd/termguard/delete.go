@@ -204,42 +204,37 @@ func (d *deleteFlags) look(ctx context.Context, names []check.Name, together che
 	if err != nil {
 		return v, err
 	}
-	if v.Missing = missing; world == nil {
+	if world == nil {
+		for _, err := range missing {
+			v.Missing = append(v.Missing, err.Error())
+		}
 		return v, nil
 	}
+	q := check.Question{Targets: subjects, Missing: missing, Options: options}
+	if len(together.Names) > 1 {
+		q.Together = &together
+	}
+	answer, err := check.Ask(ctx, engine, world, q)
+	if err == nil {
+		err = answer.Foresee(ctx, engine, world)
+	}
+	if err != nil {
+		return v, err
+	}
+	var targets []check.Subject
 	for _, s := range subjects {
 		if together.Of == "" || slices.ContainsFunc(names, func(n check.Name) bool { return s.Is(n) }) {
-			v.Targets = append(v.Targets, s)
+			targets = append(targets, s)
 		}
-	}
-	v.Ends = func(ctx context.Context) (check.Terminating, error) {
-		return endings.Ask(ctx, config, engine, world, v.Targets, options)
 	}
 	hearsay := d.told
 	if together.Of != "" {
 		hearsay = "the inventory in the status of an object"
 	}
-	if len(together.Names) == 1 {
-		report, err := check.Ask(ctx, engine, world, subjects[0], options)
-		if err == nil {
-			err = report.Foresee(ctx, engine, world)
-		}
-		if err != nil {
-			return v, err
-		}
-		v.Text, v.Verdict, v.Plan, v.Because, v.Symptoms = report.Text, report.Verdict, report.Plan, report.Because(), report.Symptoms()
-		v.Judge([]check.Report{report}, nil, hearsay)
-		return v, nil
+	v = deletion.NewState(targets, answer, hearsay)
+	v.Ends = func(ctx context.Context) (check.Answer, error) {
+		return endings.Ask(ctx, config, engine, world, targets, options)
 	}
-	set, err := check.AskAll(ctx, engine, world, together, subjects, missing, options)
-	if err == nil {
-		err = set.Foresee(ctx, engine, world)
-	}
-	if err != nil {
-		return v, err
-	}
-	v.Text, v.Verdict, v.Plan, v.Because, v.Symptoms = set.Text, set.Verdict, set.Plan, set.Because(), set.Symptoms()
-	v.Judge(set.Items, set.Unseen, hearsay)
 	return v, nil
 }
 

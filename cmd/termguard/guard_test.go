@@ -74,11 +74,11 @@ func TestGuard(t *testing.T) {
 				}
 				return out.String()
 			}
-			var report check.Report
+			var report check.Answer
 			if err := json.Unmarshal([]byte(runCheck("-o", "json")), &report); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, report.Guard); diff != "" {
+			if diff := cmp.Diff(tc.want, report.Items[0].Guard); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 			if text := runCheck(); !strings.Contains(text, tc.line) || tc.line == "" && strings.Contains(text, "guard") {

@@ -376,7 +376,7 @@ func TestHabitsElsewhere(t *testing.T) {
 func TestOddOutput(t *testing.T) {
 	const name = "a\x1b[31m\u202e\u009b"
 	c := newFakeCluster(t, strings.ReplaceAll(orphaned("plain"), "name: plain, namespace: demo, finalizers", `name: "a\u001b[31m\u202e\u009b", namespace: demo, finalizers`))
-	for _, output := range []string{"jsonpath={.findings[*].objects[*].name}", "jsonpath={.findings}", "json", "yaml", "text", "full", "wide"} {
+	for _, output := range []string{"jsonpath={.items[*].findings[*].objects[*].name}", "jsonpath={.items[*].findings}", "json", "yaml", "text", "full", "wide"} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), []string{"termguard", "check", "ns/demo", "-o", output, "--kubeconfig", c.kubeconfig}, nil, &out, &errs); code != 1 {
 			t.Errorf("%s: exit code %d: %s", output, code, &errs)
@@ -385,13 +385,15 @@ func TestOddOutput(t *testing.T) {
 			t.Errorf("%s: terminal control characters %q", output, out.String()[at:min(out.Len(), at+20)])
 		}
 		var answer struct {
-			Findings []struct{ Objects []struct{ Name string } }
+			Items []struct {
+				Findings []struct{ Objects []struct{ Name string } }
+			}
 		}
 		if output != "json" {
 			continue
 		}
-		if err := json.Unmarshal(out.Bytes(), &answer); err != nil || answer.Findings[0].Objects[0].Name != name {
-			t.Errorf("json: %v: %q", err, answer.Findings)
+		if err := json.Unmarshal(out.Bytes(), &answer); err != nil || answer.Items[0].Findings[0].Objects[0].Name != name {
+			t.Errorf("json: %v: %q", err, answer.Items)
 		}
 	}
 }

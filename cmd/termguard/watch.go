@@ -74,7 +74,7 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	}
 	var uid string
 	var gone error
-	w := watch.Watch{Printer: printerOn(stdout), Look: func(ctx context.Context) (check.Terminating, error) {
+	w := watch.Watch{Printer: printerOn(stdout), Look: func(ctx context.Context) (check.Answer, error) {
 		defer func() { // one who looks on needs no progress
 			clear()
 			facts.Progress = nil

@@ -38,14 +38,14 @@ func TestGuardAnswers(t *testing.T) {
 		if err != nil {
 			return check.Guard{}, err
 		}
-		var report check.Report
+		var report scenario.Report
 		if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.Guard == nil {
 			t.Fatalf("check %s: %v %s%s", args, err, r.Stdout, r.Stderr)
 		}
 		return *report.Guard, nil
 	}
 	// dryRun returns the API server's answer to a dry run with kubectl.
-	dryRun := func(ctx context.Context, args string) (check.Answer, string, error) {
+	dryRun := func(ctx context.Context, args string) (check.Reply, string, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server", "--wait=false"}, strings.Fields(args)...)...)
 		switch {
 		case err != nil:
@@ -59,10 +59,10 @@ func TestGuardAnswers(t *testing.T) {
 		}
 		return check.Allows, r.Stderr, nil
 	}
-	wants := func(reason, args string, want check.Answer) {
+	wants := func(reason, args string, want check.Reply) {
 		t.Helper()
 		var got check.Guard
-		var real check.Answer
+		var real check.Reply
 		var text string
 		err := g.Await(ctx, 60*time.Second, reason, func(ctx context.Context) (_ bool, err error) {
 			if got, err = predict(ctx, g.Kubeconfig(), args); err != nil {

@@ -209,7 +209,7 @@ func (s *site) operator(chart, values, objects string) (stop func()) {
 }
 
 // askRelease runs check on the release and compares the exit code.
-func (s *site) askRelease(code int) (set check.Set) {
+func (s *site) askRelease(code int) (set check.Answer) {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), s.binary+" check --release op -n op -o json --kubeconfig "+s.Kubeconfig())
 	if err != nil || r.Code > code {

@@ -605,9 +605,14 @@ func (p *player) check(ctx context.Context) (r answer, err error) {
 	case err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1):
 		return r, fmt.Errorf("termguard check: %w: %s", err, stderr.String())
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+	var all struct {
+		Items []answer
+		Plan  []struct{ Do string }
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil || len(all.Items) != 1 {
 		return r, fmt.Errorf("termguard check: %w: %s", err, stdout.String())
 	}
+	r, r.Plan = all.Items[0], all.Plan
 	return r, nil
 }
 

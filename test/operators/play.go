@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster/ownership"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
@@ -62,7 +61,7 @@ func (a *deletion) hear(stderr string) {
 	}
 }
 
-func verdict(report check.Report, err error) string {
+func verdict(report scenario.Report, err error) string {
 	if err != nil {
 		return Failed
 	}
@@ -70,7 +69,7 @@ func verdict(report check.Report, err error) string {
 }
 
 // say returns the full text of a report.
-func say(report check.Report, err error) string {
+func say(report scenario.Report, err error) string {
 	if err != nil {
 		return err.Error()
 	}

@@ -45,7 +45,7 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 // answer is what is said of the deletion by one way of asking.
 type answer struct {
 	way    string
-	report check.Report
+	report check.Item
 	world  *cluster.World
 	like   string // the way whose answer it must not differ from; "" where there is none
 }
@@ -78,13 +78,13 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", asWebhook, err)
 	}
-	answers = []answer{{asWebhook, check.Report{Verdict: result.Verdict(), Findings: result.Findings}, world, ""}}
+	answers = []answer{{asWebhook, check.Item{Verdict: result.Verdict(), Findings: result.Findings}, world, ""}}
 	ask := func(way, like string, world *cluster.World, subject check.Subject) error {
-		report, err := check.Ask(ctx, engine, world, subject, options)
+		report, err := check.Ask(ctx, engine, world, check.Question{Targets: []check.Subject{subject}, Options: options})
 		if err != nil {
 			return fmt.Errorf("%s: %w", way, err)
 		}
-		answers = append(answers, answer{way, report, world, like})
+		answers = append(answers, answer{way, report.Items[0], world, like})
 		return nil
 	}
 	within := func(place *scan.Place, way, like string, subject check.Subject) error {
@@ -102,7 +102,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	}
 	subject := subjects[0]
 	var place *scan.Place
-	var report check.Report
+	var report check.Answer
 	// While another scenario's definition comes or goes, its objects cannot be listed, and no
 	// answer is sure; and on a busy machine, to read a crowded cluster takes a minute.
 	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
@@ -113,13 +113,13 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		if err != nil {
 			return false, err
 		}
-		report, err = check.Ask(ctx, engine, place.World, subject, options)
+		report, err = check.Ask(ctx, engine, place.World, check.Question{Targets: []check.Subject{subject}, Options: options})
 		return report.Verdict != policies.Unknown, err
 	})
 	if err != nil && (report.Verdict == "" || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, fmt.Errorf("%s: %w", checkLive, err)
 	}
-	answers = append(answers, answer{checkLive, report, place.World, asWebhook})
+	answers = append(answers, answer{checkLive, report.Items[0], place.World, asWebhook})
 	if err := within(place, scanLive, checkLive, subject); err != nil {
 		return nil, err
 	}

@@ -33,29 +33,48 @@ const (
 // plans are all of them, in the order of their price.
 var plans = []string{Restores, Runs, Force, Person}
 
+// Report is an answer about one object.
+type Report struct {
+	check.Item
+	Plan []check.Step
+}
+
+// UnmarshalJSON reads an answer.
+func (r *Report) UnmarshalJSON(text []byte) error {
+	var a check.Answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		return err
+	}
+	if len(a.Items) != 1 {
+		return fmt.Errorf("%d objects, want 1", len(a.Items))
+	}
+	r.Item, r.Plan = a.Items[0], a.Plan
+	return nil
+}
+
 // Check asks termguard's command line about an object, named as kubectl has it.
-func (g *Guarded) Check(ctx context.Context, args ...string) (check.Report, error) {
+func (g *Guarded) Check(ctx context.Context, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
 }
 
 // consult is Check at the time of a scenario.
-func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (check.Report, error) {
+func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (Report, error) {
 	if s.HoursLater == 0 {
 		return g.Check(ctx, args...)
 	}
 	snapshot, err := g.Snapshot(ctx, s)
 	if err != nil {
-		return check.Report{}, err
+		return Report{}, err
 	}
 	file := filepath.Join(g.Dir(), s.Name+".snapshot.json")
 	if err := os.WriteFile(file, snapshot, 0o600); err != nil {
-		return check.Report{}, err
+		return Report{}, err
 	}
 	return g.CheckSnapshot(ctx, file, args...)
 }
 
 // CheckSnapshot asks as Check does, about what a file with a snapshot holds.
-func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string) (check.Report, error) {
+func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }
 
@@ -75,21 +94,21 @@ func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-func (g *Guarded) check(ctx context.Context, args ...string) (check.Report, error) {
+func (g *Guarded) check(ctx context.Context, args ...string) (Report, error) {
 	binary, err := Binary()
 	if err != nil {
-		return check.Report{}, err
+		return Report{}, err
 	}
 	cmd := exec.CommandContext(ctx, binary, append([]string{"check", "-o", "json"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); ctx.Err() != nil {
-		return check.Report{}, context.Cause(ctx)
+		return Report{}, context.Cause(ctx)
 	} else if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
-		return check.Report{}, fmt.Errorf("termguard check %v: %w: %s", args, err, &stderr)
+		return Report{}, fmt.Errorf("termguard check %v: %w: %s", args, err, &stderr)
 	}
-	var report check.Report
+	var report Report
 	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 		return report, fmt.Errorf("termguard check %v: %w", args, err)
 	}
@@ -98,7 +117,7 @@ func (g *Guarded) check(ctx context.Context, args ...string) (check.Report, erro
 
 // differs tells how the scan of the whole cluster answers otherwise about an object that is
 // Terminating than check did; "" where it does not. Of a node it asks about the drain.
-func (g *Guarded) differs(ctx context.Context, report check.Report) (string, error) {
+func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	if report.Target.Resource == "nodes" {
 		return "", nil
 	}
@@ -260,7 +279,7 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 
 // askOfHung asks check and scan about the object that is Terminating now, held by what the
 // scenario names. What is wrong about that, or about their answers, comes second.
-func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report check.Report, wrong []string, err error) {
+func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wrong []string, err error) {
 	if s.Remains != "" {
 		held, err := g.remains(ctx, s)
 		if err != nil {

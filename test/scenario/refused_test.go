@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/test/lab"
 )
 
@@ -93,7 +92,7 @@ spec: {policyName: refused.test, validationActions: [Deny], matchResources: {nam
 	}
 }
 
-func messages(r check.Report) string {
+func messages(r Report) string {
 	var all []string
 	for _, f := range r.Findings {
 		all = append(all, f.Message)

@@ -257,12 +257,12 @@ func TestScoring(t *testing.T) {
 // TestOtherWays checks that an answer by another way than the webhook fails if it contradicts the
 // outcome, or differs.
 func TestOtherWays(t *testing.T) {
-	found := func(certainty policies.Certainty, message string) check.Report {
+	found := func(certainty policies.Certainty, message string) check.Item {
 		verdict := policies.Verdict(Hangs)
 		if certainty != policies.Will {
 			verdict = AtRisk
 		}
-		return check.Report{Verdict: verdict, Findings: []policies.Finding{{Policy: "p", Certainty: certainty, Message: message}}}
+		return check.Item{Verdict: verdict, Findings: []policies.Finding{{Policy: "p", Certainty: certainty, Message: message}}}
 	}
 	hang := found(policies.Will, "x.io/f since 3 s")
 	snapshot := &cluster.World{}
@@ -274,9 +274,9 @@ func TestOtherWays(t *testing.T) {
 	}{
 		"same":           {"a moment later, the words may differ", []answer{webhook, {checkLive, found(policies.Will, "x.io/f since 4 s"), nil, asWebhook}}, 0},
 		"less sure":      {"it contradicts the outcome, and differs", []answer{webhook, {checkLive, found(policies.May, "x.io/f"), snapshot, asWebhook}}, 2},
-		"all clear":      {"that is unfair, a miss, names nothing, and differs", []answer{webhook, {scanLive, check.Report{Verdict: Completes}, snapshot, asWebhook}}, 4},
-		"unknown":        {"an answer over the whole cluster must be certain, and name the blocker", []answer{webhook, {checkLive, check.Report{Verdict: Unknown}, snapshot, asWebhook}}, 3},
-		"not reported":   {"a snapshot may lack the facts", []answer{{checkSnapshot, check.Report{Verdict: Unknown}, snapshot, ""}}, 0},
+		"all clear":      {"that is unfair, a miss, names nothing, and differs", []answer{webhook, {scanLive, check.Item{Verdict: Completes}, snapshot, asWebhook}}, 4},
+		"unknown":        {"an answer over the whole cluster must be certain, and name the blocker", []answer{webhook, {checkLive, check.Item{Verdict: Unknown}, snapshot, asWebhook}}, 3},
+		"not reported":   {"a snapshot may lack the facts", []answer{{checkSnapshot, check.Item{Verdict: Unknown}, snapshot, ""}}, 0},
 		"in other words": {"of one world, scan says what check says to the word", []answer{{checkSnapshot, hang, snapshot, ""}, {scanSnapshot, found(policies.Will, "x.io/f since 4 s"), snapshot, checkSnapshot}}, 1},
 	}
 	for name, tc := range tests {

@@ -30,13 +30,11 @@ var documents = map[string]struct {
 	document any
 	examples string
 }{
-	"check.json":             {check.Report{}, "check/testdata/[^s]*.json"},
-	"check-set.json":         {check.Set{}, "check/testdata/set.json"},
-	"check-terminating.json": {check.Terminating{}, ""},
-	"config.json":            {config.Config{}, "docs/configuration.md"},
-	"doctor.json":            {doctor.Report{}, "doctor/testdata/report.json"},
-	"scan.json":              {scan.Scan{}, "scan/testdata/scan.json"},
-	"lint.json":              {report.Document{}, "lint/report/testdata/[ef]*.json"},
+	"answer.json": {check.Answer{}, "check/testdata/*.json"},
+	"config.json": {config.Config{}, "docs/configuration.md"},
+	"doctor.json": {doctor.Report{}, "doctor/testdata/report.json"},
+	"scan.json":   {scan.Scan{}, "scan/testdata/scan.json"},
+	"lint.json":   {report.Document{}, "lint/report/testdata/[ef]*.json"},
 }
 
 // TestSchemas compares the schemas in docs with the types; UPDATE_GOLDEN=1 rewrites them. A change that is

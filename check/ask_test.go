@@ -1,0 +1,22 @@
+package check
+
+import (
+	"context"
+
+	"github.com/termguard/termguard/cluster"
+)
+
+// alone is the answer about one object, and its item.
+type alone struct {
+	*Item
+	all *Answer
+}
+
+// ask evaluates the deletion of one object.
+func ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, options map[string]any) (alone, error) {
+	a, err := Ask(ctx, engine, world, Question{Targets: []Subject{s}, Options: options})
+	if err != nil {
+		return alone{Item: &Item{}}, err
+	}
+	return alone{&a.Items[0], &a}, nil
+}
