@@ -15,6 +15,8 @@ import (
 
 // Item is the answer about one object.
 type Item struct {
+	// Kind is what a scan counts it as.
+	Kind string `json:"kind,omitempty"`
 	// Target is the object that would be deleted.
 	Target policies.Object `json:"target"`
 	// TerminatingSince is the deletionTimestamp of a Terminating target: when it would have been deleted
@@ -25,21 +27,34 @@ type Item struct {
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
 	// UsualSeconds is the usual duration, if it was observed here.
 	UsualSeconds *int `json:"usualSeconds,omitempty"`
-	// Findings are blockers, and information.
-	Findings []policies.Finding `json:"findings"`
+	// Findings are blockers, and information; a scan has HeldBy instead.
+	Findings []policies.Finding `json:"findings,omitzero"`
 	// WaitsFor are the finalizers that a live owner has to remove first.
-	WaitsFor []Wait `json:"waitsFor"`
+	WaitsFor []Wait `json:"waitsFor,omitzero"`
+	// HeldBy are the causes of a scan that block the object, and Parts the objects of a release whose deletion
+	// does not complete.
+	HeldBy []Hold `json:"heldBy,omitzero"`
+	Parts  []Item `json:"parts,omitempty"`
 	// Guard is the answer of termguard's webhook in the cluster; nil if there is none, and for a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
 	// Omitted counts findings beyond the limit of a policy.
 	Omitted int `json:"omitted,omitempty"`
 	// Unseen lists the facts that the answer depends on and that could not be read, each with the reason, and
 	// the policies that failed.
-	Unseen []string `json:"unseen"`
+	Unseen []string `json:"unseen,omitzero"`
 
 	terminating string                    // for how long, in words
 	drained     bool                      // rather than deleted
 	asker       authenticationv1.UserInfo // the user, without a name if unknown
+}
+
+// Hold is a cause that blocks one object.
+type Hold struct {
+	Cause     string             `json:"cause"` // its id
+	Certainty policies.Certainty `json:"certainty"`
+	Says      string             `json:"says"`
+	// Objects are the blockers other than the object itself, the first few.
+	Objects []policies.Object `json:"objects,omitempty"`
 }
 
 // Evaluator evaluates the policies about one request. *policies.Engine is one.

@@ -111,9 +111,14 @@ const (
 	asList             // Terminating objects, a line each
 )
 
+// NewAnswer returns an answer without items.
+func NewAnswer(as As) Answer {
+	return Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(as, AsDelete), Verdict: policies.Completes, Missing: []string{}, Plan: []Step{}, Unseen: []string{}}
+}
+
 // Ask evaluates the policies about all targets of a question.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question) (Answer, error) {
-	a := Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(q.As, AsDelete), Missing: []string{}, Unseen: []string{}}
+	a := NewAnswer(q.As)
 	options := q.Options
 	var set *question.Set
 	if t := q.Together; t != nil {

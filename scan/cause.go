@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
@@ -86,9 +87,22 @@ type grouping struct {
 
 func newGrouping() *grouping { return &grouping{byID: map[string]*Cause{}, titled: map[string]int{}} }
 
-// holds returns the causes that hold an object.
-func (g *grouping) holds(a *answer) []Hold {
-	held := []Hold{}
+// holds returns the causes that hold an object, and the parts of a release that they hold.
+func (g *grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
+	if a.kind == Releases {
+		held, parts = g.holdsParts(a)
+	} else {
+		held = g.holdsOne(a)
+	}
+	if len(held) == 0 && a.item.Verdict == policies.Unknown {
+		cause := g.unseen(a.item.Unseen)
+		held = append(held, check.Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title})
+	}
+	return held, parts
+}
+
+func (g *grouping) holdsOne(a *answer) []check.Hold {
+	held := []check.Hold{}
 	findings := a.item.Findings
 	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
 		return f.Severity != policies.Info && !f.Symptom
@@ -101,7 +115,7 @@ func (g *grouping) holds(a *answer) []Hold {
 		if f.Certainty == policies.Will {
 			cause.Certainty = policies.Will
 		}
-		hold := Hold{Cause: cause.ID, Certainty: f.Certainty, Says: f.Message}
+		hold := check.Hold{Cause: cause.ID, Certainty: f.Certainty, Says: f.Message}
 		for _, o := range f.Objects {
 			if o != a.item.Target && len(hold.Objects) < maxBlockers {
 				hold.Objects = append(hold.Objects, o)
@@ -109,15 +123,12 @@ func (g *grouping) holds(a *answer) []Hold {
 		}
 		held = add(held, hold)
 	}
-	if len(held) == 0 && a.item.Verdict == policies.Unknown {
-		held = append(held, g.unknown(a))
-	}
 	return held
 }
 
 // add adds a hold, or keeps the more certain one of the same cause.
-func add(held []Hold, hold Hold) []Hold {
-	at := slices.IndexFunc(held, func(h Hold) bool { return h.Cause == hold.Cause })
+func add(held []check.Hold, hold check.Hold) []check.Hold {
+	at := slices.IndexFunc(held, func(h check.Hold) bool { return h.Cause == hold.Cause })
 	switch {
 	case at < 0:
 		return append(held, hold)
@@ -125,12 +136,6 @@ func add(held []Hold, hold Hold) []Hold {
 		held[at] = hold
 	}
 	return held
-}
-
-// unknown returns the hold of an object whose verdict is unknown.
-func (g *grouping) unknown(a *answer) Hold {
-	cause := g.unseen(a.item.Unseen)
-	return Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title}
 }
 
 // of returns the cause that a finding is about.
@@ -239,12 +244,12 @@ func (g *grouping) unseen(what []string) *Cause {
 }
 
 // causes returns all causes, with the objects that they hold.
-func (g *grouping) causes(items []Item) []Cause {
+func (g *grouping) causes(items []check.Item) []Cause {
 	for _, item := range items {
 		for _, h := range item.HeldBy {
 			c := g.byID[h.Cause]
 			c.Holds++
-			c.ByKind[item.Kind]++
+			c.ByKind[Kind(item.Kind)]++
 			if item.TerminatingSince != "" {
 				c.Terminating++
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -12,21 +13,23 @@ import (
 func hostileScan(text string) *Scan {
 	o := policies.Object{Resource: text, Namespace: text, Name: text}
 	return &Scan{
-		APIVersion: "termguard.dev/v1", Kind: "Scan", Of: text, At: "2026-11-21T08:00:00Z", Interrupted: text, Verdict: policies.Hangs,
+		Answer: check.Answer{
+			Of: text, Verdict: policies.Hangs, Unseen: []string{text},
+			Items: []check.Item{{
+				Kind: string(Namespaces), Target: o, Verdict: policies.Hangs, TerminatingSince: "2026-11-20T08:00:00Z", Unseen: []string{text},
+				HeldBy: []check.Hold{{Cause: text, Certainty: policies.Will, Says: text, Objects: []policies.Object{o}}},
+				Parts:  []check.Item{{Target: o, Verdict: policies.Hangs, HeldBy: []check.Hold{{Cause: text, Certainty: policies.Will, Says: text}}}},
+			}},
+		},
+		At: "2026-11-21T08:00:00Z", Interrupted: text,
 		Asked: []Count{{Kind: Namespaces, Asked: 2, Hangs: 1, Completes: 1}},
 		Causes: []Cause{{
 			ID: text, Class: policies.Broken, Title: text, Policies: []string{text}, Object: &o, Finalizers: []string{text}, Certainty: policies.Will, Holds: 1,
 			ByKind: map[Kind]int{Namespaces: 1}, Names: []string{text}, Evidence: []string{text}, Steps: []policies.Step{{Kind: policies.Mend, Do: text, Command: text}},
 			Mended: &Mended{Asked: 1, StillHeld: []string{text}},
 		}},
-		Mended:      &Mended{Asked: 1, StillHeld: []string{text}},
-		Terminating: []Ending{{Target: o, Since: "2026-11-20T08:00:00Z", Verdict: policies.Hangs, Why: text}},
-		Items: []Item{{
-			Kind: Namespaces, Target: o, Verdict: policies.Hangs, TerminatingSince: "2026-11-20T08:00:00Z", Unseen: []string{text},
-			HeldBy: []Hold{{Cause: text, Certainty: policies.Will, Says: text, Objects: []policies.Object{o}}},
-			Parts:  []Part{{Target: o, Verdict: policies.Hangs, HeldBy: []Hold{{Cause: text, Certainty: policies.Will, Says: text}}}},
-		}},
-		Unseen: []string{text}, LeftOut: []string{text},
+		Mended:  &Mended{Asked: 1, StillHeld: []string{text}},
+		LeftOut: []string{text},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 )
@@ -192,21 +193,22 @@ func (p page) bar(class string, part, most int) {
 
 // terminating writes the Terminating objects, the oldest first.
 func (p page) terminating(s *Scan) {
-	if len(s.Terminating) == 0 {
+	items := s.Terminating()
+	if len(items) == 0 {
 		return
 	}
 	p.raw("<section aria-labelledby=\"h-now\"><h2 id=\"h-now\">Terminating now</h2>\n<div class=\"scroll wide\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-now\"><table>\n<thead><tr><th scope=\"col\">for</th><th scope=\"col\">object</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n")
-	oldest := int(since(s.Terminating[0].Since, s.At).Seconds())
-	for i, e := range s.Terminating {
+	oldest := int(since(items[0].TerminatingSince, s.At).Seconds())
+	for i, e := range items {
 		if i == maxTimeline {
-			p.tag("<tr><td colspan=\"3\">", fmt.Sprintf("%d more are in the list below", len(s.Terminating)-i), "</td></tr>\n")
+			p.tag("<tr><td colspan=\"3\">", fmt.Sprintf("%d more are in the list below", len(items)-i), "</td></tr>\n")
 			break
 		}
-		age := since(e.Since, s.At)
+		age := since(e.TerminatingSince, s.At)
 		p.tag("<tr><td>", duration.HumanDuration(age), "")
 		p.bar("time", int(age.Seconds()), oldest)
 		p.tag("</td><td>", Shown(e.Target), "</td>")
-		p.tag("<td>", e.Why, "</td></tr>\n")
+		p.tag("<td>", why(e), "</td></tr>\n")
 	}
 	p.raw("</tbody></table></div></section>\n")
 }
@@ -253,7 +255,7 @@ func (p page) items(s *Scan, places map[string]int) {
 const maxTrees = 2000
 
 // row writes an object in one line, with links to its causes.
-func (p page) row(item Item, places map[string]int) {
+func (p page) row(item check.Item, places map[string]int) {
 	p.begin("p", item)
 	p.text(Shown(item.Target))
 	for _, h := range item.HeldBy {
@@ -265,7 +267,7 @@ func (p page) row(item Item, places map[string]int) {
 }
 
 // begin opens the element of an object; the filter finds it by verdict and kind.
-func (p page) begin(element string, item Item) {
+func (p page) begin(element string, item check.Item) {
 	verdict := classOf(string(item.Verdict), words(verdicts))
 	p.raw("<" + element + " data-verdict=\"" + verdict + "\" data-kind=\"" + classOf(string(item.Kind), words(Kinds())) + "\">")
 	if element == "details" {
@@ -274,7 +276,7 @@ func (p page) begin(element string, item Item) {
 	p.tag("<span class=\"word "+verdict+"\">", string(item.Verdict), "</span> ")
 }
 
-func (p page) item(item Item, places map[string]int) {
+func (p page) item(item check.Item, places map[string]int) {
 	p.begin("details", item)
 	p.text(Shown(item.Target))
 	if item.TerminatingSince != "" {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/termguard/termguard/check"
 )
 
 func pageOf(t testing.TB, s *Scan) string {
@@ -55,7 +57,7 @@ func TestPageHostile(t *testing.T) {
 	s := hostileScan("plain")
 	s.Items[0].Verdict, s.Items[0].Kind = evil, evil
 	s.Causes[0].Class = evil
-	s.Items[0].HeldBy = append(s.Items[0].HeldBy, Hold{Cause: "nowhere", Says: evil})
+	s.Items[0].HeldBy = append(s.Items[0].HeldBy, check.Hold{Cause: "nowhere", Says: evil})
 	if got := pageOf(t, s); strings.Contains(got, evil) || strings.Count(got, "<script>") != 1 {
 		t.Error("a word of the scan is markup")
 	}

@@ -79,7 +79,7 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 		var with []*Cause
 		key, held := "", false
 		for _, other := range some {
-			if !slices.ContainsFunc(item.HeldBy, func(h Hold) bool { return h.Cause == other.ID }) {
+			if !slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == other.ID }) {
 				continue
 			}
 			if other == c {

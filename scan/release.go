@@ -33,21 +33,18 @@ func (a *answer) whole(of check.Answer) {
 	}
 }
 
-// holdsPartsOf returns the causes that block objects of a release, and with them the release.
-func (g *grouping) holdsPartsOf(a *answer) (held []Hold, parts []Part) {
-	held = []Hold{}
+// holdsParts returns the causes that block objects of a release, and with them the release.
+func (g *grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
+	by = []check.Hold{}
 	for i := range a.parts {
-		part := &a.parts[i]
-		row := Part{part.item.Target, part.item.Verdict, g.holds(part)}
+		part, _ := g.holds(&a.parts[i])
+		row := held(a.parts[i].item, "", part, nil)
 		parts = append(parts, row)
-		for _, h := range row.HeldBy {
+		for _, h := range part {
 			h.Objects = slices.Concat([]policies.Object{row.Target}, h.Objects)
 			h.Objects = h.Objects[:min(len(h.Objects), maxBlockers)]
-			held = add(held, h)
+			by = add(by, h)
 		}
 	}
-	if len(held) == 0 && a.item.Verdict == policies.Unknown {
-		held = append(held, g.unknown(a))
-	}
-	return held, parts
+	return by, parts
 }

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -38,29 +37,20 @@ func Kinds() []Kind {
 	return []Kind{Namespaces, Definitions, Nodes, Releases, Custom, Claims, Volumes, Terminating}
 }
 
-// Scan is the answer, apiVersion termguard.dev/v1, kind Scan.
+// Scan is the answer about a cluster, with an item for each object whose deletion does not complete, or that
+// is Terminating. Of is the context of a kubeconfig, or a file. Unseen lists the objects that could not be
+// read, too.
 type Scan struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Of is the context of a kubeconfig, or a file.
-	Of string `json:"of,omitempty"`
+	check.Answer
 	// At is the time of the facts, RFC 3339.
 	At string `json:"at"`
 	// Interrupted says that not everything was read or evaluated, and how much was.
-	Interrupted string `json:"interrupted,omitempty"`
-	// Verdict is the worst of all.
-	Verdict policies.Verdict `json:"verdict"`
-	Asked   []Count          `json:"asked"`
+	Interrupted string  `json:"interrupted,omitempty"`
+	Asked       []Count `json:"asked"`
 	// Causes are the blockers, the broken ones first, by the number of objects that they block.
 	Causes []Cause `json:"causes"`
 	// Mended is the result of fixing everything that is broken.
 	Mended *Mended `json:"mended,omitempty"`
-	// Terminating are the Terminating objects, the oldest first; they are among Items.
-	Terminating []Ending `json:"terminating"`
-	// Items are the objects whose deletion does not complete, and Terminating ones.
-	Items []Item `json:"items"`
-	// Unseen lists the facts and objects that could not be read, each with the reason.
-	Unseen []string `json:"unseen"`
 	// LeftOut lists the requested kinds that cannot be evaluated here.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
@@ -74,49 +64,6 @@ type Count struct {
 	AtRisk    int  `json:"atRisk"`
 	Unknown   int  `json:"unknown"`
 	Completes int  `json:"completes"`
-}
-
-// Item is the answer about one object.
-type Item struct {
-	Kind    Kind             `json:"kind"`
-	Target  policies.Object  `json:"target"`
-	Verdict policies.Verdict `json:"verdict"`
-	// TerminatingSince is its deletionTimestamp, RFC 3339.
-	TerminatingSince string `json:"terminatingSince,omitempty"`
-	// EstimateSeconds is the longest and UsualSeconds the usual duration of the deletion, if known.
-	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	UsualSeconds    *int `json:"usualSeconds,omitempty"`
-	// HeldBy are the blockers.
-	HeldBy []Hold `json:"heldBy"`
-	// Parts of a release are its objects whose deletion does not complete.
-	Parts []Part `json:"parts,omitempty"`
-	// Unseen lists the facts that the answer depends on and that could not be read.
-	Unseen []string `json:"unseen,omitempty"`
-}
-
-// Part is the answer about one object of a release, deleted by its uninstall.
-type Part struct {
-	Target  policies.Object  `json:"target"`
-	Verdict policies.Verdict `json:"verdict"`
-	HeldBy  []Hold           `json:"heldBy"`
-}
-
-// Hold is a cause that blocks one object.
-type Hold struct {
-	Cause     string             `json:"cause"` // its id
-	Certainty policies.Certainty `json:"certainty"`
-	Says      string             `json:"says"`
-	// Objects are the blockers other than the object itself, the first few.
-	Objects []policies.Object `json:"objects,omitempty"`
-}
-
-// Ending is an object that is Terminating.
-type Ending struct {
-	Target  policies.Object  `json:"target"`
-	Since   string           `json:"since"` // RFC 3339
-	Verdict policies.Verdict `json:"verdict"`
-	// Why is its first blocker, or the client that it waits for.
-	Why string `json:"why"`
 }
 
 // Options configure a scan. The zero value evaluates everything.
@@ -170,7 +117,8 @@ type answer struct {
 // known by then, and sets Interrupted.
 func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
-	s := &Scan{APIVersion: "termguard.dev/v1", Kind: "Scan", Of: options.Of, Verdict: policies.Completes, Unseen: []string{}}
+	s := &Scan{Answer: check.NewAnswer(check.AsDelete)}
+	s.Of = options.Of
 	var questions []query
 	read := true
 	for _, p := range places {
@@ -281,7 +229,7 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 func (s *Scan) tell(answers []answer) {
 	counts := map[Kind]*Count{}
 	g := newGrouping()
-	s.Items, s.Terminating = []Item{}, []Ending{}
+	s.Items = []check.Item{}
 	for i := range answers {
 		a := &answers[i]
 		if !a.answered {
@@ -295,19 +243,8 @@ func (s *Scan) tell(answers []answer) {
 		if a.item.Verdict == policies.Completes && a.item.TerminatingSince == "" {
 			continue
 		}
-		item := Item{
-			Kind: a.kind, Target: a.item.Target, Verdict: a.item.Verdict, TerminatingSince: a.item.TerminatingSince,
-			EstimateSeconds: a.item.EstimateSeconds, UsualSeconds: a.item.UsualSeconds, Unseen: a.item.Unseen,
-		}
-		if a.kind == Releases {
-			item.HeldBy, item.Parts = g.holdsPartsOf(a)
-		} else {
-			item.HeldBy = g.holds(a)
-		}
-		s.Items = append(s.Items, item)
-		if item.TerminatingSince != "" {
-			s.Terminating = append(s.Terminating, Ending{Target: item.Target, Since: item.TerminatingSince, Verdict: item.Verdict, Why: whyOf(item, a.item)})
-		}
+		by, parts := g.holds(a)
+		s.Items = append(s.Items, held(a.item, a.kind, by, parts))
 	}
 	for _, kind := range Kinds() {
 		if c := counts[kind]; c != nil {
@@ -317,12 +254,34 @@ func (s *Scan) tell(answers []answer) {
 	s.Causes = g.causes(s.Items)
 }
 
-// whyOf returns the first blocker of a Terminating item, or the client that it waits for.
-func whyOf(item Item, r check.Item) string {
+// held returns an item with causes in place of its findings: a cluster has too many.
+func held(item check.Item, kind Kind, by []check.Hold, parts []check.Item) check.Item {
+	item.Kind, item.HeldBy, item.Parts = string(kind), by, parts
+	if len(by) > 0 {
+		item.Findings, item.WaitsFor = nil, nil
+	}
+	return item
+}
+
+// why returns the first blocker of an item, or the client that it waits for.
+func why(item check.Item) string {
 	if len(item.HeldBy) > 0 {
 		return item.HeldBy[0].Says
 	}
-	return r.Reason()
+	return item.Reason()
+}
+
+// Terminating returns the Terminating items, the oldest first.
+func (s *Scan) Terminating() (items []check.Item) {
+	for _, item := range s.Items {
+		if item.TerminatingSince != "" {
+			items = append(items, item)
+		}
+	}
+	slices.SortStableFunc(items, func(a, b check.Item) int {
+		return cmp.Or(cmp.Compare(a.TerminatingSince, b.TerminatingSince), compareObjects(a.Target, b.Target))
+	})
+	return items
 }
 
 func (c *Count) add(v policies.Verdict) {
@@ -354,22 +313,10 @@ func (s *Scan) Total() (total Count) {
 	return total
 }
 
-// Blocked writes the names of the objects whose deletion does not complete, as check does.
-func (s *Scan) Blocked(w io.Writer) error {
-	var blocked check.Answer
-	for _, item := range s.Items {
-		blocked.Items = append(blocked.Items, check.Item{Target: item.Target, Verdict: item.Verdict})
-	}
-	return blocked.Blocked(w)
-}
-
 // order sorts the most important first.
 func (s *Scan) order() {
-	slices.SortStableFunc(s.Terminating, func(a, b Ending) int {
-		return cmp.Or(cmp.Compare(a.Since, b.Since), compareObjects(a.Target, b.Target))
-	})
-	slices.SortStableFunc(s.Items, func(a, b Item) int {
-		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), compareObjects(a.Target, b.Target))
+	slices.SortStableFunc(s.Items, func(a, b check.Item) int {
+		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), Kind(a.Kind)), slices.Index(Kinds(), Kind(b.Kind))), compareObjects(a.Target, b.Target))
 	})
 	slices.Sort(s.Unseen)
 }

@@ -104,7 +104,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 			continue
 		}
 		s := Run(t.Context(), engine, []*Place{place}, Options{})
-		items := map[policies.Object]Item{}
+		items := map[policies.Object]check.Item{}
 		for _, item := range s.Items {
 			items[item.Target] = item
 		}
@@ -312,13 +312,13 @@ func TestMended(t *testing.T) {
 			}
 			after := Scan{}
 			after.tell(askAll(t.Context(), withoutCauses{engine, place.World.Without(gone([]*Cause{&c}))}, questions, background(t), func(int) {}))
-			left := map[policies.Object]Item{}
+			left := map[policies.Object]check.Item{}
 			for _, item := range after.Items {
 				left[item.Target] = item
 			}
 			for target, others := range before {
 				item := left[target]
-				if slices.ContainsFunc(item.HeldBy, func(h Hold) bool { return h.Cause == c.ID }) {
+				if slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == c.ID }) {
 					t.Errorf("%s: %s is removed, but still blocks %s", file, c.ID, Shown(target))
 				}
 				if diff := cmp.Diff(others, causesOf(item, c)); diff != "" && item.Verdict != policies.Unknown {
@@ -345,7 +345,7 @@ func TestMended(t *testing.T) {
 }
 
 // causesOf returns the other causes that block an item.
-func causesOf(item Item, but Cause) []string {
+func causesOf(item check.Item, but Cause) []string {
 	found := []string{}
 	for _, h := range item.HeldBy {
 		switch {

@@ -59,16 +59,17 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 			line("%s: %d more (--all)", headings[class], more)
 		}
 	}
-	if len(s.Terminating) > 0 {
+	terminating := s.Terminating()
+	if len(terminating) > 0 {
 		out.WriteString("\n")
 		line("Terminating now:")
 	}
-	for i, e := range s.Terminating {
+	for i, e := range terminating {
 		if i == shownTerminating && !long {
-			line("  and %d more (--all)", len(s.Terminating)-i)
+			line("  and %d more (--all)", len(terminating)-i)
 			break
 		}
-		line("  %s  %s: %s", duration.HumanDuration(since(e.Since, s.At)), Shown(e.Target), e.Why)
+		line("  %s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), Shown(e.Target), why(e))
 	}
 	if len(s.Unseen) > 0 {
 		out.WriteString("\n")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
@@ -124,7 +121,7 @@ somebody's word alone.`,
 	c.MarkFlagsMutuallyExclusive("snapshot", "release")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
-	completions(c, &f.target, slices.Sorted(maps.Keys(reporters))...)
+	completions(c, &f.target, "dot", "full", "json", "name", "text", "wide", "yaml")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		return cmp.Or(f.valid(c), known("fail-on", f.failOn, []string{failVerdict, failUnproven}))
 	}
@@ -500,45 +497,23 @@ func (f *checkFlags) find(ctx context.Context, together check.Together, options 
 
 // reporter returns the writer of an output format.
 func reporter(output string) (func(check.Answer, io.Writer) error, error) {
-	template, path := strings.CutPrefix(output, "jsonpath=")
-	if !path {
-		write, known := reporters[output]
-		if !known {
-			return nil, fmt.Errorf("unknown output %q: use text, full, wide, name, json, yaml, jsonpath=TEMPLATE or dot", output)
-		}
-		return write, nil
+	if write, err := dataWriter(output); write != nil || err != nil {
+		return func(a check.Answer, out io.Writer) error { return write(a, out) }, err
 	}
-	parsed := jsonpath.New("output").AllowMissingKeys(true)
-	if err := parsed.Parse(template); err != nil {
-		return nil, fmt.Errorf("--output %q: %w", output, err)
+	write, known := reporters[output]
+	if !known {
+		return nil, fmt.Errorf("unknown output %q: use text, full, wide, name, json, yaml, jsonpath=TEMPLATE or dot", output)
 	}
-	return func(r check.Answer, out io.Writer) error {
-		text, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		var values any
-		if err := json.Unmarshal(text, &values); err != nil {
-			return err
-		}
-		var found strings.Builder
-		if err := parsed.Execute(&found, values); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(out, printable.But(found.String(), "\n\t"))
-		return err
-	}, nil
+	return write, nil
 }
 
-// reporters write an answer, by output format.
+// reporters write an answer for people, by output format.
 var reporters = map[string]func(check.Answer, io.Writer) error{
-	"text": func(r check.Answer, out io.Writer) error { return styled(r.Text, out) },
-	"full": func(r check.Answer, out io.Writer) error { return styled(r.Full, out) },
+	"text": func(a check.Answer, out io.Writer) error { return styled(a.Text, out) },
+	"full": func(a check.Answer, out io.Writer) error { return styled(a.Full, out) },
 	"dot":  check.Answer.DOT,
 	"wide": check.Answer.Wide,
 	"name": check.Answer.Blocked,
-	"json": func(r check.Answer, out io.Writer) error { return writeData("json", r, out) },
-	"yaml": func(r check.Answer, out io.Writer) error { return writeData("yaml", r, out) },
 }
 
 // styled writes text in the style of a stream.

@@ -43,7 +43,7 @@ Exit codes: 0 it works, 1 something failed, or whether it works could not be see
 				return err
 			}
 			if output == "json" {
-				err = writeData(output, report, c.OutOrStdout())
+				err = writeJSON(report, c.OutOrStdout())
 			} else {
 				err = writeReport(c.OutOrStdout(), report)
 			}

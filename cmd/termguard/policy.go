@@ -147,7 +147,7 @@ const catalogColumn = 46
 func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
 	switch output {
 	case "json":
-		return writeData(output, entries, out)
+		return writeJSON(entries, out)
 	case "text":
 		line := func(finalizer, owner string) {
 			if len(finalizer) > catalogColumn {

@@ -61,7 +61,7 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 // writeProbe prints a report. Any user may have chosen the names in it.
 func writeProbe(out io.Writer, r report.Report, output string) error {
 	if output == "json" {
-		return writeData(output, r, out)
+		return writeJSON(r, out)
 	}
 	if output == "plugin" {
 		_, err := io.WriteString(out, r.Line()+"\n")

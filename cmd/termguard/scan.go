@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
@@ -66,7 +67,7 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces, as without it")
 	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and what is in them")
 	flags.StringSliceVar(&f.only, "only", nil, "ask only about these: "+join(scan.Kinds()))
-	flags.StringVarP(&f.output, "output", "o", "text", "text, name (of those that do not complete), json, yaml or html (a page that needs nothing else)")
+	flags.StringVarP(&f.output, "output", "o", "text", "text, name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or html (a page that needs nothing else)")
 	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
 	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never")
 	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
@@ -104,7 +105,11 @@ func outputs() []string { return []string{"text", "name", "json", "yaml", "html"
 
 func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := scan.Options{}
-	if err := errors.Join(known("output", f.output, outputs()), known("fail-on", f.failOn, scan.FailOn())); err != nil {
+	data, err := dataWriter(f.output)
+	if err == nil && data == nil {
+		err = known("output", f.output, outputs())
+	}
+	if err := errors.Join(err, known("fail-on", f.failOn, scan.FailOn())); err != nil {
 		return err
 	}
 	for _, word := range f.only {
@@ -118,7 +123,6 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	var selector labels.Selector
 	if f.selector != "" {
-		var err error
 		if selector, err = labels.Parse(f.selector); err == nil && selector.Empty() {
 			err = errors.New("it selects everything")
 		}
@@ -148,7 +152,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options.Progress = asked.show
 	found := scan.Run(ctx, engine, places, options)
 	asked.clear()
-	if err := f.write(found, stdout); err != nil {
+	if err := f.write(found, data, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	if found.Failing(f.failOn) {
@@ -223,13 +227,14 @@ const lastWords = 10 * time.Second
 // maxScanned bounds the objects of a group that the facts name in a scan, as maxNames does in a check.
 const maxScanned = maxNames
 
-func (f *scanFlags) write(s *scan.Scan, out io.Writer) error {
-	switch f.output {
-	case "html":
+// write writes the scan, by data if that is not nil.
+func (f *scanFlags) write(s *scan.Scan, data func(any, io.Writer) error, out io.Writer) error {
+	switch {
+	case data != nil:
+		return data(s, out)
+	case f.output == "html":
 		return s.HTML(out)
-	case "json", "yaml":
-		return writeData(f.output, s, out)
-	case "name":
+	case f.output == "name":
 		return s.Blocked(out)
 	}
 	var text strings.Builder
@@ -240,19 +245,52 @@ func (f *scanFlags) write(s *scan.Scan, out io.Writer) error {
 	return err
 }
 
-// writeData writes json or yaml.
-func writeData(form string, value any, out io.Writer) error {
-	if form == "yaml" {
-		text, err := json.Marshal(value)
-		if err == nil {
-			text, err = yaml.JSONToYAML([]byte(printable.JSON(string(text))))
+// dataWriter returns the writer of a format for programs; nil for another format.
+func dataWriter(output string) (func(value any, out io.Writer) error, error) {
+	if template, path := strings.CutPrefix(output, "jsonpath="); path {
+		parsed := jsonpath.New("output").AllowMissingKeys(true)
+		if err := parsed.Parse(template); err != nil {
+			return nil, fmt.Errorf("--output %q: %w", output, err)
 		}
-		if err != nil {
+		return func(value any, out io.Writer) error {
+			text, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			var values any
+			if err := json.Unmarshal(text, &values); err != nil {
+				return err
+			}
+			var found strings.Builder
+			if err := parsed.Execute(&found, values); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(out, printable.But(found.String(), "\n\t"))
 			return err
-		}
-		_, err = io.WriteString(out, printable.But(string(text), "\n"))
+		}, nil
+	}
+	switch output {
+	case "json":
+		return writeJSON, nil
+	case "yaml":
+		return writeYAML, nil
+	}
+	return nil, nil //nolint:nilnil // it is no such format
+}
+
+func writeYAML(value any, out io.Writer) error {
+	text, err := json.Marshal(value)
+	if err == nil {
+		text, err = yaml.JSONToYAML([]byte(printable.JSON(string(text))))
+	}
+	if err != nil {
 		return err
 	}
+	_, err = io.WriteString(out, printable.But(string(text), "\n"))
+	return err
+}
+
+func writeJSON(value any, out io.Writer) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)

@@ -126,8 +126,8 @@ func TestScanSaysWhatCheckSays(t *testing.T) {
 	if n := s.Total().Asked; n != 7 {
 		t.Errorf("%d objects evaluated, want 7", n)
 	}
-	if len(s.Terminating) != 1 || s.Terminating[0].Target.Name != "going" {
-		t.Errorf("Terminating: %v", s.Terminating)
+	if len(s.Terminating()) != 1 || s.Terminating()[0].Target.Name != "going" {
+		t.Errorf("Terminating: %v", s.Terminating())
 	}
 }
 
@@ -160,6 +160,13 @@ func TestScanFlags(t *testing.T) {
 				t.Errorf("%s: %d objects evaluated, want %d", tc.reason, n, tc.asked)
 			}
 		})
+	}
+	var names, problem bytes.Buffer
+	if code := run(t.Context(), append([]string{"termguard", "scan", "--only", "volumes", "-o", "jsonpath={.kind} {.items[*].target.name}"}, cluster...), nil, &names, &problem); code != 0 || names.String() != "Answer pv-1\n" {
+		t.Errorf("jsonpath: exit code %d: %q %s", code, &names, &problem)
+	}
+	if code := run(t.Context(), append([]string{"termguard", "scan", "-o", "jsonpath={"}, cluster...), nil, &names, &problem); code != exitFailed {
+		t.Errorf("a wrong template: exit code %d", code)
 	}
 	file := filepath.Join(t.TempDir(), "facts.json")
 	var facts, errs bytes.Buffer

@@ -27,7 +27,7 @@ func newVersion() *cobra.Command {
 			switch output {
 			case "text":
 			case "json":
-				return writeData(output, map[string]any{"version": versionOf(), "commit": commitOf(), "policies": policies.Digest()}, c.OutOrStdout())
+				return writeJSON(map[string]any{"version": versionOf(), "commit": commitOf(), "policies": policies.Digest()}, c.OutOrStdout())
 			default:
 				return fmt.Errorf("unknown output %q: use text or json", output)
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/scan"
 )
@@ -40,8 +41,9 @@ const evil = `"><img src=x onerror="document.body.dataset.evil=1"><script>docume
 func sample(text string, n int) *scan.Scan {
 	o := policies.Object{Resource: "namespaces", Name: "shop" + text}
 	s := &scan.Scan{
-		APIVersion: "termguard.dev/v1", Kind: "Scan", Of: "prod" + text, At: "2026-11-21T08:00:00Z", Verdict: policies.Hangs,
-		Asked: []scan.Count{{Kind: scan.Namespaces, Asked: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Asked: 9, Hangs: 1, Completes: 8}},
+		Answer: check.Answer{Of: "prod" + text, Verdict: policies.Hangs, Unseen: []string{"secrets: forbidden" + text}},
+		At:     "2026-11-21T08:00:00Z",
+		Asked:  []scan.Count{{Kind: scan.Namespaces, Asked: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Asked: 9, Hangs: 1, Completes: 8}},
 		Causes: []scan.Cause{
 			{
 				ID: "a", Class: policies.Broken, Object: &policies.Object{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}, Title: "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)" + text, Policies: []string{"unavailable-apiservice"}, Certainty: policies.Will, Holds: 200,
@@ -54,14 +56,15 @@ func sample(text string, n int) *scan.Scan {
 			},
 			{ID: "b", Class: policies.Order, Title: "Storage in use" + text, Policies: []string{}, Certainty: policies.May, Holds: 4, ByKind: map[scan.Kind]int{scan.Claims: 4}, Names: []string{"persistentvolumeclaims/data -n cart"}, Evidence: []string{}, Steps: []policies.Step{}},
 		},
-		Mended:      &scan.Mended{Asked: 200, Free: 199},
-		Terminating: []scan.Ending{{Target: o, Since: "2026-10-18T07:00:00Z", Verdict: policies.Hangs, Why: "APIService" + text}, {Target: o, Since: "2026-11-20T07:00:00Z", Verdict: policies.Hangs, Why: "APIService"}},
-		Unseen:      []string{"secrets: forbidden" + text},
+		Mended: &scan.Mended{Asked: 200, Free: 199},
+	}
+	for _, since := range []string{"2026-10-18T07:00:00Z", "2026-11-20T07:00:00Z"} {
+		s.Items = append(s.Items, check.Item{Kind: string(scan.Terminating), Target: o, TerminatingSince: since, Verdict: policies.Hangs, HeldBy: []check.Hold{{Says: "APIService" + text}}})
 	}
 	for i := range n {
-		item := scan.Item{
-			Kind: scan.Namespaces, Target: policies.Object{Resource: "namespaces", Name: fmt.Sprintf("ns-%d%s", i, text)}, Verdict: policies.Hangs,
-			HeldBy: []scan.Hold{{Cause: "a", Certainty: policies.Will, Says: "APIService v1beta1.metrics.k8s.io is unavailable" + text, Objects: []policies.Object{{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}}}},
+		item := check.Item{
+			Kind: string(scan.Namespaces), Target: policies.Object{Resource: "namespaces", Name: fmt.Sprintf("ns-%d%s", i, text)}, Verdict: policies.Hangs,
+			HeldBy: []check.Hold{{Cause: "a", Certainty: policies.Will, Says: "APIService v1beta1.metrics.k8s.io is unavailable" + text, Objects: []policies.Object{{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}}}},
 		}
 		if i%7 == 0 {
 			item.Verdict, item.HeldBy[0].Cause = policies.AtRisk, "b"
