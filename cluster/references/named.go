@@ -27,6 +27,9 @@ const going, named, through = "going", "named", "through"
 
 const secrets, volumes = "secrets", "persistentvolumes"
 
+// nodeFields name the node that an object belongs to.
+var nodeFields = [][]string{{"spec", "nodeName"}, {"spec", "node"}, {"status", "nodeName"}}
+
 const (
 	maxFields, maxDepth = 512, 6 // limits of the fields that are read of one object
 	maxUsers            = 1000   // limit of the visited objects that name one object
@@ -54,6 +57,7 @@ type naming struct {
 	needs     []need   // Secrets that its spec names, and objects that lead to more
 	published []need   // Secrets that its status names
 	ids       []object // identifiers in its status
+	node      string   // the node that it names
 }
 
 func (p *Part) hash(id object) uint64 { return maphash.Comparable(p.seed, id) }
@@ -135,6 +139,11 @@ func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 		labels := obj.GetLabels()
 		for _, label := range slices.Sorted(maps.Keys(labels)) {
 			l.name("metadata.labels."+label, strings.ReplaceAll(label[strings.LastIndex(label, "/")+1:], "-", ""), types.NamespacedName{Name: labels[label]})
+		}
+		for _, path := range nodeFields {
+			if node, _, _ := unstructured.NestedString(obj.Object, path...); n.node == "" && len(node) <= catalog.LongestName {
+				n.node = node
+			}
 		}
 		labeled := n.mentions
 		for _, key := range slices.Sorted(maps.Keys(obj.Object)) {

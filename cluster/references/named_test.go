@@ -122,6 +122,36 @@ func TestNamedBy(t *testing.T) {
 	}
 }
 
+// TestOnNode checks which objects belong to which node, and that they are forgotten.
+func TestOnNode(t *testing.T) {
+	const held = "metadata: {finalizers: [x.io/f]}\n"
+	for name, tc := range map[string]struct {
+		rest string
+		want any
+	}{
+		"spec":          {held + "spec: {nodeName: n1}", 1},
+		"short":         {held + "spec: {node: n1}", 1},
+		"status":        {held + "status: {nodeName: n1}", 1},
+		"spec first":    {held + "spec: {node: n1}\nstatus: {nodeName: n2}", 1},
+		"another field": {held + "spec: {nodes: n1, nodeSelector: n1, on: {nodeName: n1}}", nil},
+		"not held":      {"spec: {nodeName: n1}", nil},
+		"no text":       {held + "spec: {nodeName: [n1]}", nil},
+		"too long":      {held + "spec: {nodeName: " + strings.Repeat("n", 300) + "}", nil},
+	} {
+		p := namingPart(t)
+		takeIn(t, p, "jobs.x.io a/j", tc.rest)
+		p.Settle(func() {})
+		if got := facts.Lookup(p.doc, "onNode", "n1", "a", "x.io/f", "jobs.x.io", "count"); got != tc.want {
+			t.Errorf("%s: %v on the node, want %v", name, got, tc.want)
+		}
+		p.Forget("jobs.x.io", types.NamespacedName{Namespace: "a", Name: "j"})
+		p.Settle(func() {})
+		if left, _ := p.doc["onNode"].(map[string]any); len(left)+len(p.onNode) > 0 {
+			t.Errorf("%s: still on the node: %v", name, left)
+		}
+	}
+}
+
 // TestNamedAfter checks which fields are named after which kinds.
 func TestNamedAfter(t *testing.T) {
 	p := namingPart(t)

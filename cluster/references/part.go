@@ -90,7 +90,11 @@ type record struct {
 	leaving   bool            // it is Terminating
 	owned     bool            // it refers to others because its controller does
 	account   map[string]bool // the service accounts of a role binding, "namespace/name"
+	places    []place         // where owners of its finalizers must run that run on each node
 }
+
+// place is the node that objects of a namespace and a resource name, which have a finalizer.
+type place struct{ node, namespace, finalizer, resource string }
 
 // wait is a finalizer of an object that stays while others refer to it by one of the rules, or, without
 // rules, may stay while others name it.
@@ -124,6 +128,9 @@ type Part struct {
 	mentions map[uint64][]*mention // by the target's hash
 	awaits   map[uint64]object     // objects that may wait for their namers
 
+	onNode      map[place]map[string]bool // names of objects
+	dirtyPlaces map[place]bool
+
 	dirtyNeeds map[string]bool // namespaces
 	dirtyUses  map[object]bool
 	allDirty   bool
@@ -132,7 +139,7 @@ type Part struct {
 
 // New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"needs", "needed", "unallowed", "inUse", "awaited", "referrers"} {
+	for _, section := range []string{"needs", "needed", "unallowed", "inUse", "awaited", "referrers", "onNode"} {
 		doc[section] = map[string]any{}
 	}
 	return &Part{
@@ -141,6 +148,7 @@ func New(doc facts.Document, options Options) *Part {
 		awaiting: map[string]map[object]bool{}, referrers: map[*rule]map[types.NamespacedName]map[object]bool{},
 		bindings: map[string]map[types.NamespacedName]bool{},
 		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]*mention{}, awaits: map[uint64]object{},
+		onNode: map[place]map[string]bool{}, dirtyPlaces: map[place]bool{},
 		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
 	}
 }
@@ -263,6 +271,9 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 		named := r.peers > 0 && custom(id.resource) && !rules.builtIn
 		if named {
 			now.needs = appendHints(now.needs, finalizer, rules, n.needs)
+			if n.node != "" {
+				now.places = append(now.places, place{n.node, id.Namespace, finalizer, id.resource})
+			}
 		}
 		found := wait{finalizer: finalizer}
 		for _, w := range rules.waits {
@@ -296,7 +307,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 	if b, is := obj.(*rbacv1.RoleBinding); is && p.plan.impersonates {
 		now.account = accountsOf(b)
 	}
-	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account)+len(now.published) == 0 {
+	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account)+len(now.published)+len(now.places) == 0 {
 		return nil
 	}
 	return &now
@@ -402,6 +413,9 @@ func (p *Part) add(id object, r *record) {
 	for account := range r.account {
 		put(p.bindings, account, id.NamespacedName)
 	}
+	for _, at := range r.places {
+		put(p.onNode, at, id.Name)
+	}
 	p.changed(id, r)
 }
 
@@ -426,6 +440,9 @@ func (p *Part) drop(id object) {
 	for account := range r.account {
 		take(p.bindings, account, id.NamespacedName)
 	}
+	for _, at := range r.places {
+		take(p.onNode, at, id.Name)
+	}
 	p.changed(id, r)
 }
 
@@ -442,6 +459,9 @@ func (p *Part) changed(id object, r *record) {
 	}
 	for _, ref := range r.refers {
 		p.dirty(ref)
+	}
+	for _, at := range r.places {
+		p.dirtyPlaces[at] = true
 	}
 }
 
@@ -473,6 +493,13 @@ func (p *Part) Settle(yield func()) {
 		delete(p.dirtyNeeds, namespace) // only now: a panic must not lose it
 		yield()
 	}
+	for at := range p.dirtyPlaces {
+		path := []string{"onNode", at.node, at.namespace, at.finalizer, at.resource}
+		if p.doc.Prune(path...); len(p.onNode[at]) > 0 {
+			p.doc.Put(group(p.onNode[at], p.options.MaxNames), path...)
+		}
+	}
+	clear(p.dirtyPlaces)
 	for id := range p.dirtyUses {
 		p.settleUse(id)
 		delete(p.dirtyUses, id)

@@ -8,7 +8,8 @@
 #   everything in the namespace. Some software must first create something beside the
 #   object, a Job or a pod. That is refused in a namespace that is being deleted, so the
 #   finalizer stays there although the software runs. Some runs on each node, for the pods
-#   there: those on a node without it stay, and those on a node that is deleted.
+#   there, and for custom resources that name the node (spec.nodeName, spec.node or
+#   status.nodeName): those on a node without it stay, and those on a node that is deleted.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -30,6 +31,9 @@
 #     - input.ownership.*.workloads for pods
 #     - data.cluster.finalized.$NAMESPACE.*.pods for namespaces
 #     - data.cluster.finalizers.*.pods for nodes
+#     - data.cluster.onNode and input.ownership.*.workloads
+#     - data.cluster.onNode.*.$NAMESPACE for namespaces
+#     - data.cluster.onNode.$NAME
 #   relies_on:
 #     - kinds: [$CONTENT]
 #       except: [events] # evidence only: no deletion waits for an event
@@ -145,58 +149,140 @@ warn contains {
 	"field": field,
 	"steps": without_agent(node, finalizer, ownership),
 } if {
-	request.resource == "pods"
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
 	agents := owners.agents(ownership)
-	node := input.request.oldObject.spec.nodeName
+	node := home(finalizer)
+	not node in agents.on
+}
+
+# So it is of an eviction.
+warn contains {
+	"msg": sprintf("finalizer %s is not removed: only the pod of %s on node %s does, and none runs there", [finalizer, agents.name, node]),
+	"cause": owners.cause(finalizer, ownership, on_its_node(agents)),
+	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": node}],
+	"evidence": ownership.evidence,
+	"steps": without_agent(node, finalizer, ownership),
+} if {
+	request.evicting
+	some finalizer, ownership in input.ownership
+	agents := owners.agents(ownership)
+	node := data.cluster.pods[request.namespace][request.name].node
 	not node in agents.on
 }
 
 warn contains {
 	"msg": sprintf(
 		"%s on node %s %s finalizer %s: only the pod of %s there removes it, and none runs",
-		[wording.counted(count(names), "pods"), node, wording.plural(count(names), "has", "have"), finalizer, agents.name],
+		[wording.counted(it.count, it.resource), it.node, wording.plural(it.count, "has", "have"), it.finalizer, it.agents.name],
 	),
-	"cause": owners.cause(finalizer, bucket.ownership, on_its_node(agents)),
-	"objects": array.concat(
-		[{"resource": "pods", "namespace": request.name, "name": name} | some name in names],
-		[{"resource": "nodes", "namespace": "", "name": node}],
-	),
-	"evidence": bucket.ownership.evidence,
-	"steps": without_agent(node, finalizer, bucket.ownership),
+	"cause": owners.cause(it.finalizer, it.ownership, on_its_node(it.agents)),
+	"objects": array.concat(members(it), [{"resource": "nodes", "namespace": "", "name": it.node}]),
+	"evidence": it.ownership.evidence,
+	"steps": without_agent(it.node, it.finalizer, it.ownership),
 } if {
 	request.deletes_namespace
-	some finalizer, resources in data.cluster.finalized[request.name]
-	some bucket in resources.pods
-	agents := owners.agents(bucket.ownership)
-	some node in ({on | some name in bucket.names; on := data.cluster.pods[request.name][name].node} - (agents.on | {""}))
-	names := [name | some name in bucket.names; data.cluster.pods[request.name][name].node == node]
+	some it in located
+	not it.node in it.agents.on
 }
 
 # Without the node, there is no agent for what is on it.
 warn contains {
 	"msg": sprintf(
 		"%s on this node %s finalizer %s, which only the pod of %s here removes",
-		[wording.counted(count(names), "pods"), wording.plural(count(names), "has", "have"), finalizer, agents.name],
+		[wording.counted(it.count, it.resource), wording.plural(it.count, "has", "have"), it.finalizer, it.agents.name],
 	),
-	"cause": owners.cause(finalizer, bucket.ownership, on_its_node(agents)),
-	"objects": [{"resource": "pods", "namespace": ns, "name": name} | some name in names],
-	"evidence": bucket.ownership.evidence,
-	"steps": [steps.mend(
-		sprintf("Drain node %s first, and go on when its pods with finalizer %s are gone, while its agents still run", [request.name, finalizer]),
-		[],
-	)],
+	"cause": owners.cause(it.finalizer, it.ownership, on_its_node(it.agents)),
+	"objects": members(it),
+	"evidence": it.ownership.evidence,
+	"steps": [leaving_first(it)],
 } if {
+	on_this_node
+	some it in located
+	it.node == request.name
+}
+
+on_this_node if {
 	request.deleting
 	request.resource == "nodes"
-	some ns, finalizers in data.cluster.finalized
-	some finalizer, resources in finalizers
+}
+
+# home is the node that the object is on.
+home(_) := input.request.oldObject.spec.nodeName if request.resource == "pods"
+
+home(finalizer) := named[0] if {
+	request.resource != "pods"
+	named := [node |
+		some path in [["spec", "nodeName"], ["spec", "node"], ["status", "nodeName"]]
+		node := object.get(input.request.oldObject, path, "")
+		is_node(node, finalizer, request.resource)
+	]
+}
+
+# is_node tells whether objects name a node by that: it is there, or one that others name is.
+is_node(node, _, _) if data.cluster.nodes[node]
+
+is_node(node, finalizer, of) if {
+	some resources in data.cluster.onNode[node]
+	resources[finalizer][of]
+	some other, spaces in data.cluster.onNode
+	data.cluster.nodes[other]
+	some beside in spaces
+	beside[finalizer][of]
+}
+
+members(it) := [{"resource": it.resource, "namespace": it.namespace, "name": name} | some name in it.names]
+
+leaving_first(it) := steps.mend(
+	sprintf(
+		"Drain node %s first, and go on when its pods with finalizer %s are gone, while its agents still run",
+		[request.name, it.finalizer],
+	),
+	[],
+) if {
+	it.resource == "pods"
+}
+
+leaving_first(it) := steps.mend(
+	sprintf(
+		"Delete what is on node %s of the %s first, while its agents still run, if its data may go",
+		[request.name, it.resource],
+	),
+	[],
+) if {
+	it.resource != "pods"
+}
+
+# located are the objects whose owner runs on each node, for what is there.
+located contains {
+	"namespace": ns, "node": node, "finalizer": finalizer, "resource": "pods",
+	"names": names, "count": count(names), "ownership": bucket.ownership, "agents": agents,
+} if {
+	some ns in spots
+	some finalizer, resources in data.cluster.finalized[ns]
 	some bucket in resources.pods
 	agents := owners.agents(bucket.ownership)
-	names := [name | some name in bucket.names; data.cluster.pods[ns][name].node == request.name]
-	count(names) > 0
+	some node in ({on | some name in bucket.names; on := data.cluster.pods[ns][name].node} - {""})
+	names := [name | some name in bucket.names; data.cluster.pods[ns][name].node == node]
 }
+
+located contains {
+	"namespace": ns, "node": node, "finalizer": finalizer, "resource": of,
+	"names": group.names, "count": group.count, "ownership": ownership, "agents": agents,
+} if {
+	some node, spaces in data.cluster.onNode
+	some ns in spots
+	some finalizer, resources in spaces[ns]
+	some of, group in resources
+	some ownership in owners.at_work(ns, finalizer, of)
+	agents := owners.agents(ownership)
+	is_node(node, finalizer, of)
+}
+
+# spots are the namespaces that are looked at.
+spots := {request.name} if request.deletes_namespace
+
+spots := object.keys(data.cluster.finalized) if on_this_node
 
 on_its_node(agents) := sprintf("only the pod of %s on its node removes it", [agents.name])
 
