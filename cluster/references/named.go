@@ -36,24 +36,37 @@ const (
 	shortest            = 4      // length of the end of a kind's name that a field may be named after
 )
 
-// mention says that one object names another, or has its identifier, by hash.
+// mention says that its namer names another object, or has its identifier, by hash. There are many.
 type mention struct {
-	by     *namer
-	at     int // index among the target's
-	target uint64
-	path   unique.Handle[string]
+	target  uint64
+	path    unique.Handle[string]
+	at      uint32 // index among the target's
+	leaving bool   // the namer is Terminating
 }
 
 // namer is an object that names others.
 type namer struct {
-	object
-	leaving  bool
-	mentions []*mention
+	in       unique.Handle[[2]string] // resource and namespace
+	name     string
+	mentions []mention // at least one
 }
+
+func (n *namer) object() object {
+	in := n.in.Value()
+	return object{in[0], types.NamespacedName{Namespace: in[1], Name: n.name}}
+}
+
+// mentioned is a mention, by its namer and its index there.
+type mentioned struct {
+	by *namer
+	as uint8
+}
+
+func (m mentioned) mention() *mention { return &m.by.mentions[m.as] }
 
 // naming holds the names in one object.
 type naming struct {
-	mentions  []*mention
+	mentions  []mention
 	needs     []need   // Secrets that its spec names, and objects that lead to more
 	published []need   // Secrets that its status names
 	ids       []object // identifiers in its status
@@ -63,18 +76,21 @@ type naming struct {
 func (p *Part) hash(id object) uint64 { return maphash.Comparable(p.seed, id) }
 
 // mention updates the names in an object.
-func (p *Part) mention(id object, found []*mention, leaving bool) {
+func (p *Part) mention(id object, found []mention, leaving bool) {
+	for i := range found {
+		found[i].leaving = leaving
+	}
 	key := p.hash(id)
 	n := p.namers[key]
-	same := func(a, b *mention) bool { return a.target == b.target && a.path == b.path }
-	if n == nil && len(found) == 0 || n != nil && n.leaving == leaving && slices.EqualFunc(n.mentions, found, same) {
+	same := func(a, b mention) bool { return a.target == b.target && a.path == b.path && a.leaving == b.leaving }
+	if n == nil && len(found) == 0 || n != nil && slices.EqualFunc(n.mentions, found, same) {
 		return
 	}
 	if n != nil {
 		for _, m := range n.mentions {
 			all := p.mentions[m.target]
 			last := all[len(all)-1]
-			all[m.at], last.at = last, m.at
+			all[m.at], last.mention().at = last, m.at
 			if p.mentions[m.target] = all[:len(all)-1]; len(all) == 1 {
 				delete(p.mentions, m.target)
 			}
@@ -82,18 +98,21 @@ func (p *Part) mention(id object, found []*mention, leaving bool) {
 		}
 		delete(p.namers, key)
 	}
-	if len(found) > 0 {
-		p.namers[key] = &namer{id, leaving, found}
+	if len(found) == 0 {
+		return
 	}
-	for _, m := range found {
-		m.by, m.at = p.namers[key], len(p.mentions[m.target])
-		p.mentions[m.target] = append(p.mentions[m.target], m)
-		p.heed(m)
+	n = &namer{unique.Make([2]string{id.resource, id.Namespace}), id.Name, found}
+	p.namers[key] = n
+	for i := range found {
+		m := &found[i]
+		m.at = uint32(len(p.mentions[m.target]))
+		p.mentions[m.target] = append(p.mentions[m.target], mentioned{n, uint8(i)})
+		p.heed(*m)
 	}
 }
 
 // heed records that the namers of a target have changed.
-func (p *Part) heed(m *mention) {
+func (p *Part) heed(m mention) {
 	if id, awaits := p.awaits[m.target]; awaits {
 		p.dirtyUses[id] = true
 	}
@@ -102,13 +121,13 @@ func (p *Part) heed(m *mention) {
 // visit visits the first objects that name an object, or have an identifier from its status, and returns how
 // many more there are. Users may write any name and identifier into their own objects, so another namespace
 // counts only for the same API group.
-func (p *Part) visit(id object, r *record, f func(by *namer, path string, carries bool)) (more int) {
+func (p *Part) visit(id object, r *record, f func(by object, path string, carries bool)) (more int) {
 	for i, target := range append([]object{id}, r.ids...) {
 		all := p.mentions[p.hash(target)]
 		more += max(0, len(all)-maxUsers)
 		for _, m := range all[:min(len(all), maxUsers)] {
-			if m.by.Namespace == "" || m.by.Namespace == id.Namespace || groupOf(m.by.resource) == groupOf(id.resource) {
-				f(m.by, m.path.Value(), i > 0)
+			if by := m.by.object(); by.Namespace == "" || by.Namespace == id.Namespace || groupOf(by.resource) == groupOf(id.resource) {
+				f(by, m.mention().path.Value(), i > 0)
 			}
 		}
 	}
@@ -162,11 +181,11 @@ func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 
 // bound keeps one mention per target, up to the limit. An object without a controller counts only if a label
 // and a field agree.
-func (n *naming) bound(labeled []*mention, live bool) {
+func (n *naming) bound(labeled []mention, live bool) {
 	seen := map[uint64]bool{}
-	var kept []*mention
+	var kept []mention
 	for _, m := range slices.Backward(n.mentions) { // fields before labels
-		same := func(l *mention) bool { return l != m && l.target == m.target }
+		same := func(l mention) bool { return l.path != m.path && l.target == m.target }
 		if !seen[m.target] && len(kept) < maxNamed && (live || slices.ContainsFunc(labeled, same)) {
 			seen[m.target] = true
 			kept = append(kept, m)
@@ -219,7 +238,7 @@ func (l *look) text(path []string, value string) {
 		case inStatus && len(n.ids) < maxNamed:
 			n.ids = append(n.ids, carried)
 		case !inStatus && !slices.Contains(l.plan.namedAfter(groupOf(l.id.resource), stem), l.id.resource): // that would be its own
-			n.mentions = append(n.mentions, &mention{target: l.hash(carried), path: unique.Make(strings.Join(path, "."))})
+			n.mentions = append(n.mentions, mention{target: l.hash(carried), path: unique.Make(strings.Join(path, "."))})
 		}
 	}
 	if !inStatus {
@@ -270,7 +289,7 @@ func (l *look) name(path, key string, to types.NamespacedName) []string {
 		} else if to.Namespace == "" {
 			continue // ambiguous
 		}
-		l.found.mentions = append(l.found.mentions, &mention{target: l.hash(object{resource, to}), path: unique.Make(path)})
+		l.found.mentions = append(l.found.mentions, mention{target: l.hash(object{resource, to}), path: unique.Make(path)})
 	}
 	return resources
 }

@@ -238,7 +238,7 @@ func TestManyNameOne(t *testing.T) {
 	}
 	each := float64(live()-before) / many
 	t.Logf("%.0f bytes each", each)
-	if each > 1000 {
+	if each > 700 {
 		t.Errorf("%.0f bytes are kept of each", each)
 	}
 	takeIn(t, p, "sessionclusters.x.io a/main", "metadata: {finalizers: [x.io/f]}")

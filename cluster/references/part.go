@@ -77,21 +77,29 @@ type reference struct {
 	target types.NamespacedName
 }
 
-// record is the kept part of one object.
+// record is the kept part of one object. Most have nothing but finalizers.
 type record struct {
+	*ties
+	waits   []wait // finalizers that stay while others refer to it
+	leaving bool   // it is Terminating
+	owned   bool   // it refers to others because its controller does
+}
+
+// ties are the ties of an object to others.
+type ties struct {
 	needs     []need          // of its finalizers
 	deeds     []deed          // of the owners of its finalizers
 	below     []need          // of the objects that name it
 	refers    []reference     // that keep finalizers of others
-	waits     []wait          // finalizers that stay while others refer to it
 	published []need          // Secrets that its status names
 	ids       []object        // identifiers in its status
 	ranges    []string        // of addresses that count as references
-	leaving   bool            // it is Terminating
-	owned     bool            // it refers to others because its controller does
 	account   map[string]bool // the service accounts of a role binding, "namespace/name"
 	places    []place         // where owners of its finalizers must run that run on each node
 }
+
+// untied are the ties of most objects.
+var untied ties
 
 // place is the node that objects of a namespace and a resource name, which have a finalizer.
 type place struct{ node, namespace, finalizer, resource string }
@@ -124,9 +132,9 @@ type Part struct {
 	bindings  map[string]map[types.NamespacedName]bool           // role bindings, by service account
 
 	seed     maphash.Seed
-	namers   map[uint64]*namer     // by their hash
-	mentions map[uint64][]*mention // by the target's hash
-	awaits   map[uint64]object     // objects that may wait for their namers
+	namers   map[uint64]*namer      // by their hash
+	mentions map[uint64][]mentioned // by the target's hash
+	awaits   map[uint64]object      // objects that may wait for their namers
 
 	onNode      map[place]map[string]bool // names of objects
 	dirtyPlaces map[place]bool
@@ -147,7 +155,7 @@ func New(doc facts.Document, options Options) *Part {
 		records: map[object]*record{}, carriers: map[string]map[object]bool{}, needed: map[object]*needed{}, needs: map[string][]object{},
 		awaiting: map[string]map[object]bool{}, referrers: map[*rule]map[types.NamespacedName]map[object]bool{},
 		bindings: map[string]map[types.NamespacedName]bool{},
-		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]*mention{}, awaits: map[uint64]object{},
+		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]mentioned{}, awaits: map[uint64]object{},
 		onNode: map[place]map[string]bool{}, dirtyPlaces: map[place]bool{},
 		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
 	}
@@ -246,7 +254,7 @@ func (p *Part) touch(n *needed) {
 
 // reduce returns the record of an object, nil if it is not needed.
 func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n naming) *record {
-	now := record{published: n.published}
+	now := record{ties: &ties{published: n.published}}
 	whole := func() func() map[string]any { // converted on first use
 		var fields map[string]any
 		return func() map[string]any {
@@ -307,8 +315,10 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 	if b, is := obj.(*rbacv1.RoleBinding); is && p.plan.impersonates {
 		now.account = accountsOf(b)
 	}
-	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.waits)+len(now.account)+len(now.published)+len(now.places) == 0 {
-		return nil
+	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.account)+len(now.published)+len(now.ids)+len(now.ranges)+len(now.places) == 0 {
+		if now.ties = &untied; len(now.waits) == 0 {
+			return nil
+		}
 	}
 	return &now
 }

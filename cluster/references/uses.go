@@ -35,11 +35,11 @@ func (p *Part) settleUse(id object) {
 		}
 		hints, more := map[string]map[string]any{}, 0 // objects that only name it, by resource
 		if len(w.rules) == 0 {
-			more = p.visit(id, r, func(by *namer, path string, carries bool) {
-				if by.object == id {
+			more = p.visit(id, r, func(by object, path string, carries bool) {
+				if by == id {
 					return
 				}
-				put(users, by.resource, by.object)
+				put(users, by.resource, by)
 				if hint := hints[by.resource]; hint == nil || path < hint["field"].(string) {
 					hints[by.resource] = map[string]any{"field": path, "carries": carries}
 				}
@@ -91,7 +91,7 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 		name := nameIn(id.Namespace, user.NamespacedName)
 		names[name] = true
 		r, n := p.records[user], p.namers[p.hash(user)]
-		if r != nil && r.leaving || n != nil && n.leaving {
+		if r != nil && r.leaving || n != nil && n.mentions[0].leaving {
 			leaving++
 		}
 		if r != nil && r.owned {
