@@ -470,9 +470,6 @@ func (r *run) result() *Result {
 	}
 }
 
-// severities from the least.
-var severities = []policies.Severity{policies.Info, policies.Low, policies.Medium, policies.High}
-
 // folded merges a policy's findings at one place from several kustomizations into the worst one. The findings
 // are sorted by place and policy.
 func folded(findings []Finding) []Finding {
@@ -482,7 +479,7 @@ func folded(findings []Finding) []Finding {
 		names := []string{f.Kustomization}
 		for ; to < len(findings) && f.Kustomization != "" && findings[to].Kustomization != "" && f.Place.compare(findings[to].Place) == 0 && f.Policy == findings[to].Policy; to++ {
 			names = append(names, findings[to].Kustomization)
-			if slices.Index(severities, findings[to].Severity) > slices.Index(severities, f.Severity) {
+			if findings[to].Severity.Compare(f.Severity) < 0 {
 				f = findings[to]
 			}
 		}

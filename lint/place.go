@@ -63,7 +63,7 @@ func distinct(findings []Finding) []Finding {
 		return k
 	}
 	for _, f := range findings {
-		if known, again := best[of(f)]; !again || cmp.Or(rank(f)-rank(known), slices.Index(severities, known.Severity)-slices.Index(severities, f.Severity)) < 0 {
+		if known, again := best[of(f)]; !again || cmp.Or(rank(f)-rank(known), f.Severity.Compare(known.Severity)) < 0 {
 			best[of(f)] = f
 		}
 	}

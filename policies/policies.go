@@ -295,12 +295,17 @@ func (f Finding) Says() string {
 	return string(f.Certainty) + " hang"
 }
 
+// Compare returns a number less than 0 if s is the higher severity.
+func (s Severity) Compare(other Severity) int {
+	return cmp.Compare(slices.Index(severities, s), slices.Index(severities, other))
+}
+
 // compare orders findings by importance for readers.
 func (f Finding) compare(g Finding) int {
 	certainty := func(c Certainty) int { return slices.Index([]Certainty{Will, May}, c) }
 	return cmp.Or(
 		cmp.Compare(certainty(f.Certainty), certainty(g.Certainty)),
-		cmp.Compare(slices.Index(severities, f.Severity), slices.Index(severities, g.Severity)),
+		f.Severity.Compare(g.Severity),
 		cmp.Compare(f.Policy, g.Policy),
 		cmp.Compare(f.Message, g.Message),
 	)

@@ -89,7 +89,7 @@ func findingLines(r *question.Request, findings []policies.Finding, showNames bo
 		}
 	}
 	slices.SortStableFunc(unique, func(a, b policies.Finding) int {
-		return cmp.Compare(rank(a), rank(b))
+		return cmp.Or(cmp.Compare(b.Certainty, a.Certainty), a.Severity.Compare(b.Severity)) // "will" is more than "may"
 	})
 	var lines []findingLine
 	said := map[group]int{}
@@ -104,16 +104,6 @@ func findingLines(r *question.Request, findings []policies.Finding, showNames bo
 		}
 	}
 	return lines
-}
-
-// rank orders findings by certainty, then severity.
-func rank(f policies.Finding) int {
-	severities := []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
-	at := slices.Index(severities, f.Severity)
-	if f.Certainty != policies.Will {
-		at += len(severities)
-	}
-	return at
 }
 
 // prefix returns a finding's effect on the request; none if it is informational. An edit of finalizers does

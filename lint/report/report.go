@@ -5,7 +5,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/termguard/termguard/internal/printable"
@@ -101,10 +100,8 @@ func (r Report) count(severity policies.Severity) int {
 
 // Fails reports whether a finding has at least the severity failOn; never for "never".
 func Fails(f lint.Finding, failOn string) bool {
-	severities := []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
-	limit := slices.Index(severities, policies.Severity(failOn))
-	at := slices.Index(severities, f.Severity)
-	return at >= 0 && at <= limit
+	limit := policies.Severity(failOn)
+	return limit.Compare(policies.None) != 0 && f.Severity.Compare(limit) <= 0
 }
 
 // says returns a finding's message after its verdict. Findings about applying an object have no verdict.

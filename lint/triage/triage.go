@@ -214,13 +214,11 @@ func finding(id string, at lint.Place, message string) lint.Finding {
 	}
 }
 
-var severities = []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info}
-
 // Sort orders findings by severity, then by place and policy.
 func Sort(findings []lint.Finding) {
 	slices.SortStableFunc(findings, func(a, b lint.Finding) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+			a.Severity.Compare(b.Severity),
 			strings.Compare(a.Place.File, b.Place.File),
 			cmp.Compare(a.Place.Line, b.Place.Line),
 			cmp.Compare(a.Place.Column, b.Place.Column),
