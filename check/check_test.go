@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -117,6 +119,12 @@ func TestReport(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, tt.name+".txt", text.Bytes())
+			if tt.name == "namespace" {
+				for _, width := range []int{20, 60, 80} {
+					golden(t, fmt.Sprintf("namespace.%d.txt", width), []byte(report.all.Page(false).In(page.Style{Width: width})))
+				}
+				golden(t, "namespace.color.txt", []byte(report.all.Page(false).In(page.Style{Width: 100, Color: true})))
+			}
 			golden(t, tt.name+".json", append(asJSON, '\n'))
 		})
 	}

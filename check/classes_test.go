@@ -123,12 +123,12 @@ func TestClassesPage(t *testing.T) {
 	for _, m := range Classes {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", m.Class, m.Does, m.Lost, m.Consent)
 	}
-	page(t, "../docs/delete.md", "classes", table.String())
+	section(t, "../docs/delete.md", "classes", table.String())
 }
 
-// page compares the part of a page between <!-- part --> and <!-- /part --> with text, or writes
+// section compares the part of a page between <!-- part --> and <!-- /part --> with text, or writes
 // it.
-func page(t *testing.T, file, part, text string) {
+func section(t *testing.T, file, part, text string) {
 	t.Helper()
 	page, err := os.ReadFile(file)
 	if err != nil {

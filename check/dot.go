@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -24,10 +25,10 @@ func (a Answer) DOT(w io.Writer) error {
 		fmt.Fprintf(&out, "\tn%d [label=%s%s];\n", nodes, quoted(label), attributes)
 		return nodes
 	}
-	var below func(parent int, n *node)
-	below = func(parent int, n *node) {
-		for _, child := range n.below {
-			id := add(child.line, "")
+	var below func(parent int, n *page.Node)
+	below = func(parent int, n *page.Node) {
+		for _, child := range n.Below {
+			id := add(child.Word+child.Text, "")
 			fmt.Fprintf(&out, "\tn%d -> n%d;\n", parent, id)
 			below(id, child)
 		}

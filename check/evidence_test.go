@@ -85,7 +85,7 @@ func TestEvidenceOfSteps(t *testing.T) {
 			t.Errorf("restsOn has %s, but no fixture has such a step", p)
 		}
 	}
-	page(t, "../test/results/delete-security.md", "evidence", table.String())
+	section(t, "../test/results/delete-security.md", "evidence", table.String())
 }
 
 // tenants are objects that a namespace administrator may write to provoke a step that harms others.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -83,8 +84,8 @@ func TestPlanOfMany(t *testing.T) {
 		}
 		steps = append(steps, policies.Step{Kind: policies.Remove, Do: "Remove it", Command: a.Command(), Action: a})
 	}
-	var out strings.Builder
-	writePlan(&out, plan([]policies.Finding{{Severity: policies.High, Steps: steps}}), whole)
+	var out page.Page
+	addPlan(&out, plan([]policies.Finding{{Severity: policies.High, Steps: steps}}), whole)
 	if n := strings.Count(out.String(), "\n"); n != 4 { // an empty line, a title, the step, the command
 		t.Errorf("%d lines, want 4:\n%.2000s", n, out.String())
 	}
@@ -143,8 +144,8 @@ func TestByCause(t *testing.T) {
 	if got := next(all); got != "; 2 things hold it; first: bring back Service sec/guard" {
 		t.Errorf("end of the first line: %q", got)
 	}
-	var out strings.Builder
-	writePlan(&out, all, folded)
+	var out page.Page
+	addPlan(&out, all, folded)
 	const want = `
 what to do:
   1. Bring back Service sec/guard

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -41,7 +42,7 @@ func TestPlansOfFixtures(t *testing.T) {
 		if _, rest, _ := strings.Cut(first, ": "); !strings.HasPrefix(rest, string(report.Verdict)) {
 			t.Errorf("%s: first line without the verdict: %s", d.file, first)
 		}
-		for line := range strings.Lines(Style{Width: 60}.Apply(text.String())) {
+		for line := range strings.Lines(report.all.Page(false).In(page.Style{Width: 60})) {
 			line = strings.TrimSuffix(line, "\n")
 			longest := 0
 			for _, word := range strings.Fields(line) {

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +22,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -264,23 +263,17 @@ func elsewhere(namespace string) string {
 	return " in namespace " + namespace + "; no other was looked at (all: termguard check --terminating -A)"
 }
 
-// endingHead is the first column's heading of the table, with padding.
-const endingHead = "SINCE  "
-
-// list writes a line per object, and one for all of a kind and place with the same reason.
-func (t Answer) list(w io.Writer, l limits) error {
-	var out strings.Builder
+// list has a line per object, and one for all of a kind and place with the same reason.
+func (t Answer) list(l limits) *page.Page {
+	var p page.Page
 	switch {
 	case len(t.Items) == 0 && len(t.Unseen) > 0:
-		out.WriteString("nothing that could be listed is being deleted" + elsewhere(t.namespace) + "\n")
+		p.Line("nothing that could be listed is being deleted%s", elsewhere(t.namespace))
 	case len(t.Items) == 0:
-		out.WriteString("nothing is being deleted" + elsewhere(t.namespace) + "\n")
+		p.Line("nothing is being deleted%s", elsewhere(t.namespace))
 	}
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	var rows [][]page.Cell
 	unseen, user := slices.Clone(t.Unseen), ""
-	if len(t.Items) > 0 {
-		fmt.Fprintln(table, strings.TrimSpace(endingHead)+"\tVERDICT\tOBJECT\tWHY")
-	}
 	alike := map[string]int{} // how many there are of a row
 	of := func(e Item) string {
 		return strings.Join([]string{string(e.Verdict), e.Target.Resource, e.Target.Namespace, e.Blocker()}, "\x00")
@@ -298,24 +291,24 @@ func (t Answer) list(w io.Writer, l limits) error {
 			continue // it is part of the first
 		}
 		since := duration.HumanDuration(max(0, t.now.Sub(item.Since())))
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", since, item.Verdict, item, printable.Line(why))
+		rows = append(rows, []page.Cell{{Text: since}, {Text: string(item.Verdict), Tone: ToneOf(item.Verdict)}, {Text: item.String()}, {Text: why}})
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	if len(rows) > 0 {
+		p.Table([]string{"SINCE", "VERDICT", "OBJECT", "WHY"}, rows)
 	}
 	if t.Omitted > 0 {
-		fmt.Fprintf(&out, "and %d more, which were not asked about\n", t.Omitted)
+		p.Line("and %d more, which were not asked about", t.Omitted)
 	}
 	if len(t.Items) > 0 {
-		out.WriteString("\nto see what ends it: termguard check ")
+		p.Blank()
+		as := "to see what ends it: termguard check "
 		if len(t.Items) > 1 {
-			out.WriteString("OBJECT, as in termguard check ")
+			as += "OBJECT, as in termguard check "
 		}
-		fmt.Fprintln(&out, typed(t.Items[0].Target))
+		p.Line("%s%s", as, typed(t.Items[0].Target))
 	}
-	writeUnseen(&out, unseen, user, l)
-	_, err := io.WriteString(w, out.String())
-	return err
+	addUnseen(&p, unseen, user, l)
+	return &p
 }
 
 // String returns the object in one line.

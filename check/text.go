@@ -7,12 +7,12 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/internal/shell"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -34,138 +34,126 @@ var (
 // eachHint says how to see everything.
 const eachHint = "-o full has each"
 
-// node is a line of the tree of blockers, with the lines below it.
-type node struct {
-	line  string
-	below []*node
+// tones of the verdicts.
+var tones = map[policies.Verdict]page.Tone{
+	policies.Refused: page.Bad, policies.Hangs: page.Bad, policies.AtRisk: page.Doubtful, policies.Unknown: page.Doubtful, policies.Completes: page.Good,
 }
 
-// child returns the node below n with this line, and adds it if necessary.
-func (n *node) child(line string) *node {
-	for _, below := range n.below {
-		if below.line == line {
-			return below
-		}
+// ToneOf returns the tone of a verdict.
+func ToneOf(v policies.Verdict) page.Tone { return tones[v] }
+
+// Text writes the page, plain.
+func (a Answer) Text(w io.Writer) error { return a.Page(false).Write(w, page.Style{}) }
+
+// Page is the answer for people: the verdict, the tree of blockers, the plan, and the unseen facts. If full is
+// set, it has no limits.
+func (a Answer) Page(full bool) *page.Page {
+	l := folded
+	if full {
+		l = whole
 	}
-	below := &node{line: line}
-	n.below = append(n.below, below)
-	return below
-}
-
-func (n *node) write(out *strings.Builder, indent string) {
-	for i, below := range n.below {
-		branch, deeper := "├─ ", "│  "
-		if i == len(n.below)-1 {
-			branch, deeper = "└─ ", "   "
-		}
-		fmt.Fprintf(out, "%s%s%s\n", indent, branch, printable.Line(below.line))
-		below.write(out, indent+deeper)
-	}
-}
-
-// Text writes the answer for people: the verdict, the tree of blockers, the plan, and the unseen facts.
-func (a Answer) Text(w io.Writer) error { return a.text(w, folded) }
-
-// Full is Text without limits.
-func (a Answer) Full(w io.Writer) error { return a.text(w, whole) }
-
-func (a Answer) text(w io.Writer, l limits) error {
 	switch a.form {
 	case asOne:
-		return a.single(w, l)
+		return a.single(l)
 	case asList:
-		return a.list(w, l)
+		return a.list(l)
 	}
-	return a.together(w, l)
+	return a.together(l)
 }
 
-func (a Answer) single(w io.Writer, l limits) error {
-	var out strings.Builder
+func (a Answer) single(l limits) *page.Page {
+	var p page.Page
 	r := a.Items[0]
-	target := printable.Line(shown(r.Target, ""))
-	fmt.Fprintf(&out, "%s: %s\n", target, printable.Line(a.Why()+a.next()))
-	r.writeGuard(&out)
+	target := shown(r.Target, "")
+	p.Verdict(target+": ", string(a.Verdict), ToneOf(a.Verdict), a.Because()+a.next())
+	r.addGuard(&p)
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
-		fmt.Fprintf(&out, "\n%s\n", target)
+		p.Blank()
+		p.Line("%s", target)
 	}
-	r.writeTree(&out, l)
+	r.addTree(&p, l)
 	for _, note := range a.Notes {
-		fmt.Fprintf(&out, "%s\n", printable.Line(note))
+		p.Line("%s", note)
 	}
-	long := writePlan(&out, a.Plan, l)
-	writeUnseen(&out, r.Unseen, r.asker.Username, l)
-	_, err := io.WriteString(w, out.String()+long)
-	return err
+	long := addPlan(&p, a.Plan, l)
+	addUnseen(&p, r.Unseen, r.asker.Username, l)
+	p.Add(long)
+	return &p
 }
 
-func (r Item) writeTree(out *strings.Builder, l limits) {
-	r.tree(l).write(out, "")
+func (r Item) addTree(p *page.Page, l limits) {
+	p.Tree(r.tree(l))
 	if r.Omitted > 0 {
-		fmt.Fprintf(out, "and %d more findings\n", r.Omitted)
+		p.Line("and %d more findings", r.Omitted)
 	}
 }
 
-// writeGuard writes the guard's answer.
-func (r Item) writeGuard(out *strings.Builder) {
+// addGuard adds the guard's answer.
+func (r Item) addGuard(p *page.Page) {
 	if line := r.Guard.line(); line != "" && (r.Verdict != policies.Completes || r.Guard.Answer != Unknown) {
-		fmt.Fprintf(out, "%s\n", printable.Line(line))
+		p.Line("%s", line)
 	}
 }
 
-// block writes one of several reports, whose cause is in the tree.
-func (r Item) block(l limits) string {
-	var out strings.Builder
+// block is one of several reports, whose cause is in the tree.
+func (r Item) block(target string, l limits) *page.Page {
+	var p page.Page
 	why := r.because()
 	why.message = ""
-	fmt.Fprintf(&out, "%s: %s\n", printable.Line(shown(r.Target, "")), printable.Line(string(r.Verdict)+r.elapsed(why)+why.String()))
-	r.writeGuard(&out)
-	r.writeTree(&out, l)
-	return out.String()
+	p.Verdict(target+": ", string(r.Verdict), ToneOf(r.Verdict), r.elapsed(why)+why.String())
+	r.addGuard(&p)
+	r.addTree(&p, l)
+	return &p
 }
 
-// writePlan writes the steps, and returns the commands that are too long to be among them.
-func writePlan(out *strings.Builder, plan []Step, l limits) (long string) {
+// addPlan adds the steps, and returns the commands that are too long to be among them.
+func addPlan(p *page.Page, plan []Step, l limits) *page.Page {
+	var long page.Page
 	if len(plan) == 0 {
-		return ""
+		return &long
 	}
-	out.WriteString("\nwhat to do:\n")
+	p.Blank()
+	p.Line("what to do:")
 	plan = byCause(plan)
-	told := map[string]bool{"": true}
+	reasons := map[string]bool{"": true}
 	for _, step := range plan {
-		told[step.Why] = true
+		reasons[step.Why] = true
 	}
-	because := len(told) > 2 // otherwise the first line says it
-	clear(told)
+	because := len(reasons) > 2 // otherwise the first line says it
+	clear(reasons)
 	groups := Groups(plan)
 	for i, group := range groups {
 		if beyond := len(groups) - l.steps; beyond > 1 && i >= l.steps-1 && i < len(groups)-1 {
 			if i == l.steps-1 {
-				fmt.Fprintf(out, "     and %d more steps (%s)\n", beyond, eachHint)
+				p.Item("     ", "and %d more steps (%s)", beyond, eachHint)
 			}
 			continue
 		}
-		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(group[0].Do))
+		p.Item(fmt.Sprintf("%3d. ", i+1), "%s", group[0].Do)
 		why := group[0].Why
 		if more := len(group[0].Mends) - 1; more > 0 {
 			why += fmt.Sprintf(" (and of %d others)", more)
 		}
-		if because && why != "" && !told[why] {
-			fmt.Fprintf(out, "     because: %s\n", printable.Line(why))
-			told[why] = true
+		if because && why != "" && !reasons[why] {
+			p.Item("     because: ", "%s", why)
+			reasons[why] = true
 		}
+		headed := false
 		for _, command := range Commands(group) {
 			if len(command) <= l.command {
-				fmt.Fprintf(out, "     $ %s\n", printable.Line(command))
+				p.Command(5, command)
 				continue
 			}
-			if head := fmt.Sprintf("\nthe command of step %d:\n", i+1); !strings.Contains(long, head) {
-				out.WriteString("     (its command is long, and stands last)\n")
-				long += head
+			if !headed {
+				p.Item("     ", "(its command is long, and stands last)")
+				long.Blank()
+				long.Line("the command of step %d:", i+1)
+				headed = true
 			}
-			long += fmt.Sprintf("     $ %s\n", printable.Line(command))
+			long.Command(5, command)
 		}
 	}
-	return long
+	return &long
 }
 
 // maxRun bounds a command in the first line; longer ones are only in the plan.
@@ -196,17 +184,18 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-// writeUnseen writes the unseen facts, a line per reason.
-func writeUnseen(out *strings.Builder, unseen []string, user string, l limits) {
+// addUnseen adds the unseen facts, a line per reason.
+func addUnseen(p *page.Page, unseen []string, user string, l limits) {
 	if len(unseen) == 0 {
 		return
 	}
-	out.WriteString("\nnot seen:\n")
+	p.Blank()
+	p.Line("not seen:")
 	for _, line := range byReason(unseen, l) {
-		fmt.Fprintf(out, "  %s\n", printable.Line(line))
+		p.Item("  "+line.reason, "%s", line.what)
 	}
 	if len(forbidden(unseen)) > 0 {
-		fmt.Fprintf(out, "  to see it, ask an administrator for the verbs get and list of these for %s\n", printable.Line(cmp.Or(user, "your user")))
+		p.Item("  ", "to see it, ask an administrator for the verbs get and list of these for %s", cmp.Or(user, "your user"))
 	}
 }
 
@@ -223,19 +212,19 @@ func forbidden(unseen []string) (resources []string) {
 	return slices.Compact(resources)
 }
 
-// together writes one plan for all objects. Those that nothing blocks are in one line.
-func (s Answer) together(w io.Writer, l limits) error {
-	var out strings.Builder
+// together has one plan for all objects. Those that nothing blocks are in one line.
+func (s Answer) together(l limits) *page.Page {
+	var p page.Page
 	together := plural(len(s.Items), "object") + " together"
 	if s.By != "" {
 		together = s.By + " deletes " + plural(len(s.Items), "object")
 	}
 	if s.Of != "" {
-		together += " (" + printable.Line(s.Of) + ")"
+		together += " (" + s.Of + ")"
 	}
-	fmt.Fprintf(&out, "%s: %s\n", together, printable.Line(s.Why()+s.next()))
+	p.Verdict(together+": ", string(s.Verdict), ToneOf(s.Verdict), s.Because()+s.next())
 	for _, note := range s.Notes {
-		fmt.Fprintf(&out, "  %s\n", printable.Line(note))
+		p.Item("  ", "%s", note)
 	}
 	unseen := slices.Clone(s.Unseen)
 	var free []policies.Object
@@ -249,8 +238,8 @@ func (s Answer) together(w io.Writer, l limits) error {
 			continue
 		}
 		unseen = withNew(unseen, r.Unseen)
-		block := &alike{text: r.block(l)}
-		key := strings.ReplaceAll(block.text, shown(r.Target, ""), "")
+		block := &alike{page: r.block(shown(r.Target, ""), l)}
+		key := strings.ReplaceAll(block.page.String(), shown(r.Target, ""), "")
 		if len(blocks) >= l.causes && known[key] == nil {
 			key = fmt.Sprintf("%s [%s]", r.Verdict, strings.Join(r.policies(), ", "))
 			block = &alike{apart: key, more: []policies.Object{r.Target}}
@@ -263,61 +252,66 @@ func (s Answer) together(w io.Writer, l limits) error {
 		blocks = append(blocks, block)
 	}
 	for _, block := range blocks {
-		out.WriteString("\n" + block.text)
+		p.Blank()
 		switch n := len(block.more); {
 		case block.apart != "":
-			fmt.Fprintf(&out, "%s more, each for a cause of its own (%s): %s: %s\n", plural(n, "object"), eachHint, block.apart, printable.Line(names(block.more, "", l)))
+			p.Line("%s more, each for a cause of its own (%s): %s: %s", plural(n, "object"), eachHint, block.apart, names(block.more, "", l))
 		case n > 0:
-			fmt.Fprintf(&out, "%d more like it (%s): %s\n", n, eachHint, printable.Line(names(block.more, "", l)))
+			p.Add(block.page)
+			p.Line("%d more like it (%s): %s", n, eachHint, names(block.more, "", l))
+		default:
+			p.Add(block.page)
 		}
 	}
 	if len(free) > 0 {
-		fmt.Fprintf(&out, "\nnothing stands in the way of %s\n", printable.Line(names(free, "", l)))
+		p.Blank()
+		p.Line("nothing stands in the way of %s", names(free, "", l))
 	}
 	if len(s.Missing) > 0 {
-		out.WriteString("\n")
+		p.Blank()
 	}
 	for _, missing := range s.Missing {
-		fmt.Fprintf(&out, "%s\n", printable.Line(missing))
+		p.Line("%s", missing)
 	}
-	s.writeOrder(&out, l, len(unseen) > 0)
-	long := writePlan(&out, s.Plan, l)
-	writeUnseen(&out, unseen, user, l)
-	_, err := io.WriteString(w, out.String()+long)
-	return err
+	s.addOrder(&p, l, len(unseen) > 0)
+	long := addPlan(&p, s.Plan, l)
+	addUnseen(&p, unseen, user, l)
+	p.Add(long)
+	return &p
 }
 
-// writeOrder writes the order in which the objects may be deleted, a line per wave.
-func (s Answer) writeOrder(out *strings.Builder, l limits, unseen bool) {
-	switch {
-	case len(s.Order) == 0:
-		return
-	case len(s.Order) > 1 || len(s.Circle) > 0:
-		out.WriteString("\nin which order, each line when the one before is gone:\n")
-	case unseen:
-		return // hidden objects may need one
-	default:
-		out.WriteString("\nthey may be deleted side by side\n")
+// addOrder adds the order in which the objects may be deleted, a line per wave.
+func (s Answer) addOrder(p *page.Page, l limits, unseen bool) {
+	if len(s.Order) == 0 {
 		return
 	}
+	if len(s.Order) == 1 && len(s.Circle) == 0 {
+		if !unseen { // hidden objects may need an order
+			p.Blank()
+			p.Line("they may be deleted side by side")
+		}
+		return
+	}
+	p.Blank()
+	p.Line("in which order, each line when the one before is gone:")
 	for i, wave := range s.Order {
-		fmt.Fprintf(out, "%3d. %s\n", i+1, printable.Line(names(wave.Objects, "", l)))
+		p.Item(fmt.Sprintf("%3d. ", i+1), "%s", names(wave.Objects, "", l))
 		for n, why := range wave.Why {
 			if n == l.causes && len(wave.Why)-n > 1 {
-				fmt.Fprintf(out, "     and %d more reasons (%s)\n", len(wave.Why)-n, eachHint)
+				p.Item("     ", "and %d more reasons (%s)", len(wave.Why)-n, eachHint)
 				break
 			}
-			fmt.Fprintf(out, "     %s\n", printable.Line(why))
+			p.Item("     ", "%s", why)
 		}
 	}
 	for _, why := range s.Circle {
-		fmt.Fprintf(out, "  in no order: %s\n", printable.Line(why))
+		p.Item("  ", "in no order: %s", why)
 	}
 }
 
 // alike are objects with the same text except their names.
 type alike struct {
-	text  string // of the first
+	page  *page.Page // of the first
 	more  []policies.Object
 	apart string // their common part, if each has its own cause
 }
@@ -513,40 +507,45 @@ func (r Item) holds() policies.Finding {
 
 // tree has objects below the target, findings below objects, and evidence below findings; then the finalizers
 // that the deletion waits for, below their owners.
-func (r Item) tree(l limits) *node {
-	root := &node{}
+func (r Item) tree(l limits) *page.Node {
+	root := &page.Node{}
 	for _, f := range causes(r.Findings) {
 		at := root
 		if blockers := r.blockers(f.Objects, l); blockers != "" {
-			at = root.child(blockers)
+			at = root.Child(blockers)
 		}
-		at = at.child(fmt.Sprintf("%s: %s [%s]", f.Says(), f.Message, f.Policy))
-		if f.Severity == policies.Info {
-			at.line = fmt.Sprintf("%s [%s]", f.Message, f.Policy)
+		says := fmt.Sprintf("%s [%s]", f.Message, f.Policy)
+		switch {
+		case f.Severity == policies.Info:
+			at = at.Child(says)
+		case f.Certainty == policies.Will:
+			at = at.Verdict(f.Says(), page.Bad, ": "+says)
+		default:
+			at = at.Verdict(f.Says(), page.Doubtful, ": "+says)
 		}
 		for _, evidence := range f.Evidence {
-			at.child(evidence)
+			at.Child(evidence)
 		}
 	}
 	for _, wait := range r.WaitsFor {
-		at := root.child("waits for " + wait.owner())
+		at := root.Child("waits for " + wait.owner())
 		line := wait.String()
 		if wait.Namespace != "" && wait.Namespace != r.home() {
 			line += " -n " + wait.Namespace
 		}
-		at = at.child(line)
+		at = at.Child(line)
 		for _, evidence := range wait.Evidence {
-			at.child(evidence)
+			at.Child(evidence)
 		}
 		if wait.Took != nil {
-			at.child(wait.Took.String())
+			at.Child(wait.Took.String())
 		}
 		for _, reason := range wait.Unproven {
-			at.child("unproven: " + reason)
+			at.Child("unproven: " + reason)
 		}
 	}
-	if beyond := len(root.below) - l.causes; beyond > 1 {
-		root.below = append(root.below[:l.causes], &node{line: fmt.Sprintf("and %d more (%s)", beyond, eachHint)})
+	if beyond := len(root.Below) - l.causes; beyond > 1 {
+		root.Below = append(root.Below[:l.causes], &page.Node{Text: fmt.Sprintf("and %d more (%s)", beyond, eachHint)})
 	}
 	return root
 }
@@ -588,41 +587,35 @@ func names(objects []policies.Object, home string, l limits) string {
 		if apart {
 			namespace = " " + namespace
 		}
-		return strings.Join(all, ", ") + more(beyond) + namespace
+		return strings.Join(all, ", ") + page.More(beyond) + namespace
 	}
-	return strings.Join(all, ", ") + more(beyond)
+	return strings.Join(all, ", ") + page.More(beyond)
 }
 
-// more returns the number of unnamed objects.
-func more(beyond int) string {
-	if beyond <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", beyond)
-}
+// unseenLine is a line about unseen facts: a reason as a label, or "", and resources or a sentence.
+type unseenLine struct{ reason, what string }
 
 // byReason groups unseen facts, "RESOURCE: REASON", in one line per reason.
-func byReason(unseen []string, l limits) []string {
-	var lines []string
+func byReason(unseen []string, l limits) []unseenLine {
+	var lines []unseenLine
 	at, of := map[string]int{}, map[string][]string{}
 	for _, item := range unseen {
 		resource, reason, ok := strings.Cut(item, ": ")
 		if !ok || strings.Contains(resource, " ") { // a sentence
-			lines = append(lines, item)
+			lines = append(lines, unseenLine{what: item})
 			continue
 		}
 		if of[reason] == nil {
 			at[reason] = len(lines)
-			lines = append(lines, "")
+			lines = append(lines, unseenLine{reason: reason + ": "})
 		}
 		of[reason] = append(of[reason], resource)
 	}
 	for reason, all := range of {
-		line := reason + ": " + strings.Join(all, ", ")
+		lines[at[reason]].what = strings.Join(all, ", ")
 		if beyond := len(all) - l.names; beyond > 2 {
-			line = fmt.Sprintf("%s: %s and %d more (%s)", reason, strings.Join(all[:l.names], ", "), beyond, eachHint)
+			lines[at[reason]].what = page.List(all, l.names) + " (" + eachHint + ")"
 		}
-		lines[at[reason]] = line
 	}
 	return lines
 }
@@ -656,25 +649,20 @@ func shown(o policies.Object, home string) string {
 	return text
 }
 
-// Wide writes a line per object.
-func (a Answer) Wide(w io.Writer) error {
+// Wide has a line per object.
+func (a Answer) Wide() *page.Page {
 	if a.form == asList {
-		return a.list(w, whole)
+		return a.list(whole)
 	}
-	if err := table(w, a.Items); err != nil {
-		return err
-	}
+	p := table(a.Items)
 	for _, missing := range a.Missing {
-		if _, err := fmt.Fprintln(w, printable.Line(missing)); err != nil {
-			return err
-		}
+		p.Line("%s", missing)
 	}
-	return nil
+	return p
 }
 
-func table(w io.Writer, reports []Item) error {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "OBJECT\tVERDICT\tAT MOST\tWHY")
+func table(reports []Item) *page.Page {
+	var rows [][]page.Cell
 	for _, r := range reports {
 		most := "-"
 		if r.EstimateSeconds != nil {
@@ -684,9 +672,11 @@ func table(w io.Writer, reports []Item) error {
 		if r.elapsed(r.because()) != "" {
 			why = strings.TrimSpace(r.Because())
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", printable.Line(shown(r.Target, "")), r.Verdict, most, printable.Line(why))
+		rows = append(rows, []page.Cell{{Text: shown(r.Target, "")}, {Text: string(r.Verdict)}, {Text: most}, {Text: why}})
 	}
-	return out.Flush()
+	var p page.Page
+	p.Table([]string{"OBJECT", "VERDICT", "AT MOST", "WHY"}, rows)
+	return &p
 }
 
 // Blocked writes the names of the objects whose deletion does not complete.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -96,10 +97,10 @@ func TestUnseen(t *testing.T) {
 		", kind32, kind33\n": {many, "jane@example.com", whole},
 		"  forbidden: secrets, pods, nodes, a, b\n  to see it, ask an administrator for the verbs get and list of these for your user\n": {[]string{"secrets: forbidden", "pods: forbidden", "nodes: forbidden", "a: forbidden", "b: forbidden"}, "", folded},
 	} {
-		var out strings.Builder
-		writeUnseen(&out, tc.unseen, tc.user, tc.limits)
+		var out page.Page
+		addUnseen(&out, tc.unseen, tc.user, tc.limits)
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "kubectl") {
-			t.Errorf("want %q: %s", want, &out)
+			t.Errorf("want %q: %s", want, out.String())
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/check"
-	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/internal/shell"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -147,7 +147,7 @@ func path(n check.Name) string {
 }
 
 // Prompt returns the question for the terminal, without the manual cleanup before the removal of a finalizer.
-func (q Question) Prompt() string {
+func (q Question) Prompt() *page.Page {
 	do := q.Do
 	if len(q.strips) > 0 {
 		noun := "finalizer "
@@ -160,7 +160,12 @@ func (q Question) Prompt() string {
 		}
 		do = "Remove " + noun + abridge(q.strips) + " from " + abridge(objects)
 	}
-	return fmt.Sprintf("\n%s?\n  risked: %s\n%s", printable.Line(do), printable.Line(q.risk()), q.commands())
+	var p page.Page
+	p.Blank()
+	p.Line("%s?", do)
+	p.Item("  risked: ", "%s", q.risk())
+	q.commands(&p)
+	return &p
 }
 
 // risk returns the cost of a yes, and the owners of the objects, in one line.
@@ -175,20 +180,12 @@ func (q Question) risk() string {
 	return q.Lost + "; it touches " + abridge(objects)
 }
 
-// commands returns the commands that do the same, a line each.
-func (q Question) commands() string {
-	var lines strings.Builder
+// commands adds the commands that do the same, a line each.
+func (q Question) commands(p *page.Page) {
 	for _, command := range q.Commands {
-		lines.WriteString("  $ " + printable.Line(command) + "\n")
+		p.Command(2, command)
 	}
-	return lines.String()
 }
 
 // abridge joins the first few of several names.
-func abridge(names []string) string {
-	const most = 5
-	if more := len(names) - most; more > 0 {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
-}
+func abridge(names []string) string { return page.List(names, 5) }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/background"
-	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -56,8 +56,8 @@ type Run struct {
 	Consents Consents
 	// Ask prompts the user at the terminal; nil without one. An error means that the input ended.
 	Ask func(context.Context, Question) (yes bool, err error)
-	// Say writes a line for a person.
-	Say func(format string, args ...any)
+	// Say writes for a person.
+	Say func(*page.Page)
 	// Show writes the objects that are still Terminating.
 	Show func(check.Answer)
 	// Options are the DeleteOptions.
@@ -90,11 +90,7 @@ func (r *Run) Execute(ctx context.Context) error {
 	if len(r.last.Targets) == 0 {
 		return fmt.Errorf("nothing to delete: %w", r.last.missing())
 	}
-	var text strings.Builder
-	if err := r.last.Text(&text); err != nil {
-		return err
-	}
-	r.Say("%s", text.String())
+	r.Say(r.last.Page(false))
 	r.targets, r.left = r.last.Targets, r.last.Targets
 	for _, s := range r.targets {
 		if s.UID() == "" {
@@ -102,7 +98,7 @@ func (r *Run) Execute(ctx context.Context) error {
 		}
 	}
 	for _, line := range r.Hands.Along(ctx, r.targets) {
-		r.Say("  %s\n", printable.Line(line))
+		r.item("  ", "%s", line)
 	}
 	if r.DryRun {
 		return r.rehearse(ctx)
@@ -195,7 +191,7 @@ func (r *Run) loop(ctx context.Context) error {
 
 // stay ends a run whose targets hang, or outlast its patience.
 func (r *Run) stay() error {
-	r.Say("still there: %s: %s\n", printable.Line(list(r.left)), printable.Line(r.last.Why()))
+	r.verdict("still there: "+list(r.left)+": ", r.last)
 	return r.end()
 }
 
@@ -207,7 +203,7 @@ func (r *Run) gone(ctx context.Context) error {
 	if len(r.left) > 0 {
 		return fmt.Errorf("%s: %w", list(r.left), r.last.missing())
 	}
-	r.Say("gone: %s\n", printable.Line(list(r.targets)))
+	r.line("gone: %s", list(r.targets))
 	return nil
 }
 
@@ -251,7 +247,11 @@ func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 func (r *Run) step(ctx context.Context, due []check.Deed) error {
 	question := questionOf(due)
 	if r.Ask == nil || r.answered(question) { // else the prompt says it
-		r.Say("\n%s\n%s", printable.Line(question.Do), question.commands())
+		var p page.Page
+		p.Blank()
+		p.Line("%s", question.Do)
+		question.commands(&p)
+		r.Say(&p)
 	}
 	yes, prompted, err := r.consent(ctx, question)
 	if err != nil {
@@ -280,7 +280,7 @@ func (r *Run) step(ctx context.Context, due []check.Deed) error {
 			return err
 		}
 		if !reflect.DeepEqual(questionOf(now), question) {
-			r.Say("  the answer has changed meanwhile: nothing was done\n")
+			r.item("  ", "the answer has changed meanwhile: nothing was done")
 			return nil
 		}
 	}
@@ -295,10 +295,10 @@ func (r *Run) step(ctx context.Context, due []check.Deed) error {
 		return err
 	}
 	if len(r.last.unseen) > 0 || r.advises(due) {
-		r.Say("nothing more is done, as the next steps depend on it\n")
+		r.line("nothing more is done, as the next steps depend on it")
 		return ErrLeft
 	}
-	r.Say("  no longer needed: somebody else did it, or the answer was lost\n")
+	r.item("  ", "no longer needed: somebody else did it, or the answer was lost")
 	return nil
 }
 
@@ -340,10 +340,10 @@ func (r *Run) do(ctx context.Context, due []check.Deed) (failed bool, err error)
 			return false, err
 		}
 		for _, line := range lines {
-			r.Say("  done: %s\n", printable.Line(line))
+			r.item("  done: ", "%s", line)
 		}
 		if err != nil {
-			r.Say("  failed: %s\n", printable.Lines(err.Error()))
+			r.fails("  failed: ", err)
 			return true, nil
 		}
 	}
@@ -360,7 +360,7 @@ func (r *Run) effect(ctx context.Context, due []check.Deed) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			r.Say("  no effect within %s: nothing more is done, as the next steps depend on it\n", r.Patience)
+			r.item("  ", "no effect within %s: nothing more is done, as the next steps depend on it", r.Patience)
 			return r.end()
 		}
 		if err := background.Pause(ctx, interval); err != nil {
@@ -380,7 +380,8 @@ func (r *Run) delete(ctx context.Context) error {
 	now := r.last
 	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
 	if hangs {
-		r.Say("\nnot deleted: %s\n", printable.Line(now.Why()))
+		r.line("")
+		r.verdict("not deleted: ", now)
 		if r.Ask == nil || r.Consents.Yes {
 			return r.end()
 		}
@@ -413,7 +414,7 @@ func (r *Run) delete(ctx context.Context) error {
 		return err
 	}
 	if !yes {
-		r.Say("nothing was deleted\n")
+		r.line("nothing was deleted")
 		return r.end()
 	}
 	if prompted { // the answer may have taken long
@@ -421,7 +422,7 @@ func (r *Run) delete(ctx context.Context) error {
 			return err
 		}
 		if r.last.Verdict != now.Verdict {
-			r.Say("  the answer has changed meanwhile: nothing was deleted\n")
+			r.item("  ", "the answer has changed meanwhile: nothing was deleted")
 			return errChanged
 		}
 	}
@@ -429,7 +430,7 @@ func (r *Run) delete(ctx context.Context) error {
 		r.skipped = r.tasks()
 	}
 	for _, s := range r.skipped {
-		r.Say("  skipped: %s\n", printable.Line(s.Do))
+		r.item("  skipped: ", "%s", s.Do)
 	}
 	for _, deletion := range due {
 		if deletion.Class == check.ClassWait {
@@ -443,7 +444,7 @@ func (r *Run) delete(ctx context.Context) error {
 			return err
 		}
 		for _, line := range lines {
-			r.Say("  deletion asked for: %s\n", printable.Line(line))
+			r.item("  ", "deletion asked for: %s", line)
 		}
 	}
 	return nil
@@ -469,20 +470,23 @@ func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err 
 // end ends a run that leaves a target: it lists the manual steps, and steps without consent.
 func (r *Run) end() error {
 	for _, q := range r.open {
-		r.Say("  not allowed: %s\n    to allow it: %s\n", printable.Line(q.Do), printable.Line(strings.Join(q.Allow, " ")))
+		r.item("  ", "not allowed: %s", q.Do)
+		r.item("    ", "to allow it: %s", strings.Join(q.Allow, " "))
 	}
 	for _, s := range r.last.Plan {
 		if r.declined[s.Command] && r.Ask != nil {
-			r.Say("  declined: %s\n", printable.Line(s.Do))
+			r.item("  declined: ", "%s", s.Do)
 		}
 	}
 	for _, s := range r.tasks() {
-		r.Say("  yours to do: %s\n", printable.Line(s.Do))
+		r.item("  ", "yours to do: %s", s.Do)
 		if s.Command != "" {
-			r.Say("    $ %s\n", printable.Line(s.Command))
+			var p page.Page
+			p.Command(4, s.Command)
+			r.Say(&p)
 		}
 		if s.Why != "" {
-			r.Say("    termguard leaves it to you: %s\n", printable.Line(s.Why))
+			r.item("    ", "termguard leaves it to you: %s", s.Why)
 		}
 	}
 	if len(r.open) > 0 {
@@ -537,23 +541,24 @@ func (r *Run) wait(ctx context.Context, while time.Duration) error {
 
 // rehearse makes the API server check each step and the deletion.
 func (r *Run) rehearse(ctx context.Context) error {
-	r.Say("\ndry run: nothing is changed\n")
+	r.line("")
+	r.line("dry run: nothing is changed")
 	var failed bool
 	rehearse := func(step policies.Step) error {
 		lines, err := r.Hands.Do(ctx, step)
 		for _, line := range lines {
-			r.Say("  %s: %s\n", printable.Line(line), printable.Line(step.Do))
+			r.item("  ", "%s: %s", line, step.Do)
 		}
 		if err != nil && ctx.Err() == nil {
 			failed = true
-			r.Say("  would fail: %s\n", printable.Lines(err.Error()))
+			r.fails("  would fail: ", err)
 			return nil
 		}
 		return err
 	}
 	for _, s := range r.last.Plan {
 		if s.Action == nil || s.Advice != "" {
-			r.Say("  yours to do: %s\n", printable.Line(s.Do))
+			r.item("  ", "yours to do: %s", s.Do)
 		} else if err := rehearse(s.Step); err != nil {
 			return err
 		}
@@ -571,6 +576,33 @@ func (r *Run) rehearse(ctx context.Context) error {
 		return ErrLeft
 	}
 	return nil
+}
+
+func (r *Run) line(format string, args ...any) {
+	var p page.Page
+	p.Line(format, args...)
+	r.Say(&p)
+}
+
+func (r *Run) item(lead, format string, args ...any) {
+	var p page.Page
+	p.Item(lead, format, args...)
+	r.Say(&p)
+}
+
+// fails writes an error, which may have several lines.
+func (r *Run) fails(lead string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		r.item(lead, "%s", strings.TrimSuffix(line, "\n"))
+		lead = "    "
+	}
+}
+
+// verdict writes the first line of an answer.
+func (r *Run) verdict(before string, now State) {
+	var p page.Page
+	p.Verdict(before, string(now.Verdict), check.ToneOf(now.Verdict), now.Because())
+	r.Say(&p)
 }
 
 func list(subjects []check.Subject) string {

@@ -3,7 +3,6 @@ package deletion
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -123,7 +123,7 @@ func TestExecute(t *testing.T) {
 				f := tc.cluster
 				f.uid = "1"
 				var said strings.Builder
-				r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Glance: time.Second, Show: func(check.Answer) {}, Say: func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }}
+				r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Glance: time.Second, Show: func(check.Answer) {}, Say: func(p *page.Page) { said.WriteString(p.String()) }}
 				var err error
 				if tc.allow != "" {
 					if r.Consents, err = ParseConsents([]string{tc.allow}); err != nil {
@@ -153,7 +153,7 @@ func TestExecute(t *testing.T) {
 // question.
 func TestRecreated(t *testing.T) {
 	f := fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}
-	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(check.Answer) {}, Say: func(string, ...any) {}, Ask: func(context.Context, Question) (bool, error) {
+	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(check.Answer) {}, Say: func(*page.Page) {}, Ask: func(context.Context, Question) (bool, error) {
 		f.uid = "2"
 		return true, nil
 	}}

@@ -27,19 +27,19 @@ var pageScript string
 // to.
 const chunkSize = 100
 
-// page writes HTML. html/template would keep the linker from dropping unused methods, a third of the binary
+// document writes HTML. html/template would keep the linker from dropping unused methods, a third of the binary
 // (TestLean). Everything that the scan holds is written by text, between tags or in attributes in double
 // quotes: FuzzPage checks that none of it is markup.
-type page struct{ *bufio.Writer }
+type document struct{ *bufio.Writer }
 
 // raw writes markup of this file.
-func (p page) raw(markup string) { _, _ = p.WriteString(markup) } // the error is sticky, and Flush returns it
+func (p document) raw(markup string) { _, _ = p.WriteString(markup) } // the error is sticky, and Flush returns it
 
 // text escapes and writes text from the cluster.
-func (p page) text(text string) { p.raw(html.EscapeString(printable.Line(text))) }
+func (p document) text(text string) { p.raw(html.EscapeString(printable.Line(text))) }
 
 // tag writes escaped text in an element; begin and end are markup of this file.
-func (p page) tag(begin, text, end string) {
+func (p document) tag(begin, text, end string) {
 	p.raw(begin)
 	p.text(text)
 	p.raw(end)
@@ -54,7 +54,7 @@ func hash(text string) string {
 // HTML writes the scan as one page without network access. Its content security policy allows its one script,
 // by hash.
 func (s *Scan) HTML(w io.Writer) error {
-	p := page{bufio.NewWriterSize(w, 64<<10)}
+	p := document{bufio.NewWriterSize(w, 64<<10)}
 	p.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
 	p.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src " + hash(pageStyle) + "; script-src " + hash(pageScript) + "; base-uri 'none'; form-action 'none'\">\n")
 	p.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n")
@@ -88,7 +88,7 @@ func (s *Scan) HTML(w io.Writer) error {
 }
 
 // counts writes the number of objects, by kind and verdict.
-func (p page) counts(s *Scan) {
+func (p document) counts(s *Scan) {
 	p.raw("<section aria-labelledby=\"h-counts\"><h2 id=\"h-counts\">If it were deleted now</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"h-counts\"><table>\n<thead><tr><th scope=\"col\">kind</th>")
 	for _, head := range []string{"asked", "refused", "hangs", "at risk", "unknown", "completes"} {
 		p.tag("<th scope=\"col\" class=\"n\">", head, "</th>")
@@ -112,7 +112,7 @@ func (p page) counts(s *Scan) {
 }
 
 // causes writes the causes and returns the position of each, by id.
-func (p page) causes(s *Scan) map[string]int {
+func (p document) causes(s *Scan) map[string]int {
 	places := map[string]int{}
 	most := 1
 	all := map[Kind]int{}
@@ -170,7 +170,7 @@ func (p page) causes(s *Scan) map[string]int {
 }
 
 // steps writes the next steps, with commands to copy.
-func (p page) steps(steps []policies.Step) {
+func (p document) steps(steps []policies.Step) {
 	if len(steps) == 0 {
 		return
 	}
@@ -186,13 +186,13 @@ func (p page) steps(steps []policies.Step) {
 }
 
 // bar draws part of most; the text beside it says the number.
-func (p page) bar(class string, part, most int) {
+func (p document) bar(class string, part, most int) {
 	p.raw(fmt.Sprintf("<svg class=\"bar %s\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"all\" width=\"100\" height=\"4\"/><rect class=\"part\" width=\"%.1f\" height=\"4\"/></svg>",
 		class, 100*float64(part)/float64(max(most, 1))))
 }
 
 // terminating writes the Terminating objects, the oldest first.
-func (p page) terminating(s *Scan) {
+func (p document) terminating(s *Scan) {
 	items := s.Terminating()
 	if len(items) == 0 {
 		return
@@ -217,7 +217,7 @@ func (p page) terminating(s *Scan) {
 const maxTimeline = 200
 
 // items writes the objects, each with the tree of its blockers.
-func (p page) items(s *Scan, places map[string]int) {
+func (p document) items(s *Scan, places map[string]int) {
 	p.raw("<section id=\"objects\" aria-labelledby=\"h-objects\"><h2 id=\"h-objects\">Objects</h2>\n")
 	p.raw("<form id=\"filter\" class=\"filter\" hidden><label>Search<input id=\"search\" type=\"search\" autocomplete=\"off\"></label>")
 	p.raw("<label>Verdict<select id=\"verdict\"><option value=\"\">any</option>")
@@ -255,7 +255,7 @@ func (p page) items(s *Scan, places map[string]int) {
 const maxTrees = 2000
 
 // row writes an object in one line, with links to its causes.
-func (p page) row(item check.Item, places map[string]int) {
+func (p document) row(item check.Item, places map[string]int) {
 	p.begin("p", item)
 	p.text(Shown(item.Target))
 	for _, h := range item.HeldBy {
@@ -267,7 +267,7 @@ func (p page) row(item check.Item, places map[string]int) {
 }
 
 // begin opens the element of an object; the filter finds it by verdict and kind.
-func (p page) begin(element string, item check.Item) {
+func (p document) begin(element string, item check.Item) {
 	verdict := classOf(string(item.Verdict), words(verdicts))
 	p.raw("<" + element + " data-verdict=\"" + verdict + "\" data-kind=\"" + classOf(string(item.Kind), words(Kinds())) + "\">")
 	if element == "details" {
@@ -276,7 +276,7 @@ func (p page) begin(element string, item check.Item) {
 	p.tag("<span class=\"word "+verdict+"\">", string(item.Verdict), "</span> ")
 }
 
-func (p page) item(item check.Item, places map[string]int) {
+func (p document) item(item check.Item, places map[string]int) {
 	p.begin("details", item)
 	p.text(Shown(item.Target))
 	if item.TerminatingSince != "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -239,12 +240,9 @@ func golden(t testing.TB, name string, got []byte) {
 func TestFirstScreen(t *testing.T) {
 	race.Skip(t)
 	s := scanned(t, contents(t, "testdata/cluster.yaml"), Options{Of: "prod"})
-	var out strings.Builder
-	if err := s.Text(&out, false); err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(check.Style{Width: 120}.Apply(out.String()), "\n"); lines > 24 {
-		t.Errorf("%d lines do not fit the first screen:\n%s", lines, &out)
+	text := s.Page(false).In(page.Style{Width: 120})
+	if lines := strings.Count(text, "\n"); lines > 24 {
+		t.Errorf("%d lines do not fit the first screen:\n%s", lines, text)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -24,17 +24,19 @@ const (
 
 var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "goes after something else", policies.Rule: "by a rule", Unseen: "not seen"}
 
-// Text writes the scan for people: the numbers, the causes by the number of objects that they block, and the
+// Text writes the page of a scan, plain.
+func (s *Scan) Text(w io.Writer, long bool) error { return s.Page(long).Write(w, page.Style{}) }
+
+// Page is the scan for people: the numbers, the causes by the number of objects that they block, and the
 // Terminating objects. Long adds each cause's evidence and steps.
-func (s *Scan) Text(w io.Writer, long bool) error {
-	var out strings.Builder
-	line := func(format string, args ...any) { out.WriteString(printable.Line(fmt.Sprintf(format, args...)) + "\n") }
-	line("%s", s.headline())
+func (s *Scan) Page(long bool) *page.Page {
+	var p page.Page
+	p.Line("%s", s.headline())
 	if s.Interrupted != "" {
-		line("interrupted: %s", s.Interrupted)
+		p.Line("interrupted: %s", s.Interrupted)
 	}
 	if s.Mended != nil {
-		line("%s", s.promise())
+		p.Line("%s", s.promise())
 	}
 	all := map[Kind]int{}
 	for _, c := range s.Asked {
@@ -45,51 +47,49 @@ func (s *Scan) Text(w io.Writer, long bool) error {
 		n := byClass[c.Class]
 		byClass[c.Class]++
 		if n == 0 && (long || len(byClass) == 1 || len(byClass) == 2 && byClass[policies.Broken] > 0) {
-			out.WriteString("\n")
+			p.Blank()
 		}
 		switch {
 		case long || c.Class == policies.Broken && n < shownCauses:
-			s.text(c, line, n+1, all, long)
+			s.cause(&p, c, n+1, all, long)
 		case n < shownRest:
-			line("%s: %s: %s", headings[c.Class], c.Title, c.holding(all))
+			p.Line("%s: %s: %s", headings[c.Class], c.Title, c.holding(all))
 		}
 	}
 	for _, class := range Classes() {
 		if more := byClass[class] - shownRest; more > 0 && !long {
-			line("%s: %d more (--all)", headings[class], more)
+			p.Line("%s: %d more (--all)", headings[class], more)
 		}
 	}
-	terminating := s.Terminating()
-	if len(terminating) > 0 {
-		out.WriteString("\n")
-		line("Terminating now:")
+	var terminating []string
+	for _, e := range s.Terminating() {
+		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), Shown(e.Target), why(e)))
 	}
-	for i, e := range terminating {
-		if i == shownTerminating && !long {
-			line("  and %d more (--all)", len(terminating)-i)
-			break
-		}
-		line("  %s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), Shown(e.Target), why(e))
-	}
-	if len(s.Unseen) > 0 {
-		out.WriteString("\n")
-		line("not asked about:")
-	}
-	for i, unseen := range s.Unseen {
-		if i == shownRest && !long {
-			line("  and %d more (--all)", len(s.Unseen)-i)
-			break
-		}
-		line("  %s", unseen)
-	}
+	section(&p, "Terminating now:", terminating, shownTerminating, long)
+	section(&p, "not asked about:", s.Unseen, shownRest, long)
 	if len(s.LeftOut) > 0 {
-		out.WriteString("\n")
+		p.Blank()
 	}
 	for _, left := range s.LeftOut {
-		line("left out: %s", left)
+		p.Line("left out: %s", left)
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return &p
+}
+
+// section adds a list below a heading, whole or the first of it.
+func section(p *page.Page, heading string, lines []string, most int, long bool) {
+	if len(lines) == 0 {
+		return
+	}
+	p.Blank()
+	p.Line("%s", heading)
+	for i, line := range lines {
+		if i == most && !long {
+			p.Item("  ", "and %d more (--all)", len(lines)-i)
+			return
+		}
+		p.Item("  ", "%s", line)
+	}
 }
 
 // headline returns the first line: the number of objects, and their verdicts.
@@ -189,35 +189,35 @@ func (c Cause) holding(all map[Kind]int) string {
 	return text
 }
 
-// text writes a cause: the objects that it blocks, what a fix unblocks, and the steps.
-func (s *Scan) text(c Cause, line func(string, ...any), n int, all map[Kind]int, long bool) {
-	line("%s %d: %s", headings[c.Class], n, c.Title)
+// cause adds a cause: the objects that it blocks, what a fix unblocks, and the steps.
+func (s *Scan) cause(p *page.Page, c Cause, n int, all map[Kind]int, long bool) {
+	p.Line("%s %d: %s", headings[c.Class], n, c.Title)
 	holding := c.holding(all)
 	if c.Mended != nil {
 		holding += "; " + s.once(c)
 	}
-	line("  %s", holding)
+	p.Item("  ", "%s", holding)
 	if long || c.Holds <= shownNames {
 		names := strings.Join(c.Names, ", ")
 		if c.Holds > len(c.Names) {
 			names += ", …"
 		}
-		line("  %s", names)
+		p.Item("  ", "%s", names)
 	}
 	for i, step := range c.Steps {
 		if i > 0 && !long {
 			break
 		}
-		line("  %d. %s", i+1, step.Do)
+		p.Item(fmt.Sprintf("  %d. ", i+1), "%s", step.Do)
 		if step.Command != "" {
-			line("     $ %s", step.Command)
+			p.Command(5, step.Command)
 		}
 	}
 	if !long {
 		return
 	}
 	for _, evidence := range c.Evidence {
-		line("  because: %s", evidence)
+		p.Item("  because: ", "%s", evidence)
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 )
 
 // Printer writes a line for each change of the Terminating objects.
 type Printer struct {
 	Out   io.Writer
-	Style check.Style
+	Style page.Style
 
 	last   map[string]line
 	more   int    // how many others there were
@@ -42,9 +43,9 @@ func (p *Printer) Print(now check.Answer) {
 		says := fmt.Sprintf("%s: %s", item.Verdict, why(item))
 		lines[key] = line{item, withoutFigures(says)}
 		if before, known := p.last[key]; !known {
-			p.say(fmt.Sprintf("%s, being deleted for %s: %s", item, duration.HumanDuration(max(0, time.Since(item.Since()))), says))
+			p.verdict(fmt.Sprintf("%s, being deleted for %s: ", item, duration.HumanDuration(max(0, time.Since(item.Since())))), item)
 		} else if before.says != lines[key].says {
-			p.say(fmt.Sprintf("%s: now %s", item, says))
+			p.verdict(fmt.Sprintf("%s: now ", item), item)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.last)) {
@@ -82,8 +83,16 @@ func withoutFigures(text string) string {
 	}, text)
 }
 
-func (p *Printer) say(line string) {
-	io.WriteString(p.Out, p.Style.Apply(fmt.Sprintf("%s %s\n", time.Now().UTC().Format(time.RFC3339), line)))
+func (p *Printer) say(line string) { p.write(line, "", page.Plain, "") }
+
+func (p *Printer) verdict(before string, item check.Item) {
+	p.write(before, string(item.Verdict), check.ToneOf(item.Verdict), ": "+why(item))
+}
+
+func (p *Printer) write(before, word string, tone page.Tone, after string) {
+	var line page.Page
+	line.Verdict(time.Now().UTC().Format(time.RFC3339)+" "+before, word, tone, after)
+	_ = line.Write(p.Out, p.Style) // a closed pipe ends the process
 }
 
 // why returns the usual duration, and what the deletion waits for.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -147,7 +148,7 @@ func TestLines(t *testing.T) {
 // of objects is.
 func TestStyle(t *testing.T) {
 	var out strings.Builder
-	p := &Printer{Out: &out, Style: check.Style{Color: true, ASCII: true}}
+	p := &Printer{Out: &out, Style: page.Style{Color: true, ASCII: true}}
 	now := ends("hangs a x…")
 	now.Items[0].WaitsFor = []check.Wait{{Took: &check.Took{Objects: 5, UsualSeconds: 30}}}
 	p.Print(now)

@@ -27,6 +27,7 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -509,41 +510,32 @@ func reporter(output string) (func(check.Answer, io.Writer) error, error) {
 
 // reporters write an answer for people, by output format.
 var reporters = map[string]func(check.Answer, io.Writer) error{
-	"text": func(a check.Answer, out io.Writer) error { return styled(a.Text, out) },
-	"full": func(a check.Answer, out io.Writer) error { return styled(a.Full, out) },
+	"text": func(r check.Answer, out io.Writer) error { return styled(r.Page(false), out) },
+	"full": func(r check.Answer, out io.Writer) error { return styled(r.Page(true), out) },
 	"dot":  check.Answer.DOT,
-	"wide": check.Answer.Wide,
+	"wide": func(r check.Answer, out io.Writer) error { return r.Wide().Write(out, page.Style{}) },
 	"name": check.Answer.Blocked,
 }
 
-// styled writes text in the style of a stream.
-func styled(write func(io.Writer) error, out io.Writer) error {
-	var text strings.Builder
-	if err := write(&text); err != nil {
-		return err
-	}
+// styled writes a page in the style of a stream. A long one repeats its first line at the end.
+func styled(p *page.Page, out io.Writer) error {
 	style := styleOf(out)
-	shown := style.Apply(text.String())
-	if style.Width > 0 && strings.Count(shown, "\n") > screenful {
-		shown += style.Apply(lastly(text.String()))
+	text := p.In(style)
+	if first := p.First(); style.Width > 0 && strings.Count(text, "\n") > screenful && first.String() != "" {
+		text += "\n" + first.In(style)
 	}
-	_, err := io.WriteString(out, shown)
+	_, err := io.WriteString(out, text)
 	return err
 }
 
 // screenful is how many lines a terminal has at least (that of a VT100).
 const screenful = 24
 
-// lastly repeats the first line for the end of a long text; "" for a table.
-func lastly(text string) string {
-	if first, _, _ := strings.Cut(text, "\n"); strings.Contains(first, ": ") {
-		return "\n" + first + "\n"
-	}
-	return ""
+// screen is a stream whose style is in part known: --ascii, or its width.
+type screen struct {
+	io.Writer
+	page.Style
 }
-
-// asciiOnly marks a stream that takes only ASCII (--ascii).
-type asciiOnly struct{ io.Writer }
 
 // drawsBoxes reports whether a terminal shows more than ASCII, by TERM and by its locale (POSIX, 8.2: the
 // first variable that is not empty).
@@ -556,10 +548,10 @@ func drawsBoxes(system string, getenv func(string) string) bool {
 }
 
 // styleOf returns the style of a stream.
-func styleOf(out io.Writer) (style check.Style) {
-	if only, asked := out.(asciiOnly); asked {
-		style = styleOf(only.Writer)
-		style.ASCII = true
+func styleOf(out io.Writer) (style page.Style) {
+	if known, asked := out.(screen); asked {
+		style = styleOf(known.Writer)
+		style.ASCII, style.Width = style.ASCII || known.ASCII, max(style.Width, known.Width)
 		return style
 	}
 	style.Color, style.ASCII = colored(out), terminal(out) && !drawsBoxes(runtime.GOOS, os.Getenv)

@@ -19,7 +19,7 @@ import (
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/deletion"
-	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -102,10 +102,10 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 	}
 	run := deletion.Run{
 		DryRun: d.dryRun, Patience: d.patience, Glance: d.glance,
-		Say:  func(format string, args ...any) { say(out, format, args...) },
+		Say:  func(p *page.Page) { _ = p.Write(out, styleOf(out)) }, // a closed pipe ends the process
 		Show: printerOn(out).Print,
 	}
-	err := d.prepareRun(ctx, &run, args, stdin, stderr)
+	err := d.prepareRun(ctx, &run, args, stdin, out, stderr)
 	if err == nil {
 		err = run.Execute(ctx)
 	}
@@ -124,7 +124,7 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 }
 
 // prepareRun reads what the arguments and flags name.
-func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, stderr io.Writer) (err error) {
+func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, out, stderr io.Writer) (err error) {
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
@@ -162,7 +162,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	if terminal(stdin) && !d.dryRun {
 		if file, ok := stdin.(*os.File); ok {
 			run.Ask = func(ctx context.Context, q deletion.Question) (bool, error) {
-				return prompt(ctx, file, run.Say, q.Prompt())
+				return prompt(ctx, file, out, q)
 			}
 		}
 	}
@@ -238,11 +238,12 @@ func (d *deleteFlags) look(ctx context.Context, names []check.Name, together che
 	return v, nil
 }
 
-// prompt reports whether the person at the terminal types yes. The error is for an input that ends.
-func prompt(ctx context.Context, answers *os.File, say func(string, ...any), question string) (yes bool, err error) {
+// prompt reports whether the person at the terminal types yes, behind the question. The error is for an input
+// that ends.
+func prompt(ctx context.Context, answers *os.File, out io.Writer, q deletion.Question) (yes bool, err error) {
 	flush(answers)
-	say("%s", question)
-	say("[y/N] ")
+	style := styleOf(out)
+	fmt.Fprint(out, q.Prompt().In(style), "[y/N] ")
 	typed := make(chan string, 1) // closed when the input ends
 	go func() {
 		defer close(typed)
@@ -252,11 +253,11 @@ func prompt(ctx context.Context, answers *os.File, say func(string, ...any), que
 	}()
 	select {
 	case <-ctx.Done():
-		say("\n")
+		fmt.Fprintln(out)
 		return false, ctx.Err()
 	case line, more := <-typed:
 		if !more {
-			say("\n")
+			fmt.Fprintln(out)
 			return false, errors.New("the input ended without an answer: nothing more was done (scripts answer by --yes and --allow)")
 		}
 		switch answer := strings.ToLower(strings.TrimSpace(line)); answer {
@@ -264,18 +265,10 @@ func prompt(ctx context.Context, answers *os.File, say func(string, ...any), que
 			return true, nil
 		case "", "n", "no":
 		default:
-			say("  %s is neither yes nor no: taken as no\n", printable.Line(strconv.Quote(answer)))
+			var p page.Page
+			p.Item("  ", "%s is neither yes nor no: taken as no", strconv.Quote(answer))
+			fmt.Fprint(out, p.In(style))
 		}
 		return false, nil
 	}
-}
-
-// say writes for a person, wrapped to the width of the terminal. An answer is typed behind a
-// question, on the same line.
-func say(out io.Writer, format string, args ...any) {
-	text := styleOf(out).Apply(fmt.Sprintf(format, args...))
-	if strings.HasSuffix(format, " ") {
-		text = strings.TrimRight(text, " \n") + " "
-	}
-	io.WriteString(out, text)
 }

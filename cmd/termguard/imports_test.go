@@ -17,7 +17,7 @@ const module = "github.com/termguard/termguard/"
 // layers states the design: which packages of this module each folder may import. Do not change it
 // to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "check", "deletion", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/redact", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "check", "deletion", "page", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -27,10 +27,11 @@ var layers = map[string][]string{
 	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":       {"internal/background", "config", "webhook", "certs", "policies", "cluster", "cluster/live"},
 	"certs":               {"internal/background"},
-	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
-	"scan":                {"check", "question", "policies", "cluster", "internal/printable"},
-	"deletion":            {"internal/background", "internal/printable", "internal/shell", "check", "policies"},
-	"watch":               {"check", "internal/printable"},
+	"page":                {"internal/printable"},
+	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "page", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
+	"scan":                {"check", "question", "page", "policies", "cluster", "internal/printable"},
+	"deletion":            {"internal/background", "internal/shell", "page", "check", "policies"},
+	"watch":               {"check", "page", "internal/printable"},
 	"check/release":       {"internal/nearest"},
 	"check/inventory":     {},
 	"lint":                {"internal/nearest", "question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},

@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/page"
 )
 
 // TestHabits checks that check has the flags that people know from kubectl.
@@ -121,7 +121,7 @@ func TestFirstScreen(t *testing.T) {
 			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: find out"}, 700, 300},
 		"Own": {"each object has a cause of its own: the others are counted by kind, and the plan is cut",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fNUMBER.example.com/x]}}",
-			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: find out", "297 objects more, each for a cause of its own"}, 120, 300},
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: find out", "297 objects more, each for a cause of its own"}, 125, 300},
 		"Terminating": {"objects stuck for the same reason are one line, in columns",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
 			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing was found that removes it; 299 more", "to see what ends it: termguard check "}, 24, 300},
@@ -135,13 +135,12 @@ func TestFirstScreen(t *testing.T) {
 			c := newFakeCluster(t, world)
 			ask := func(more ...string) string {
 				var out, errs bytes.Buffer
-				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code == exitFailed {
+				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, screen{&out, page.Style{Width: 80}}, &errs); code == exitFailed {
 					t.Fatalf("%s", &errs)
 				}
 				return out.String()
 			}
-			screen := check.Style{Width: 80}.Apply(ask())
-			lines := strings.SplitAfter(screen, "\n")
+			lines := strings.SplitAfter(ask(), "\n")
 			first := strings.Join(lines[:min(24, len(lines))], "")
 			for _, want := range tc.want {
 				if !strings.Contains(strings.Join(strings.Fields(first), " "), strings.Join(strings.Fields(want), " ")) {

@@ -21,7 +21,6 @@ var patterns = map[string]struct {
 	reads string
 }{
 	"check/release/order.go":         {1, "the separator of YAML documents"},
-	"check/style.go":                 {4, "printed lines"},
 	"cluster/catalog/catalog.go":     {3, "names of resources and suffixes of versions in the catalog"},
 	"cluster/catalog/references.go":  {1, "paths of fields in the catalog"},
 	"cluster/catalog/versions.go":    {1, "versions"},

@@ -13,6 +13,7 @@ import (
 	"github.com/termguard/termguard/deletion"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 )
 
 // Exit codes.
@@ -78,7 +79,7 @@ func newRoot(name string) *cobra.Command {
 	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only, as where the locale has no more")
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		if ascii {
-			root.SetOut(asciiOnly{root.OutOrStdout()})
+			root.SetOut(screen{root.OutOrStdout(), page.Style{ASCII: true}})
 		}
 		if quiet {
 			root.SetErr(struct{ io.Writer }{root.ErrOrStderr()}) // which is no terminal

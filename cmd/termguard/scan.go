@@ -237,12 +237,7 @@ func (f *scanFlags) write(s *scan.Scan, data func(any, io.Writer) error, out io.
 	case f.output == "name":
 		return s.Blocked(out)
 	}
-	var text strings.Builder
-	if err := s.Text(&text, f.whole); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, styleOf(out).Apply(text.String()))
-	return err
+	return s.Page(f.whole).Write(out, styleOf(out))
 }
 
 // dataWriter returns the writer of a format for programs; nil for another format.

@@ -1,0 +1,352 @@
+// Package page lays out text for people in blocks: lines, trees and tables. Wrapping and color depend on what
+// a part is, never on what it says: a tenant may have written any of it.
+package page
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/termguard/termguard/internal/printable"
+)
+
+// Tone is how a word is meant.
+type Tone int
+
+// The tones.
+const (
+	Plain Tone = iota
+	Bad
+	Doubtful
+	Good
+)
+
+// Page is text in blocks. The zero value is empty.
+type Page struct{ blocks []block }
+
+// block is a line, or a row of a table.
+type block struct {
+	// lead begins the first line, and below those that continue it: indents, branches, numbers, labels.
+	lead, below string
+	// before stands before a word with a tone, and after behind it.
+	before, word, after string
+	tone                Tone
+	// command says that a shell takes it as it is.
+	command bool
+	// table is where the last column begins, 0 outside of tables, and hang the indent of that column if a row
+	// is too long.
+	table, hang int
+}
+
+func (b block) text() string { return b.before + b.word + b.after }
+
+// Line adds a line.
+func (p *Page) Line(format string, args ...any) {
+	p.Verdict("", "", Plain, fmt.Sprintf(format, args...))
+}
+
+// Verdict adds a line with a word of a tone.
+func (p *Page) Verdict(before, word string, tone Tone, after string) {
+	p.add(block{below: "  ", before: before, word: word, tone: tone, after: after})
+}
+
+// Item adds a line behind a lead, such as an indent, a number or a label; lines below are as far in.
+func (p *Page) Item(lead, format string, args ...any) {
+	p.add(block{lead: lead, below: strings.Repeat(" ", utf8.RuneCountInString(lead)), after: fmt.Sprintf(format, args...)})
+}
+
+// Command adds a command for a shell.
+func (p *Page) Command(indent int, command string) {
+	space := strings.Repeat(" ", indent)
+	p.add(block{lead: space + "$ ", below: space + "    ", after: command, command: true})
+}
+
+// Blank adds an empty line.
+func (p *Page) Blank() { p.blocks = append(p.blocks, block{}) }
+
+// Add adds the blocks of another page.
+func (p *Page) Add(other *Page) { p.blocks = append(p.blocks, other.blocks...) }
+
+// First returns the first line if it has a verdict, else an empty page.
+func (p *Page) First() (first Page) {
+	if len(p.blocks) > 0 && p.blocks[0].tone != Plain && p.blocks[0].table == 0 {
+		first.blocks = p.blocks[:1]
+	}
+	return first
+}
+
+func (p *Page) add(b block) {
+	b.lead, b.before, b.word, b.after = printable.Line(b.lead), printable.Line(b.before), printable.Line(b.word), printable.Line(b.after)
+	p.blocks = append(p.blocks, b)
+}
+
+// Node is a line of a tree, with the lines below it. Its word has a tone.
+type Node struct {
+	Word  string
+	Tone  Tone
+	Text  string
+	Below []*Node
+}
+
+// Child returns the node below n with this line, and adds it if necessary.
+func (n *Node) Child(line string) *Node { return n.Verdict("", Plain, line) }
+
+// Verdict is Child for a line that begins with a word of a tone.
+func (n *Node) Verdict(word string, tone Tone, line string) *Node {
+	for _, below := range n.Below {
+		if below.Word == word && below.Text == line {
+			return below
+		}
+	}
+	below := &Node{Word: word, Tone: tone, Text: line}
+	n.Below = append(n.Below, below)
+	return below
+}
+
+// Tree adds the lines below a root.
+func (p *Page) Tree(root *Node) { p.branches(root, "") }
+
+func (p *Page) branches(n *Node, indent string) {
+	for i, below := range n.Below {
+		branch, deeper := "├─ ", "│  "
+		if i == len(n.Below)-1 {
+			branch, deeper = "└─ ", "   "
+		}
+		p.add(block{lead: indent + branch, below: indent + deeper, word: below.Word, tone: below.Tone, after: below.Text})
+		p.branches(below, indent+deeper)
+	}
+}
+
+// Cell is a field of a table.
+type Cell struct {
+	Text string
+	Tone Tone
+}
+
+// Table adds rows with aligned columns, below a heading. In a narrow terminal the last column stands on lines
+// of its own, as far in as the second.
+func (p *Page) Table(heading []string, rows [][]Cell) {
+	all := [][]Cell{make([]Cell, len(heading))}
+	for i, text := range heading {
+		all[0][i].Text = text
+	}
+	all = append(all, rows...)
+	widths := make([]int, len(heading))
+	for _, row := range all {
+		for i := range row {
+			row[i].Text = printable.Line(row[i].Text)
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text)+2)
+		}
+	}
+	last := len(heading) - 1
+	begin := 0
+	for _, width := range widths[:last] {
+		begin += width
+	}
+	for n, row := range all {
+		b := block{table: begin, hang: widths[0]}
+		for i, cell := range row {
+			text := cell.Text
+			if i < last {
+				text += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+			}
+			switch {
+			case cell.Tone != Plain:
+				b.word, b.tone, b.after = cell.Text, cell.Tone, text[len(cell.Text):]
+			case b.word == "":
+				b.before += text
+			default:
+				b.after += text
+			}
+		}
+		if n == 0 {
+			b.hang = 0 // the heading of the last column needs no line
+		}
+		p.blocks = append(p.blocks, b)
+	}
+}
+
+// More counts what is not shown, "" for nothing: " and 12 more".
+func More(beyond int) string {
+	if beyond <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", beyond)
+}
+
+// List joins the first few of several names, and counts the others.
+func List(names []string, most int) string {
+	shown := min(len(names), most)
+	return strings.Join(names[:shown], ", ") + More(len(names)-shown)
+}
+
+// Style is how a page is written; the zero value is plain.
+type Style struct {
+	// Width of a line in columns; 0 does not wrap.
+	Width int
+	Color bool
+	// ASCII draws with characters that every terminal and locale has.
+	ASCII bool
+}
+
+// toASCII keeps the width, except of the ellipsis.
+var toASCII = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|")
+
+// narrowest is the least width for wrapping: below it, nothing is readable.
+const narrowest = 20
+
+// String returns the plain text.
+func (p *Page) String() string { return p.In(Style{}) }
+
+// Write writes the page in a style.
+func (p *Page) Write(w io.Writer, s Style) error {
+	_, err := io.WriteString(w, p.In(s))
+	return err
+}
+
+// In returns the text in a style. Continued lines are indented, and commands can be copied.
+func (p *Page) In(s Style) string {
+	var out strings.Builder
+	for _, b := range p.blocks {
+		if s.ASCII && !b.command {
+			for _, text := range []*string{&b.before, &b.word, &b.after} {
+				*text = strings.ReplaceAll(*text, "…", "...")
+			}
+		}
+		line := b.lead + b.text()
+		lines := []string{line}
+		if s.Width > 0 && utf8.RuneCountInString(line) > s.Width {
+			lines = b.wrap(max(s.Width, narrowest))
+		}
+		for i, line := range lines {
+			if s.Color {
+				line = b.color(line, i == 0)
+			}
+			if s.ASCII && !b.command {
+				line = toASCII.Replace(line)
+			}
+			out.WriteString(line + "\n")
+		}
+	}
+	return out.String()
+}
+
+// Escapes of ECMA-48.
+const (
+	strong = "\x1b[1m"
+	normal = "\x1b[0m"
+)
+
+var paints = [...]string{Bad: "\x1b[31m", Doubtful: "\x1b[33m", Good: "\x1b[32m"}
+
+// color paints the word of the first line, and commands.
+func (b block) color(line string, first bool) string {
+	from := len(b.lead) + len(b.before)
+	to := from + len(b.word)
+	switch {
+	case b.command:
+		return strong + line + normal
+	case !first || b.tone == Plain || to > len(line) || line[from:to] != b.word: // wrapped
+		return line
+	}
+	return line[:from] + paints[b.tone] + b.word + normal + line[to:]
+}
+
+// wrap breaks a line between words, a command with backslashes, and JSON between its members.
+func (b block) wrap(width int) (lines []string) {
+	if b.table > 0 {
+		return b.row(width)
+	}
+	if utf8.RuneCountInString(b.below) > width/2 {
+		b.below = strings.Repeat(" ", 4)
+	}
+	if !b.command {
+		return broken(b.lead, b.below, "", strings.Fields(b.text()), width)
+	}
+	return broken(b.lead, b.below, ` \`, commandWords(b.after), width)
+}
+
+// row returns a table row, with the last column on lines of its own.
+func (b block) row(width int) (lines []string) {
+	runes := []rune(b.text())
+	begin := strings.Repeat(" ", b.hang)
+	column := min(b.table, len(runes))
+	head := strings.TrimRight(string(runes[:column]), " ")
+	if b.hang == 0 {
+		return []string{head}
+	}
+	if at := strings.LastIndex(head, " -n "); at > 0 && utf8.RuneCountInString(head) > width {
+		lines, head = []string{strings.TrimRight(head[:at], " ")}, begin+head[at+1:]
+	}
+	lines = append(lines, head)
+	if column == len(runes) {
+		return lines
+	}
+	return append(lines, broken(begin, begin, "", strings.Fields(string(runes[column:])), width)...)
+}
+
+// broken joins words to lines: lead begins the first, below the others, and end ends all but the last.
+func broken(lead, below, end string, words []string, width int) (lines []string) {
+	current, empty := lead, true
+	joined := false // the word continues in JSON: no space, no end
+	for _, next := range words {
+		next, more := strings.CutSuffix(next, jsonBreak)
+		space := " "
+		if empty || joined {
+			space = ""
+		}
+		if !empty && utf8.RuneCountInString(current+space+next+end) > width {
+			if !joined {
+				current += end
+			}
+			lines = append(lines, current)
+			current, space = below, ""
+		}
+		current += space + next
+		empty, joined = false, more
+	}
+	return append(lines, current)
+}
+
+// jsonBreak ends a piece of a word that may be broken as JSON allows.
+const jsonBreak = "\x00"
+
+// commandWords returns the words of a shell line, quotes included. JSON in single quotes is split into pieces
+// that end with jsonBreak.
+func commandWords(command string) (found []string) {
+	var piece strings.Builder
+	flush := func(end string) {
+		if piece.Len() > 0 {
+			found = append(found, piece.String()+end)
+			piece.Reset()
+		}
+	}
+	var quote byte                 // that is open: ' or ", or 0
+	inJSON, inText := false, false // of single quotes: JSON, and a text in it
+	for i := 0; i < len(command); i++ {
+		c := command[i]
+		if c == ' ' && quote == 0 {
+			flush("")
+			continue
+		}
+		piece.WriteByte(c)
+		switch {
+		case c == '\\' && i+1 < len(command) && (quote != '\'' || inText && command[i+1] != '\''):
+			i++
+			piece.WriteByte(command[i])
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+			rest := command[i+1:]
+			inJSON, inText = c == '\'' && (strings.HasPrefix(rest, "[{") || strings.HasPrefix(rest, `{"`)), false
+		case quote == '\'' && c == '"':
+			inText = inJSON && !inText
+		case quote == '\'' && c == ',' && inJSON && !inText:
+			flush(jsonBreak)
+		}
+	}
+	flush("")
+	return found
+}
