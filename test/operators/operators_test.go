@@ -65,13 +65,13 @@ func playAll(t *testing.T, o Operator) {
 	table(&text, rows)
 	c := count(rows)
 	t.Logf("%s: %s\n%s%s", o.Name, o.About, &text, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if folder := os.Getenv("RESULTS"); folder != "" {
+	if folder := os.Getenv("RESULTS"); folder != "" { // also the rows before a failure
 		if err := (Results{Operator: o.Name, Rows: rows}).write(folder); err != nil {
 			t.Error(err)
 		}
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, wrong := range judge(rows, o.Wrong) {
 		t.Error(wrong)
