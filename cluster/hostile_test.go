@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,6 +61,26 @@ func TestManyFinalizers(t *testing.T) {
 	}
 	if got := count("tenant"); got != 0 {
 		t.Errorf("kept %d finalizers of deleted objects", got)
+	}
+}
+
+// TestManyClaims: the field managers of thousands of finalizers are not read for each finalizer of the object,
+// while reviews wait.
+func TestManyClaims(t *testing.T) {
+	w := NewWorld(Options{})
+	w.Begin(widgets)
+	w.End(widgets)
+	o := manyFinalizers("tenant", "huge", 30_000)
+	var fields strings.Builder
+	for _, finalizer := range o.Finalizers {
+		fmt.Fprintf(&fields, `,"v:\"%s\"":{}`, finalizer)
+	}
+	o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "tenant", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{".":{}` + fields.String() + `}}}`)}}
+	for _, n := range []int{30_000, 60} {
+		o.Finalizers = o.Finalizers[:n]
+		if got := testing.AllocsPerRun(1, func() { apply(t, w, widgets, o, true) }); got > 500_000 {
+			t.Errorf("of %d finalizers: %.0f allocations, want fewer than 500,000", n, got)
+		}
 	}
 }
 
