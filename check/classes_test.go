@@ -56,7 +56,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// sampleStep is what a step of the plan of a sample does to one object.
+// sampleStep is the effect of a step of a sample's plan on one object.
 type sampleStep struct {
 	deed
 	finding policies.Finding

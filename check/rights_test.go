@@ -83,7 +83,8 @@ func TestFewerRights(t *testing.T) {
 	}
 }
 
-// saysMore reports whether a verdict claims what of, the verdict over all objects, does not.
+// saysMore reports whether verdict claims something that of, the verdict over all objects, does
+// not.
 func saysMore(of, verdict policies.Verdict) bool {
 	sure := []policies.Verdict{policies.Hangs, policies.Refused}
 	switch verdict {

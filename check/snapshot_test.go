@@ -9,8 +9,8 @@ import (
 )
 
 // TestSnapshotTellsObjectsApart checks two objects of one kind with the same finalizer; only one
-// says who wrote it. A snapshot has no field managers: what is known of one object must not be
-// reported for the other.
+// has field managers, which a snapshot lacks. The owner of one object must not be reported for the
+// other.
 func TestSnapshotTellsObjectsApart(t *testing.T) {
 	engine := newEngine(t)
 	var snapshot bytes.Buffer

@@ -8,7 +8,7 @@ import (
 )
 
 // TestForeignFinalizer checks that the only controller of a kind counts as owner of the kind's own
-// finalizers, but not of those that belong to other known software.
+// finalizers, but not of other known software's.
 func TestForeignFinalizer(t *testing.T) {
 	running := "---" + strings.NewReplacer("NAME", "mesh-console", "REPLICAS", "1", "READY", "1", "IMAGE", "corp/mesh:1").Replace(operator) +
 		strings.NewReplacer("IMAGE", "corp/mesh:1", "READYCOND", "True", "CRASHES", "0", "STATE", "running: {}").Replace(operatorPod)

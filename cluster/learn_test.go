@@ -440,8 +440,8 @@ func TestLearnersShare(t *testing.T) {
 	})
 }
 
-// TestLearnersOfTwoVersions checks that, during an upgrade, an older replica leaves alone what a
-// newer one wrote, and continues to learn.
+// TestLearnersOfTwoVersions checks that, during an upgrade, an older replica does not overwrite a
+// newer one's facts, and continues to learn.
 func TestLearnersOfTwoVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

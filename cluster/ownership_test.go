@@ -83,8 +83,8 @@ func waiting(reason string) string {
 	return "containerStatuses: [{name: c, restartCount: 3, state: {waiting: {reason: " + reason + "}}}]"
 }
 
-// seen returns the ConfigMap in which termguard recorded that identities removed the finalizer,
-// each "IDENTITY OBJECTS AGE" or "IDENTITY OBJECTS AGE outside".
+// seen returns the ConfigMap that records the removals of the finalizer by identities, each
+// "IDENTITY OBJECTS AGE" or "IDENTITY OBJECTS AGE outside".
 func seen(sightings ...string) string {
 	var owners []string
 	for _, s := range sightings {

@@ -121,7 +121,7 @@ func TestStress(t *testing.T) {
 		defer func() { rngs <- rng }()
 		f(rng)
 	}
-	// asks returns a request about an object, as a command or an API server makes it.
+	// asks returns a request about an object, from a command or an API server.
 	asks := func(rng *rand.Rand, i int) *question.Request {
 		res, obj, _ := random(rng)
 		r := question.Target{Kind: obj.GroupVersionKind(), Resource: res.GroupVersionResource, Namespace: "a", Name: "x", Object: obj.Object}.Delete(nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/internal/race"
 )
 
-// TestRemovers checks what the removal of the gadgets' finalizer depends on, besides the
+// TestRemovers checks the dependencies of the removal of the gadgets' finalizer, besides the
 // Deployment, its service account and their namespace.
 func TestRemovers(t *testing.T) {
 	const (
@@ -256,8 +256,8 @@ func TestBarredForSure(t *testing.T) {
 	}
 }
 
-// TestRemoversOfOwners checks with which objects the Deployments that remove the gadgets' finalizer
-// are deleted: their owners, and the owners' owners.
+// TestRemoversOfOwners checks that the owners of the Deployments that remove the gadgets'
+// finalizer, and the owners' owners, are known.
 func TestRemoversOfOwners(t *testing.T) {
 	const (
 		cluster    = "{apiVersion: y.io/v1, kind: Cluster, name: it, uid: cluster}"

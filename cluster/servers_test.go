@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestServed checks which pods a Service serves, by what a volume names as its server.
+// TestServed checks which pods a Service serves, by the server that a volume names.
 func TestServed(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: 10.0.0.7, clusterIPs: [10.0.0.7, 'fd00::7']}}\n---\n"
 	pod := func(volume string) string {
@@ -80,7 +80,7 @@ func TestServedByPods(t *testing.T) {
 	}
 }
 
-// TestUnserved checks for which pods the server is down, in any order of arrival.
+// TestUnserved checks which pods have a server that is down, in any order of arrival.
 func TestUnserved(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: nfs, namespace: files}, spec: {selector: {a: b}, clusterIP: 10.0.0.7}}\n---\n"
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: demo}, spec: {nodeName: n1, volumes: [{name: v, nfs: {path: /, server: 10.0.0.7}}]}, status: {phase: Running}}\n---\n"

@@ -14,7 +14,7 @@ import (
 )
 
 // Objects of a tenant who has "edit" in namespace tenant, and may bind his own rights there. NAME,
-// IMAGE and GROUP are those of the owner of a finalizer elsewhere.
+// IMAGE and GROUP belong to the owner of a finalizer elsewhere.
 const (
 	tenantsEdit = authorizes + `
 ---

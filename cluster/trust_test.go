@@ -63,7 +63,7 @@ webhooks:
 `
 }
 
-// refused returns the causes for which requests in a namespace are refused.
+// refused returns the causes of refused requests in a namespace.
 func refused(w *World, namespace string) (causes []string) {
 	w.View(func(doc map[string]any) {
 		hooks, _ := facts.Lookup(doc, "blocked", namespace).(map[string]any)

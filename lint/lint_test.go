@@ -255,8 +255,8 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestSets checks which files are deleted together: those of a directory, and those given one by
-// one.
+// TestSets checks which files are deleted together: all of a directory, or all that are given one
+// by one.
 func TestSets(t *testing.T) {
 	dir := write(t, map[string]string{"one/crd.yaml": kialiCRD, "one/operator.yaml": kialiOperator, "one/cr.yaml": kiali, "two/operator.yaml": kialiOperator, "three/cr.yaml": kiali})
 	for _, tc := range []struct {

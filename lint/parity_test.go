@@ -160,7 +160,7 @@ func TestFastPath(t *testing.T) {
 		paths = append(paths, corpus)
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { _, err := os.Stat(p); return err != nil })
-	// All scenarios name one namespace, of which 128 groups of finalizers are kept; and policy-*
+	// All scenarios have one namespace, and 128 groups of finalizers are kept for it; policy-*
 	// repeat objects of others with a finalizer.
 	beyond := []string{"**/scenario/testdata/o*.yaml", "**/scenario/testdata/p*.yaml"}
 	fast, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true})

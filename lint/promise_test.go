@@ -38,7 +38,7 @@ func padding(n int) string {
 	return text.String()
 }
 
-// TestSeverity checks that severities follow what a maintainer of the manifest can do.
+// TestSeverity checks that severities depend on the options of a manifest's maintainer.
 func TestSeverity(t *testing.T) {
 	const leavesOut = "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [guard]}]}\n  rules:"
 	labelled := strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "configmaps"), "  rules:", "  namespaceSelector: {matchExpressions: [{key: guarded, operator: NotIn, values: ['no']}]}\n  rules:", 1)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCommand checks that the kubectl command of an action does what the action says.
+// TestCommand checks that the kubectl command of an action has the same effect.
 func TestCommand(t *testing.T) {
 	replicas, grace := int32(1), int64(0)
 	for want, a := range map[string]Action{

@@ -9,7 +9,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// TestBuiltins checks that each built-in function of OPA is allowed or refused: somebody must
+// TestBuiltins checks that each built-in function of OPA is allowed or refused: a maintainer must
 // decide about a new one by what bounds its cost.
 func TestBuiltins(t *testing.T) {
 	allowed := map[string]int{}

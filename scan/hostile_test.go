@@ -9,7 +9,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// hostileScan returns a scan in which every text that others may have written is the same.
+// hostileScan returns a scan with one text for all that others may have written.
 func hostileScan(text string) *Scan {
 	o := policies.Object{Resource: text, Namespace: text, Name: text}
 	return &Scan{

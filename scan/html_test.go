@@ -39,8 +39,8 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// marks returns the characters of a page that begin or end markup, without those of its style and
-// its script.
+// marks returns the characters of a page that begin or end markup, without its style and its
+// script.
 func marks(text string) string {
 	var found strings.Builder
 	for _, r := range text {

@@ -162,7 +162,7 @@ func background(t testing.TB) map[string]any {
 	return options
 }
 
-// TestClasses checks that policies say in METADATA what is to be done about their findings.
+// TestClasses checks that policies name the class of their findings in METADATA.
 func TestClasses(t *testing.T) {
 	set, err := policies.Load(policies.Embedded())
 	if err != nil {
@@ -194,8 +194,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTogether checks that causes that unblock nothing alone are fixed together with those that
-// block the same objects.
+// TestTogether checks that causes that unblock nothing alone are fixed together with other blockers
+// of the same objects.
 func TestTogether(t *testing.T) {
 	const api = "\n---\n{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.%[1]s.test}, spec: {group: %[1]s.test, version: v1, service: {namespace: default, name: %[1]s}}, status: {conditions: [{type: Available, status: 'False', reason: ServiceNotFound, message: gone}]}}"
 	text := "{apiVersion: v1, kind: Namespace, metadata: {name: shop}, spec: {finalizers: [kubernetes]}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: cart}, spec: {finalizers: [kubernetes]}}"

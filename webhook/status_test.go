@@ -42,7 +42,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusFits checks that any status fits what the API server passes on.
+// TestStatusFits checks that any status fits the API server's limit.
 func TestStatusFits(t *testing.T) {
 	var s Status
 	for n := range 100 {

@@ -229,7 +229,7 @@ func TestFluxNeeds(t *testing.T) {
 				for _, n := range e.NeedsOf(tc.resource) {
 					got = got || n.Resource == resource && len(n.Names(o)) > 0
 				}
-				// For releases that are that old, only the behavior without the account is known.
+				// Only the behavior without the account is known for releases that are that old.
 				if want := tc.want && (old || !strings.HasPrefix(name, "old")); got != want {
 					t.Errorf("%s: needs its %s: %t, want %t", tc.reason, resource, got, want)
 				}

@@ -95,8 +95,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestLocal checks that what an account with rights in one namespace teaches counts there, and
-// displaces nothing that others taught.
+// TestLocal checks that facts learned from an account with rights in one namespace count there, and
+// displace nothing learned elsewhere.
 func TestLocal(t *testing.T) {
 	genuine := owner(operator, 1, noon, noon)
 	genuine.Everywhere = true

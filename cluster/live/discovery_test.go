@@ -82,7 +82,7 @@ func TestDiscoveryOfMany(t *testing.T) {
 }
 
 // TestDiscoveryOfOlderCluster checks that resources that an older API server lacks are not waited
-// for, and that those that it serves only in an older version are unseen.
+// for, and that resources with only an older version are unseen.
 func TestDiscoveryOfOlderCluster(t *testing.T) {
 	served := `{"apiVersion": "apidiscovery.k8s.io/v2", "kind": "APIGroupDiscoveryList", "items": [
 		{"metadata": {"name": "resource.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Current", "resources": [

@@ -12,8 +12,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// TestManyLeases checks that a tenant who writes a few thousand leases does not hide those of
-// others.
+// TestManyLeases checks that a few thousand leases of a tenant do not hide the leases of others.
 func TestManyLeases(t *testing.T) {
 	const pages = 10
 	client, page := fake.NewClientset(), 0

@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// TestPanicInWatch checks that an object on which a part panics makes only its resource unseen, and
-// that the facts are complete once the part handles it.
+// TestPanicInWatch checks that a panic of a part makes only the object's resource unseen, and that
+// the facts are complete once the part handles the object.
 func TestPanicInWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted atomic.Int32

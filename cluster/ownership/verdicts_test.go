@@ -380,7 +380,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestControllers checks the controllers of objects with finalizers, from which a plan begins.
+// TestControllers checks the controllers of objects with finalizers: a plan begins there.
 func TestControllers(t *testing.T) {
 	p, doc := partWith(t, Options{}, "{kind: CustomResourceDefinition, metadata: {name: machines.x.io}, spec: {group: x.io, scope: Cluster, names: {kind: Machine, plural: machines}}}")
 	keep := func(name, version, kind, of string, labels map[string]string) {
@@ -409,8 +409,8 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// TestTasks checks for which objects their owner created Jobs, and may create more, until both are
-// deleted.
+// TestTasks checks that the Jobs of an owner, and Jobs that it may still create, are reported until
+// both are deleted.
 func TestTasks(t *testing.T) {
 	creates := "{kind: ClusterRole, metadata: {name: x}, rules: [{apiGroups: [x.io], resources: [gadgets, gadgets/status], verbs: [update]}, {apiGroups: [batch], resources: [jobs], verbs: [create]}]}"
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "demo", Name: name} }

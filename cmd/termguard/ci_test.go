@@ -163,8 +163,8 @@ func TestActionRelease(t *testing.T) {
 
 const archive = "termguard_v1.2.3_linux_amd64.tar.gz"
 
-// pack makes a release of programs that print their arguments, with checksums that are right, or
-// those of other files.
+// pack makes a release of programs that print their arguments, with checksums that are right, or of
+// other files.
 func pack(t *testing.T, right bool) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -21,8 +21,8 @@ import (
 
 var fenced = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// The examples in docs/lint.md do what the page says: the manifests lint without a finding, because
-// theirs are ignored; the configurations are valid.
+// The examples in docs/lint.md match the page: the manifests lint without a finding, because theirs
+// are ignored; the configurations are valid.
 func TestDocsLint(t *testing.T) {
 	race.Skip(t)
 	page, err := os.ReadFile("../../docs/lint.md")
@@ -284,7 +284,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// Links in all pages, and in what the program prints, lead to existing files and sections.
+// Links in all pages, and in the program's output, lead to existing files and sections.
 func TestDocsLinks(t *testing.T) {
 	race.Skip(t)
 	found, sections := 0, 0

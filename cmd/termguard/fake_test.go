@@ -106,7 +106,7 @@ func root(version string) string {
 	return "/apis/" + version
 }
 
-// apply creates objects, and replaces those of the same name.
+// apply creates objects, or replaces objects of the same name.
 func (c *fakeCluster) apply(manifests string) {
 	c.t.Helper()
 	for _, document := range strings.Split(manifests, "\n---\n") {

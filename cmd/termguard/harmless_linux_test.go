@@ -209,8 +209,8 @@ func frozen(t *testing.T, c *fakeCluster, own []string) map[string]string {
 	return all
 }
 
-// TestDeleteAnswersWhatWasAsked checks that a deletion ends, or asks again, if the cluster changed
-// after the question was shown.
+// TestDeleteAnswersWhatWasAsked checks that a deletion ends, or repeats the question, if the
+// cluster changed after it was shown.
 func TestDeleteAnswersWhatWasAsked(t *testing.T) {
 	const held = "/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"
 	for name, tc := range map[string]struct {

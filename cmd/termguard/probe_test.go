@@ -17,9 +17,9 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// TestProbeEvidence checks who sees what a node probe found: a user who can read its report sees
-// the file, the process or the mount by name and what to run; others see only the cause, from the
-// webhook.
+// TestProbeEvidence checks who sees the findings of a node probe: a user who can read its report
+// sees the file, the process or the mount by name and what to run; others see only the cause, from
+// the webhook.
 func TestProbeEvidence(t *testing.T) {
 	race.Skip(t)
 	const volumes = "/var/lib/kubelet/pods/6f1c/volumes/"

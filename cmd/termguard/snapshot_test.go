@@ -33,8 +33,8 @@ func kubeconfigFor(t *testing.T, answers map[string]string) string {
 	return path
 }
 
-// TestSnapshotWithoutRights checks that a snapshot says what it lacks, since an empty one looks
-// like an empty cluster, and that the exit code is 1 if it lacks everything.
+// TestSnapshotWithoutRights checks that a snapshot names the missing facts, since an empty one
+// looks like an empty cluster, and that the exit code is 1 if all are missing.
 func TestSnapshotWithoutRights(t *testing.T) {
 	serves := map[string]string{
 		"/version": `{"gitVersion":"v1.36.3"}`,

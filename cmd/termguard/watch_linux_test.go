@@ -92,7 +92,7 @@ func watchDocumented(t *testing.T, transcript string) {
 	}
 }
 
-// TestWatchInterrupted checks that an interrupted watch shows what is left.
+// TestWatchInterrupted checks that an interrupted watch shows the objects left.
 func TestWatchInterrupted(t *testing.T) {
 	c := newFakeCluster(t, watchWorld)
 	ctx, cancel := context.WithCancel(t.Context())

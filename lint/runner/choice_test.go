@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestChoice checks which policies count, with which severity and for which files, by flags and
+// TestChoice checks which policies count, their severity and their files, by flags and
 // configuration.
 func TestChoice(t *testing.T) {
 	const config, policy = "apiVersion: termguard.dev/v1\nkind: LintConfig\n", "apiservice-backend-removed"

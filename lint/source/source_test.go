@@ -223,7 +223,7 @@ func TestBombs(t *testing.T) {
 }
 
 // TestLoad loads an object again after its release. TestReadHolding parses only documents that have
-// a word: the places are those of the file.
+// a word, with their places in the file.
 func TestReadHolding(t *testing.T) {
 	file := &source.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
 	var got []string
@@ -242,8 +242,8 @@ func TestReadHolding(t *testing.T) {
 	}
 }
 
-// TestCutBreaks reads documents that the removal of their schemas breaks completely, and those that
-// follow.
+// TestCutBreaks reads whole documents that the removal of their schemas would break, and the
+// documents after them.
 func TestCutBreaks(t *testing.T) {
 	broken := crd + "  more: *later\n"
 	broken = strings.Replace(broken, "openAPIV3Schema:\n", "openAPIV3Schema:\n        example: &later {a: b}\n", 1)

@@ -34,12 +34,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Beside is the value of DELETE that has termguard delete carry out what each flag allows,
-// and holds it to changing nothing beside that.
+// Beside is the value of DELETE that runs termguard delete with each flag, and checks that it
+// changes only what the flag allows.
 const Beside = "beside"
 
-// bystanders are of every kind that a step was ever about, and belong to nobody's target.
-// Their node is dead, so their pods and claims look as if somebody should do something.
+// bystanders are objects of every kind that a step was ever about, outside all targets. Their node
+// is dead, so their pods and claims look as if they needed repair.
 const bystanders = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -95,7 +95,7 @@ spec:
 {apiVersion: bystanders.test/v1, kind: Passer, metadata: {name: owned, namespace: bystanders, finalizers: [bystanders.test/cleanup]}}
 `
 
-// standBy puts the bystanders into a lab, and notes all that is in it then.
+// standBy creates the bystanders in a lab, and records all of its objects.
 func (g *Guarded) standBy(ctx context.Context) error {
 	node, err := g.StartNode(ctx, "bystander")
 	if err != nil {
@@ -125,12 +125,11 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// passing are kinds of objects that come, go and change by themselves: nobody's state is in
-// them that is not elsewhere, too. Endpoints follow pods and Services, the rest is what
-// somebody said, or that somebody is up.
+// passing are kinds of objects that come, go and change by themselves, and hold no state of their
+// own: endpoints follow pods and Services, the others are events and signs of life.
 var passing = []string{"events", "leases", "endpoints", "endpointslices", "csinodes"}
 
-// objects are all that the cluster holds, whole, but what passes.
+// objects returns all objects of the cluster, whole, except those of passing kinds.
 func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unstructured, error) {
 	config := g.Config()
 	config.QPS, config.Timeout = -1, 20*time.Second
@@ -185,7 +184,7 @@ func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unst
 	return all, nil
 }
 
-// resourceKey is the annotation under which an object carries its resource, here alone.
+// resourceKey is the annotation with an object's resource, used only here.
 const resourceKey = "scenario/resource"
 
 func withResource(annotations map[string]string, resource schema.GroupResource) map[string]string {
@@ -197,7 +196,7 @@ func withResource(annotations map[string]string, resource schema.GroupResource) 
 	return annotations
 }
 
-// called is an object as termguard names it.
+// called returns an object's name as termguard writes it.
 func called(o *unstructured.Unstructured) string {
 	text := o.GetAnnotations()[resourceKey] + "/" + o.GetName()
 	if o.GetNamespace() != "" {
@@ -206,10 +205,10 @@ func called(o *unstructured.Unstructured) string {
 	return text
 }
 
-// lasting is an object without what the cluster itself changes: what its controllers and
-// its node report in the status, who wrote which field when, and the version, which moves
-// with both. Taints of a node follow its silence, the rules of an aggregated role the roles
-// that it is made of, and the revision of a Deployment its ReplicaSets.
+// lasting returns an object without the fields that the cluster itself changes: the status that its
+// controllers and its node report, the field managers, and the version. The taints of a node follow
+// its silence, the rules of an aggregated role the roles that it consists of, and the revision of a
+// Deployment its ReplicaSets.
 func lasting(o *unstructured.Unstructured) map[string]any {
 	o = o.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "status")
@@ -232,15 +231,15 @@ func lasting(o *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-// Harm is how termguard delete was tried on a world.
+// Harm is the result of termguard delete in a world.
 type Harm struct {
 	Runs     int // with different flags
 	Compared int // objects that had to stay as they are
 	Changed  int // of what was named
 }
 
-// flags are those that it is tried with, one after the other, until the target is gone.
-// What names a bystander consents to harm that no plan asks for.
+// flags are tried one after the other, until the target is deleted. A flag that names a bystander
+// allows harm that no plan contains.
 var flags = [][]string{
 	nil,
 	{"--allow=foreign=passers/bystanders/bystander", "--allow=foreign=pods/bystanders/bystander", "--allow=foreign=pvc/bystanders/bystander",
@@ -250,9 +249,9 @@ var flags = [][]string{
 	{"--allow=restore", "--allow=strip"},
 }
 
-// playBeside runs termguard delete with one flag after the other, as a script would, and
-// compares the cluster after each: what is no target, is not in one, and was not consented
-// to, is as it was, byte for byte.
+// playBeside runs termguard delete with one flag after the other, as a script would, and compares
+// the cluster after each: every object that is no target, not in a target and not allowed to change
+// stays the same, byte for byte.
 func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	s := o.Scenario
 	targets, err := g.targets(ctx, s)
@@ -314,7 +313,7 @@ func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	return nil
 }
 
-// unasked runs termguard delete where nobody can answer.
+// unasked runs termguard delete without a terminal.
 func unasked(ctx context.Context, kubeconfig string, args ...string) (code int, said string, err error) {
 	binary, err := Binary()
 	if err != nil {
@@ -333,7 +332,7 @@ func unasked(ctx context.Context, kubeconfig string, args ...string) (code int, 
 	return cmd.ProcessState.ExitCode(), out.String(), nil
 }
 
-// recorded is unasked by way of a proxy, which tells what was asked to be changed.
+// recorded is unasked through a proxy, which returns the requests for changes.
 func (g *Guarded) recorded(ctx context.Context, args ...string) (code int, said string, wrote []string, err error) {
 	transport, err := rest.TransportFor(g.Config())
 	if err != nil {
@@ -362,8 +361,7 @@ func (g *Guarded) recorded(ctx context.Context, args ...string) (code int, said 
 	return code, said, wrote, err
 }
 
-// objectOf is the object that a path of the API is about, as termguard names it; "" where it
-// is about none.
+// objectOf returns the object that an API path is about, as termguard writes it; "" for none.
 func objectOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	group := ""
@@ -385,7 +383,7 @@ func objectOf(path string) string {
 	return parts[0] + group + "/" + parts[1] + within
 }
 
-// mine are the objects of a scenario, as own tells them of things.
+// mine returns the objects of a scenario, as own does for things.
 func (s Scenario) mine(all map[types.UID]*unstructured.Unstructured) (map[types.UID]bool, error) {
 	names, within, err := s.made()
 	if err != nil {
@@ -403,13 +401,13 @@ type world struct {
 	targets       []string
 	before, after map[types.UID]*unstructured.Unstructured
 	restores      bool // was allowed
-	// wrote are the objects that termguard delete itself asked to change, and live tells that
-	// the world has controllers of its own, which go on once its target is deleted.
+	// wrote has the objects that termguard delete itself sent changes for, and live says that the
+	// world has controllers of its own, which continue after its target is deleted.
 	wrote []string
 	live  bool
 }
 
-// harm tells how an object has changed, "" where it has not.
+// harm describes how an object has changed, "" if it has not.
 func (w world) harm(was *unstructured.Unstructured) string {
 	now, there := w.after[was.GetUID()]
 	if !there {
@@ -424,16 +422,15 @@ func (w world) harm(was *unstructured.Unstructured) string {
 	return cmp.Diff(before, after)
 }
 
-// targeted tells whether an object is a target, or in a namespace that is one.
+// targeted reports whether an object is a target, or in a namespace that is one.
 func (w world) targeted(o *unstructured.Unstructured) bool {
 	in := "namespaces/" + o.GetNamespace()
 	return slices.Contains(w.targets, called(o)) || o.GetNamespace() != "" && slices.Contains(w.targets, in)
 }
 
-// consented tells whether the change of an object is what was asked for: of a target, or of
-// what Kubernetes deletes with one, or had begun to delete before; a workload that was
-// allowed to be scaled up; a finalizer that was allowed to be taken off an instance of a
-// definition that is a target.
+// consented reports whether the change of an object was allowed: it is a target, Kubernetes deletes
+// it with one, or it was Terminating before; it is a workload that was allowed to be scaled up; it
+// is an instance of a target definition, whose finalizer was allowed to be removed.
 func (w world) consented(was *unstructured.Unstructured) bool {
 	now, there := w.after[was.GetUID()]
 	switch {
@@ -445,14 +442,14 @@ func (w world) consented(was *unstructured.Unstructured) bool {
 	return false
 }
 
-// elsewhere tells whether the controllers of the world changed one of its objects, as they
-// do after any deletion: termguard asked for nothing about it.
+// elsewhere reports whether the world's own controllers changed one of its objects, as they do
+// after any deletion: termguard sent no request about it.
 func (w world) elsewhere(was *unstructured.Unstructured) bool {
 	return w.live && !slices.Contains(w.wrote, called(was))
 }
 
-// leaves tells whether Kubernetes deletes an object with a target, or without one: its
-// owners go, its definition, or its node, or it was Terminating.
+// leaves reports whether Kubernetes deletes an object with a target, or anyway: its owners, its
+// definition or its node are deleted, or it was Terminating.
 func (w world) leaves(o *unstructured.Unstructured, depth int) bool {
 	if w.targeted(o) || o.GetDeletionTimestamp() != nil {
 		return true
@@ -474,7 +471,7 @@ func (w world) leaves(o *unstructured.Unstructured, depth int) bool {
 	})
 }
 
-// scaled tells whether nothing of a workload has changed but that it runs.
+// scaled reports whether a workload differs only in its replicas.
 func (w world) scaled(was, now *unstructured.Unstructured) bool {
 	replicas, _, _ := unstructured.NestedInt64(was.Object, "spec", "replicas")
 	if after, has, _ := unstructured.NestedInt64(now.Object, "spec", "replicas"); replicas != 0 || !has || after != 1 {
@@ -491,7 +488,7 @@ func (w world) scaled(was, now *unstructured.Unstructured) bool {
 	return cmp.Equal(before, after)
 }
 
-// Harms prints how termguard delete was tried.
+// Harms prints the results of termguard delete.
 func Harms(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })
@@ -514,7 +511,7 @@ func Harms(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%s\n", summary(outcomes))
 }
 
-// besidePage writes what came of it into test/results/delete-security.md, where PAGE names that file.
+// besidePage writes the results into test/results/delete-security.md, if PAGE names that file.
 func besidePage(outcomes []Outcome) error {
 	path := os.Getenv("PAGE")
 	if path == "" {
@@ -544,7 +541,7 @@ func besidePage(outcomes []Outcome) error {
 	return os.WriteFile(path, []byte(before+begin+text+end+after), 0o644)
 }
 
-// summary counts worlds, runs, and what stood beside.
+// summary counts worlds, runs, and bystanders.
 func summary(outcomes []Outcome) string {
 	worlds, runs, compared, harmed := 0, 0, 0, 0
 	for _, o := range outcomes {
@@ -561,7 +558,7 @@ func summary(outcomes []Outcome) string {
 	return fmt.Sprintf("%d worlds, %d runs of termguard delete, %d comparisons of objects that nobody named; %d worlds in which something was wrong", worlds, runs, compared, harmed)
 }
 
-// targets are what termguard delete is told to delete, as termguard names it.
+// targets returns the arguments of termguard delete, as termguard writes them.
 func (g *Guarded) targets(ctx context.Context, s Scenario) (targets []string, err error) {
 	r, err := g.Kubectl(ctx, append([]string{"get", "-o", `jsonpath={.metadata.uid}{range .items[*]}{.metadata.uid}{" "}{end}`}, s.target()...)...)
 	if err != nil {

@@ -19,34 +19,34 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// How termguard delete is put to the test, by the variable DELETE.
+// Ways to test termguard delete, by the variable DELETE.
 const (
 	// Stuck is a deletion that kubectl delete began, and that hangs.
 	Stuck = "stuck"
-	// Fresh is one that termguard delete begins.
+	// Fresh is a deletion that termguard delete begins.
 	Fresh = "fresh"
 )
 
-// some is the exit code of a deletion that leaves something, and open of one with a question
-// that nobody was there to answer; mostAnswers bounds how often one is answered.
+// some is the exit code of a deletion that leaves something, and open that of one with an
+// unanswered question; mostAnswers limits the answers.
 const some, failed, open, mostAnswers = 1, 2, 3, 5
 
-// Deleted is what termguard delete did.
+// Deleted is the result of termguard delete.
 type Deleted struct {
 	Took  time.Duration
 	Steps []string // commands that it carried out
 	Gone  int      // objects that are no longer there
 }
 
-// deletable tells whether termguard delete alone can end the deletion of a scenario: a
-// plan of commands that give up or force, with nobody to stand in for. What is not certain
-// to hang licenses no step.
+// deletable reports whether termguard delete alone can end the deletion of a scenario: the plan has
+// only commands that give something up or force, and none for a person. Only a certain hang allows
+// such steps.
 func (s Scenario) deletable() bool {
 	certain := !slices.ContainsFunc(s.Expect, func(verdict string) bool { return verdict != Hangs })
 	return certain && (s.Plan == Runs || s.Plan == Force) && len(s.Cure) == 0 && s.HoursLater == 0
 }
 
-// playDelete has termguard delete carry out what is asked.
+// playDelete runs termguard delete on a scenario's target.
 func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error {
 	s := o.Scenario
 	if err := g.start(ctx, s.Live, Asked); err != nil {
@@ -72,8 +72,8 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 	return err
 }
 
-// deleteAll has termguard delete carry out the plan, unasked but for what forces. What it
-// returns is wrong about how that ends: something is left, or went that no step named.
+// deleteAll has termguard delete carry out the plan, with answers only for forced steps. It returns
+// what is wrong with the outcome: something is left, or was deleted without a step that names it.
 func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, err error) {
 	s := o.Scenario
 	binary, err := Binary()
@@ -147,7 +147,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	return wrong, nil
 }
 
-// objectsOf are the objects that a command of kubectl names.
+// objectsOf returns the objects that a kubectl command names.
 func objectsOf(command string) (names []string) {
 	words := Words(command)
 	within := ""
@@ -162,10 +162,10 @@ func objectsOf(command string) (names []string) {
 	return names
 }
 
-// asked is what is told to be deleted, with the flags.
+// asked returns the arguments for the deletion, with flags.
 func (s Scenario) asked() []string {
 	if s.Delete != "" {
-		// kubectl wants --force beside a grace period of 0; termguard asks about it instead.
+		// kubectl requires --force with a grace period of 0; termguard asks about it instead.
 		return slices.DeleteFunc(strings.Fields(s.Delete), func(arg string) bool { return arg == "--force" })
 	}
 	return s.target()
@@ -182,7 +182,7 @@ type thing struct {
 	leaving    bool // it is Terminating
 }
 
-// String is the object as termguard names it.
+// String returns the object as termguard writes it.
 func (t thing) String() string {
 	text := t.resource.String() + "/" + t.name
 	if t.namespace != "" {
@@ -191,7 +191,7 @@ func (t thing) String() string {
 	return text
 }
 
-// things are all objects that can be deleted, but those that pass.
+// things returns all objects that can be deleted, except those of passing kinds.
 func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	objects, err := g.objects(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	return all, nil
 }
 
-// made are what a scenario makes, GROUP-KIND/NAMESPACE/NAME, and its namespaces.
+// made returns the objects that a scenario creates, GROUP-KIND/NAMESPACE/NAME, and its namespaces.
 func (s Scenario) made() (names, within map[string]bool, err error) {
 	names, within = map[string]bool{}, map[string]bool{}
 	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
@@ -227,8 +227,8 @@ func (s Scenario) made() (names, within map[string]bool, err error) {
 	return names, within, nil
 }
 
-// own are the things that a scenario made, and what is in its namespaces: others are
-// played beside it.
+// own returns the things that a scenario created, and those in its namespaces: others are played
+// beside it.
 func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	names, within, err := s.made()
 	if err != nil {
@@ -243,9 +243,10 @@ func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	return of, nil
 }
 
-// unnamed counts what went of things, and tells what went, or lost a finalizer, without
-// being named by the plan, being in a namespace, an instance of a definition, or a dependent
-// of what was named, or Terminating before, itself or its namespace.
+// unnamed counts the things that were deleted. It lists those that were deleted, or lost a
+// finalizer, although the plan does not name them, and they are not in a named namespace, not
+// instances of a named definition, no dependents of a named object, and were not Terminating
+// before, nor was their namespace.
 func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []string) {
 	left := map[types.UID]bool{}
 	leaving := map[string]bool{} // namespaces
@@ -296,7 +297,7 @@ func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []st
 	return gone, lost
 }
 
-// Deletions prints what termguard delete did.
+// Deletions prints the results of termguard delete.
 func Deletions(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })
@@ -322,7 +323,7 @@ func Deletions(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%d of %d finished by termguard delete, and nothing else is gone\n", finished, len(outcomes))
 }
 
-// deleting is the value of DELETE.
+// deleting returns the value of DELETE.
 func deleting() (string, error) {
 	how := os.Getenv("DELETE")
 	if how != "" && !slices.Contains([]string{Stuck, Fresh, Beside}, how) {

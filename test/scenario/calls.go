@@ -13,22 +13,22 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Calls are what an API server counts of the calls of webhooks since it started.
+// Calls are an API server's counts of webhook calls since it started.
 type Calls struct {
 	N          int           // calls, whatever came of them
 	FailedOpen int           // of these, those that brought no answer, and the request went on
 	Took       time.Duration // that requests waited for them
 }
 
-// Since is what came after an earlier count.
+// Since returns the counts since an earlier one.
 func (c Calls) Since(before Calls) Calls {
 	return Calls{c.N - before.N, c.FailedOpen - before.FailedOpen, c.Took - before.Took}
 }
 
-// Mean is how long a request waited for one call.
+// Mean returns how long a request waited for one call.
 func (c Calls) Mean() time.Duration { return c.Took / time.Duration(max(1, c.N)) }
 
-// Metrics are those of the API server, by name.
+// Metrics returns the API server's metrics, by name.
 func Metrics(ctx context.Context, client kubernetes.Interface) (map[string]*dto.MetricFamily, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func Metrics(ctx context.Context, client kubernetes.Interface) (map[string]*dto.
 	return families, nil
 }
 
-// CallsOf counts the calls of webhooks whose names end in a text
+// CallsOf counts the calls of webhooks whose names end in suffix
 // (k8s.io/apiserver/pkg/admission/metrics).
 func CallsOf(ctx context.Context, client kubernetes.Interface, suffix string) (c Calls, err error) {
 	families, err := Metrics(ctx, client)

@@ -13,21 +13,21 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// A Composed world is put together at random from parts, each with a variant:
-// nobody wrote down what comes of it. It is asked, deleted and compared.
+// A Composed world is assembled at random from parts, each with a variant; its outcome is not
+// written down. It is evaluated, deleted and compared.
 type Composed struct {
 	Name   string
 	Parts  []Part
 	Target int // what is deleted: an index into the targets that the parts offer
-	// First is what is deleted before anything is asked, 0 for nothing: one more
-	// than an index into the targets.
+	// First is the object that is deleted before the check, 0 for none: one more than an index into
+	// the targets.
 	First int
-	// Mortal names a node that dies once everything is up, "" for none: pods that
-	// choose it run on the steady one then.
+	// Mortal names a node that dies once everything is up, "" for none: pods that select it run on
+	// the steady node then.
 	Mortal string
 }
 
-// Part is one ingredient of a world, and which of its variants.
+// Part is one ingredient of a world, and its variant.
 type Part struct {
 	Kind    string
 	ID      string // in the names of its objects
@@ -36,7 +36,7 @@ type Part struct {
 
 func (p Part) String() string { return fmt.Sprint(p.ID, ":", p.Kind, p.Variant) }
 
-// String says what the world is made of, and what is deleted in it.
+// String describes the parts of the world, and its deletions.
 func (c Composed) String() string {
 	w := c.render()
 	text := fmt.Sprintf("%v, delete %s", c.Parts, w.target)
@@ -68,7 +68,7 @@ var kinds = map[string][]int{
 	"converted": {3, 2, 2},       // state of the conversion webhook, where the object is, version that it is stored in
 }
 
-// Compose makes up a world of at most size parts.
+// Compose returns a random world of at most size parts.
 func Compose(r *rand.Rand, name string, size int) Composed {
 	c := Composed{Name: name}
 	names := make([]string, 0, len(kinds))
@@ -113,8 +113,8 @@ type rendered struct {
 	fails       bool     // an owner that runs reports that it fails
 }
 
-// render writes the world down. Whatever is not namespaced has the world's name
-// in its own, so that worlds do not meet.
+// render returns the objects of the world. Cluster-scoped objects have the world's name in their
+// own, so that worlds stay apart.
 func (c Composed) render() rendered {
 	ns := c.Name
 	w := rendered{targets: []string{"namespace " + ns}}
@@ -187,7 +187,7 @@ func (c Composed) render() rendered {
 		w.targets = w.targets[1:] // the webhook reads no conditions of content (docs/limits.md)
 	}
 	w.target = w.targets[c.Target%len(w.targets)]
-	// A namespace that is deleted first leaves nothing to ask about.
+	// A namespace that is deleted first leaves nothing to check.
 	if first := w.targets[c.First%len(w.targets)]; c.First > 0 && first != w.target && first != namespace {
 		w.first = first
 	}
@@ -218,8 +218,8 @@ func (w *rendered) mayDo(role, group, verbs, namespace, account string) {
 	w.after = append(w.after, "delete clusterrole,clusterrolebinding --ignore-not-found "+role)
 }
 
-// catalogued is an operator that the catalog knows: it runs in a namespace of its own,
-// and those of other worlds look after the same kinds.
+// catalogued is an operator with a catalog entry: it runs in a namespace of its own, and those of
+// other worlds handle the same kinds.
 func (w *rendered) catalogued(ns, id, deployment, image, group string, c Controller, plurals map[string]string) {
 	home := fmt.Sprintf("%s-%s", ns, id)
 	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
@@ -271,8 +271,8 @@ func (w *rendered) used(ns, id string, v []int) {
 	}
 }
 
-// failing are objects whose owner runs, and whose status says for long whether it
-// fails: it does where a Secret is not there.
+// failing are objects with a running owner, whose status has said for long whether the owner fails:
+// it does if a Secret is missing.
 func (w *rendered) failing(ns, id string, v []int) {
 	group, ready, reason, c := fmt.Sprintf("%s.%s.test", id, ns), "True", "Synced", Controller{}
 	if v[0] == 0 {
@@ -289,8 +289,7 @@ func (w *rendered) failing(ns, id string, v []int) {
 	}
 }
 
-// operator is a custom resource whose instances carry a finalizer, and what
-// removes it.
+// operator is a custom resource whose instances have a finalizer, and its owner.
 func (w *rendered) operator(ns, id string, v []int) {
 	state, inside, instances, second, collected := v[0], v[1] == 1, v[2]+1, v[3] == 1, v[4] == 1
 	group := fmt.Sprintf("%s.%s.test", id, ns)
@@ -346,8 +345,8 @@ func (w *rendered) operator(ns, id string, v []int) {
 	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
 }
 
-// webhook is one that is up and allows everything, that nobody serves, or whose
-// certificate does not fit.
+// webhook is a webhook that is up and allows everything, has no backend, or has a certificate that
+// does not fit.
 func (w *rendered) webhook(ns, id string, v []int) {
 	up, sees, where, ignore := v[0] > 0, v[1], v[2], v[3] == 1
 	name := ns + "-" + id
@@ -380,7 +379,7 @@ func (w *rendered) webhook(ns, id string, v []int) {
 	w.after = append(w.after, "delete validatingwebhookconfiguration --ignore-not-found "+name)
 }
 
-// policy is a ValidatingAdmissionPolicy that refuses something.
+// policy is a ValidatingAdmissionPolicy that denies some request.
 func (w *rendered) policy(ns, id string, v []int) {
 	name := ns + "-" + id
 	rule := []string{
@@ -399,10 +398,10 @@ func (w *rendered) policy(ns, id string, v []int) {
 // States of a conversion webhook.
 const (
 	converts = iota
-	// died after the API server had filled its cache: what is to be converted can
-	// no longer be written.
+	// died means after the API server had filled its cache: objects that need conversion can no
+	// longer be written.
 	died
-	// neverRan goes without an object: with one, it would block every namespace.
+	// neverRan has no object: with one, it would block every namespace.
 	neverRan
 )
 
@@ -437,28 +436,27 @@ func service(name string, ready bool) []string {
 	}
 }
 
-// convertedDefinition is of things that are served as v1 and as v2, the version
-// that deletions ask for.
+// convertedDefinition is a definition of things with v1 and v2; deletions request v2.
 func convertedDefinition(group, service, stored string) string {
 	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s}, spec: {group: %[1]s, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: $CA, service: {namespace: default, name: %[2]s}}}}, versions: [{name: v1, served: true, storage: %[3]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, {name: v2, served: true, storage: %[4]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, group, service, stored == "v1", stored == "v2")
 }
 
-// unconvert is the command after which nobody is needed to convert.
+// unconvert returns the command after which no conversion is needed.
 func unconvert(group string) string {
 	return fmt.Sprintf(`patch crd things.%s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, group)
 }
 
-// factsLag is how long after the API server knows it termguard may say otherwise: a
-// watch that broke is tried again a few times, further and further apart.
+// factsLag is how long termguard's facts may lag behind the API server: a broken watch is retried a
+// few times, with growing pauses.
 const factsLag = 4 * time.Second
 
-// completesWithin bounds how long a composed world may take to go: nothing in it
-// waits for more than a few passes of the namespace controller.
+// completesWithin bounds how long a composed world may take to be deleted: nothing in it waits for
+// more than a few passes of the namespace controller.
 const completesWithin = 75 * time.Second
 
-// Explore sets a composed world up, asks, deletes and watches. It judges only
-// what needs no expectation: false alarms and misses. Once the world is set up it
-// calls ready, which may wait for others and let something happen to all.
+// Explore sets a composed world up, checks, deletes and watches. It judges only what needs no
+// expectation: false alarms and misses. After the setup it calls ready, which may wait for others
+// and change the surroundings of all.
 func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (o Outcome) {
 	w := c.render()
 	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait, Later: strings.Join(w.later, "\n---\n"), Do: w.do}
@@ -478,7 +476,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	}()
 	err := g.setUp(ctx, s)
 	if err == nil && w.first != "" {
-		// It may be refused, or hang: that is one more state to be in.
+		// It may be refused, or hang: that is one more state.
 		_, err = g.Kubectl(ctx, append([]string{"delete", "--timeout=10s"}, strings.Fields(w.first)...)...)
 	}
 	if befallen := ready(); err == nil {
@@ -487,7 +485,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
-	// What is Terminating already is shown to no webhook when it is deleted again.
+	// The second deletion of a Terminating object is not sent to webhooks.
 	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.metadata.deletionTimestamp}"}, s.target()...)...)
 	if err != nil {
 		return fail(err)
@@ -496,7 +494,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 		o.Predicted, o.Real = Unknown, "deleted before"
 		return o
 	}
-	// The facts follow the cluster with a lag: ask until the answer stands.
+	// The facts follow the cluster with a lag: repeat until the answer is stable.
 	var last string
 	var since time.Time
 	same := 0
@@ -549,10 +547,9 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	return o
 }
 
-// goneAtLast waits once more, for as long as it takes to delete something of the
-// kind that holds nothing: on a busy machine everything takes its time, and the API
-// server empties five definitions at once, each for a minute before its next turn
-// (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
+// goneAtLast waits once more, for as long as the deletion of an unblocked object of the kind takes:
+// a busy machine is slow, and the API server empties five definitions at once, each for a minute
+// before its next turn (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
 func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	empty := s.Name + "-empty"
 	yardstick, remove := "{apiVersion: v1, kind: Namespace, metadata: {name: "+empty+"}}", "namespace "+empty
@@ -573,7 +570,7 @@ func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	return g.Gone(ctx, s, 20*time.Second)
 }
 
-// surroundings are what befalls all worlds of a batch once they are up.
+// surroundings are failures that affect all worlds of a batch once they are up.
 type surroundings struct {
 	mortal     *lab.Node
 	name       string // of that node
@@ -582,9 +579,8 @@ type surroundings struct {
 	unconverted string
 }
 
-// surround picks the surroundings of the nth batch and makes them ready: in turn
-// none, an aggregated API that nobody serves, a node that dies, and an object that
-// cannot be converted.
+// surround picks the surroundings of the nth batch and prepares them: in turn none, an aggregated
+// API without a backend, a node that dies, and an object that cannot be converted.
 func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
 	switch n % 4 {
 	case 1:
@@ -601,7 +597,7 @@ func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err erro
 	return s, err
 }
 
-// befall lets it happen.
+// befall makes the surroundings fail.
 func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 	if s.apiservice != "" {
 		version, group, _ := strings.Cut(s.apiservice, ".")
@@ -631,7 +627,7 @@ func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 	return s.mortal.AwaitReady(ctx, "Unknown")
 }
 
-// clear takes the surroundings away again.
+// clear removes the surroundings.
 func (g *Guarded) clear(ctx context.Context, s surroundings) error {
 	var err error
 	if s.apiservice != "" {
@@ -650,8 +646,7 @@ func (g *Guarded) clear(ctx context.Context, s surroundings) error {
 	return err
 }
 
-// Shrink takes away parts of a world for as long as it goes wrong in the same
-// way, and returns what is left.
+// Shrink removes parts of a world as long as it fails in the same way, and returns the rest.
 func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed {
 	for again := true; again && len(c.Parts) > 1; {
 		again = false
@@ -660,7 +655,7 @@ func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed
 			if first := c.render().first; first != "" {
 				smaller.First = 1 + slices.Index(smaller.render().targets, strings.ReplaceAll(first, c.Name, smaller.Name))
 			}
-			// The target keeps its words, if the smaller world still has it.
+			// The target keeps its arguments if the smaller world still has it.
 			target := strings.ReplaceAll(c.render().target, c.Name, smaller.Name)
 			if smaller.Target = slices.Index(smaller.render().targets, target); smaller.Target < 0 {
 				continue

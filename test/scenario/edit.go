@@ -10,28 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Leaks is what an edit may come to: what the finalizer guarded is left behind.
+// Leaks is an outcome of an edit: resources that the finalizer guarded are leaked.
 const Leaks = "leaks"
 
-// Edit is the update that takes finalizers out by hand, in place of a delete.
-// What Remains names must be left behind after it where it leaks, and go where it
-// does not.
+// Edit is the update that removes finalizers by hand, in place of a delete. If the outcome is
+// Leaks, the objects of Remains must still exist after it, and otherwise must not.
 type Edit struct {
 	// Object is named as for kubectl get.
 	Object string `json:"object"`
-	// Metadata is what becomes of metadata.finalizers.
+	// Metadata is the new metadata.finalizers.
 	Metadata []string `json:"metadata,omitempty"`
-	// Spec is what becomes of spec.finalizers of a namespace, by PUT on
-	// namespaces/finalize.
+	// Spec is the new spec.finalizers of a namespace, by PUT on namespaces/finalize.
 	Spec []string `json:"spec,omitempty"`
 	// Then are kubectl commands after it.
 	Then []string `json:"then,omitempty"`
 }
 
-// finalize is whether the edit is of namespaces/finalize.
+// finalize reports whether the edit is of namespaces/finalize.
 func (e *Edit) finalize() bool { return e.Spec != nil }
 
-// edited is the object before and after the edit.
+// edited returns the object before and after the edit.
 func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructured.Unstructured, err error) {
 	before, err = g.object(ctx, strings.Fields(e.Object)...)
 	if err != nil {
@@ -46,7 +44,7 @@ func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructu
 	return before, after, err
 }
 
-// object reads one that is named as for kubectl get.
+// object returns an object that is named as for kubectl get.
 func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Unstructured, error) {
 	found, err := g.Objects(ctx, name...)
 	switch {
@@ -58,7 +56,7 @@ func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Uns
 	return &found[0], nil
 }
 
-// edit makes the edit, or asks what termguard says of it.
+// edit makes the edit, or returns termguard's answer about it.
 func (g *Guarded) edit(ctx context.Context, e *Edit, ask bool) ([]string, error) {
 	_, after, err := g.edited(ctx, e)
 	if err != nil {

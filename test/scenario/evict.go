@@ -11,9 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Evict evicts a pod, NAMESPACE/NAME, as kubectl drain does, and returns what
-// termguard says of it. The error is the API server's: it is one of status 429
-// where a PodDisruptionBudget forbids it.
+// Evict evicts a pod, NAMESPACE/NAME, as kubectl drain does, and returns termguard's warnings. The
+// error is the API server's: it has status 429 if a PodDisruptionBudget forbids the eviction.
 func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, error) {
 	var said heard
 	config := g.Config()
@@ -34,7 +33,7 @@ func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, er
 	return said, nil
 }
 
-// heard are termguard's warnings of one request.
+// heard collects termguard's warnings about one request.
 type heard []string
 
 var _ rest.WarningHandler = &heard{}

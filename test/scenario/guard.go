@@ -19,8 +19,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Binary is the termguard that the tests run: that of TERMGUARD, or the one
-// that make build leaves.
+// Binary returns the termguard under test: the one named by TERMGUARD, or the result of make build.
 func Binary() (string, error) {
 	path := os.Getenv("TERMGUARD")
 	if path == "" {
@@ -32,7 +31,7 @@ func Binary() (string, error) {
 	return filepath.Abs(path)
 }
 
-// ProbeBinary is termguard-probe, which make build puts beside termguard.
+// ProbeBinary returns termguard-probe, which make build puts beside termguard.
 func ProbeBinary() (string, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -45,17 +44,17 @@ func ProbeBinary() (string, error) {
 	return probe, nil
 }
 
-// Guard starts a lab with the node "steady" and installs termguard in it, with
-// the limits that users get.
+// Guard starts a lab with the node "steady" and installs termguard in it, with the limits that
+// users get.
 func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, false)
 }
 
-// PatientGuard is Guard for what judges answers and not how soon they come: dozens
-// of deletions at once on two cores, beside their control plane, leave no time for
-// a review, and one that is let through unchecked says nothing. TestHarmless and
-// make bench hold termguard to the limits that users get. Its API server presents a
-// certificate, without which termguard learns nothing.
+// PatientGuard is Guard with longer limits, for tests of answers rather than of their speed: dozens
+// of concurrent deletions on two cores, beside their control plane, leave no time for a review, and
+// a request that is allowed unchecked proves nothing. TestHarmless and make bench test termguard
+// with the limits that users get. Its API server presents a certificate, without which termguard
+// learns nothing.
 func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }
@@ -83,8 +82,8 @@ const (
 	clientCertificate, clientKey = "termguard-client.crt", "termguard-client.key"
 )
 
-// PresentToTermguard has the API server of a lab present a certificate to termguard: it is
-// lab.Options.Prepare.
+// PresentToTermguard makes the API server of a lab present a certificate to termguard: it is used
+// as lab.Options.Prepare.
 func PresentToTermguard(dir string) ([]string, error) {
 	clients, err := lab.NewAuthority("termguard-clients")
 	if err != nil {
@@ -97,21 +96,21 @@ func PresentToTermguard(dir string) ([]string, error) {
 	return []string{flag}, err
 }
 
-// ClientArgs have a replica of termguard answer that API server alone.
+// ClientArgs make a replica of termguard answer that API server alone.
 func (g *Guarded) ClientArgs() []string {
 	return []string{"--client-ca-file", filepath.Join(g.Dir(), clientsFile), "--client-cn", clientName}
 }
 
-// PatientArgs are those of a replica of termguard in a PatientGuard.
+// PatientArgs are the arguments of a replica of termguard in a PatientGuard.
 func (g *Guarded) PatientArgs() []string { return append(g.ClientArgs(), "--deadline", "8s") }
 
-// ClientCertificate is what the API server of a PatientGuard presents.
+// ClientCertificate returns the client certificate of a PatientGuard's API server.
 func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
 	return tls.LoadX509KeyPair(filepath.Join(g.Dir(), clientCertificate), filepath.Join(g.Dir(), clientKey))
 }
 
-// PresentCertificate has an API server present a certificate to termguard, with the
-// very files that docs/security.md shows, in a folder. It returns the API server's flag.
+// PresentCertificate makes an API server present a certificate to termguard, with the files of
+// docs/security.md, in a folder. It returns the API server's flag.
 func PresentCertificate(by *lab.Authority, name, folder string) (flag string, err error) {
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "security.md"))
 	if err != nil {
@@ -139,8 +138,8 @@ func PresentCertificate(by *lab.Authority, name, folder string) (flag string, er
 	return "--admission-control-config-file=" + filepath.Join(folder, "admission.yaml"), err
 }
 
-// install does what a user does, with the manifests that users get; the lab
-// stands in for the kubelet that would run the Deployment's pods.
+// install does what a user does, with the manifests that users get; the lab replaces the kubelet
+// that would run the Deployment's pods.
 func (g *Guarded) install(ctx context.Context) error {
 	binary, err := Binary()
 	if err != nil {
@@ -161,8 +160,7 @@ func (g *Guarded) install(ctx context.Context) error {
 	return g.StartTermguard(ctx, binary)
 }
 
-// BeCalledPatiently has the API server wait longer for termguard than its
-// manifests say.
+// BeCalledPatiently makes the API server wait longer for termguard than its manifests say.
 func (g *Guarded) BeCalledPatiently(ctx context.Context) error {
 	client, err := g.Client()
 	if err != nil {
@@ -182,8 +180,7 @@ func (g *Guarded) BeCalledPatiently(ctx context.Context) error {
 	})
 }
 
-// StartTermguard runs termguard as its Deployment says, and waits until the API
-// server can call it.
+// StartTermguard runs termguard as its Deployment says, and waits until the API server can call it.
 func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...string) error {
 	config, err := g.MountConfig(ctx)
 	if err != nil {
@@ -200,9 +197,8 @@ func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...st
 	return g.AwaitTermguard(ctx)
 }
 
-// MountConfig plays the kubelet that mounts the ConfigMap of the Deployment, and brings
-// its changes. It returns the path of the configuration, which is missing as long as there
-// is no ConfigMap.
+// MountConfig mounts the ConfigMap of the Deployment and follows its changes, like the kubelet. It
+// returns the path of the configuration, which does not exist while there is no ConfigMap.
 func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	client, err := g.Client()
 	if err != nil {
@@ -219,8 +215,8 @@ func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	return path, os.WriteFile(path, []byte(cm.Data["config.yaml"]), 0o600)
 }
 
-// AwaitTermguard waits until termguard is ready and its certificate authority
-// is in the webhook configuration.
+// AwaitTermguard waits until termguard is ready and its certificate authority is in the webhook
+// configuration.
 func (g *Guarded) AwaitTermguard(ctx context.Context) error {
 	address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
 	if err != nil {

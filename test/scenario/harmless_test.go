@@ -150,7 +150,7 @@ func TestHarmless(t *testing.T) {
 		awaitVerdict(t, "before", Hangs)
 	})
 	t.Run("stopped under load", func(t *testing.T) {
-		// In a rollout, readiness ends first, and reviews are still answered.
+		// Readiness ends first in a rollout, and reviews are still answered.
 		address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Matrix prints each outcome, and how often predictions and reality met.
+// Matrix prints each outcome, and counts predictions by outcome.
 func Matrix(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })
@@ -40,8 +40,8 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		if o.Miss() {
 			misses++
 		}
-		// Of an edit or an eviction, a warning is all that is ever said; so of a
-		// deletion that itself completes, after which another was seen to hang.
+		// An edit or an eviction gets warnings at most; so does a deletion that itself completes,
+		// after which another hangs.
 		leaves := o.Scenario.Leaves
 		most := o.Scenario.Edit != nil || o.Scenario.Evict != "" || leaves != nil && leaves.Reality == Hangs && len(o.Wrong) == 0
 		if o.Err == nil && o.Predicted != Unknown && (o.Predicted != AtRisk || most) {
@@ -56,7 +56,7 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		done[Restores], done[Runs], done[Force], done[Person])
 }
 
-// Tally prints how often each scenario was played, and what it came to.
+// Tally prints how often each scenario was played, and its outcomes.
 func Tally(out io.Writer, outcomes []Outcome) {
 	played, hung := map[string]int{}, map[string]int{}
 	predicted := map[string]map[string]bool{}

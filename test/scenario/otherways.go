@@ -19,8 +19,7 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// named is what a kubectl delete names and the options that it sends; no names where it
-// selects.
+// named returns the objects that a kubectl delete names and its options; no names if it selects.
 func (s Scenario) named() (names []check.Name, options map[string]any, err error) {
 	flags := pflag.NewFlagSet("delete", pflag.ContinueOnError)
 	namespace := flags.StringP("namespace", "n", "", "")
@@ -42,7 +41,7 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 	return names, options, nil
 }
 
-// answer is what is said of the deletion by one way of asking.
+// answer is one command's answer about the deletion.
 type answer struct {
 	way    string
 	report check.Item
@@ -50,7 +49,7 @@ type answer struct {
 	like   string // the way whose answer it must not differ from; "" where there is none
 }
 
-// The ways to ask: the webhook's question is that of the review, over a snapshot.
+// The ways to get an answer: the webhook's is evaluated from its review, over a snapshot.
 const (
 	asWebhook     = "the webhook"
 	checkLive     = "check"
@@ -59,9 +58,8 @@ const (
 	scanSnapshot  = "scan of a snapshot"
 )
 
-// otherWays asks about the deletion as check and scan do, of the cluster as it is and over a
-// snapshot, where they know of an object no more than that tells. Of the cluster they share
-// one reading: dozens of scenarios ask at once.
+// otherWays evaluates the deletion as check and scan do, in the cluster and over a snapshot, which
+// may have less of an object. In the cluster, scenarios share one reading: dozens run at once.
 func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) (answers []answer, err error) {
 	if s.Delete == "" || s.Asks != "" || s.departs() {
 		return nil, nil
@@ -145,8 +143,8 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	return answers, within(place, scanSnapshot, checkSnapshot, subject)
 }
 
-// others is what is wrong about the answers by other ways: one that is not fair, or does not
-// name what holds the object, or two that differ.
+// others returns what is wrong about the other answers: one contradicts the outcome, or does not
+// name the blocker, or two differ.
 func (o *Outcome) others(answers []answer) (wrong []string) {
 	said := map[string]answer{}
 	for _, a := range answers {
@@ -172,8 +170,8 @@ func (o *Outcome) others(answers []answer) (wrong []string) {
 	return wrong
 }
 
-// differs is how another answer does: of one world in any word, of another moment in the
-// verdict, or in which policies find something and how sure they are.
+// differs describes how another answer differs: in any word if both are about the same facts,
+// otherwise in the verdict, or in which policies have findings and with which certainty.
 func (a answer) differs(other answer) string {
 	if diff := cmp.Diff(a.gist(), other.gist()); diff != "" || a.world != other.world {
 		return diff

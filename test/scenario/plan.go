@@ -18,19 +18,19 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// What becomes of the plan that `termguard check` has for a deletion that hangs.
+// The result of the plan of `termguard check` for a deletion that hangs.
 const (
 	// Runs is a plan whose commands of kind remove let the deletion finish.
 	Runs = "runs"
-	// Force is one that needs those of kind force, too.
+	// Force is a plan that needs commands of kind force, too.
 	Force = "force"
-	// Restores is one whose first step brings something back: the cure does.
+	// Restores is a plan whose first step restores something: the cure does that.
 	Restores = "restores"
-	// Person is one that needs judgement: the cure stands in for it.
+	// Person is a plan that needs judgement: the cure replaces it.
 	Person = "person"
 )
 
-// plans are all of them, in the order of their price.
+// plans are all results, in the order of their price.
 var plans = []string{Restores, Runs, Force, Person}
 
 // Report is an answer about one object.
@@ -78,7 +78,7 @@ func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }
 
-// Snapshot is what termguard snapshot writes, at the time of a scenario.
+// Snapshot returns the output of termguard snapshot, at the time of a scenario.
 func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
 	snapshot, err := g.snapshots.next(func() ([]byte, error) {
 		return g.reads(context.WithoutCancel(ctx), "snapshot", "--dial-webhooks")
@@ -150,7 +150,7 @@ func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	return fmt.Sprintf("check says %s, and scan does not ask about it", report.Verdict), nil
 }
 
-// scan is what termguard scan says of the whole cluster.
+// scan returns the result of termguard scan for the whole cluster.
 func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
 	out, err := g.reads(ctx, "scan", "-o", "json", "--fail-on", "never")
 	if err != nil {
@@ -160,7 +160,7 @@ func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
 	return &found, json.Unmarshal(out, &found)
 }
 
-// reads is what a command of termguard prints that reads the whole cluster.
+// reads returns the output of a termguard command that reads the whole cluster.
 func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -177,16 +177,16 @@ func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// readLimit is how long that may take: dozens of scenarios wait for it.
+// readLimit bounds its duration: dozens of scenarios wait for it.
 const readLimit = 3 * time.Minute
 
-// carryOut asks about the object that is Terminating now, and does what the plan
-// says. What it returns is wrong about the answer, or about the plan.
+// carryOut checks the object that is now Terminating, and carries out the plan. It returns what is
+// wrong about the answer, or about the plan.
 func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	s := o.Scenario
 	report, wrong, err := g.askOfHung(ctx, s)
 	if s.Reality == Varies && (err != nil || len(wrong) > 0) {
-		// A race may go well after it was taken for a hang: nothing was done to it yet.
+		// A race may end well after it was taken for a hang, before any step.
 		if gone, late := g.Gone(ctx, s, time.Second); late == nil && gone {
 			o.Real = Completes
 			return nil, nil
@@ -250,7 +250,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	return wrong, err
 }
 
-// heed carries out what the plan of check wants done before the deletion.
+// heed carries out the steps that the plan of check has before the deletion.
 func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	report, err := g.Check(ctx, s.target()...)
 	if err != nil {
@@ -323,7 +323,7 @@ func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wro
 	return report, wrong, nil
 }
 
-// carriesOut are the kinds of steps that are carried out.
+// carriesOut returns the kinds of steps that are carried out.
 func (s Scenario) carriesOut() []policies.StepKind {
 	switch {
 	case len(s.Cure) > 0:
@@ -337,7 +337,7 @@ func (s Scenario) carriesOut() []policies.StepKind {
 	}
 }
 
-// target is what kubectl delete is told to delete, without its flags.
+// target returns the arguments of kubectl delete without flags.
 func (s Scenario) target() []string {
 	if s.Edit != nil {
 		return strings.Fields(s.Remains)

@@ -1,6 +1,6 @@
-// Package scenario holds termguard to reality: each scenario is a cluster as
-// data, a delete, the verdicts that would be fair, and what really happens. A
-// scenario is asked, deleted and watched on a real control plane.
+// Package scenario compares termguard with reality: each scenario is a cluster as data, a delete,
+// the correct verdicts, and the real outcome. A scenario is checked, deleted and watched on a real
+// control plane.
 package scenario
 
 import (
@@ -40,87 +40,85 @@ const (
 	Unknown   = "unknown"
 )
 
-// Varies is the reality of a race.
+// Varies is the outcome of a race.
 const Varies = "varies"
 
-// Scenario is one file: this document first, then the objects to create.
-// "$NS" stands for a name that is the scenario's own.
+// Scenario is one file: this document first, then the objects to create. "$NS" is replaced by the
+// scenario's own name.
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
-	// About says in a sentence what is special here; for a near miss, which
-	// one fact differs.
+	// About says in a sentence what is special here; for a near miss, which one fact differs.
 	About string `json:"about"`
-	// Policies are those that see the hang: with one of them off, the scenario
-	// must go red.
+	// Policies are the policies that detect the hang: with one of them off, the scenario must fail.
 	Policies []string `json:"policies,omitempty"`
-	// Delete is what kubectl delete is called with.
+	// Delete has the arguments of kubectl delete.
 	Delete string `json:"delete,omitempty"`
-	// Evict stands in its place where a pod is evicted: NAMESPACE/NAME.
+	// Evict replaces it if a pod is evicted: NAMESPACE/NAME.
 	Evict string `json:"evict,omitempty"`
-	// Edit stands in its place where finalizers are taken out by hand.
+	// Edit replaces it if finalizers are removed by hand.
 	Edit *Edit `json:"edit,omitempty"`
-	// Asks is "check" where the command line is asked in place of the webhook,
-	// as about an object that is Terminating: its deletes are shown to no webhook.
+	// Asks is "check" to use the command line in place of the webhook, as for an object that is
+	// Terminating: its deletes are not sent to webhooks.
 	Asks string `json:"asks,omitempty"`
-	// HoursLater says that check is asked over a snapshot, as if it had been written so
-	// many hours later: what has been Terminating for long cannot be waited for.
+	// HoursLater makes check read a snapshot as if it had been written so many hours later, for
+	// objects that have been Terminating for long.
 	HoursLater int `json:"hoursLater,omitempty"`
-	// Expect are the verdicts that are fair.
+	// Expect are the correct verdicts.
 	Expect []string `json:"expect"`
-	// Blocker is text that the warning must hold: a right verdict that names
-	// the wrong blocker is wrong.
+	// Blocker is text that the warning must contain: a right verdict that names the wrong blocker
+	// is wrong.
 	Blocker string `json:"blocker,omitempty"`
-	// Reality is Hangs or Completes; of an edit, Leaks or Completes. It is Varies
-	// where it is a race: then no sure verdict is fair.
+	// Reality is Hangs or Completes; for an edit, Leaks or Completes. It is Varies for a race: then
+	// no certain verdict is correct.
 	Reality string `json:"reality"`
-	// Remains is what kubectl get must still find while the deletion hangs.
+	// Remains has the arguments of kubectl get for an object that must exist while the deletion
+	// hangs.
 	Remains string `json:"remains,omitempty"`
-	// Estimated says that check must tell how long the deletion takes at most, and
-	// that it takes no longer than 2 s or 20 % beyond that.
+	// Estimated says that check must estimate the longest duration of the deletion, and that it
+	// takes at most 2 s or 20 % longer.
 	Estimated bool `json:"estimated,omitempty"`
-	// Within bounds how long a deletion that completes may take. Defaults to 3 min: scenarios
-	// share a namespace controller, which on a busy machine works off a queue.
+	// Within bounds the duration of a deletion that completes. Defaults to 3 min: scenarios share a
+	// namespace controller, which on a busy machine works off a queue.
 	Within Duration `json:"within,omitempty"`
-	// Leaves is what is tried once a deletion has completed: what is deleted next,
-	// when what was to go with the first has gone.
+	// Leaves is a second deletion, tried after the first has completed and the objects that depend
+	// on it are deleted.
 	Leaves *Leaves `json:"leaves,omitempty"`
-	// Keeps is what kubectl get must still find once the plan of check was carried out before
-	// the deletion, which then completes.
+	// Keeps has the arguments of kubectl get for an object that must exist after the plan of check
+	// was carried out and the deletion has completed.
 	Keeps string `json:"keeps,omitempty"`
-	// Plan is what becomes of the plan for a deletion that hangs: Runs, Force,
-	// Restores or Person. Defaults to Person where there is a cure, else to Runs.
+	// Plan is the result of the plan for a deletion that hangs: Runs, Force, Restores or Person.
+	// Defaults to Person if there is a cure, else to Runs.
 	Plan string `json:"plan,omitempty"`
-	// Cure are kubectl commands after which a deletion completes that no command
-	// of the plan ends: they restore, or stand in for a person.
+	// Cure are kubectl commands that let a deletion complete if no command of the plan does: they
+	// restore something, or replace a person.
 	Cure []string `json:"cure,omitempty"`
-	// ByDelete says that termguard delete carries out the plan, and not a shell.
+	// ByDelete says that termguard delete carries out the plan, not a shell.
 	ByDelete bool `json:"byDelete,omitempty"`
 	// After are kubectl commands that undo what an exclusive scenario broke.
 	After []string `json:"after,omitempty"`
-	// Quick ones are those that make test plays: one for each family of causes.
+	// Quick scenarios are played by make test: one for each family of causes.
 	Quick bool `json:"quick,omitempty"`
 	// Exclusive scenarios break something for the whole cluster and run one by one.
 	Exclusive bool `json:"exclusive,omitempty"`
-	// Since is the first version of Kubernetes, as "1.34", that serves what it is about.
+	// Since is the first version of Kubernetes, as "1.34", that serves its objects.
 	Since string `json:"since,omitempty"`
-	// SureSince is the first version in which one thing or the other happens; before
-	// it, it is a race, and AtRisk the only fair verdict.
+	// SureSince is the first version with a certain outcome; before it, it is a race, and AtRisk
+	// the only correct verdict.
 	SureSince string `json:"sureSince,omitempty"`
-	// RiskPolicies are those that see the risk before it, beside Policies.
+	// RiskPolicies detect the risk before that version, beside Policies.
 	RiskPolicies []string `json:"riskPolicies,omitempty"`
-	// HangsSince is the first version in which it hangs; before it, it completes, and
-	// Completes is the only fair verdict.
+	// HangsSince is the first version in which it hangs; before it, it completes, and Completes is
+	// the only correct verdict.
 	HangsSince string `json:"hangsSince,omitempty"`
 	// Live parts run while the scenario does.
 	Live Live `json:"live,omitempty"`
-	// Owns puts owner references on objects once they are there: only then their
-	// owners have a UID.
+	// Owns sets owner references once the objects exist, because only then the owners have a UID.
 	Owns []Owning `json:"owns,omitempty"`
-	// Wait are arguments of kubectl wait, before anything is asked.
+	// Wait has the arguments of kubectl wait, before the check.
 	Wait []string `json:"wait,omitempty"`
-	// Do are kubectl commands after that. Of one that is followed by " => TEXT"
-	// the output is awaited: it runs again until it holds the text.
+	// Do are kubectl commands after that. A command followed by " => TEXT" is repeated until its
+	// output contains the text.
 	Do []string `json:"do,omitempty"`
 
 	Objects string `json:"-"`
@@ -139,32 +137,31 @@ func (d *Duration) UnmarshalJSON(data []byte) (err error) {
 
 // Live parts of a scenario.
 type Live struct {
-	// Nodes are started before the objects are created. Every lab also has a
-	// node named "steady".
+	// Nodes are started before the objects are created. Every lab also has a node named "steady".
 	Nodes []Node `json:"nodes,omitempty"`
-	// Controllers remove a finalizer from what is being deleted.
+	// Controllers remove a finalizer from Terminating objects.
 	Controllers []Controller `json:"controllers,omitempty"`
 	// APIs serve an API group from a Service, while it has endpoints.
 	APIs []API `json:"apis,omitempty"`
 	// SampleAPIs run k8s.io/sample-apiserver behind a Service.
 	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
-	// Webhooks answer from a Service, while it has endpoints; "$CA" among the
-	// objects is their caBundle, "$OTHERCA" one that does not fit.
+	// Webhooks answer from a Service, while it has endpoints; "$CA" in the objects is their
+	// caBundle, "$OTHERCA" one that does not fit.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
-	// Programs are real software: what other projects publish, by its own binary.
+	// Programs are published software of other projects, run from its own binary.
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program is a published binary that runs while a Deployment of its project's
-// manifests has a ready pod. These are applied with the objects.
+// Program is a published binary that runs while a Deployment of its project's manifests has a ready
+// pod. The manifests are applied with the objects.
 type Program struct {
 	Component  string `json:"component"`        // a folder of test/components
 	Binary     string `json:"binary,omitempty"` // defaults to the component's name
 	Deployment string `json:"deployment"`       // NAMESPACE/NAME
-	// Service is where it listens; see lab.Running for what args may hold.
+	// Service is where it listens; see lab.Running for placeholders in args.
 	Service string   `json:"service,omitempty"`
 	Args    []string `json:"args,omitempty"`
-	// Contained has it run as in a container: as root.
+	// Contained runs it as in a container: as root.
 	Contained bool `json:"contained,omitempty"`
 }
 
@@ -184,25 +181,24 @@ type Webhook struct {
 	Starts   Stage `json:"starts,omitempty"`
 }
 
-// Owning is an owner and what it owns, each named as for kubectl get.
+// Owning is an owner and its dependent, each named as for kubectl get.
 type Owning struct {
 	Owner string `json:"owner"`
 	Owned string `json:"owned"`
-	// Controls says that it is the controller, as well.
+	// Controls makes it the controller as well.
 	Controls bool `json:"controls,omitempty"`
 }
 
 // Leaves is a second deletion after one that completes.
 type Leaves struct {
-	// Do is what is run before it, as Do of a scenario: what was deleted works on for a
-	// moment, until those who used it have noticed.
+	// Do has commands to run before it, as Do of a scenario: clients notice a deletion with a
+	// delay.
 	Do      []string `json:"do,omitempty"`
 	Delete  string   `json:"delete"`
 	Reality string   `json:"reality"` // Hangs or Completes
 }
 
-// Stage is when something starts to run: at once, when termguard has been asked,
-// or with the cure.
+// Stage is when something starts to run: at once, after termguard's answer, or with the cure.
 type Stage string
 
 // Stages after the first.
@@ -211,21 +207,20 @@ const (
 	Cured Stage = "cured"
 )
 
-// Node is a node that may die once everything is up: "dead" is a kubelet
-// killed, "gone" the node object deleted after that, "out-of-service" the taint
-// set after that.
+// Node is a node that may die once everything is up: "dead" is a kubelet killed, "gone" the node
+// object deleted after that, "out-of-service" the taint set after that.
 type Node struct {
 	Name    string `json:"name"`
 	Becomes string `json:"becomes,omitempty"`
 }
 
-// Controller is what removes a finalizer, with the rights of a service account.
+// Controller removes a finalizer, with the rights of a service account.
 type Controller struct {
 	Account   string `json:"account"` // NAMESPACE/NAME
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // as kubectl takes it: PLURAL.VERSION.GROUP
-	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once
-	// that has no ready pod any more.
+	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once that has no ready
+	// pod any more.
 	While string `json:"while,omitempty"`
 	// Guards are the ConfigMaps that it deletes before, in the object's namespace.
 	Guards []string `json:"guards,omitempty"`
@@ -235,27 +230,27 @@ type Controller struct {
 	Drains string `json:"drains,omitempty"`
 	// Reads are the Secrets that it must read before, in the object's namespace.
 	Reads []string `json:"reads,omitempty"`
-	// Tells is the reason of the Events that it writes about each object, as one that fails.
+	// Tells is the reason of the Events that it writes about each object, as if it failed.
 	Tells string `json:"tells,omitempty"`
 	// Elects is the lease, in the namespace of its pod, by which it elects a leader.
 	Elects string `json:"elects,omitempty"`
-	// Needs are objects that must be there, by where the object names them: without a
-	// namespace, or in the one that it names beside.
+	// Needs are references to objects that must exist: cluster-scoped ones, or in the namespace
+	// that the reference names.
 	Needs []Reference `json:"needs,omitempty"`
-	// WaitsFor are those that must not name the object any more, in any namespace.
+	// WaitsFor are references to the object that must be removed first, in any namespace.
 	WaitsFor []Reference `json:"waitsFor,omitempty"`
 	// Takes is how long it takes, from the deletion of an object on.
 	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
 
-// Reference is where one object names another, or is named.
+// Reference is a field in which one object names another.
 type Reference struct {
 	Resource string `json:"resource"` // of the other, PLURAL.VERSION.GROUP
 	Path     string `json:"path"`     // of fields, with dots between
 }
 
-// of is a reference by how it is checked.
+// of returns a reference in the form of the lab.
 func (r Reference) of(check func(schema.GroupVersionResource, ...string) lab.Cleaning) (lab.Cleaning, error) {
 	resource, _ := schema.ParseResourceArg(r.Resource)
 	if resource == nil {
@@ -269,7 +264,7 @@ type API struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
 	Kind     string `json:"kind"`
-	// Verbs that it says to serve: get and list, if there are none. It never has objects.
+	// Verbs are its declared verbs: get and list by default. It never has objects.
 	Verbs  []string `json:"verbs,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
@@ -313,8 +308,8 @@ func (s Scenario) kinds() int {
 	return len(found)
 }
 
-// ordered tells whether the order in which the namespace controller deletes could
-// decide what becomes of it: a namespace that hangs, with several kinds of content.
+// ordered reports whether the outcome could depend on the order in which the namespace controller
+// deletes: a namespace that hangs, with several kinds of content.
 func (s Scenario) ordered() bool {
 	return strings.HasPrefix(s.Delete, "namespace s-") && s.Reality != Completes && s.kinds() > 1
 }
@@ -382,11 +377,11 @@ func parse(name, text string) (Scenario, error) {
 	return s, nil
 }
 
-// gone waits until what is being deleted is gone, and reports whether it is. A namespace hangs
-// once a second pass of its controller has changed nothing. Of other things nothing shows that:
-// definitions are emptied within the API server, where they take turns, so that they are given
-// passes; what else there is goes within moments once nothing holds it. That the named blocker
-// is still there, and that the object goes once it is gone, is seen as well.
+// gone waits until the target is deleted, and reports whether it is. A namespace hangs once a
+// second pass of its controller has changed nothing. Other targets have no such sign: definitions
+// are emptied within the API server, where they take turns, so they get the time of several passes;
+// others are deleted within moments once nothing blocks them. Play also checks that the named
+// blocker still exists, and that the target is deleted after the blocker is removed.
 func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 	limit := passes
 	if kind := s.target()[0]; s.Edit == nil && kind != "crd" {
@@ -403,7 +398,7 @@ func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 // passes is long enough for several turns of a controller that waits.
 const passes = 25 * time.Second
 
-// Outcome is what a scenario came to.
+// Outcome is the result of a scenario.
 type Outcome struct {
 	Scenario  Scenario
 	Predicted string
@@ -426,15 +421,15 @@ type Guarded struct {
 	places    shared[*scan.Place]
 	snapshots shared[[]byte]
 	worlds    shared[*cluster.World]
-	// by is how termguard delete is put to the test, if it is: Stuck, Fresh or Beside.
+	// by is how termguard delete is tested, if it is: Stuck, Fresh or Beside.
 	by string
-	// standing are the objects that were there before any scenario, where it is Beside.
+	// standing are the objects before any scenario, for Beside.
 	standing map[types.UID]*unstructured.Unstructured
 }
 
-// Play sets a scenario up, asks, deletes, watches and cures it. Between setting
-// up and asking it calls ready, which may wait for other scenarios: their new
-// resources are unseen for a moment, which makes answers unsure.
+// Play sets a scenario up, checks, deletes, watches and cures it. After the setup it calls ready,
+// which may wait for other scenarios: their new resources are unseen for a moment, which makes
+// answers uncertain.
 func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome) {
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
@@ -462,8 +457,8 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
-	// The facts follow the cluster with a lag: ask until the answer is as
-	// expected, then take the one that the real delete gets.
+	// The facts follow the cluster with a lag: repeat until the answer is as expected, then take
+	// the answer to the real delete.
 	err = g.Await(ctx, s.patience(), "a fair verdict", func(ctx context.Context) (bool, error) {
 		err := g.ask(ctx, &o, true)
 		return slices.Contains(s.Expect, o.Predicted), err
@@ -490,7 +485,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 			return fail(err)
 		}
 	}
-	// Answering with each policy off takes a while, in which the object may go.
+	// Evaluating with each policy off takes a while, in which the object may be deleted.
 	input, world, err := g.question(ctx, s)
 	if err != nil {
 		return fail(err)
@@ -526,7 +521,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		gone, err = g.gone(ctx, s)
 	}
 	if err == nil && !gone && s.Reality == Varies {
-		// Once what would hold it is gone, all that is left is the way there.
+		// Once its blocker is removed, only the deletion itself is left.
 		var held bool
 		if held, err = g.remains(ctx, s); err == nil && !held {
 			gone, err = g.Gone(ctx, s, s.Within.Duration)
@@ -569,7 +564,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	return o
 }
 
-// remains tells whether what the scenario names as the blocker is still there.
+// remains reports whether the blocker that the scenario names still exists.
 func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 	found, err := g.Objects(ctx, strings.Fields(s.Remains)...)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -578,7 +573,7 @@ func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 	return len(found) > 0, err
 }
 
-// leaves makes the second deletion, and tells what is wrong about how it ends.
+// leaves makes the second deletion, and returns what is wrong about its outcome.
 func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	for _, command := range s.Leaves.Do {
 		if err := g.Do(ctx, command); err != nil {
@@ -602,7 +597,7 @@ func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	return []string{fmt.Sprintf("the deletion of %s after it does not do as the scenario says, which is that it %s", next.Delete, s.Leaves.Reality)}, nil
 }
 
-// judge compares the prediction with what happened.
+// judge compares the prediction with the outcome.
 func (o *Outcome) judge() {
 	s := o.Scenario
 	if o.Real != s.Reality && s.Reality != Varies {
@@ -622,8 +617,8 @@ func (o *Outcome) judge() {
 	}
 }
 
-// late is what is wrong about the estimate: that there is none, or, in make nightly, that
-// it took longer, which a busy machine has it do.
+// late returns what is wrong about the estimate: there is none, or, in make nightly, the deletion
+// took longer, which on a busy machine it does.
 func (o *Outcome) late() []string {
 	switch {
 	case !o.Scenario.Estimated || o.Real != Completes:
@@ -641,13 +636,13 @@ func (o *Outcome) late() []string {
 	return nil
 }
 
-// FalseAlarm is a hang predicted that did not come.
+// FalseAlarm reports whether a predicted hang did not happen.
 func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == Completes }
 
-// Miss is a hang that came although completion was predicted.
+// Miss reports whether a deletion hung that was predicted to complete.
 func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
 
-// Warnings are termguard's lines among what kubectl printed.
+// Warnings returns termguard's lines of kubectl's output.
 func Warnings(stderr string) []string {
 	var found []string
 	for line := range strings.Lines(stderr) {
@@ -658,7 +653,7 @@ func Warnings(stderr string) []string {
 	return found
 }
 
-// Verdict is what a set of warnings says.
+// Verdict returns the verdict of a set of warnings.
 func Verdict(warnings []string) string {
 	verdict := Completes
 	for _, w := range warnings {
@@ -722,7 +717,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return err
 		}
 	}
-	// What the last command did to a program has come about before the next.
+	// Wait for the effect of the last command on a program before the next.
 	settled := func() error {
 		for _, p := range programs {
 			if _, err := p.Settled(ctx); err != nil {
@@ -756,8 +751,7 @@ func (g *Guarded) Do(ctx context.Context, command string) error {
 	return nil
 }
 
-// own makes one object the only owner of another, one that blocks its deletion in
-// the foreground.
+// own makes one object the only owner of another, one that blocks its deletion in the foreground.
 func (g *Guarded) own(ctx context.Context, o Owning) error {
 	owner, err := g.object(ctx, strings.Fields(o.Owner)...)
 	if err != nil {
@@ -801,13 +795,13 @@ func (g *Guarded) RunPrograms(ctx context.Context, live Live) (programs []*lab.P
 	return programs, nil
 }
 
-// departs tells whether what is on a node goes at any moment once it is asked about.
+// departs reports whether objects on a node may be deleted at any moment after the check.
 func (s Scenario) departs() bool {
 	return slices.ContainsFunc(s.Live.Nodes, func(n Node) bool { return n.Becomes != "" && n.Becomes != "dead" })
 }
 
-// depart gives up nodes that have died. What was on them is collected from then
-// on, so it is done just before anything is asked.
+// depart gives up nodes that have died. Their pods are collected from then on, so this is done just
+// before the check.
 func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	for _, n := range nodes {
 		var args []string
@@ -828,7 +822,7 @@ func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	return nil
 }
 
-// Create applies objects, and fills in the authorities that they name.
+// Create applies objects, and fills in their placeholders for authorities.
 func (g *Guarded) Create(ctx context.Context, objects string) error {
 	return g.AwaitApplied(ctx, 2*time.Minute, strings.NewReplacer(
 		"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
@@ -836,8 +830,8 @@ func (g *Guarded) Create(ctx context.Context, objects string) error {
 	).Replace(objects))
 }
 
-// while returns a context that ends once a Deployment has no ready pod any
-// more; ctx itself where none is named.
+// while returns a context that ends once a Deployment has no ready pod any more; ctx itself if none
+// is named.
 func (g *Guarded) while(ctx context.Context, deployment string) (context.Context, error) {
 	if deployment == "" {
 		return ctx, nil
@@ -854,7 +848,7 @@ func (g *Guarded) start(ctx context.Context, live Live, stage Stage) error {
 	return g.operate(ctx, live, stage)
 }
 
-// serve runs what serves.
+// serve runs APIs and webhooks.
 func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 	for _, api := range live.APIs {
 		if api.Starts != stage {
@@ -964,14 +958,13 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 	return nil
 }
 
-// patience is how long a fair verdict may be in coming: the facts follow with a lag, and an
-// object may first have to be Terminating for too long.
+// patience is how long a correct verdict may take: the facts follow with a lag, and an object may
+// first have to be Terminating for too long.
 func (s Scenario) patience() time.Duration {
 	return 3 * time.Minute // a busy machine is no unfair verdict
 }
 
-// ask deletes, evicts or edits, or does so as a dry run, and takes down what termguard
-// says of it.
+// ask deletes, evicts or edits, or does so as a dry run, and records termguard's answer.
 func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	s := o.Scenario
 	if s.Edit != nil {
@@ -1012,8 +1005,8 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	return nil
 }
 
-// tries is what termguard says of the deletion, which is a dry run: of each try, kubectl would
-// take a tenth of a second of a core.
+// tries returns termguard's answer to a dry run of the deletion, without kubectl, which takes a
+// tenth of a second of a core.
 func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	_, flags, err := s.named()
 	if err != nil {
@@ -1031,8 +1024,8 @@ func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	return said, nil
 }
 
-// Gone waits for the target to go, up to a limit; where there is an edit, for
-// what it may leave behind.
+// Gone waits until the target is deleted, up to a limit; for an edit, until the objects that it may
+// leak are.
 func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
 	return g.Lab.Gone(ctx, limit, s.target()...)
 }

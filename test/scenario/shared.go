@@ -2,9 +2,9 @@ package scenario
 
 import "sync"
 
-// shared are runs of a command that reads the whole cluster, one at a time. Each takes up to
-// 0.6 s of a core here, and as much of the API server's (two cores, 2026), and dozens of
-// scenarios want one at the same moment: they share it.
+// shared are runs of a command that reads the whole cluster, one at a time. Each takes up to 0.6 s
+// of a core here, and as much of the API server's (two cores, 2026), and dozens of scenarios want
+// one at the same moment: they share it.
 type shared[T any] struct {
 	mu      sync.Mutex
 	pending *running[T]     // that has not begun
@@ -17,7 +17,7 @@ type running[T any] struct {
 	err   error
 }
 
-// next is what a run finds that begins after it is asked for.
+// next returns the result of a run that begins after the call.
 func (s *shared[T]) next(run func() (T, error)) (T, error) {
 	s.mu.Lock()
 	now, leads, before := s.pending, s.pending == nil, s.last

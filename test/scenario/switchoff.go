@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// without makes the policies with one of them off, once each; "" is none.
+// without returns the policies with one of them off, built once each; "" is none.
 var without = func() func(off string) (*policies.Engine, error) {
 	set := sync.OnceValues(func() (*policies.Set, error) { return policies.Load(policies.Embedded()) })
 	var made sync.Map // of func() (*policies.Engine, error), by the policy that is off
@@ -40,10 +40,9 @@ var without = func() func(off string) (*policies.Engine, error) {
 	}
 }()
 
-// switchOff answers the scenario's question again, over its snapshot: with all
-// policies the answer is that of the webhook, and with one of them off it goes
-// wrong if, and only if, the scenario names that policy. Policies that are not asked
-// cannot matter.
+// switchOff evaluates the scenario's request again, over its snapshot: with all policies the answer
+// equals the webhook's, and with one of them off it becomes wrong if, and only if, the scenario
+// names that policy. Policies that are not evaluated cannot matter.
 func switchOff(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) ([]string, error) {
 	trigger := policies.Delete
 	if s.Edit != nil {
@@ -92,8 +91,8 @@ func switchOff(ctx context.Context, s Scenario, input map[string]any, world *clu
 	return wrong, nil
 }
 
-// question is the review of the scenario's request as policies see it, and the
-// facts as `termguard snapshot` writes them.
+// question returns the review of the scenario's request as policies see it, and the facts as
+// `termguard snapshot` writes them.
 func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cluster.World, error) {
 	options := map[string]any{}
 	if s.Delete != "" {
@@ -143,7 +142,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	return input, world, nil
 }
 
-// world is a snapshot, read. Scenarios that ask at once share it, but for those that add to it.
+// world returns a snapshot as a world. Concurrent scenarios share it, unless they add to it.
 func (g *Guarded) world(ctx context.Context, s Scenario) (*cluster.World, error) {
 	read := func() (*cluster.World, error) {
 		snapshot, err := g.Snapshot(context.WithoutCancel(ctx), s)

@@ -14,14 +14,14 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Versions is the file with what runs on each version of Kubernetes came to.
+// Versions is the file with the results of runs on each version of Kubernetes.
 const Versions = "versions.json"
 
-// Run is what a run on one version came to.
+// Run is the result of a run on one version.
 type Run struct {
 	Version string `json:"version"`
-	// Played and Wrong count scenarios; Lacks are those that the version has no
-	// objects for, by the version that brought these.
+	// Played and Wrong count scenarios; Lacks are those without objects in that version, by the
+	// version that introduced these.
 	Played int                 `json:"played"`
 	Wrong  []string            `json:"wrong,omitempty"`
 	Lacks  map[string][]string `json:"lacks,omitempty"`
@@ -35,7 +35,7 @@ func newRun() (*Run, error) {
 	return &Run{Version: lab.Version, Lacks: map[string][]string{}, at: at}, err
 }
 
-// serves tells whether the control plane has the objects of a scenario.
+// serves reports whether the control plane has the objects of a scenario.
 func (r *Run) serves(s Scenario) bool {
 	if s.Since == "" || r.at.AtLeast(version.MustParseGeneric(s.Since)) {
 		return true
@@ -61,7 +61,7 @@ func (r *Run) scenario(s Scenario) Scenario {
 	return s
 }
 
-// write notes the run in the file that VERSIONS names, beside those on other versions.
+// write records the run in the file that VERSIONS names, beside those on other versions.
 func (r *Run) write(outcomes []Outcome) error {
 	file := os.Getenv("VERSIONS")
 	if file == "" {

@@ -1,5 +1,5 @@
-// Command nfs-server serves a file system in memory by NFS version 3, to whoever asks,
-// for nodes of the lab: a pod of it is a server that goes when its namespace does.
+// Command nfs-server serves a file system in memory by NFS version 3, to any client, for nodes of
+// the lab: its pod is a server that is deleted with its namespace.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// serve does not return unless the server fails.
+// serve returns only if the server fails.
 func serve(address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
