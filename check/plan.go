@@ -47,6 +47,7 @@ func plan(lists ...[]policies.Finding) []Step {
 	}
 	hangs := slices.ContainsFunc(findings, func(f policies.Finding) bool { return f.Certainty == policies.Will && f.Kind == policies.KindHang })
 	steps := []Step{}
+	at := map[[2]string]int{} // by what they do
 	for _, kind := range policies.StepKinds() {
 		for _, f := range findings {
 			for _, s := range stepsOf(f) {
@@ -58,23 +59,27 @@ func plan(lists ...[]policies.Finding) []Step {
 				if !add.Symptom {
 					add.Mends[cause] = f.Certainty
 				}
-				known := func(t Step) bool { return t.Command == s.Command && (t.Alone() == s.Alone() || s.Command != "") }
-				if at := slices.IndexFunc(steps, known); at < 0 {
+				i, known := at[key(s)]
+				if !known {
+					at[key(s)] = len(steps)
 					steps = append(steps, add)
-				} else {
-					if !add.Symptom {
-						steps[at].Mends[cause] = max(steps[at].Mends[cause], f.Certainty) // "will" is more than "may"
-					}
-					if steps[at].Advice != "" && add.Advice == "" {
-						add.Mends = steps[at].Mends
-						steps[at] = add
-					}
+					continue
+				}
+				if !add.Symptom {
+					steps[i].Mends[cause] = max(steps[i].Mends[cause], f.Certainty) // "will" is more than "may"
+				}
+				if steps[i].Advice != "" && add.Advice == "" {
+					add.Mends = steps[i].Mends
+					steps[i] = add
 				}
 			}
 		}
 		if kind == policies.Mend { // a refused request begins no deletion
 			begun := slices.IndexFunc(steps, func(s Step) bool { return !s.Refusal })
 			slices.SortStableFunc(steps[max(begun, 0):], func(a, b Step) int { return cmp.Compare(len(b.Mends), len(a.Mends)) })
+			for i, s := range steps {
+				at[key(s.Step)] = i
+			}
 		}
 	}
 	if _, all := causesOf(steps); all > 1 {
@@ -85,6 +90,14 @@ func plan(lists ...[]policies.Finding) []Step {
 		}
 	}
 	return steps
+}
+
+// key is the same for steps that do the same.
+func key(s policies.Step) [2]string {
+	if s.Command != "" {
+		return [2]string{s.Command}
+	}
+	return [2]string{"", s.Alone()}
 }
 
 // culprit returns the object that a finding blames, or "". A node may have several faults.
@@ -98,27 +111,37 @@ func culprit(f policies.Finding) string {
 // byCause groups a plan by cause, the safest step first, each after the steps that have to precede it; steps
 // for several causes are on their own.
 func byCause(plan []Step) (told []Step) {
+	before, same := map[string][]Step{}, map[string][]Step{} // by a command, and by a cause
+	cause := func(s Step) string {
+		if s.Why == "" || len(s.Mends) > 1 {
+			return ""
+		}
+		return cmp.Or(s.Cause, s.Why)
+	}
+	for _, s := range plan {
+		if s.Before != "" {
+			before[s.Before] = append(before[s.Before], s)
+		} else {
+			same[cause(s)] = append(same[cause(s)], s)
+		}
+	}
 	var tell func(Step)
 	tell = func(s Step) {
-		for _, t := range plan {
-			if t.Before != "" && t.Before == s.Command {
-				tell(t)
-			}
+		for _, t := range before[s.Command] {
+			tell(t)
 		}
 		told = append(told, s)
 	}
-	for i, s := range plan {
-		same := func(t Step) bool {
-			return t.Before == "" && s.Why != "" && max(len(s.Mends), len(t.Mends)) < 2 && cmp.Or(t.Cause, t.Why) == cmp.Or(s.Cause, s.Why)
-		}
-		if s.Before != "" || slices.ContainsFunc(plan[:i], same) {
-			continue
-		}
-		tell(s)
-		for _, t := range plan[i+1:] {
-			if same(t) {
+	for _, s := range plan {
+		switch of := cause(s); {
+		case s.Before != "":
+		case of == "":
+			tell(s)
+		default:
+			for _, t := range same[of] {
 				tell(t)
 			}
+			delete(same, of)
 		}
 	}
 	return told

@@ -280,7 +280,7 @@ func (t Answer) list(l limits) *page.Page {
 	}
 	for _, item := range t.Items {
 		alike[of(item)]++
-		unseen, user = withNew(unseen, item.Unseen), cmp.Or(user, item.asker.Username)
+		unseen, user = append(unseen, item.Unseen...), cmp.Or(user, item.asker.Username)
 	}
 	for _, item := range t.Items {
 		why, more := item.Blocker(), alike[of(item)]-1
@@ -307,7 +307,7 @@ func (t Answer) list(l limits) *page.Page {
 		}
 		p.Line("%s%s", as, typed(t.Items[0].Target))
 	}
-	addUnseen(&p, unseen, user, l)
+	addUnseen(&p, unique(unseen), user, l)
 	return &p
 }
 

@@ -237,7 +237,7 @@ func (s Answer) together(l limits) *page.Page {
 			free = append(free, r.Target)
 			continue
 		}
-		unseen = withNew(unseen, r.Unseen)
+		unseen = append(unseen, r.Unseen...)
 		block := &alike{page: r.block(shown(r.Target, ""), l)}
 		key := strings.ReplaceAll(block.page.String(), shown(r.Target, ""), "")
 		if len(blocks) >= l.causes && known[key] == nil {
@@ -275,7 +275,7 @@ func (s Answer) together(l limits) *page.Page {
 	}
 	s.addOrder(&p, l, len(unseen) > 0)
 	long := addPlan(&p, s.Plan, l)
-	addUnseen(&p, unseen, user, l)
+	addUnseen(&p, unique(unseen), user, l)
 	p.Add(long)
 	return &p
 }
@@ -316,14 +316,14 @@ type alike struct {
 	apart string // their common part, if each has its own cause
 }
 
-// withNew appends the elements of others that list lacks.
-func withNew(list, others []string) []string {
-	for _, other := range others {
-		if !slices.Contains(list, other) {
-			list = append(list, other)
-		}
-	}
-	return list
+// unique returns a list without repetitions, in its order.
+func unique(list []string) []string {
+	seen := make(map[string]bool, len(list))
+	return slices.DeleteFunc(list, func(item string) bool {
+		again := seen[item]
+		seen[item] = true
+		return again
+	})
 }
 
 func plural(n int, noun string) string {
