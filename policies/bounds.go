@@ -88,14 +88,22 @@ func (b bounds) leaves(resource, namespace, name string) bool {
 
 // works reports whether the owner of an object's finalizer runs, and nothing certainly prevents its work.
 func (b bounds) works(resource, namespace, name, finalizer string) bool {
-	if resource == b.about.resource && name == b.about.name {
-		return atWork(under(b.input["ownership"], finalizer))
+	return atWork(b.owner(Object{resource, namespace, name}, finalizer))
+}
+
+// owner returns the owner of an object's finalizer in the facts, or nil.
+func (b bounds) owner(o Object, finalizer string) (owner any) {
+	if o.Resource == b.about.resource && o.Name == b.about.name {
+		return under(b.input["ownership"], finalizer)
 	}
-	holding := under(under(under(b.cluster["finalized"], namespace), finalizer), resource)
-	return anyOf(holding, func(group any) bool {
+	anyOf(under(under(under(b.cluster["finalized"], o.Namespace), finalizer), o.Resource), func(group any) bool {
 		names, _ := whole(under(group, "names")).([]any)
-		return slices.Contains(names, any(name)) && atWork(under(group, "ownership"))
+		if slices.Contains(names, any(o.Name)) {
+			owner = under(group, "ownership")
+		}
+		return owner != nil
 	})
+	return owner
 }
 
 func atWork(owner any) bool {

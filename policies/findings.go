@@ -69,7 +69,7 @@ func decodeFinding(p Policy, member any, b bounds) (Finding, error) {
 	if !ok {
 		return f, fmt.Errorf("want an object with msg, got %T", member)
 	}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	for _, key := range keysOf(m) {
 		value := m[key]
 		var err error
 		switch key {
@@ -218,7 +218,7 @@ func cause(value any, into *Cause) error {
 	if !ok {
 		return fmt.Errorf("want {title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}, got %T", value)
 	}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	for _, key := range keysOf(m) {
 		var err error
 		switch value := m[key]; key {
 		case "title":
@@ -267,9 +267,15 @@ var blamed = []string{
 	"poddisruptionbudgets.policy", "csinodes.storage.k8s.io", "nodes",
 }
 
-// blame sets the object of a cause that has none: the first such object other than the target, unless that is
+// blame fills in the owner of a finalizer, and the object of a cause that has none: the first such object other than the target, unless that is
 // a node, which is drained.
 func (b bounds) blame(f *Finding) {
+	if owner := f.Cause.Owner; owner != nil && owner.State == "" && len(f.Objects) > 0 {
+		known := b.owner(f.Objects[0], f.Cause.Finalizer)
+		owner.Name, _ = under(known, "owner").(string)
+		owner.State, _ = under(known, "state").(string)
+		f.Cause.Declared, _ = under(known, "declared").(bool)
+	}
 	if f.Cause.Object != nil || f.Cause.Finalizer != "" {
 		return
 	}
@@ -303,7 +309,7 @@ func fields(value any, want string, into map[string]*string) (map[string]any, er
 	if !ok {
 		return nil, fmt.Errorf("want %s, got %T", want, value)
 	}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	for _, key := range keysOf(m) {
 		words, err := text(m[key], maxText)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
@@ -327,6 +333,16 @@ func text(value any, limit int) (string, error) {
 		return s, nil
 	}
 	return string([]rune(s)[:limit-1]) + "…", nil
+}
+
+// keysOf returns the keys in order, without the growth of slices.Sorted: it is called for each part of a finding.
+func keysOf(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func truth(value any) (bool, error) {

@@ -146,7 +146,7 @@ warn contains {
 # orphaned-finalizer.
 warn contains {
 	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
-	"cause": object.union(owners.cause(finalizer, ownership, "it is not removed yet, though its owner runs"), {"elapsed": true}),
+	"cause": object.union(owners.cause(finalizer, "it is not removed yet, though its owner runs"), {"elapsed": true}),
 	"objects": [request.target],
 	"evidence": array.concat([reports.told(said) | some said in quotes], object.get(ownership, "evidence", [])),
 	"field": field,
@@ -303,7 +303,7 @@ condition_finding(name, condition) := {
 	"cause": {"elapsed": true, "consequence": name in consequences},
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
-	"steps": [steps.then("itself", steps.mend(remedies[name], []))],
+	"steps": [steps.then("itself", remedies[name], [])],
 }
 
 default pods_left := 0

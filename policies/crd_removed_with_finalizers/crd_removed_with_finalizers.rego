@@ -84,7 +84,11 @@ held[class][finalizer] := known if {
 
 finding(finalizer, ownership) := {
 	"msg": sprintf("instances have finalizer %s, and its controller is %s", [finalizer, words(ownership)]),
-	"cause": owners.cause(finalizer, ownership, sprintf("its controller is %s", [words(ownership)])),
+	"cause": {
+		"finalizer": finalizer,
+		"title": sprintf("its controller is %s", [words(ownership)]),
+		"owner": {"name": owners.name(ownership), "state": ownership.state},
+	},
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"steps": array.concat(finalizers.bringing_back(ownership), finalizers.giving_up(finalizer, request.name, ownership)),

@@ -98,7 +98,7 @@ finding(key, cause, calls, outcome) := {
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 
-mending(hook, "down") := steps.then("itself", steps.mend(sprintf("Bring back Service %s", [refusals.service(hook)]), []))
+mending(hook, "down") := steps.then("itself", sprintf("Bring back Service %s", [refusals.service(hook)]), [])
 
 mending(hook, "untrusted") := steps.mend(
 	sprintf(

@@ -54,7 +54,7 @@ deny contains stuck(group) if {
 # The target itself is.
 deny contains {
 	"msg": sprintf("Terminating for %s: %s%s", [times.duration(times.since(since)), blame(finalizer, ownership), reports.saying(quotes)]),
-	"cause": object.union(owners.cause(finalizer, ownership, blame(finalizer, ownership)), {"elapsed": true}),
+	"cause": object.union(owners.cause(finalizer, blame(finalizer, ownership)), {"elapsed": true}),
 	"objects": [request.target],
 	"evidence": array.flatten([
 		[reports.told(said) | some said in quotes], durations.told(finalizer, request.resource, request.namespace),
@@ -167,7 +167,7 @@ stuck(group) := {
 		wording.counted(n, group.resource), wording.plural(n, "is Terminating, for", "are Terminating, the oldest for"),
 		times.duration(waited(group.terminating)), blame(group.finalizer, group.ownership),
 	]),
-	"cause": owners.cause(group.finalizer, group.ownership, blame(group.finalizer, group.ownership)),
+	"cause": owners.cause(group.finalizer, blame(group.finalizer, group.ownership)),
 	"objects": [{"resource": group.resource, "namespace": o.namespace, "name": o.name} | some o in late],
 	"evidence": array.flatten([
 		[sprintf("%s: %s", [name, reports.told(said)]) | some name, said in quotes],
@@ -183,7 +183,7 @@ stuck(group) := {
 
 warned(finalizer, resource, ownership, others, objects) := {
 	"msg": sprintf("other %s are Terminating, the oldest for %s: %s", [resource, times.duration(oldest), blame(finalizer, ownership)]),
-	"cause": owners.cause(finalizer, ownership, blame(finalizer, ownership)),
+	"cause": owners.cause(finalizer, blame(finalizer, ownership)),
 	"objects": objects,
 	"evidence": array.flatten([
 		dated([o | some o in others; overdue(finalizer, resource, o)]),

@@ -75,10 +75,10 @@ listed := concat(", ", described) if count(described) <= 3
 listed := sprintf("%s and %d more kinds", [concat(", ", array.slice(described, 0, 2)), count(described) - 2]) if count(described) > 3
 
 plan := [
-	steps.then("itself", steps.mend(
-		sprintf("Fix what the namespace waits for (kubectl termguard check namespaces/%s)", [request.name]),
+	steps.then(
+		"itself", sprintf("Fix what the namespace waits for (kubectl termguard check namespaces/%s)", [request.name]),
 		[],
-	)),
+	),
 	steps.force(
 		concat(" ", [
 			"End the namespace by force, having saved the list of what is in it:",

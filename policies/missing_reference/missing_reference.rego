@@ -224,7 +224,7 @@ own(i, finalizer, without) := {
 	),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": [
-		steps.then("itself", steps.mend("Recreate what is missing, as it was", [])),
+		steps.then("itself", "Recreate what is missing, as it was", []),
 		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
 	],
 } if {
@@ -314,7 +314,7 @@ right_of(found, without) := {
 	"steps": [give, steps.force(by_hand(found.finalizer, found.owner), [])],
 }
 
-give := steps.then("itself", steps.mend("Give the owner that right by a role and a binding", []))
+give := steps.then("itself", "Give the owner that right by a role and a binding", [])
 
 stays := {"hangs": "is not", "may": "may not be"}
 

@@ -143,7 +143,7 @@ warn contains {
 		"finalizer %s in metadata.finalizers is not removed: only the pod of %s on node %s does, and none runs there",
 		[finalizer, agents.name, node],
 	),
-	"cause": owners.cause(finalizer, ownership, on_its_node(agents)),
+	"cause": owners.cause(finalizer, on_its_node(agents)),
 	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": node}],
 	"evidence": ownership.evidence,
 	"field": field,
@@ -159,7 +159,7 @@ warn contains {
 # So it is of an eviction.
 warn contains {
 	"msg": sprintf("finalizer %s is not removed: only the pod of %s on node %s does, and none runs there", [finalizer, agents.name, node]),
-	"cause": owners.cause(finalizer, ownership, on_its_node(agents)),
+	"cause": owners.cause(finalizer, on_its_node(agents)),
 	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": node}],
 	"evidence": ownership.evidence,
 	"steps": without_agent(node, finalizer, ownership),
@@ -176,7 +176,7 @@ warn contains {
 		"%s on node %s %s finalizer %s: only the pod of %s there removes it, and none runs",
 		[wording.counted(it.count, it.resource), it.node, wording.plural(it.count, "has", "have"), it.finalizer, it.agents.name],
 	),
-	"cause": owners.cause(it.finalizer, it.ownership, on_its_node(it.agents)),
+	"cause": owners.cause(it.finalizer, on_its_node(it.agents)),
 	"objects": array.concat(members(it), [{"resource": "nodes", "namespace": "", "name": it.node}]),
 	"evidence": it.ownership.evidence,
 	"steps": without_agent(it.node, it.finalizer, it.ownership),
@@ -192,7 +192,7 @@ warn contains {
 		"%s on this node %s finalizer %s, which only the pod of %s here removes",
 		[wording.counted(it.count, it.resource), wording.plural(it.count, "has", "have"), it.finalizer, it.agents.name],
 	),
-	"cause": owners.cause(it.finalizer, it.ownership, on_its_node(it.agents)),
+	"cause": owners.cause(it.finalizer, on_its_node(it.agents)),
 	"objects": members(it),
 	"evidence": it.ownership.evidence,
 	"steps": [leaving_first(it)],
@@ -287,7 +287,7 @@ spots := object.keys(data.cluster.finalized) if on_this_node
 on_its_node(agents) := sprintf("only the pod of %s on its node removes it", [agents.name])
 
 without_agent(node, finalizer, ownership) := [
-	steps.then("itself", steps.mend(sprintf("Bring back node %s and its pod of %s", [node, owners.name(ownership)]), [])),
+	steps.then("itself", sprintf("Bring back node %s and its pod of %s", [node, owners.name(ownership)]), []),
 	steps.remove(
 		sprintf(
 			"If node %s is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
@@ -312,7 +312,7 @@ fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 
 own(field, finalizer, ownership) := {
 	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], why]),
-	"cause": owners.cause(finalizer, ownership, why),
+	"cause": owners.cause(finalizer, why),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
@@ -326,7 +326,7 @@ content(finalizer, resource, bucket) := {
 		"%s %s finalizer %s: %s",
 		[wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, why],
 	),
-	"cause": owners.cause(finalizer, bucket.ownership, why),
+	"cause": owners.cause(finalizer, why),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": array.concat(
@@ -342,7 +342,7 @@ thwarted(finalizer, resource, bucket) := {
 		"%s %s finalizer %s: %s",
 		[wording.counted(bucket.count, resource), wording.plural(bucket.count, "has", "have"), finalizer, why],
 	),
-	"cause": owners.cause(finalizer, bucket.ownership, why),
+	"cause": owners.cause(finalizer, why),
 	"objects": [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names],
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": finalizers.going_first(request.name, finalizer, resource, bucket),

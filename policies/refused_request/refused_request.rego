@@ -64,7 +64,7 @@ finding(refusal) := {
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
 	"steps": refusals.by_cause(refusal.cause, [
-		steps.then("again", steps.mend(mending(hook, refusal.cause), [])),
+		steps.then("again", mending(hook, refusal.cause), []),
 		steps.remove(
 			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),

@@ -98,10 +98,10 @@ finding(name, service, why, outcome) := {
 		[sprintf("listing its objects fails: %s", [service.listError]) | service.listError != ""],
 	),
 	"steps": [
-		steps.then("itself", steps.mend(
-			sprintf("Bring back Service %s/%s", [service.service.namespace, service.service.name]),
+		steps.then(
+			"itself", sprintf("Bring back Service %s/%s", [service.service.namespace, service.service.name]),
 			[],
-		)),
+		),
 		steps.remove(
 			sprintf(
 				"If the software behind %s is gone for good, delete the APIService: no data is lost (clearing spec.finalizers would leave orphans)",

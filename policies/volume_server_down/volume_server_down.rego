@@ -48,7 +48,7 @@ warn contains {
 	],
 	"steps": array.concat(
 		[
-			steps.then("itself", steps.mend(sprintf("Bring back what serves Service %s", [server]), [])),
+			steps.then("itself", sprintf("Bring back what serves Service %s", [server]), []),
 			steps.mend(sprintf("Or unmount its volumes on node %s, with umount -f -l: the kubelet does the rest", [node]), []),
 		],
 		steps.forced(held.namespace, held.names),

@@ -191,7 +191,7 @@ uncertain_to_run(ownership) if {
 }
 
 # bringing_back are the steps that restore the owner of a finalizer.
-bringing_back(ownership) := [steps.then("itself", steps.mend(sprintf("Bring back %s", [owner_or(ownership)]), []))] if {
+bringing_back(ownership) := [steps.then("itself", sprintf("Bring back %s", [owner_or(ownership)]), [])] if {
 	not uncertain_to_run(ownership)
 	not ownership.idle
 	not ownership.barred
@@ -207,38 +207,35 @@ bringing_back(ownership) := [steps.mend(
 	not ownership.maker
 }
 
-bringing_back(ownership) := [steps.then(
-	"itself",
-	steps.mend(sprintf("Have %s watch this namespace, too", [owner_or(ownership)]), []),
-)] if {
+bringing_back(ownership) := [steps.then("itself", sprintf("Have %s watch this namespace, too", [owner_or(ownership)]), [])] if {
 	ownership.watches
 }
 
-bringing_back(ownership) := [steps.then("itself", steps.mend(sprintf("Make %s again, as it was", [ownership.maker]), []))] if {
+bringing_back(ownership) := [steps.then("itself", sprintf("Make %s again, as it was", [ownership.maker]), [])] if {
 	ownership.maker
 }
 
 # Whoever may create workloads in a namespace may have made what is up there under the name of
 # an owner: no command that grants a right is printed.
-bringing_back(ownership) := [steps.then("itself", steps.mend(
-	sprintf("%s update and patch %s, %s", [let(ownership), ownership.barred.resource, if_owner(ownership)]),
+bringing_back(ownership) := [steps.then(
+	"itself", sprintf("%s update and patch %s, %s", [let(ownership), ownership.barred.resource, if_owner(ownership)]),
 	[],
-))] if {
+)] if {
 	not ownership.barred.lease
 	ownership.barred
 }
 
-bringing_back(ownership) := [steps.then("itself", steps.mend(
-	sprintf(
+bringing_back(ownership) := [steps.then(
+	"itself", sprintf(
 		"%s get, create, update and patch leases in namespace %s, %s",
 		[let(ownership), namespace, if_owner(ownership)],
 	),
 	[],
-))] if {
+)] if {
 	[namespace, _] := split(ownership.barred.lease, "/")
 }
 
-bringing_back(ownership) := as_told(ownership, [steps.then("itself", steps.mend(sprintf("Scale up %s", [owner_or(ownership)]), scale)) |
+bringing_back(ownership) := as_told(ownership, [steps.then("itself", sprintf("Scale up %s", [owner_or(ownership)]), scale) |
 	some workload in ownership.idle
 	scale := {
 		"verb": "scale",

@@ -95,13 +95,8 @@ reason(ownership) := sprintf("%s may not renew its lease, and waits to be electe
 }
 
 # cause is a finalizer whose owner is to blame that it stays. why, which holds for all objects, becomes
-# its title behind the name of the finalizer. declared is true if a tenant may have named the owner.
-cause(finalizer, ownership, why) := {
-	"finalizer": finalizer,
-	"title": why,
-	"owner": {"name": name(ownership), "state": ownership.state},
-	"declared": object.get(ownership, "declared", false),
-}
+# its title behind the name of the finalizer. The engine fills in the owner, as the facts name it.
+cause(finalizer, why) := {"finalizer": finalizer, "title": why, "owner": {}}
 
 # needs is a finalizer whose owner is not to blame.
 needs(finalizer, why) := {"finalizer": finalizer, "title": why}

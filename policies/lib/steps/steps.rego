@@ -15,9 +15,11 @@ remove(sentence, how) := step("remove", sentence, how)
 # force comes last: its sentence names the price.
 force(sentence, how) := step("force", sentence, how)
 
-# then says what follows a step unless something else blocks, too: "again", the user
-# deletes again, or "itself", the deletion finishes. The engine adds the words.
-then(what, step) := object.union(step, {"then": what})
+# then mends, and says what follows unless something else blocks, too: "again", the user deletes
+# again, or "itself", the deletion finishes. The engine adds the words.
+then(what, sentence, []) := {"kind": "mend", "do": sentence, "then": what}
+
+then(what, sentence, how) := {"kind": "mend", "do": sentence, "then": what, "action": how} if is_object(how)
 
 # hearsay marks steps that rest on what a tenant can write, such as an Event: termguard
 # delete does not carry them out outside of what is deleted.
