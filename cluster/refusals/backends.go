@@ -47,6 +47,15 @@ type service struct {
 	selector map[string]string
 }
 
+// podTemplate is the kept part of a workload's pod template.
+type podTemplate struct {
+	labels  map[string]string
+	secrets []string // that its pods mount, and do not start without
+}
+
+// maxMounts bounds the Secrets that are kept of a workload.
+const maxMounts = 16
+
 type slice struct {
 	service string // "namespace/name"
 	ready   bool   // at least one ready endpoint
@@ -70,6 +79,7 @@ func (p *Part) refreshBackend(name string) {
 	}
 	state, reason := down, "Service "+name+" does not exist"
 	delete(b.facts, "workloads")
+	delete(b.facts, "secrets")
 	if s, exists := p.services[name]; exists {
 		reason = "Service " + name + " has no ready endpoint"
 		for _, slice := range p.slices {
@@ -80,8 +90,11 @@ func (p *Part) refreshBackend(name string) {
 		if s.external {
 			state, reason = unknown, "Service "+name+" is an ExternalName"
 		}
-		if workloads := p.behind(name, s); len(workloads) > 0 {
+		if workloads, secrets := p.behind(name, s); len(workloads) > 0 {
 			b.facts["workloads"] = workloads
+			if len(secrets) > 0 {
+				b.facts["secrets"] = secrets
+			}
 		}
 	}
 	if state == down && p.hides(facts.NamespaceOf(name)) {
@@ -116,21 +129,24 @@ func (p *Part) hides(namespace string) bool {
 	})
 }
 
-// behind returns the workloads whose pods a Service selects, as resource and name: they are in its namespace.
-func (p *Part) behind(name string, s service) []any {
+// behind returns the workloads whose pods a Service selects, as resource and name, and the Secrets that these
+// mount, each with such a workload: all are in its namespace.
+func (p *Part) behind(name string, s service) (workloads []any, secrets map[string]any) {
 	if len(s.selector) == 0 {
-		return nil
+		return nil, nil
 	}
-	var found []any
-	selector := labels.SelectorFromSet(s.selector)
+	selector, secrets := labels.SelectorFromSet(s.selector), map[string]any{}
 	templates := p.templates[facts.NamespaceOf(name)]
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
-		if selector.Matches(labels.Set(templates[key])) {
+		if selector.Matches(labels.Set(templates[key].labels)) {
 			resource, workload, _ := strings.Cut(key, "/")
-			found = append(found, map[string]any{"resource": resource, "name": workload})
+			workloads = append(workloads, map[string]any{"resource": resource, "name": workload})
+			for _, secret := range templates[key].secrets {
+				secrets[secret] = key
+			}
 		}
 	}
-	return found
+	return workloads, secrets
 }
 
 // KeepService adds a Service.
@@ -171,19 +187,19 @@ func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
 	p.refreshBackend(s.service)
 }
 
-// KeepDeployment adds the labels of a Deployment's pods, for the selectors of Services.
+// KeepDeployment adds what a Deployment's pods have, for the Services that select them.
 func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
-	return p.keepTemplate("deployments.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
+	return p.keepTemplate("deployments.apps", o.Namespace, o.Name, o.Spec.Template)
 }
 
 // KeepStatefulSet is KeepDeployment for a StatefulSet.
 func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
-	return p.keepTemplate("statefulsets.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
+	return p.keepTemplate("statefulsets.apps", o.Namespace, o.Name, o.Spec.Template)
 }
 
 // KeepDaemonSet is KeepDeployment for a DaemonSet.
 func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
-	return p.keepTemplate("daemonsets.apps", o.Namespace, o.Name, o.Spec.Template.Labels)
+	return p.keepTemplate("daemonsets.apps", o.Namespace, o.Name, o.Spec.Template)
 }
 
 // ForgetDeployment undoes KeepDeployment.
@@ -197,17 +213,22 @@ func (p *Part) ForgetStatefulSet(key types.NamespacedName) {
 // ForgetDaemonSet undoes KeepDaemonSet.
 func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetTemplate("daemonsets.apps", key) }
 
-func (p *Part) keepTemplate(resource, namespace, name string, pods map[string]string) bool {
-	key := resource + "/" + name
+func (p *Part) keepTemplate(resource, namespace, name string, pods corev1.PodTemplateSpec) bool {
+	key, now := resource+"/"+name, podTemplate{labels: pods.Labels}
+	for _, v := range pods.Spec.Volumes {
+		if v.Secret != nil && !facts.Or(v.Secret.Optional, false) && len(now.secrets) < maxMounts {
+			now.secrets = append(now.secrets, v.Secret.SecretName)
+		}
+	}
 	known := p.templates[namespace]
-	if before, found := known[key]; found && maps.Equal(before, pods) {
+	if before, found := known[key]; found && maps.Equal(before.labels, now.labels) && slices.Equal(before.secrets, now.secrets) {
 		return true
 	}
 	if known == nil {
-		known = map[string]map[string]string{}
+		known = map[string]podTemplate{}
 		p.templates[namespace] = known
 	}
-	known[key] = pods
+	known[key] = now
 	p.refreshBackendsIn(namespace)
 	return true
 }

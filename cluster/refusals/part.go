@@ -49,10 +49,10 @@ type Part struct {
 	options Options
 	doc     facts.Document
 
-	backends  map[string]*backend // Services that are referred to, by "namespace/name"
-	services  map[string]service  // by "namespace/name"
-	slices    map[string]slice    // EndpointSlices, by "namespace/name"
-	templates map[string]map[string]map[string]string
+	backends  map[string]*backend               // Services that are referred to, by "namespace/name"
+	services  map[string]service                // by "namespace/name"
+	slices    map[string]slice                  // EndpointSlices, by "namespace/name"
+	templates map[string]map[string]podTemplate // of workloads, by namespace and "resource/name"
 
 	namespaces     map[string]namespace
 	webhooks       map[string]map[string]any // as the facts have them, by "type/configuration/name"
@@ -85,7 +85,7 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc,
-		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]map[string]string{},
+		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]podTemplate{},
 		namespaces: map[string]namespace{}, webhooks: map[string]map[string]any{}, hooks: map[string]*hook{},
 		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
 		apiServices: map[string]map[string]any{}, apiErrors: map[string]map[string]string{}, stale: map[string]bool{},

@@ -594,7 +594,8 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	if !h.selects(nil) || !p.foretells(h, home) {
 		return nil
 	}
-	for _, behind := range p.behind(h.backend.service, p.services[h.backend.service]) {
+	workloads, _ := p.behind(h.backend.service, p.services[h.backend.service])
+	for _, behind := range workloads {
 		resource, _ := behind.(map[string]any)["resource"].(string)
 		kinds := []string{resource}
 		if resource == "deployments.apps" {
@@ -728,13 +729,13 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 	selected, sure := labels.SelectorFromSet(service.selector), no
 	pods, kind := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod")
 	for _, of := range p.templates[namespace] {
-		if !selected.Matches(labels.Set(of)) || !h.selects(of) {
+		if !selected.Matches(labels.Set(of.labels)) || !h.selects(of.labels) {
 			continue
 		}
 		seen, _ := h.sees(admission.Create, pods, "", namespace, p.namespaces[namespace].labels, nil)
 		if seen == may { // it depends on the object
 			pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace}}}
-			pod.SetLabels(of)
+			pod.SetLabels(of.labels)
 			attributes := admission.NewAttributesRecord(pod, nil, kind, namespace, "", pods, "", admission.Create, nil, false, known(nil))
 			seen, _ = h.seesAs(input{attributes: attributes}, p.namespaces[namespace].labels)
 		}

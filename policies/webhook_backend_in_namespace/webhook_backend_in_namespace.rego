@@ -6,7 +6,8 @@
 #   including what the namespace controller, the kubelet and the owners of finalizers
 #   still have to do there. The configuration is cluster-scoped and stays. The same holds of
 #   its Service: once that is gone, the webhook refuses the updates by which finalizers are
-#   removed, wherever it sees them.
+#   removed, wherever it sees them. Without a Secret that its pods mount, as that of its
+#   certificate, they go on until they are started again.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practice for admission webhooks.
@@ -19,15 +20,16 @@
 #   severity: high
 #   class: order
 #   triggers: [delete]
-#   resources: [namespaces, services]
+#   resources: [namespaces, services, secrets]
 #   needs:
 #     - data.cluster.selfBlocked.$NAMESPACE
 #     - data.cluster.webhooks.*.service.name is $NAME
+#     - data.cluster.webhooks.*.backend.secrets.$NAME
 #   relies_on:
 #     - kinds:
 #         - validatingwebhookconfigurations.admissionregistration.k8s.io
 #         - mutatingwebhookconfigurations.admissionregistration.k8s.io
-#       for: [services]
+#       for: [services, secrets]
 #   remedy: >-
 #     Delete the webhook's configuration first: without its backend it checks nothing
 #     anyway. If it is too late, delete the configuration then, and the namespace finishes
@@ -89,6 +91,25 @@ served[key] := hook if {
 	hook.service == {"namespace": request.namespace, "name": request.name}
 	hook.failurePolicy == "Fail"
 	hook.backend.state != "down"
+}
+
+# So are those whose pods mount the Secret that is deleted, unless it is made again.
+served[key] := hook if {
+	request.deleting
+	request.resource == "secrets"
+	not remade
+	some key, hook in data.cluster.webhooks
+	hook.backend.secrets[request.name]
+	hook.service.namespace == request.namespace
+	hook.failurePolicy == "Fail"
+	hook.backend.state != "down"
+}
+
+remade if input.request.oldObject.metadata.annotations["cert-manager.io/certificate-name"]
+
+remade if {
+	some owner in input.request.oldObject.metadata.ownerReferences
+	owner.controller
 }
 
 # freed are the kinds from whose objects owners that run remove finalizers in the webhook's sight.
@@ -203,13 +224,19 @@ chance(key, calls) := ["the namespace controller deletes in no fixed order: what
 } else := []
 
 lost(key, outcome, resources) := {
-	"msg": sprintf("webhook %s fails closed and is served by %s: once that is gone, %s", [hook.name, request.word, outcome]),
+	"msg": sprintf("webhook %s fails closed and is served by %s, %s", [hook.name, backing(hook), outcome]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail, sees UPDATE of %s", [key, concat(", ", array.slice(resources, 0, 10))])],
 	"steps": [unserved(resource, hook)],
 } if {
 	hook := data.cluster.webhooks[key]
 	resource := configurations(hook)
+}
+
+backing(_) := sprintf("%s: once that is gone", [request.word]) if request.resource == "services"
+
+backing(hook) := sprintf("%s with this Secret: once its pods start again", [hook.backend.secrets[request.name]]) if {
+	request.resource == "secrets"
 }
 
 some_of(resources) := resources[0] if count(resources) == 1
