@@ -256,6 +256,10 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	switch {
 	case err == nil:
 		s.Object = object.Object
+		if object.GetKind() == "PartialObjectMetadata" { // as a snapshot answers that has no more
+			object.SetGroupVersionKind(s.Type.GroupVersion().WithKind(s.Type.Kind))
+			s.Stub = "a snapshot"
+		}
 		return nil
 	case apierrors.IsForbidden(err):
 		s.Object, s.Stub = bare(s.Type, s.Namespace, s.Name), "what may be read here"

@@ -203,7 +203,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	for i := range all.Items {
 		all.Items[i].TerminatingSince = since[i] // also of one that cannot be read
 	}
-	all.form, all.now, all.Omitted, all.Unseen = asList, time.Now(), omitted, notListed(world, namespace)
+	all.form, all.now, all.Omitted, all.Unseen = asList, world.Options().Now(), omitted, notListed(world, namespace)
 	all.sum()
 	return all, nil
 }

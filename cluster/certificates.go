@@ -37,6 +37,13 @@ func (w *World) due() map[refusals.Endpoint]string {
 	return w.refusals.Due()
 }
 
+// Distrusted returns why the certificates of backends are not trusted, by address.
+func (w *World) Distrusted() map[string]string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.refusals.Distrusted()
+}
+
 // Unconverted returns the resources with objects that may not be convertible to the version that deletions
 // request.
 func (w *World) Unconverted() []Resource {

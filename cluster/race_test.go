@@ -187,6 +187,7 @@ func TestStress(t *testing.T) {
 		"World.TakeConditions": func(int) {
 			w.TakeConditions("a", func(string, string) *unstructured.Unstructured { return nil })
 		},
+		"World.Distrusted": func(int) { w.Distrusted() },
 		"World.TakeBodies": func(int) {
 			w.TakeBodies(func(_ Resource, namespace, name string) *unstructured.Unstructured {
 				return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}}}

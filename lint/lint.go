@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(o), unfinished: map[*set]total{}, kustomized: map[string]kustomized{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(ctx, o), unfinished: map[*set]total{}, kustomized: map[string]kustomized{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -232,21 +232,12 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	return load
 }
 
-func readSnapshot(o Options) func() (*cluster.World, error) {
+func readSnapshot(ctx context.Context, o Options) func() (*cluster.World, error) {
 	return sync.OnceValues(func() (*cluster.World, error) {
 		if o.Snapshot == "" {
 			return nil, nil //nolint:nilnil // there is none
 		}
-		in, err := os.Open(absolute(o.Dir, o.Snapshot))
-		if err != nil {
-			return nil, fmt.Errorf("read snapshot: %w", err)
-		}
-		defer in.Close()
-		world, err := snapshots.Read(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Snapshot, err)
-		}
-		return world, nil
+		return snapshots.World(ctx, absolute(o.Dir, o.Snapshot), cluster.Options{})
 	})
 }
 

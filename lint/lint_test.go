@@ -11,7 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
+	"github.com/termguard/termguard/internal/snapshottest"
 	"github.com/termguard/termguard/lint"
 )
 
@@ -401,20 +404,28 @@ func TestNothing(t *testing.T) {
 	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir}); !errors.Is(err, lint.ErrNothing) {
 		t.Errorf("no paths: got %v", err)
 	}
-	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir, Paths: []string{"a.yaml"}, Snapshot: "readme.txt"}); err == nil || !strings.Contains(err.Error(), "snapshot") {
+	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir, Paths: []string{"a.yaml"}, Snapshot: "readme.txt"}); err == nil || !strings.Contains(err.Error(), "it holds no Kubernetes objects") {
 		t.Errorf("a file that is no snapshot: got %v", err)
 	}
 }
 
 // TestSnapshot takes facts that manifests lack from a cluster.
 func TestSnapshot(t *testing.T) {
-	const snapshot = `{"apiVersion": "termguard.dev/v1", "kind": "Facts", "version": {"git": "v1.36.3", "bugs": {}},
-"finalizers": {"kiali.io/finalizer": {"kialis.kiali.io": {"": {"state": "%s", "certainty": "will", "owner": "Kiali operator", "clears": "", "evidence": ["seen"]}}}}}`
+	const runs = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: kiali-operator, namespace: kiali-operator}, " +
+		"spec: {template: {spec: {containers: [{name: a, image: quay.io/kiali/kiali-operator}]}}}, status: {readyReplicas: 1}}"
 	for state, want := range map[string][]string{
-		"alive":  nil,
-		"absent": {"cr.yaml:3:18 delete will orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator, is not installed"},
+		runs: nil,
+		"{apiVersion: v1, kind: Namespace, metadata: {name: demo}}": {"cr.yaml:3:18 delete will orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator (Ansible operator), is not installed"},
 	} {
-		dir := write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": fmt.Sprintf(snapshot, state)})
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(state), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		carries := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte("{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: other, namespace: mesh, finalizers: [kiali.io/finalizer]}}"), &carries.Object); err != nil {
+			t.Fatal(err)
+		}
+		dir := write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": string(snapshottest.Text(t, []*unstructured.Unstructured{object, carries}))})
 		r := run(t, lint.Options{Dir: dir, Paths: []string{"cr.yaml"}, Snapshot: "snapshot.json"})
 		if diff := cmp.Diff(want, lines(r)); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", state, diff)

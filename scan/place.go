@@ -216,3 +216,11 @@ func (p *Place) hidden(f cluster.Facts) {
 		p.unseen = append(p.unseen, policies.Lacking(lacks))
 	}
 }
+
+// LeaveOut records a kind that cannot be evaluated here, and why.
+func (p *Place) LeaveOut(kind Kind, why string) {
+	if p.leftOut == nil {
+		p.leftOut = map[Kind]string{}
+	}
+	p.leftOut[kind] = why
+}

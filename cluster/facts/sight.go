@@ -15,6 +15,7 @@ const (
 	UnseenError     = "error"     // listing or watching it fails
 	UnseenElsewhere = "elsewhere" // RBAC, except in the namespace in question
 	UnseenTooMany   = "too-many"  // more in one namespace than is kept
+	UnseenSnapshot  = "snapshot"  // a snapshot lacks it, or some of it
 	UnseenVersion   = "version"   // a section that another version of termguard did not write into a snapshot
 )
 

@@ -31,6 +31,12 @@ const (
 	askedWithin = 10 * time.Second
 )
 
+// ReasonLacks is the reason of a snapshot's answer that does not show what was requested.
+const ReasonLacks metav1.StatusReason = "SnapshotLacks"
+
+// errPartial says that a list is not continued, and lacks objects: a snapshot's may.
+var errPartial = errors.New("the snapshot may lack some of them")
+
 var errTooMany = fmt.Errorf("there are more than %d: those in other namespaces are not read", maxPagesElsewhere*pageSize)
 
 // Collect reads a cluster once: the facts as Cluster would keep them, without watching. Resources that matter
@@ -109,6 +115,10 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 			case err == nil:
 				world.End(f.Resource)
 				c.setSynced(f)
+			case errors.Is(err, errPartial):
+				world.End(f.Resource)
+				c.setSynced(f)
+				world.SetUnseen(f.Resource, facts.UnseenSnapshot, err.Error())
 			case ctx.Err() == nil:
 				c.unseen(f, err)
 			}

@@ -60,6 +60,9 @@ func (c *Cluster) unseen(f *feed, err error) {
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		reason = facts.UnseenForbidden
 	}
+	if apierrors.ReasonForError(err) == ReasonLacks {
+		reason = facts.UnseenSnapshot
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.feeds[f.String()] != f {
@@ -308,7 +311,11 @@ func (c *Cluster) pages(ctx context.Context, f *feed) (version string, err error
 		if err != nil {
 			return "", err
 		}
-		if options.Continue = m.GetContinue(); options.Continue == "" || f.String() == events && page == maxEventPages {
+		options.Continue = m.GetContinue()
+		if more := m.GetRemainingItemCount(); options.Continue == "" && more != nil && *more > 0 {
+			return "", errPartial
+		}
+		if options.Continue == "" || f.String() == events && page == maxEventPages {
 			return m.GetResourceVersion(), nil
 		}
 		if page == f.most {

@@ -138,7 +138,9 @@ type feed struct {
 // New returns a Cluster that reads the cluster behind config into world, once it is run.
 func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the effective limit
+	if config.QPS >= 0 { // otherwise without a limit
+		config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the effective limit
+	}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
 	dc, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -29,6 +29,8 @@ type Handshake struct {
 	at  time.Time
 	why string // its certificate is not trusted; "" also if it did not answer
 	ok  bool
+	// distrust is the part of why that the handshake said.
+	distrust string
 }
 
 // distrusted returns why the API server cannot trust an endpoint, or "" if no reason is known. It checks the
@@ -106,6 +108,20 @@ func (p *Part) Due() map[Endpoint]string {
 	return wanted
 }
 
+// Distrust returns the error of a handshake with a backend whose certificate is not trusted, for a reason.
+func Distrust(why string) error { return &tls.CertificateVerificationError{Err: errors.New(why)} }
+
+// Distrusted returns why the certificates of backends are not trusted, by address.
+func (p *Part) Distrusted() map[string]string {
+	found := map[string]string{}
+	for e, t := range p.handshakes {
+		if s := p.services[e.service]; t.distrust != "" {
+			found[net.JoinHostPort(s.address, strconv.Itoa(int(e.port)))] = t.distrust
+		}
+	}
+	return found
+}
+
 // ShookHands records the result of a handshake.
 func (p *Part) ShookHands(e Endpoint, t Handshake) {
 	p.conversionsDirty = p.conversionsDirty || p.handshakes[e].why != t.why
@@ -119,7 +135,8 @@ func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.T
 	err := shakeHands(ctx, dial, e, address)
 	t := Handshake{at: now, ok: err == nil}
 	if untrusted := new(tls.CertificateVerificationError); errors.As(err, &untrusted) {
-		t.why = fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %v", e.service, untrusted.Err)
+		t.distrust = untrusted.Err.Error()
+		t.why = fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %s", e.service, t.distrust)
 	}
 	return t
 }

@@ -27,12 +27,12 @@ func Write(w *cluster.World, out io.Writer) error {
 // ErrNot is returned for input that is no facts document of this version.
 var ErrNot = errors.New("not a snapshot of termguard.dev/v1 (make one with: termguard snapshot)")
 
-// most bounds a snapshot, in bytes. One of 1,000,000 objects, 1 % of them with finalizers, is smaller by an
+// mostFacts bounds a snapshot, in bytes. One of 1,000,000 objects, 1 % of them with finalizers, is smaller by an
 // order of magnitude.
-const most = 1 << 30
+const mostFacts = 1 << 30
 
 // Read returns the facts that Write wrote, which take in no further objects.
-func Read(in io.Reader) (*cluster.World, error) { return read(in, most) }
+func Read(in io.Reader) (*cluster.World, error) { return read(in, mostFacts) }
 
 func read(in io.Reader, limit int64) (*cluster.World, error) {
 	var doc map[string]any

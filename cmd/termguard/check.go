@@ -110,7 +110,7 @@ somebody's word alone.`,
 	flags.StringVarP(&f.output, "output", "o", "text", "text, full (nothing folded), wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or dot")
 	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
 	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
-	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
+	flags.StringVar(&f.snapshot, "snapshot", "", snapshotUsage)
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
 	flags.StringVar(&f.failOn, "fail-on", failVerdict, "what makes the exit code 1: verdict (all but completes), or unproven (also where it completes if somebody removes a finalizer who was never seen to)")
 	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
@@ -118,7 +118,6 @@ somebody's word alone.`,
 		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
 	}
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
-	c.MarkFlagsMutuallyExclusive("snapshot", "terminating")
 	c.MarkFlagsMutuallyExclusive("snapshot", "release")
 	c.MarkFlagsMutuallyExclusive("snapshot", "context")
 	c.MarkFlagsMutuallyExclusive("snapshot", "kubeconfig")
@@ -164,8 +163,6 @@ func (f *checkFlags) valid(c *cobra.Command) error {
 		return err
 	}
 	switch other := f.terminating || f.drain || f.release != "" || f.fromFiles(); {
-	case f.selects() && f.snapshot != "":
-		return errors.New("objects are selected in a cluster: name those of a snapshot")
 	case f.selects() && other:
 		return errors.New("--selector, --field-selector and --all-namespaces go with a TYPE: termguard check pods -l app=web")
 	}
@@ -201,12 +198,18 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	case f.helm && len(f.filenames) != 1:
 		return errors.New("--helm goes with one --filename; for a release that is installed, use --release")
 	}
-	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain && f.snapshot == "" {
+	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain {
 		f.all = true // as with -A: nothing is deleted here, so that a type may mean all of them
 	}
 	write, err := reporter(f.output)
 	if err != nil {
 		return err
+	}
+	if f.snapshot != "" {
+		if err := f.target.open(f.snapshot, stderr); err != nil {
+			return err
+		}
+		defer f.target.close()
 	}
 	engine, facts, options, err := f.prepare(ctx, stderr)
 	if err != nil {
@@ -293,18 +296,19 @@ func (f *checkFlags) ask(ctx context.Context, args []string, engine *policies.En
 	if answer, err = check.Ask(ctx, engine, world, q); err != nil {
 		return answer, err
 	}
-	if !f.drain && f.snapshot == "" { // of a snapshot, nothing more can be asked
+	if !f.drain {
 		config, err := f.config()
 		if err != nil {
 			return answer, err
 		}
-		if single {
+		asks := f.snapshot == "" // a snapshot answers no dry run
+		if single && asks {
 			answer.Guarded(world, subjects[0])
 		}
 		switch {
 		case f.dryRun:
 			err = answer.DryRun(ctx, config, subjects[0], options)
-		case single:
+		case single && asks:
 			answer.Unasked(world, subjects[0], options)
 		}
 		if err != nil {
@@ -390,7 +394,7 @@ func (f *checkFlags) meant(ctx context.Context, args []string, stdin io.Reader) 
 		}
 		together.Command = shell.Join(words)
 	}
-	if f.drain || f.dryRun || f.snapshot != "" || len(together.Names) != 1 {
+	if f.drain || f.dryRun || len(together.Names) != 1 {
 		return together, nil
 	}
 	config, err := f.config()
@@ -466,11 +470,8 @@ func (f *checkFlags) named(args []string) ([]check.Name, error) {
 
 // within returns the namespace of objects that are named without one.
 func (f *checkFlags) within() (string, error) {
-	switch {
-	case f.namespace != "":
+	if f.namespace != "" {
 		return f.namespace, nil
-	case f.snapshot != "":
-		return "default", nil
 	}
 	if _, err := f.target.config(); err != nil { // which knows what to do about it
 		return "", err
@@ -480,14 +481,6 @@ func (f *checkFlags) within() (string, error) {
 
 // find reads the objects, and the facts that their deletion depends on.
 func (f *checkFlags) find(ctx context.Context, together check.Together, options cluster.Options, stderr io.Writer) ([]check.Subject, []error, *cluster.World, error) {
-	if f.snapshot != "" {
-		world, err := readSnapshot(f.snapshot)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		subjects, missing, err := check.AllFromFacts(world, together.Names)
-		return subjects, missing, world, err
-	}
 	config, log, clear, err := f.connect(&options, stderr)
 	if err != nil {
 		return nil, nil, nil, err

@@ -2,15 +2,18 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 )
 
 // clusterFlags name the cluster as kubectl's flags do, and bound what is read of it.
@@ -18,6 +21,22 @@ type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 	dial       bool
+	archive    *snapshots.Archive // read instead of a cluster; nil for none
+}
+
+// open reads a snapshot instead of a cluster, until it is closed.
+func (f *clusterFlags) open(path string, stderr io.Writer) (err error) {
+	if f.archive, err = snapshots.Open(path); err == nil && f.archive.Redacted {
+		fmt.Fprintf(stderr, "termguard: %s is redacted: what policies read of texts, ConfigMaps and certificates is missing\n", path)
+	}
+	return err
+}
+
+// close ends what open began.
+func (f *clusterFlags) close() {
+	if f.archive != nil {
+		_ = f.archive.Close()
+	}
 }
 
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
@@ -40,6 +59,9 @@ func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
 
 // look completes the options of facts.
 func (f *clusterFlags) look(options cluster.Options) cluster.Options {
+	if f.archive != nil {
+		return f.archive.Options(options)
+	}
 	if f.dial {
 		options.Dial = new(net.Dialer).DialContext
 	}
@@ -54,6 +76,9 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 
 // namespace returns the namespace of the context, "default" without one.
 func (f *clusterFlags) namespace() (string, error) {
+	if f.archive != nil {
+		return metav1.NamespaceDefault, nil
+	}
 	namespace, _, err := f.loader().Namespace()
 	if err != nil {
 		return "", fmt.Errorf("find the namespace of the context: %w", err)
@@ -62,6 +87,9 @@ func (f *clusterFlags) namespace() (string, error) {
 }
 
 func (f *clusterFlags) config() (*rest.Config, error) {
+	if f.archive != nil {
+		return f.archive.Config(), nil
+	}
 	config, err := f.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):

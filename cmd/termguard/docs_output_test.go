@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/internal/snapshottest"
 )
 
 // A page that shows a single "termguard check …" shows its output about the cluster in
@@ -35,18 +34,7 @@ func TestDocsOutput(t *testing.T) {
 		}
 		objects = append(objects, object)
 	}
-	world, err := cluster.FromObjects(cluster.Options{}, objects)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var facts bytes.Buffer
-	if err := snapshots.Write(world, &facts); err != nil {
-		t.Fatal(err)
-	}
-	snapshot := filepath.Join(t.TempDir(), "docs.json")
-	if err := os.WriteFile(snapshot, facts.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	snapshot := snapshottest.File(t, objects)
 	found := 0
 	for _, page := range pages(t) {
 		var before []string // the words of a block that is one command

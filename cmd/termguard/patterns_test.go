@@ -31,7 +31,7 @@ var patterns = map[string]struct {
 	"cluster/refusals/statements.go": {3, "what the API server writes about webhooks"},
 	"cmd/termguard/policy_author.go": {1, "ids of policies, by the user's pattern"},
 	"internal/policytest/fixture.go": {3, "comments of fixtures"},
-	"internal/redact/redact.go":      {6, "the text of a snapshot that is made anonymous"},
+	"cluster/snapshots/redact.go":    {4, "the text of a snapshot that is made anonymous"},
 	"internal/shell/quote.go":        {1, "words of a shell"},
 	"lint/argocd.go":                 {1, "URLs of kustomizations"},
 	"lint/asker.go":                  {1, "manifests of Helm hooks"},

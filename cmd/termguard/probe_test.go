@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
@@ -74,12 +75,7 @@ data:
 // warnings returns the webhook's warnings about the deletion of the pod, by the facts in a file.
 func warnings(t *testing.T, file, uid string) string {
 	t.Helper()
-	facts, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer facts.Close()
-	world, err := snapshots.Read(facts)
+	world, err := snapshots.World(t.Context(), file, cluster.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

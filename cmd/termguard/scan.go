@@ -70,7 +70,7 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	flags.StringVarP(&f.output, "output", "o", "text", "text, name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or html (a page that needs nothing else)")
 	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
 	flags.StringVar(&f.failOn, "fail-on", scan.FailBroken, "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never")
-	flags.StringVar(&f.snapshot, "snapshot", "", "ask this `FILE`, written by termguard snapshot, instead of a cluster")
+	flags.StringVar(&f.snapshot, "snapshot", "", snapshotUsage)
 	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	c.MarkFlagsMutuallyExclusive("namespace", "namespaces", "all-namespaces")
 	// A snapshot does not hold the labels that --namespaces selects by.
@@ -185,12 +185,10 @@ var errNothing = errors.New("nothing could be asked about: ask with rights to li
 // read reads the facts, and returns where they come from.
 func (f *scanFlags) read(ctx context.Context, facts cluster.Options, selector labels.Selector, only []scan.Kind, stderr io.Writer) (places []*scan.Place, of string, err error) {
 	if f.snapshot != "" {
-		world, err := readSnapshot(f.snapshot)
-		if err != nil {
+		if err := f.target.open(f.snapshot, stderr); err != nil {
 			return nil, "", err
 		}
-		place, err := scan.FromFacts(world, f.namespaces...)
-		return []*scan.Place{place}, f.snapshot, err
+		defer f.target.close()
 	}
 	config, err := f.config()
 	if err != nil {
@@ -201,6 +199,9 @@ func (f *scanFlags) read(ctx context.Context, facts cluster.Options, selector la
 	namespaces := f.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
+	}
+	if f.snapshot != "" && only == nil {
+		only = slices.DeleteFunc(scan.Kinds(), func(k scan.Kind) bool { return k == scan.Releases })
 	}
 	for _, namespace := range namespaces {
 		if len(places) > 0 && ctx.Err() != nil {
@@ -217,7 +218,12 @@ func (f *scanFlags) read(ctx context.Context, facts cluster.Options, selector la
 			return nil, "", err
 		}
 	}
-	of, _ = f.target.context()
+	if of, _ = f.target.context(); f.snapshot != "" {
+		of = f.snapshot
+		for _, place := range places {
+			place.LeaveOut(scan.Releases, "Helm releases: their records are Secrets, which a snapshot does not hold")
+		}
+	}
 	return places, of, nil
 }
 

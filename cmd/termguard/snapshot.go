@@ -1,10 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,8 +15,6 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
-	"github.com/termguard/termguard/internal/redact"
-	"github.com/termguard/termguard/policies"
 )
 
 func newSnapshot() *cobra.Command {
@@ -53,22 +52,19 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 				kinds.Store(int64(of))
 				p.show(done, of)
 			}
+			out := bufio.NewWriter(c.OutOrStdout())
+			recorder := snapshots.NewRecorder(out, time.Now(), hidden)
+			recorder.Record(rest)
 			world, err := live.Collect(c.Context(), rest, target.look(options), nil, namespace, log)
 			p.clear()
-			if err == nil {
-				err = world.ReadBodies(c.Context(), rest, log)
-			}
 			if err != nil {
 				return err
 			}
-			if !hidden {
-				err = snapshots.Write(world, c.OutOrStdout())
-			} else if schema, wrong := policies.FactsSchema(); wrong != nil {
-				err = wrong
-			} else {
-				err = redact.Write(c.OutOrStdout(), schema, func(out io.Writer) error { return snapshots.Write(world, out) })
+			err = world.ReadWarnings(c.Context(), rest, namespace, log)
+			for address, why := range world.Distrusted() {
+				recorder.Distrust(address, why)
 			}
-			if err != nil {
+			if err := errors.Join(err, recorder.Close(), out.Flush()); err != nil {
 				return err
 			}
 			return sayForbidden(c.ErrOrStderr(), world, int(kinds.Load()))
@@ -110,16 +106,5 @@ func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	return nil
 }
 
-// readSnapshot reads the facts that termguard snapshot wrote.
-func readSnapshot(path string) (*cluster.World, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot: %w", err)
-	}
-	defer file.Close()
-	world, err := snapshots.Read(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return world, nil
-}
+// snapshotUsage explains the flag of commands that read a snapshot.
+const snapshotUsage = "read this `PATH` instead of a cluster: a file of termguard snapshot, or objects in a file, archive or folder (kubectl get -o yaml or json, must-gather, support bundle, kubectl cluster-info dump)"

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/probe/report"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
@@ -618,19 +620,21 @@ func (p *player) check(ctx context.Context) (r answer, err error) {
 
 // symptoms returns the node's symptoms in termguard's facts.
 func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
-	binary, err := scenario.Binary()
+	world, err := live.Collect(ctx, p.Config(), cluster.Options{}, nil, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
-	}
-	out, err := exec.CommandContext(ctx, binary, "snapshot", "--kubeconfig", p.Kubeconfig()).Output()
-	if err != nil {
-		return nil, fmt.Errorf("termguard snapshot: %w", err)
 	}
 	var facts struct {
 		KubeletEvents map[string]map[string]struct{ Reason, Message string }
 	}
-	if err := json.Unmarshal(out, &facts); err != nil {
-		return nil, fmt.Errorf("termguard snapshot: %w", err)
+	world.View(func(doc map[string]any) {
+		var text []byte
+		if text, err = json.Marshal(map[string]any{"KubeletEvents": doc["kubeletEvents"]}); err == nil {
+			err = json.Unmarshal(text, &facts)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the facts: %w", err)
 	}
 	for _, s := range facts.KubeletEvents[p.node.Name] {
 		lines = append(lines, s.Reason+" "+s.Message)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 	"github.com/termguard/termguard/scan"
@@ -57,6 +58,12 @@ const (
 	checkSnapshot = "check over a snapshot"
 	scanSnapshot  = "scan of a snapshot"
 )
+
+// archived is a snapshot, and what scan read of it.
+type archived struct {
+	*snapshots.Archive
+	place *scan.Place
+}
 
 // otherWays evaluates the deletion as check and scan do, in the cluster and over a snapshot, which
 // may have less of an object. In the cluster, scenarios share one reading: dozens run at once.
@@ -122,25 +129,25 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		return nil, err
 	}
 
-	subjects, missing, err = check.AllFromFacts(world, names[:1])
+	read, err := g.archived.next(func() (archived, error) {
+		archive, err := g.archive(ctx, s)
+		if err != nil {
+			return archived{}, err
+		}
+		place, err := scan.FromCluster(context.WithoutCancel(ctx), archive.Config(), archive.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
+		return archived{archive, place}, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", scanSnapshot, err)
+	}
+	subjects, missing, err = check.Read(ctx, read.Config(), names[:1])
 	if err != nil || len(missing) > 0 {
 		return nil, fmt.Errorf("%s: %w", checkSnapshot, errors.Join(append(missing, err)...))
 	}
-	subject = subjects[0]
-	if err := ask(checkSnapshot, "", world, subject); err != nil {
+	if err := ask(checkSnapshot, "", read.place.World, subjects[0]); err != nil {
 		return nil, err
 	}
-	var namespaces []string // all of a cluster takes long to go through for each scenario
-	switch {
-	case subject.Type.Namespaced:
-		namespaces = []string{subject.Namespace}
-	case subject.Type.GroupResource() == question.Namespaces:
-		namespaces = []string{subject.Name}
-	}
-	if place, err = scan.FromFacts(world, namespaces...); err != nil {
-		return nil, fmt.Errorf("%s: %w", scanSnapshot, err)
-	}
-	return answers, within(place, scanSnapshot, checkSnapshot, subject)
+	return answers, within(read.place, scanSnapshot, checkSnapshot, subjects[0])
 }
 
 // others returns what is wrong about the other answers: one contradicts the outcome, or does not

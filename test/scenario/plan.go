@@ -86,12 +86,18 @@ func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
 	if err != nil || s.HoursLater == 0 {
 		return snapshot, err
 	}
-	var doc map[string]any
-	if err := json.Unmarshal(snapshot, &doc); err != nil {
+	first, rest, _ := bytes.Cut(snapshot, []byte("\n"))
+	var about struct { // in the order of the fields that a snapshot begins with
+		APIVersion string    `json:"apiVersion"`
+		Kind       string    `json:"kind"`
+		Now        time.Time `json:"now"`
+	}
+	if err := json.Unmarshal(first, &about); err != nil {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	}
-	doc["now"] = time.Now().Add(time.Duration(s.HoursLater) * time.Hour).UTC().Format(time.RFC3339)
-	return json.Marshal(doc)
+	about.Now = time.Now().Add(time.Duration(s.HoursLater) * time.Hour).UTC()
+	first, err = json.Marshal(about)
+	return slices.Concat(first, []byte("\n"), rest), err
 }
 
 func (g *Guarded) check(ctx context.Context, args ...string) (Report, error) {

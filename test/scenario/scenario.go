@@ -421,6 +421,7 @@ type Guarded struct {
 	places    shared[*scan.Place]
 	snapshots shared[[]byte]
 	worlds    shared[*cluster.World]
+	archived  shared[archived]
 	// by is how termguard delete is tested, if it is: Stuck, Fresh or Beside.
 	by string
 	// standing are the objects before any scenario, for Beside.

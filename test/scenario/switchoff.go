@@ -1,10 +1,10 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -145,14 +145,35 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 // world returns a snapshot as a world. Concurrent scenarios share it, unless they add to it.
 func (g *Guarded) world(ctx context.Context, s Scenario) (*cluster.World, error) {
 	read := func() (*cluster.World, error) {
-		snapshot, err := g.Snapshot(context.WithoutCancel(ctx), s)
+		archive, err := g.archive(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		return snapshots.Read(bytes.NewReader(snapshot))
+		defer archive.Close()
+		return archive.World(context.WithoutCancel(ctx), cluster.Options{})
 	}
 	if s.Asks == "check" {
 		return read()
 	}
 	return g.worlds.next(read)
+}
+
+// archive is a snapshot, to be read as the cluster is.
+func (g *Guarded) archive(ctx context.Context, s Scenario) (*snapshots.Archive, error) {
+	snapshot, err := g.Snapshot(context.WithoutCancel(ctx), s)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(g.Dir(), "snapshot-*.json")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	if _, err := file.Write(snapshot); err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	return snapshots.Open(file.Name())
 }

@@ -1,0 +1,168 @@
+package snapshots
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// Archive is the objects of a cluster, and what else its API server said, behind the same API: what reads a
+// cluster can read an archive. The objects lie in a temporary file; memory holds a row for each.
+type Archive struct {
+	file *os.File
+	size int64
+	seed maphash.Seed
+
+	now       time.Time
+	kinds     map[schema.GroupResource]*kind
+	answers   map[string]Answer                            // other than lists of objects, by request; see asked
+	distrusts map[string]string                            // why a certificate is not trusted, by address
+	served    map[schema.GroupVersion][]metav1.APIResource // if no answer of the API server says so
+	version   string
+	// Redacted says that names are replaced, and texts left out, which policies may read.
+	Redacted bool
+	// discovered says that served is what discovery said.
+	discovered bool
+}
+
+// kind is the objects of one resource.
+type kind struct {
+	rows   []row
+	byName map[uint64]int  // index of a row, by the hash of namespace and name
+	listed map[string]bool // the lists that were read as a whole; see scope
+	spaces map[string]int  // how many rows a namespace has
+}
+
+// row is where an object lies in the file.
+type row struct {
+	at        int64
+	size      int
+	version   uint64 // its resourceVersion, 0 if that is no number
+	namespace string
+	whole     bool // more than its metadata
+}
+
+// Answer is what the API server said.
+type Answer struct {
+	Type string          `json:"type,omitempty"`
+	Code int             `json:"code"`
+	Body json.RawMessage `json:"body"`
+}
+
+func newArchive() (*Archive, error) {
+	file, err := temporary()
+	if err != nil {
+		return nil, err
+	}
+	return &Archive{
+		file: file, seed: maphash.MakeSeed(), kinds: map[schema.GroupResource]*kind{}, answers: map[string]Answer{}, distrusts: map[string]string{},
+		served: map[schema.GroupVersion][]metav1.APIResource{},
+	}, nil
+}
+
+// temporary returns a file that exists until it is closed, but on Windows, where it has to be removed then.
+func temporary() (*os.File, error) {
+	file, err := os.CreateTemp("", "termguard-snapshot-*")
+	if err == nil {
+		_ = os.Remove(file.Name())
+	}
+	return file, err
+}
+
+// Close removes the temporary file.
+func (a *Archive) Close() error {
+	err := a.file.Close()
+	_ = os.Remove(a.file.Name())
+	return err
+}
+
+// Config returns the configuration of clients that read the archive.
+func (a *Archive) Config() *rest.Config {
+	return &rest.Config{Host: "http://snapshot", Transport: a, QPS: -1}
+}
+
+// Options returns options with the time of the archive, and its handshakes.
+func (a *Archive) Options(options cluster.Options) cluster.Options {
+	if !a.now.IsZero() {
+		options.Now = func() time.Time { return a.now }
+	}
+	options.Dial = a.dial
+	return options
+}
+
+var errUntried = errors.New("not in the snapshot")
+
+// dial fails as the handshake with an address did when the snapshot was made.
+func (a *Archive) dial(_ context.Context, _, address string) (net.Conn, error) {
+	if why := a.distrusts[address]; why != "" {
+		return nil, refusals.Distrust(why)
+	}
+	return nil, errUntried
+}
+
+// scope identifies what a list selects.
+func scope(namespace, labelSelector, fieldSelector string) string {
+	return namespace + "\n" + labelSelector + "\n" + fieldSelector
+}
+
+func (a *Archive) kind(gr schema.GroupResource) *kind {
+	k := a.kinds[gr]
+	if k == nil {
+		k = &kind{byName: map[uint64]int{}, listed: map[string]bool{}, spaces: map[string]int{}}
+		a.kinds[gr] = k
+	}
+	return k
+}
+
+func (a *Archive) key(namespace, name string) uint64 {
+	return maphash.Comparable(a.seed, [2]string{namespace, name})
+}
+
+// add adds an object. Of several with one name the newest counts, and of several of one version the whole.
+func (a *Archive) add(gr schema.GroupResource, object *unstructured.Unstructured, whole bool) error {
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+	}
+	k, namespace := a.kind(gr), strings.Clone(object.GetNamespace())
+	version, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	r := row{at: a.size, size: len(text), version: version, namespace: namespace, whole: whole}
+	key := a.key(namespace, object.GetName())
+	switch at, twice := k.byName[key]; {
+	case !twice:
+		k.byName[key] = len(k.rows)
+		k.rows = append(k.rows, r)
+		k.spaces[namespace]++
+	case version < k.rows[at].version, version == k.rows[at].version && k.rows[at].whole && !whole:
+		return nil
+	default:
+		k.rows[at] = r
+	}
+	_, err = a.file.WriteAt(text, a.size)
+	a.size += int64(len(text))
+	return err
+}
+
+// read returns the object of a row.
+func (a *Archive) read(r row) (*unstructured.Unstructured, error) {
+	text, object := make([]byte, r.size), &unstructured.Unstructured{}
+	if _, err := a.file.ReadAt(text, r.at); err != nil {
+		return nil, err
+	}
+	return object, object.UnmarshalJSON(text)
+}

@@ -1,0 +1,285 @@
+package snapshots
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// apiVersion is that of the lines that are no objects of the cluster.
+const apiVersion = "termguard.dev/v2"
+
+// line is a line of a snapshot that is no object of the cluster.
+type line struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Now is the time of a Snapshot, the first line.
+	Now *time.Time `json:"now,omitempty"`
+	// Redacted says that names are replaced, and texts left out.
+	Redacted bool `json:"redacted,omitempty"`
+	// Path is that of a request; an Answer is none with objects, and a List is followed by its objects.
+	Path          string `json:"path,omitempty"`
+	LabelSelector string `json:"labelSelector,omitempty"`
+	FieldSelector string `json:"fieldSelector,omitempty"`
+	// MetadataOnly says that the List has only the metadata of its objects, and Last that it is the last page.
+	MetadataOnly bool `json:"metadataOnly,omitempty"`
+	Last         bool `json:"last,omitempty"`
+	*Answer
+	// Address is that of a backend whose certificate is not trusted, and Why.
+	Address string `json:"address,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Kinds of lines. The last one is the end: without it, the snapshot was cut.
+const snapshotLine, answerLine, listLine, distrustLine, endLine = "Snapshot", "Answer", "List", "Distrust", "End"
+
+// Recorder writes what is read of a cluster.
+type Recorder struct {
+	mu     sync.Mutex
+	out    io.Writer
+	redact *redactor // nil for none
+	raw    *os.File  // the lines before they are redacted
+	final  io.Writer
+	kinds  map[schema.GroupVersionResource]string
+	err    error
+}
+
+// NewRecorder returns a recorder that writes to out. If it redacts, names are replaced, the same name by the
+// same one, and what may hold others is left out.
+func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
+	r := &Recorder{out: out, kinds: map[schema.GroupVersionResource]string{}}
+	if redact { // all names have to be known first
+		r.redact, r.final = newRedactor(), out
+		if r.raw, r.err = temporary(); r.err == nil {
+			r.out = r.raw
+		}
+	}
+	r.write(line{Kind: snapshotLine, Now: &now, Redacted: redact})
+	return r
+}
+
+// Record makes clients of a configuration pass on what they read. They read JSON.
+func (r *Recorder) Record(config *rest.Config) {
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} })
+}
+
+// Distrust records why the certificate behind an address is not trusted.
+func (r *Recorder) Distrust(address, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.write(line{Kind: distrustLine, Address: address, Why: why})
+}
+
+// Close writes the end.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.write(line{Kind: endLine})
+	if r.raw != nil {
+		r.err = errors.Join(r.err, r.redacted())
+		_ = r.raw.Close()
+		_ = os.Remove(r.raw.Name())
+	}
+	if r.err != nil {
+		return fmt.Errorf("write snapshot: %w", r.err)
+	}
+	return nil
+}
+
+// write writes a line; the first error stays.
+func (r *Recorder) write(value any) {
+	if l, is := value.(line); is {
+		l.APIVersion = apiVersion
+		value = l
+	}
+	text, err := json.Marshal(value)
+	if err == nil && r.err == nil {
+		_, err = r.out.Write(append(text, '\n'))
+	}
+	r.err = errors.Join(r.err, err)
+}
+
+// redacted writes the lines without names.
+func (r *Recorder) redacted() error {
+	if _, err := r.raw.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	in, of := bufio.NewReaderSize(r.raw, 64<<10), place{}
+	r.out = r.final
+	for {
+		text, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if l, is, err := lineOf(text); err != nil {
+			return err
+		} else if is {
+			if l.Kind == listLine {
+				of, _ = placeOf(l.Path)
+			}
+			r.redact.line(&l)
+			r.write(l)
+			continue
+		}
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal(text, &object.Object); err != nil {
+			return err
+		}
+		r.redact.object(object, of.GroupResource())
+		r.write(object.Object)
+	}
+}
+
+// lineOf returns a line that is no object of the cluster.
+func lineOf(text []byte) (l line, is bool, err error) {
+	if !bytes.HasPrefix(text, []byte(`{"apiVersion":"`+apiVersion+`"`)) {
+		return l, false, nil
+	}
+	return l, true, json.Unmarshal(text, &l)
+}
+
+type recording struct {
+	*Recorder
+	base http.RoundTripper
+}
+
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// RoundTrip sends a request, and records the answer.
+func (r recording) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet || req.URL.Query().Get("watch") != "" {
+		return r.base.RoundTrip(req)
+	}
+	req = req.Clone(req.Context())
+	var accepts []string
+	for _, kind := range strings.Split(req.Header.Get("Accept"), ",") {
+		if !strings.HasPrefix(kind, protobuf) {
+			accepts = append(accepts, kind)
+		}
+	}
+	req.Header.Set("Accept", strings.Join(accepts, ","))
+	response, err := r.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	r.record(req, response, body)
+	return response, nil
+}
+
+func (r recording) record(req *http.Request, response *http.Response, body []byte) {
+	query := req.URL.Query()
+	l := line{Path: req.URL.Path, LabelSelector: query.Get("labelSelector"), FieldSelector: query.Get("fieldSelector")}
+	p, is := placeOf(req.URL.Path)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list unstructured.UnstructuredList
+	switch {
+	case !is || response.StatusCode != http.StatusOK:
+		if !json.Valid(body) {
+			body, _ = json.Marshal(string(body))
+		}
+		l.Kind, l.Answer = answerLine, &Answer{response.Header.Get("Content-Type"), response.StatusCode, body}
+		switch {
+		case response.StatusCode == http.StatusOK:
+			r.learn(body)
+		case r.redact != nil:
+			l.Body = r.redact.status(body)
+		}
+		r.write(l)
+		return
+	case p.name != "":
+		var object map[string]any
+		if json.Unmarshal(body, &object) != nil {
+			return
+		}
+		list.Items = []unstructured.Unstructured{{Object: object}}
+	case json.Unmarshal(body, &list) != nil:
+		return
+	}
+	l.Kind, l.MetadataOnly, l.Last = listLine, metadataOnly(req) || r.redact != nil && p.GroupResource() == configMaps, p.name == "" && list.GetContinue() == ""
+	r.write(l)
+	for i := range list.Items {
+		o := &list.Items[i]
+		if l.MetadataOnly || o.GetKind() == "" {
+			o.SetAPIVersion(p.GroupVersion().String())
+			o.SetKind(r.kinds[p.GroupVersionResource])
+		}
+		trim(o, p.GroupResource())
+		if r.redact != nil {
+			r.redact.learn("", o.Object)
+		}
+		r.write(o.Object)
+	}
+}
+
+// learn keeps the kinds that discovery shows: lists of metadata do not have them.
+func (r *Recorder) learn(body []byte) {
+	gvs := map[schema.GroupVersion][]metav1.APIResource{}
+	learnKinds(body, gvs)
+	for gv, resources := range gvs {
+		for _, api := range resources {
+			r.kinds[gv.WithResource(api.Name)] = api.Kind
+		}
+	}
+}
+
+// learnKinds adds the resources in an answer to a discovery.
+func learnKinds(body []byte, found map[schema.GroupVersion][]metav1.APIResource) {
+	var said struct {
+		Kind         string               `json:"kind"`
+		GroupVersion string               `json:"groupVersion"`
+		Resources    []metav1.APIResource `json:"resources"`
+		Items        []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+			Versions []struct {
+				Version   string `json:"version"`
+				Resources []struct {
+					Resource     string                  `json:"resource"`
+					ResponseKind metav1.GroupVersionKind `json:"responseKind"`
+				} `json:"resources"`
+			} `json:"versions"`
+		} `json:"items"`
+	}
+	if json.Unmarshal(body, &said) != nil {
+		return
+	}
+	switch said.Kind {
+	case "APIResourceList":
+		if gv, err := schema.ParseGroupVersion(said.GroupVersion); err == nil {
+			found[gv] = append(found[gv], said.Resources...)
+		}
+	case "APIGroupDiscoveryList":
+		for _, group := range said.Items {
+			for _, version := range group.Versions {
+				gv := schema.GroupVersion{Group: group.Metadata.Name, Version: version.Version}
+				for _, api := range version.Resources {
+					found[gv] = append(found[gv], metav1.APIResource{Name: api.Resource, Kind: api.ResponseKind.Kind})
+				}
+			}
+		}
+	}
+}

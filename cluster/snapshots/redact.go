@@ -1,0 +1,296 @@
+package snapshots
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/refusals"
+)
+
+// Redaction replaces each word of a name, from one separator to the next, under a key of its own: names that
+// are made of others still are. So is a word in a field that is not listed here; a text is left out.
+
+// Contents of fields, by their name.
+var (
+	// wordFields hold words of Kubernetes, programs and definitions, which stay.
+	wordFields = []string{
+		"accessModes", "add", "addressType", "architecture", "containerRuntimeVersion", "kernelVersion", "kubeletVersion", "operatingSystem", "osImage", "apiGroup", "apiGroups", "apiVersion", "apiVersions", "attacher", "component", "controller", "conversionReviewVersions",
+		"deletionPolicy", "driver", "driverName", "effect", "failurePolicy", "fieldPath", "fieldsType", "finalizers", "group", "image", "images", "kind", "listKind",
+		"matchPolicy", "medium", "mountOptions", "mountPropagation", "nonResourceURLs", "operation", "operations", "operator", "parameterNotFoundAction", "persistentVolumeReclaimPolicy", "phase", "plural",
+		"policyTypes", "protocol", "provisioner", "reason", "resource", "resources", "restartPolicy", "rule", "scope", "served", "shortNames", "sideEffects", "singular",
+		"state", "status", "storedVersions", "strategy", "subresource", "type", "unhealthyPodEvictionPolicy", "validationActions", "verbs", "version", "volumeMode", "whenUnsatisfiable",
+	}
+	// nameFields hold names that users chose, as all fields do whose names end as nameEnds do.
+	nameFields = []string{
+		"address", "addresses", "args", "clusterIP", "command", "generateName", "groups", "holderIdentity", "host", "hostIP", "hostname", "key", "kubernetes.io/hostname", "labelSelector",
+		"manager", "path", "podIP", "pool", "server", "share", "portals", "targetPortal", "endpoints", "resourceNames", "service", "user", "username", "value", "values", "volumeHandle",
+	}
+	nameEnds = []string{"name", "names", "namespace", "namespaces", "ref", "refs", "uid", "uuid", "id", "ids", "node", "nodes"}
+	// mapFields hold names as keys, too.
+	mapFields = []string{"labels", "matchLabels", "annotations", "nodeSelector", "selector", "volumeAttributes", "fieldsV1"}
+	// codeFields hold CEL: what it quotes is replaced.
+	codeFields = []string{"expression", "messageExpression"}
+
+	// word matches what is replaced at once, quoted a string in CEL, and amount a number, a duration or a quantity.
+	word   = regexp.MustCompile(`[A-Za-z0-9]+`)
+	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+	// address is an IPv4 address in a text.
+	address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}`)
+	amount  = regexp.MustCompile(`^[0-9.]+[a-zA-Z%]{0,2}$`)
+)
+
+// publicWords are words that say nothing about a cluster: of Kubernetes, and of programs that the catalog knows.
+var publicWords = sync.OnceValue(func() map[string]bool {
+	public := map[string]bool{}
+	add := func(texts ...string) {
+		for _, text := range texts {
+			for _, w := range word.FindAllString(text, -1) {
+				public[w] = true
+			}
+		}
+	}
+	add("external http https default kube system public node lease kubernetes kubelet termguard dev probe learned serviceaccount serviceaccounts masters authenticated unauthenticated",
+		"svc cluster local apps app name instance component managed by part of version io k8s x cni csi scheduler proxy apiserver etcd coredns dns controller manager",
+		"chattr sh bash ash bin usr sbin exec c i R operator webhook webhooks admin edit view leader election namespace namespaces metadata finalizer owner declared true false All", "CREATE UPDATE DELETE CONNECT WATCH NAMESPACE POD NODE NAME")
+	for _, k := range cluster.Builtin() {
+		add(k.Resource.Resource, k.Group, k.Version, k.Kind)
+	}
+	for _, e := range catalog.Default().Entries() {
+		add(e.Finalizer, e.Prefix, e.Suffix, e.ServiceAccount, e.CRDGroup)
+		add(e.On...)
+		for _, w := range e.Workloads {
+			add(w.Namespace, w.Name, w.Image)
+		}
+	}
+	return public
+})
+
+var configMaps = schema.GroupResource{Resource: "configmaps"}
+
+// redactor replaces names, the same by the same.
+type redactor struct {
+	key    []byte
+	public map[string]bool // words of what stays
+	names  map[string]bool // words of what is replaced
+}
+
+func newRedactor() *redactor {
+	r := &redactor{make([]byte, 32), maps.Clone(publicWords()), map[string]bool{}}
+	_, _ = rand.Read(r.key) // never fails
+	return r
+}
+
+func (r *redactor) hash(text string) []byte {
+	h := hmac.New(sha256.New, r.key)
+	_, _ = h.Write([]byte(text))
+	return h.Sum(nil)
+}
+
+// name replaces a name.
+func (r *redactor) name(text string) string {
+	if id, err := uuid.Parse(text); err == nil {
+		copy(id[:], r.hash(id.String()))
+		return id.String()
+	}
+	if at, err := netip.ParseAddr(text); err == nil {
+		return netip.AddrFrom4([4]byte(append([]byte{10}, r.hash(at.String())[:3]...))).String()
+	}
+	return word.ReplaceAllStringFunc(text, func(w string) string {
+		if r.public[w] || r.public[strings.ToLower(w)] || len(w) < 3 && strings.Trim(w, "0123456789") == "" {
+			return w
+		}
+		return "x" + hex.EncodeToString(r.hash(w)[:4])
+	})
+}
+
+// label replaces the name of a label or an annotation, unless its prefix is a program's.
+func (r *redactor) label(name string) string {
+	if prefix, _, qualified := strings.Cut(name, "/"); qualified && r.name(prefix) == prefix {
+		return name
+	}
+	return r.name(name)
+}
+
+// sentence replaces the words of names, and what no sentence has, in a message.
+func (r *redactor) sentence(text string) string {
+	text = address.ReplaceAllStringFunc(text, r.name)
+	return word.ReplaceAllStringFunc(text, func(w string) string {
+		if r.names[w] || strings.ContainsAny(w, "0123456789") {
+			return r.name(w)
+		}
+		return w
+	})
+}
+
+// learn collects the words of an object that stay, and those of names.
+func (r *redactor) learn(key string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for below := range value {
+			r.learn(below, value[below])
+			if slices.Contains(mapFields, key) {
+				r.learn("name", below)
+			}
+		}
+	case []any:
+		for _, item := range value {
+			r.learn(key, item)
+		}
+	case string:
+		words := word.FindAllString(value, -1)
+		switch {
+		case slices.Contains([]string{"apiVersion", "driver", "driverName", "provisioner", "attacher", "finalizers", "group", "kind", "plural"}, key):
+			for _, w := range words {
+				r.public[w] = true
+			}
+		case isName(key):
+			for _, w := range words {
+				r.names[w] = true
+			}
+		}
+	}
+}
+
+// isName reports whether a field holds names.
+func isName(key string) bool {
+	return slices.Contains(nameFields, key) || slices.ContainsFunc(nameEnds, func(end string) bool { return strings.HasSuffix(strings.ToLower(key), end) })
+}
+
+// argument replaces what follows an option.
+func (r *redactor) argument(text string) string {
+	option, value, assigns := strings.Cut(text, "=")
+	switch {
+	case strings.HasPrefix(text, "-") && assigns:
+		return option + "=" + r.name(value)
+	case strings.HasPrefix(text, "-"):
+		return text
+	}
+	return r.name(text)
+}
+
+// object replaces the names in an object.
+func (r *redactor) object(o *unstructured.Unstructured, resource schema.GroupResource) {
+	name := o.GetName()
+	if resource == configMaps {
+		o.Object = map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": o.Object["metadata"]}
+	}
+	for key, value := range o.Object {
+		o.Object[key] = r.value(key, value)
+	}
+	if strings.HasPrefix(resource.Group, "api") { // definitions and APIServices are named after groups
+		o.SetName(name)
+	}
+}
+
+func (r *redactor) value(key string, value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		if named := slices.Contains(mapFields, key); named {
+			return r.mapped(key, value)
+		}
+		for below := range value {
+			value[below] = r.value(below, value[below])
+		}
+	case []any:
+		for i := range value {
+			value[i] = r.value(key, value[i])
+		}
+	case string:
+		return r.text(key, value)
+	}
+	return value
+}
+
+func (r *redactor) text(key, value string) string {
+	_, err := time.Parse(time.RFC3339, value)
+	switch {
+	case value == "", slices.Contains(wordFields, key), err == nil, amount.MatchString(value) && strings.Count(value, ".") < 2:
+		return value
+	case key == "args", key == "command":
+		return r.argument(value)
+	case slices.Contains(codeFields, key):
+		return quoted.ReplaceAllStringFunc(value, r.name)
+	case key == "message", key == "note":
+		return r.sentence(value)
+	case key == "key":
+		return r.label(value)
+	case isName(key), isWord(value):
+		return r.name(value)
+	}
+	return ""
+}
+
+// mapped replaces the keys and the values of a map.
+func (r *redactor) mapped(key string, of map[string]any) map[string]any {
+	if key == "fieldsV1" {
+		return of // its finalizers
+	}
+	found := make(map[string]any, len(of))
+	for name, value := range of {
+		switch value := value.(type) {
+		case string:
+			found[r.label(name)] = r.name(value)
+		default:
+			found[name] = r.value(name, value) // a selector with matchLabels
+		}
+	}
+	return found
+}
+
+// status replaces the message of an error, but that objects cannot be converted stays.
+func (r *redactor) status(body []byte) []byte {
+	var status metav1.Status
+	if json.Unmarshal(body, &status) != nil {
+		return []byte(`""`)
+	}
+	message := ""
+	if refusals.ConversionFails(errors.New(status.Message)) {
+		message = refusals.ConversionFailure
+	}
+	text, err := json.Marshal(metav1.Status{TypeMeta: status.TypeMeta, Status: status.Status, Code: status.Code, Reason: status.Reason, Message: message})
+	if err != nil {
+		return []byte(`""`)
+	}
+	return text
+}
+
+// line replaces the names in a line that is no object.
+func (r *redactor) line(l *line) {
+	l.LabelSelector, l.Address = r.name(l.LabelSelector), r.name(l.Address)
+	if key, value, one := strings.Cut(l.FieldSelector, "="); one && !strings.HasPrefix(value, "=") && strings.HasPrefix(key, "metadata.name") {
+		l.FieldSelector = key + "=" + r.name(value)
+	}
+	if l.Why != "" {
+		l.Why = "its certificate is not trusted"
+	}
+	p, is := placeOf(l.Path)
+	if !is {
+		return
+	}
+	words := strings.Split(l.Path, "/")
+	for i := 3; i < len(words); i++ {
+		if unescaped, err := url.PathUnescape(words[i]); err == nil && (unescaped == p.name && i == len(words)-1 || unescaped == p.namespace && words[i-1] == "namespaces") {
+			words[i] = r.name(unescaped)
+		}
+	}
+	l.Path = strings.Join(words, "/")
+}

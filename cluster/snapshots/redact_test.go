@@ -1,0 +1,179 @@
+package snapshots_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
+	"github.com/termguard/termguard/cluster/snapshots"
+	"github.com/termguard/termguard/internal/policytest"
+	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/internal/snapshottest"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/scan"
+)
+
+// open opens a snapshot with this text.
+func open(t *testing.T, text []byte) *snapshots.Archive {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "snapshot.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := snapshots.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// again makes a snapshot of a snapshot.
+func again(t *testing.T, a *snapshots.Archive, redacted bool) []byte {
+	t.Helper()
+	options := a.Options(cluster.Options{})
+	var out bytes.Buffer
+	now := time.Now()
+	if options.Now != nil {
+		now = options.Now()
+	}
+	recorder := snapshots.NewRecorder(&out, now, redacted)
+	config := a.Config()
+	recorder.Record(config)
+	world, err := live.Collect(t.Context(), config, options, nil, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.ReadWarnings(t.Context(), config, "", slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// answers evaluates the policies about all objects, and returns what they find without names.
+func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found []string) {
+	t.Helper()
+	place, err := scan.FromCluster(t.Context(), a.Config(), a.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, subject := range place.Subjects() {
+		answer, err := check.Ask(t.Context(), engine, place.World, check.Question{Targets: []check.Subject{subject}})
+		if err != nil || len(answer.Items) != 1 {
+			t.Fatal(err)
+		}
+		report := answer.Items[0]
+		line := fmt.Sprint(kind, " ", report.Verdict)
+		for _, f := range report.Findings {
+			line += fmt.Sprint(" ", f.Policy, " ", f.Certainty)
+		}
+		found = append(found, line)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// otherwise are fixtures over which a redacted snapshot has another answer: policies read content of ConfigMaps
+// or of certificates, texts, CEL over names in part, numbers in names, or reports of node probes, which it
+// leaves out. Whoever reads it is told so.
+var otherwise = []string{
+	"daemonset_node_affinity/testdata/hang_apply.yaml", "daemonset_node_affinity/testdata/ok_sorted.yaml", // the first node in the order of names
+	"admission_policy_blocks_delete/testdata/hang_some_objects.yaml",
+	"apiservice_backend_removed/testdata/hang_service_of_template.yaml",
+	"attachment_held/testdata/ok_node_id.yaml",
+	"dra_driver_missing/testdata/hang_restarting.yaml",
+	"failing_webhook_blocks_delete/testdata/hang_expired_ca.yaml",
+	"failing_webhook_blocks_delete/testdata/hang_some_objects.yaml",
+	"finalizer_already_stuck/testdata/hang_longer_than_usual.yaml",
+	"finalizer_already_stuck/testdata/ok_delivers.yaml",
+	"in_use/testdata/hang_identifier_elsewhere.yaml",
+	"missing_reference/testdata/hang_named_volume.yaml",
+	"missing_reference/testdata/ok_named_volume.yaml",
+	"network_plugin_removed/testdata/hang_account.yaml",
+	"network_plugin_removed/testdata/hang_account_of_plugin.yaml",
+	"network_plugin_removed/testdata/hang_daemonset.yaml",
+	"network_plugin_removed/testdata/hang_namespace.yaml",
+	"network_plugin_removed/testdata/ok_another_account.yaml",
+	"orphaned_finalizer/testdata/hang_owner_must_create_for_it.yaml",
+	"owner_reports_failure/testdata/hang_outside.yaml",
+	"owner_reports_failure/testdata/hang_phase.yaml",
+	"owner_reports_failure/testdata/hang_phase_leaving.yaml",
+	"refused_request/testdata/hang_condition.yaml",
+	"refused_request/testdata/hang_policy.yaml",
+	"refused_request/testdata/hang_selected.yaml",
+	"refused_request/testdata/hang_untrusted.yaml",
+	"refused_request/testdata/ok_not_selected.yaml",
+	"slow_drain/testdata/hang_bounded.yaml",
+	"slow_drain/testdata/hang_several.yaml",
+	"slow_drain/testdata/ok_other_node.yaml",
+	"webhook_backend_in_namespace/testdata/hang_labels.yaml",
+}
+
+var unrecorded = []string{"hang_service_of_template.yaml", "hang_phase_leaving.yaml"}
+
+// TestSameAnswers: over a snapshot of a snapshot the policies find the same, and over a redacted one, too.
+func TestSameAnswers(t *testing.T) {
+	race.Skip(t)
+	set, err := policies.Load(policies.Embedded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../policies/*/testdata/*.yaml")
+	if err != nil || len(files) < 100 {
+		t.Fatalf("%d fixtures: %v", len(files), err)
+	}
+	for i, file := range files {
+		if testing.Short() && i%5 > 0 {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "manifests: true") {
+			continue
+		}
+		fixture, err := policytest.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strings.TrimPrefix(file, "../../policies/"), func(t *testing.T) {
+			t.Parallel()
+			var objects []*unstructured.Unstructured
+			for _, o := range fixture.Objects() {
+				objects = append(objects, o.DeepCopy())
+			}
+			first := open(t, snapshottest.Text(t, objects))
+			want := answers(t, engine, first)
+			// Without a definition, or in a placeholder's namespace, nothing is recorded.
+			if diff := cmp.Diff(want, answers(t, engine, open(t, again(t, first, false)))); diff != "" && !slices.Contains(unrecorded, filepath.Base(file)) {
+				t.Errorf("of a snapshot: -want, +got:\n%s", diff)
+			}
+			if slices.Contains(otherwise, strings.TrimPrefix(file, "../../policies/")) || strings.Contains(string(text), "termguard.dev/probe") {
+				return
+			}
+			if diff := cmp.Diff(want, answers(t, engine, open(t, again(t, first, true)))); diff != "" {
+				t.Errorf("redacted: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
