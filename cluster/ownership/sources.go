@@ -477,28 +477,35 @@ func (p *Part) candidates(q *asked) []grantee {
 	return slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 }
 
-// cleansOthers reports whether a candidate does not cast doubt on the catalog's owner: it may update the
-// whole group, and runs only images that the catalog knows for other finalizers, such as Cluster API's core
-// beside an uninstalled provider.
+// cleansOthers reports whether a candidate does not cast doubt on the catalog's owner: it runs only images
+// that the catalog knows for other finalizers, and may update the whole group, such as Cluster API's core
+// beside an uninstalled provider, or the owner is a CSI sidecar that was seen here, such as the CSI
+// snapshotter beside the snapshot controller.
 func (p *Part) cleansOthers(q *asked, c grantee) bool {
-	if !q.named || q.entry.Component != catalog.InCluster || !c.whole {
+	ran := q.sidecar && (q.seen.down != nil || q.seen.barred != "")
+	if !ran && (!q.named || q.entry.Component != catalog.InCluster || !c.whole) {
 		return false
 	}
 	known := p.cleaners()
 	for pod := range p.accounts[c.account].pods.All() {
-		if !slices.ContainsFunc(pod.Value.imageNames(), func(image string) bool { return known[image] }) {
+		if !slices.ContainsFunc(pod.Value.imageNames(), func(image string) bool {
+			inside, catalogued := known[image]
+			return inside && !ran || ran && catalogued && !isSidecar(image)
+		}) {
 			return false
 		}
 	}
 	return true
 }
 
-// cleanersOf returns the catalog's images that remove finalizers in the cluster.
+// cleanersOf returns the catalog's images that remove finalizers, and whether they do so in the cluster.
 func cleanersOf(c *catalog.Catalog) map[string]bool {
 	known := map[string]bool{}
 	for _, e := range c.Entries() {
 		for _, w := range e.Workloads {
-			known[w.Image] = known[w.Image] || e.Component == catalog.InCluster && w.Image != "" && !catalog.Generic(w.Image)
+			if !catalog.Generic(w.Image) { // nor empty
+				known[w.Image] = known[w.Image] || e.Component == catalog.InCluster
+			}
 		}
 	}
 	return known

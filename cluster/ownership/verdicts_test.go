@@ -31,6 +31,7 @@ const smallCatalog = `
 - {finalizer: x.io/cloud, resources: [gadgets.x.io], owner: cloud controller, component: cloud-controller-manager, source: test}
 - {finalizer: x.io/needs, resources: [gadgets.x.io], owner: operator of Y, component: in-cluster, crdGroup: y.io, source: test}
 - {finalizer: x.io/other, resources: [widgets.x.io], owner: core of X, component: in-cluster, source: test, workloads: [{image: x-core}]}
+- {finalizer: x.io/resized, resources: [widgets.x.io], owner: resizer, component: in-cluster, source: test, workloads: [{image: csi-resizer}]}
 - {finalizer: x.io/attached, resources: [gadgets.x.io], owner: attacher, component: in-cluster, source: test, workloads: [{image: csi-attacher}]}
 `
 
@@ -169,6 +170,9 @@ func TestVerdicts(t *testing.T) {
 	sidecar := with(attacher, "spec: {", "spec: {serviceAccountName: x, ")
 	sidecarSeen := []string{gadgets, itsAccount, controls, boundAll, sidecar, driver}
 	silentSeen := []string{gadgets, itsAccount, controls, boundAll, with(sidecar, "ebs.csi.test", "csi"), driver}
+	beside := func(image string) []string { // a sidecar that is scaled to zero
+		return []string{gadgets, itsAccount, writes, boundAll, sidecarsMay, driver, with(with(up, "x-agent", "csi-attacher"), "replicas: 1", "replicas: 0"), with(with(pod, "serviceAccountName: x, ", ""), "x-agent", image)}
+	}
 	cases := map[string]struct {
 		reason    string
 		finalizer string // "" for x.io/own, which the catalog does not know
@@ -241,6 +245,10 @@ func TestVerdicts(t *testing.T) {
 		"SidecarDeployedOwn":   {"near miss: it belongs to this driver", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver}, nil, Options{}, "", verdict{Alive, true, "attacher", "", "Deployment ops/x-operator has 1 ready pod"}},
 		"SidecarGoes":          {"it is ready, and is deleted with its namespace", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, attacher, driver, opsGoes}, nil, Options{}, "", verdict{Down, false, "attacher", "", "Deployment ops/x-operator goes with its namespace, which is being deleted"}},
 		"SidecarEnds":          {"it is ready, and on its way out", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, with(attaches, "replicas: 1", "replicas: 0"), with(attacher, "name: csi-1,", "name: csi-1, deletionTimestamp: '2026-01-01T00:00:00Z',"), driver}, nil, Options{}, "", verdict{Down, true, "attacher", "", "Deployment ops/x-operator is scaled to zero"}},
+		"SidecarBeside":        {"another may update the kind, and runs software of other finalizers", "x.io/attached", evidence{driver: "ebs.csi.test"}, beside("x-core"), []learned.Owner{ofAttached}, Options{}, "", verdict{Down, true, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator is scaled to zero"}},
+		"SidecarBesideStrange": {"near miss: the catalog does not know what the other runs", "x.io/attached", evidence{driver: "ebs.csi.test"}, beside("x-another"), []learned.Owner{ofAttached}, Options{}, "", verdict{Down, false, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator is scaled to zero"}},
+		"SidecarBesideSidecar": {"near miss: the other runs a sidecar, too", "x.io/attached", evidence{driver: "ebs.csi.test"}, beside("csi-resizer"), []learned.Owner{ofAttached}, Options{}, "", verdict{Down, false, "attacher", "", "service account ops/x was seen to remove it from 5 objects, last on 2025-12-31; Deployment ops/x-operator is scaled to zero"}},
+		"SidecarBesideUnseen":  {"near miss: the sidecar was never seen here", "x.io/attached", evidence{driver: "ebs.csi.test"}, beside("x-core"), nil, Options{}, "", verdict{Down, false, "attacher", "", "Deployment ops/x-operator is scaled to zero; service accounts ops/default may update gadgets.x.io, too: it may be the owner by another name"}},
 		"SidecarCrashes":       {"it crashes again and again", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, with(attaches, "readyReplicas: 1", "readyReplicas: 0"), with(attacher, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}],"), driver}, nil, Options{}, "", verdict{Down, true, "attacher", "", "Deployment ops/x-operator has no ready pod: pod ops/csi-1 is in CrashLoopBackOff"}},
 		"SidecarUpAgain":       {"it is ready for a moment, and crashes again and again", "x.io/attached", evidence{driver: "ebs.csi.test"}, []string{gadgets, writes, sidecarsMay, attaches, with(attacher, "phase: Running,", "phase: Running, containerStatuses: [{name: a, restartCount: 5, state: {running: {startedAt: '2026-01-01T00:00:00Z'}}}],"), driver}, nil, Options{}, "", verdict{Unknown, false, "attacher", "", "Deployment ops/x-operator has 1 ready pod; pod ops/csi-1 is ready at the moment, and crashes again and again"}},
 
