@@ -401,14 +401,14 @@ const (
 )
 
 // leftOut reports whether the API server does not send a deletion to the webhook: the object is being
-// deleted, or is a custom resource without finalizers (worth-asking in deploy/chart).
+// deleted, or is a custom resource, Secret or ConfigMap without finalizers (worth-asking in deploy/chart).
 func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
-	r, err := p.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.apiVersion} {.metadata.deletionTimestamp} {.metadata.finalizers}"}, object...)...)
+	r, err := p.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.apiVersion}/{.kind} {.metadata.deletionTimestamp} {.metadata.finalizers}"}, object...)...)
 	if err != nil || r.Code != 0 {
 		return false, fmt.Errorf("get %s: %w: %s", object, err, r.Stderr)
 	}
 	fields := strings.SplitN(r.Stdout, " ", 3)
-	builtIn := !strings.Contains(fields[0], ".") || strings.Contains(fields[0], ".k8s.io/")
+	builtIn := !slices.Contains([]string{"v1/Secret", "v1/ConfigMap"}, fields[0]) && (!strings.Contains(fields[0], ".") || strings.Contains(fields[0], ".k8s.io/"))
 	return fields[1] != "" || !builtIn && fields[2] == "", nil
 }
 
