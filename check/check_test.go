@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -295,25 +294,6 @@ func TestParseNames(t *testing.T) {
 	}
 }
 
-// No snapshot, however broken, makes a check panic.
-func FuzzFromFacts(f *testing.F) {
-	var snapshot bytes.Buffer
-	if err := snapshots.Write(worldOf(f, "cluster.yaml"), &snapshot); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(snapshot.Bytes(), "ns", "demo")
-	f.Add([]byte(`{"apiVersion":"termguard.dev/v1","kind":"Facts","finalized":{"demo":{"f":{"configmaps":{"":{"names":[1]}}}}},"crds":{"x":1}}`), "cm", "x")
-	f.Fuzz(func(t *testing.T, data []byte, typ, name string) {
-		world, err := snapshots.Read(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		if _, err := FromFacts(world, Name{typ, name, "demo", 0, ""}); err == nil && name == "" {
-			t.Skip()
-		}
-	})
-}
-
 // TestWaitsForeground checks that a foreground deletion also waits for the finalizers of
 // dependents.
 func TestWaitsForeground(t *testing.T) {
@@ -364,6 +344,15 @@ func TestFromFactsTerminating(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
+}
+
+// factsFrom returns the facts of a document.
+func factsFrom(text string) (*cluster.World, error) {
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		return nil, err
+	}
+	return cluster.FromDocument(doc)
 }
 
 // FromFacts is AllFromFacts for one object.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -61,7 +60,7 @@ func TestEstimate(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			world, err := snapshots.Read(strings.NewReader(strings.Replace(learnedFacts, "DURATIONS", tc.durations, 1)))
+			world, err := factsFrom(strings.Replace(learnedFacts, "DURATIONS", tc.durations, 1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +121,7 @@ func TestUsualStops(t *testing.T) {
 		"a namespace, seen never": {"no duration was seen", "{}", "ns", "demo", 41, nil, "within 41 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			world, err := snapshots.Read(strings.NewReader(strings.Replace(podFacts, "STOPS", tc.stops, 1)))
+			world, err := factsFrom(strings.Replace(podFacts, "STOPS", tc.stops, 1))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -98,7 +98,7 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 	resource := s.Type.GroupResource()
 	what := bodies[resource.String()]
 	switch {
-	case s.guarded() && !f.Bodied(s.Namespace, resource.String(), s.Name):
+	case s.guarded():
 		what = "what its status says"
 	case resource == pods && f.Pod(s.Namespace, s.Name).Undriven:
 		what = "whether its containers have ended"
@@ -133,7 +133,6 @@ func (s *Subject) describe(f cluster.Facts) error {
 	if recorded && !hidden && !f.Describe(resource, s.Object) {
 		return missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, f.Names(resource, s.Namespace))))
 	}
-	f.Embody(resource, s.Object)
 	return s.finalize(f, recorded || hidden)
 }
 

@@ -1,20 +1,24 @@
 package check
 
 import (
-	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
+	"github.com/termguard/termguard/internal/snapshottest"
 	"github.com/termguard/termguard/policies"
 )
 
 // TestSnapshotTellsObjectsApart checks two objects of one kind with the same finalizer; only one
-// has field managers, which a snapshot lacks. The owner of one object must not be reported for the
+// has field managers. The owner of one object must not be reported for the
 // other.
 func TestSnapshotTellsObjectsApart(t *testing.T) {
 	engine := newEngine(t)
-	var snapshot bytes.Buffer
-	if err := snapshots.Write(worldFrom(t, `apiVersion: v1
+	a, err := snapshots.Open(snapshottest.File(t, decodeAll(t, `apiVersion: v1
 kind: ConfigMap
 metadata:
   name: managed
@@ -54,18 +58,16 @@ kind: ClusterRoleBinding
 metadata: {name: kiali, uid: b1}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kiali}
 subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
-`), &snapshot); err != nil {
-		t.Fatal(err)
-	}
-	read, err := snapshots.Read(&snapshot)
+`)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer a.Close()
 	for name, want := range map[string]policies.Verdict{
 		"managed": policies.Completes, // who wrote the finalizer runs
 		"plain":   policies.AtRisk,    // nobody knows who removes it
 	} {
-		s, err := FromFacts(read, Name{Type: "configmaps", Namespace: "demo", Name: name})
+		s, read, err := FromCluster(t.Context(), a.Config(), a.Options(cluster.Options{}), Name{Type: "configmaps", Namespace: "demo", Name: name}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,5 +78,33 @@ subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
 		if report.Verdict != want {
 			t.Errorf("%s: got %s, want %s: %+v", name, report.Verdict, want, report.Findings)
 		}
+	}
+}
+
+// TestSnapshotNames checks that files of other tools know a type by all names that the cluster has for it.
+func TestSnapshotNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gateways.x.io}, spec: {group: x.io, scope: Namespaced, names: {kind: Gateway, plural: gateways, singular: gw, shortNames: [gwy]}, versions: [{name: v1beta1, served: true}, {name: v1, served: true, storage: true}, {name: v2, served: false}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := snapshots.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	types, err := Served(t.Context(), a.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"clusterrolebinding", "ClusterRole", "role", "rolebindings", "validatingwebhookconfiguration", "mutatingwebhookconfiguration", "sc", "pdb", "hpa", "endpointslice",
+		"resourcequota", "quota", "limits", "volumeattachment", "resourceclaim", "servicecidr", "lease", "pc", "gateway", "gateways", "gateways.x.io", "gateways.v1beta1.x.io", "gateways.v1.x.io", "gw", "gwy",
+	} {
+		if _, err := types.Find(name); err != nil {
+			t.Errorf("type %s: %v", name, err)
+		}
+	}
+	if _, err := types.Find("gateways.v2.x.io"); err == nil || !strings.Contains(err.Error(), "there is no type") {
+		t.Errorf("for a version that is not served: %v", err)
 	}
 }

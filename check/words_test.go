@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -98,7 +97,7 @@ func TestUnproven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.NewReplacer("DURATIONS", tc.durations, `"alive"`, tc.state).Replace(learnedFacts)
-			world, err := snapshots.Read(strings.NewReader(text))
+			world, err := factsFrom(text)
 			if err != nil {
 				t.Fatal(err)
 			}

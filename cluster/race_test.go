@@ -188,16 +188,7 @@ func TestStress(t *testing.T) {
 			w.TakeConditions("a", func(string, string) *unstructured.Unstructured { return nil })
 		},
 		"World.Distrusted": func(int) { w.Distrusted() },
-		"World.TakeBodies": func(int) {
-			w.TakeBodies(func(_ Resource, namespace, name string) *unstructured.Unstructured {
-				return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}}}
-			})
-		},
-		"World.ReadBodies": func(int) {
-			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadBodies(briefly(), &rest.Config{Dial: nobody}, slog.New(slog.DiscardHandler)))
-		},
-		"World.Reached": func(int) { _ = w.Reached(t.Context()) },
+		"World.Reached":    func(int) { _ = w.Reached(t.Context()) },
 		"World.Carries": func(int) {
 			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", "x.io/f")
 		},

@@ -20,7 +20,6 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -375,11 +374,7 @@ func TestManyTerminating(t *testing.T) {
 	for i := range of {
 		pods[fmt.Sprintf("p-%05d", i)] = map[string]any{"node": "gone", "phase": "Running", "deletionTimestamp": "2026-11-25T10:00:00Z", "finalizers": []any{"x.io/f"}}
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts", "pods": map[string]any{"shop": pods}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	world, err := snapshots.Read(bytes.NewReader(text))
+	world, err := cluster.FromDocument(map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts", "pods": map[string]any{"shop": pods}})
 	if err != nil {
 		t.Fatal(err)
 	}

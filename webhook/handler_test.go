@@ -29,7 +29,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -1032,10 +1031,14 @@ func TestRealPolicies(t *testing.T) {
 func snapshotOf(t *testing.T, doc map[string]any) *cluster.World {
 	t.Helper()
 	text, err := json.Marshal(doc)
+	if err == nil {
+		doc = nil
+		err = json.Unmarshal(text, &doc)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := snapshots.Read(bytes.NewReader(text))
+	world, err := cluster.FromDocument(doc)
 	if err != nil {
 		t.Fatal(err)
 	}

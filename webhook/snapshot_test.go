@@ -11,7 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/termguard/termguard/cluster/snapshots"
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -44,7 +44,11 @@ func TestOldCluster(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			world, err := snapshots.Read(strings.NewReader(strings.NewReplacer("VERSION", tc.version, "BUGS", tc.bugs, "VALUES", tc.values).Replace(snapshot)))
+			var doc map[string]any
+			if err := json.Unmarshal([]byte(strings.NewReplacer("VERSION", tc.version, "BUGS", tc.bugs, "VALUES", tc.values).Replace(snapshot)), &doc); err != nil {
+				t.Fatal(err)
+			}
+			world, err := cluster.FromDocument(doc)
 			if err != nil {
 				t.Fatal(err)
 			}

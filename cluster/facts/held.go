@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // Verdict says who removes a finalizer, and whether that owner runs.
@@ -164,45 +163,6 @@ func (r Reader) Looked(namespace string) bool { return walk(r.doc, "conditions",
 // Conditioned reports whether the status conditions of an object were read.
 func (r Reader) Conditioned(namespace, resource, name string) bool {
 	return walk(r.doc, "conditions", namespace, resource, name) != nil
-}
-
-// Bodied reports whether the facts hold an object's fields beyond its metadata; Embody fills them in.
-func (r Reader) Bodied(namespace, resource, name string) bool {
-	return walk(r.doc, "bodies", namespace, resource, name) != nil
-}
-
-// Embody fills in an object, given by name and namespace, from the facts beyond its metadata, as policies
-// read it.
-func (r Reader) Embody(resource string, object map[string]any) {
-	metadata, whole := object["metadata"], Document(object)
-	namespace, name := text(metadata, "namespace"), text(metadata, "name")
-	body := walk(r.doc, "bodies", namespace, resource, name)
-	if body == nil {
-		return
-	}
-	for _, mention := range list(body, "names") {
-		at, named := strings.Split(text(mention, "at"), "."), map[string]any{}
-		for key, value := range each(mention) {
-			if key != "at" {
-				named[key] = value
-			}
-		}
-		if last := at[len(at)-1]; at[0] == "spec" && strings.HasSuffix(last, "Ref") {
-			maps.Copy(whole.Child(at...), named)
-		} else {
-			whole.Put(append(list(whole.Child(at[:len(at)-1]...), last), named), at...)
-		}
-	}
-	if drains := under(body, "drains"); drains != nil {
-		whole.Put(text(drains, "node"), strings.Split(text(drains, "at"), ".")...)
-		for _, bound := range list(drains, "bounded") {
-			whole.Put(under(bound, "value"), strings.Split(text(bound, "at"), ".")...)
-		}
-	}
-	events := func(condition any) bool { return walk(condition, "last") != nil } // events are no part of the object
-	if conditions := slices.DeleteFunc(slices.Clone(list(walk(r.doc, "conditions", namespace, resource), name)), events); len(conditions) > 0 {
-		whole.Put(conditions, "status", "conditions")
-	}
 }
 
 // Recorded reports whether the facts have a record of each object of a resource.

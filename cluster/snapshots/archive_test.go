@@ -90,6 +90,7 @@ func TestForeign(t *testing.T) {
 		"ListJSON":    {"So may its JSON.", map[string]string{"a.json": `{"apiVersion": "v1", "items": [` + configMap + `], "kind": "List"}`}, map[string]int{"a/configmaps": 1}, nil},
 		"Flow":        {"Items may stand in one line.", map[string]string{"a.yaml": "kind: List\napiVersion: v1\nitems: [" + configMap + "]\n"}, map[string]int{"a/configmaps": 1}, nil},
 		"Array":       {"A support bundle has arrays.", map[string]string{"a.json": "[" + configMap + "]", "b.yaml": "- " + strings.ReplaceAll(strings.TrimSuffix(customPlain, "\n"), "\n", "\n  ") + "\n"}, map[string]int{"a/configmaps": 1, "a/gadgets.x.io": 1}, nil},
+		"FlowAlone":   {"YAML may be in braces, too.", map[string]string{"a.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: a}}"}, map[string]int{"a/configmaps": 1}, nil},
 		"Nested":      {"A List in a List has objects, too.", map[string]string{"a.json": `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` + configMap + `]}]}`}, map[string]int{"a/configmaps": 1}, nil},
 		"Twice":       {"An object counts once.", map[string]string{"a.json": configMap, "b/c.json": configMap}, map[string]int{"a/configmaps": 1}, nil},
 		"Nameless":    {"What has no kind or no name is no object.", map[string]string{"a.json": `[{"a": 1}, {"kind": "Pod"}, {"apiVersion": "v1", "kind": "Pod"}, 5, ` + configMap + `]`}, map[string]int{"a/configmaps": 1}, nil},

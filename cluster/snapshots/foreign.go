@@ -175,7 +175,8 @@ func (d *dump) read(name string, in io.Reader) error {
 			_, _ = text.Discard(1)
 			continue
 		}
-		if bytes.ContainsAny(begin, "{[") {
+		begin, _ = text.Peek(64)
+		if inner := bytes.TrimLeft(begin, "{[ \t\r\n"); len(inner) < len(begin) && (len(inner) == 0 || bytes.ContainsAny(inner[:1], `"]}`)) { // YAML has no quotes here
 			return readJSON(text, func() documents { return &document{dump: d, file: name} })
 		}
 		return readYAML(text, func() documents { return &document{dump: d, file: name} })

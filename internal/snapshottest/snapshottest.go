@@ -130,6 +130,20 @@ func Text(t *testing.T, objects []*unstructured.Unstructured) []byte {
 			}
 		}
 	}
+	stale := map[schema.GroupVersion]bool{}
+	list, _ = about["stale"].([]any)
+	for _, item := range list {
+		name, _ := item.(string)
+		version, group, _ := strings.Cut(name, ".")
+		gv := schema.GroupVersion{Group: group, Version: version}
+		stale[gv], byGroup[gv] = true, byGroup[gv]
+	}
+	errors, _ := about["listErrors"].(map[string]any)
+	for name := range errors {
+		if version, group, ok := strings.Cut(name, "."); ok && all[name] == nil { // of an APIService
+			add(cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: "things"}, Namespaced: true}, "Thing")
+		}
+	}
 	names := make([]string, 0, len(all))
 	for name, s := range all {
 		names = append(names, name)
@@ -146,6 +160,10 @@ func Text(t *testing.T, objects []*unstructured.Unstructured) []byte {
 		} else {
 			version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+		}
+		if stale[gv] {
+			failed(root, "it is stale", http.StatusServiceUnavailable)
+			continue
 		}
 		answer(root, http.StatusOK, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: byGroup[gv]})
 	}
@@ -165,6 +183,14 @@ func Text(t *testing.T, objects []*unstructured.Unstructured) []byte {
 			failed(path, reason, code)
 			continue
 		}
+		message, fails := errors[name].(string)
+		if !fails {
+			message, fails = errors[s.Version+"."+s.Group].(string)
+		}
+		if fails {
+			failed(path, message, http.StatusInternalServerError)
+			continue
+		}
 		own("List", map[string]any{"path": path, "last": true})
 		for _, o := range s.objects {
 			line(o.Object)
@@ -179,7 +205,7 @@ func Text(t *testing.T, objects []*unstructured.Unstructured) []byte {
 	return out.Bytes()
 }
 
-var reasons = map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusBadRequest: metav1.StatusReasonBadRequest}
+var reasons = map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusInternalServerError: metav1.StatusReasonInternalError}
 
 func sorted(groups map[schema.GroupVersion][]metav1.APIResource) (all []schema.GroupVersion) {
 	for gv := range groups {
