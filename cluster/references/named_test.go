@@ -141,14 +141,33 @@ func TestOnNode(t *testing.T) {
 		p := namingPart(t)
 		takeIn(t, p, "jobs.x.io a/j", tc.rest)
 		p.Settle(func() {})
-		if got := facts.Lookup(p.doc, "onNode", "n1", "a", "x.io/f", "jobs.x.io", "count"); got != tc.want {
+		if got := facts.Lookup(p.doc, "onNode", "a", "x.io/f", "jobs.x.io", "n1", "count"); got != tc.want {
 			t.Errorf("%s: %v on the node, want %v", name, got, tc.want)
 		}
 		p.Forget("jobs.x.io", types.NamespacedName{Namespace: "a", Name: "j"})
 		p.Settle(func() {})
-		if left, _ := p.doc["onNode"].(map[string]any); len(left)+len(p.onNode) > 0 {
+		if left, _ := p.doc["onNode"].(map[string]any); len(left)+len(p.onNode)+len(p.placed) > 0 {
 			t.Errorf("%s: still on the node: %v", name, left)
 		}
+	}
+}
+
+// TestOnManyNodes checks that the nodes that the objects of a namespace name are bounded.
+func TestOnManyNodes(t *testing.T) {
+	p := namingPart(t)
+	for i := range 3 * maxPlaces {
+		takeIn(t, p, fmt.Sprint("jobs.x.io a/j", i), fmt.Sprint("metadata: {finalizers: [x.io/f]}\nspec: {nodeName: n", i, "}"))
+	}
+	p.Settle(func() {})
+	if got, _ := facts.Lookup(p.doc, "onNode", "a", "x.io/f", "jobs.x.io").(map[string]any); len(got) != maxPlaces || len(p.onNode) != maxPlaces {
+		t.Errorf("%d nodes are kept, %d in the facts, want %d", len(p.onNode), len(got), maxPlaces)
+	}
+	for i := range 3 * maxPlaces {
+		p.Forget("jobs.x.io", types.NamespacedName{Namespace: "a", Name: fmt.Sprint("j", i)})
+	}
+	p.Settle(func() {})
+	if left, _ := p.doc["onNode"].(map[string]any); len(left)+len(p.onNode)+len(p.placed) > 0 {
+		t.Errorf("%d nodes are left", len(p.onNode))
 	}
 }
 

@@ -102,7 +102,10 @@ type ties struct {
 var untied ties
 
 // place is the node that objects of a namespace and a resource name, which have a finalizer.
-type place struct{ node, namespace, finalizer, resource string }
+type place struct{ namespace, finalizer, resource, node string }
+
+// maxPlaces bounds the places that are kept of a namespace: its users may name any nodes.
+const maxPlaces = 1000
 
 // wait is a finalizer of an object that stays while others refer to it by one of the rules, or, without
 // rules, may stay while others name it.
@@ -137,6 +140,7 @@ type Part struct {
 	awaits   map[uint64]object      // objects that may wait for their namers
 
 	onNode      map[place]map[string]bool // names of objects
+	placed      map[string]int            // places by namespace
 	dirtyPlaces map[place]bool
 
 	dirtyNeeds map[string]bool // namespaces
@@ -156,7 +160,7 @@ func New(doc facts.Document, options Options) *Part {
 		awaiting: map[string]map[object]bool{}, referrers: map[*rule]map[types.NamespacedName]map[object]bool{},
 		bindings: map[string]map[types.NamespacedName]bool{},
 		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]mentioned{}, awaits: map[uint64]object{},
-		onNode: map[place]map[string]bool{}, dirtyPlaces: map[place]bool{},
+		onNode: map[place]map[string]bool{}, placed: map[string]int{}, dirtyPlaces: map[place]bool{},
 		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
 	}
 }
@@ -280,7 +284,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 		if named {
 			now.needs = appendHints(now.needs, finalizer, rules, n.needs)
 			if n.node != "" {
-				now.places = append(now.places, place{n.node, id.Namespace, finalizer, id.resource})
+				now.places = append(now.places, place{id.Namespace, finalizer, id.resource, n.node})
 			}
 		}
 		found := wait{finalizer: finalizer}
@@ -424,6 +428,12 @@ func (p *Part) add(id object, r *record) {
 		put(p.bindings, account, id.NamespacedName)
 	}
 	for _, at := range r.places {
+		if p.onNode[at] == nil {
+			if at.namespace != "" && p.placed[at.namespace] == maxPlaces {
+				continue
+			}
+			p.placed[at.namespace]++
+		}
 		put(p.onNode, at, id.Name)
 	}
 	p.changed(id, r)
@@ -451,7 +461,14 @@ func (p *Part) drop(id object) {
 		take(p.bindings, account, id.NamespacedName)
 	}
 	for _, at := range r.places {
-		take(p.onNode, at, id.Name)
+		if p.onNode[at] == nil {
+			continue
+		}
+		if take(p.onNode, at, id.Name); p.onNode[at] == nil {
+			if p.placed[at.namespace]--; p.placed[at.namespace] == 0 {
+				delete(p.placed, at.namespace)
+			}
+		}
 	}
 	p.changed(id, r)
 }
@@ -504,7 +521,7 @@ func (p *Part) Settle(yield func()) {
 		yield()
 	}
 	for at := range p.dirtyPlaces {
-		path := []string{"onNode", at.node, at.namespace, at.finalizer, at.resource}
+		path := []string{"onNode", at.namespace, at.finalizer, at.resource, at.node}
 		if p.doc.Prune(path...); len(p.onNode[at]) > 0 {
 			p.doc.Put(group(p.onNode[at], p.options.MaxNames), path...)
 		}

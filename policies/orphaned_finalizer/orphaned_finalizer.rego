@@ -31,9 +31,9 @@
 #     - input.ownership.*.workloads for pods
 #     - data.cluster.finalized.$NAMESPACE.*.pods for namespaces
 #     - data.cluster.finalizers.*.pods for nodes
-#     - data.cluster.onNode and input.ownership.*.workloads
-#     - data.cluster.onNode.*.$NAMESPACE for namespaces
-#     - data.cluster.onNode.$NAME
+#     - data.cluster.onNode.$NAMESPACE and input.ownership.*.workloads
+#     - data.cluster.onNode.$NAMESPACE for namespaces
+#     - data.cluster.onNode.*.*.*.$NAME for nodes
 #   relies_on:
 #     - kinds: [$CONTENT]
 #       except: [events] # evidence only: no deletion waits for an event
@@ -215,20 +215,16 @@ home(finalizer) := named[0] if {
 	named := [node |
 		some path in [["spec", "nodeName"], ["spec", "node"], ["status", "nodeName"]]
 		node := object.get(input.request.oldObject, path, "")
-		is_node(node, finalizer, request.resource)
+		is_node(request.namespace, node, finalizer, request.resource)
 	]
 }
 
-# is_node tells whether objects name a node by that: it is there, or one that others name is.
-is_node(node, _, _) if data.cluster.nodes[node]
+# is_node tells whether objects name a node by that: it is there, or one that others beside them name is.
+is_node(_, node, _, _) if data.cluster.nodes[node]
 
-is_node(node, finalizer, of) if {
-	some resources in data.cluster.onNode[node]
-	resources[finalizer][of]
-	some other, spaces in data.cluster.onNode
+is_node(ns, _, finalizer, of) if {
+	some other, _ in data.cluster.onNode[ns][finalizer][of]
 	data.cluster.nodes[other]
-	some beside in spaces
-	beside[finalizer][of]
 }
 
 members(it) := [{"resource": it.resource, "namespace": it.namespace, "name": name} | some name in it.names]
@@ -270,14 +266,18 @@ located contains {
 	"namespace": ns, "node": node, "finalizer": finalizer, "resource": of,
 	"names": group.names, "count": group.count, "ownership": ownership, "agents": agents,
 } if {
-	some node, spaces in data.cluster.onNode
 	some ns in spots
-	some finalizer, resources in spaces[ns]
-	some of, group in resources
+	some finalizer, resources in data.cluster.onNode[ns]
+	some of, nodes in resources
 	some ownership in owners.at_work(ns, finalizer, of)
 	agents := owners.agents(ownership)
-	is_node(node, finalizer, of)
+	some node, group in within(nodes)
+	is_node(ns, node, finalizer, of)
 }
+
+within(nodes) := nodes if request.deletes_namespace
+
+within(nodes) := {request.name: nodes[request.name]} if on_this_node
 
 # spots are the namespaces that are looked at.
 spots := {request.name} if request.deletes_namespace
