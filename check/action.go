@@ -248,7 +248,7 @@ func whose(object *unstructured.Unstructured) string {
 
 // String returns the object as on the command line.
 func (n Name) String() string {
-	return shown(policies.Object{Resource: n.Type, Namespace: n.Namespace, Name: n.Name}, "")
+	return policies.Object{Resource: n.Type, Namespace: n.Namespace, Name: n.Name}.Ref()
 }
 
 // Same reports whether two names are of one object, whatever alias their types have.

@@ -114,7 +114,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 			if step.Action != nil && slices.ContainsFunc(step.Action.Objects, policies.IsVolume) {
 				continue // an object outside the targets, whatever its step deletes
 			}
-			step.Do = "For " + shown(item.Target, "") + ": " + lowered(step.Alone())
+			step.Do = "For " + item.Target.Ref() + ": " + lowered(step.Alone())
 			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true), Cause: culprit(f)})
 		}
 	}

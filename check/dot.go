@@ -34,7 +34,7 @@ func (a Answer) DOT(w io.Writer) error {
 		}
 	}
 	for _, r := range a.Items {
-		below(add(shown(r.Target, "")+"\n"+string(r.Verdict), ", color="+colors[r.Verdict]), r.tree(inDrawings))
+		below(add(r.Target.Ref()+"\n"+string(r.Verdict), ", color="+colors[r.Verdict]), r.tree(inDrawings))
 	}
 	out.WriteString("}\n")
 	_, err := io.WriteString(w, out.String())

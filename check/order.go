@@ -64,7 +64,7 @@ func order(world *cluster.World, items []Item) (waves []Wave, circle []string) {
 		w.Objects = append(w.Objects, items[i].Target)
 	}
 	for _, e := range edges {
-		why := fmt.Sprintf("%s before %s: %s", shown(items[e.first].Target, ""), shown(items[e.then].Target, ""), e.why)
+		why := fmt.Sprintf("%s before %s: %s", items[e.first].Target.Ref(), items[e.then].Target.Ref(), e.why)
 		if behind[e.first] > 0 {
 			if behind[e.then] > 0 {
 				circle = append(circle, why)

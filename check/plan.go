@@ -105,7 +105,7 @@ func culprit(f policies.Finding) string {
 	if f.Cause.Object == nil || f.Cause.Node != "" {
 		return ""
 	}
-	return shown(*f.Cause.Object, "")
+	return f.Cause.Object.Ref()
 }
 
 // byCause groups a plan by cause, the safest step first, each after the steps that have to precede it; steps
@@ -221,7 +221,7 @@ func finish(plan []Step, do, command string) []Step {
 
 // deletionOf returns the action that deletes an object.
 func deletionOf(o policies.Object) *policies.Action {
-	return &policies.Action{Verb: policies.VerbDelete, Objects: []string{shown(policies.Object{Resource: o.Resource, Name: o.Name}, "")}, Namespace: o.Namespace}
+	return &policies.Action{Verb: policies.VerbDelete, Objects: []string{o.In(o.Namespace)}, Namespace: o.Namespace}
 }
 
 // Groups merges consecutive steps that do the same in several commands.

@@ -205,7 +205,7 @@ func (a *Answer) sum() {
 	case len(a.Plan) == 0 || a.command == "":
 	case a.form == asOne:
 		target := a.Items[0].Target
-		a.Plan = finish(a.Plan, "Then delete "+shown(policies.Object{Resource: target.Resource, Name: target.Name}, ""), a.command)
+		a.Plan = finish(a.Plan, "Then delete "+target.In(target.Namespace), a.command)
 	default:
 		a.Plan = finish(slices.Concat(a.first, a.Plan), "Then run the command that you asked about", a.command)
 	}

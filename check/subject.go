@@ -105,13 +105,7 @@ type Subject struct {
 	Unseen []string
 }
 
-func (s Subject) String() string {
-	text := s.Type.GroupResource().String() + "/" + s.Name
-	if s.Namespace != "" {
-		text += " -n " + s.Namespace
-	}
-	return text
-}
+func (s Subject) String() string { return s.ID().Ref() }
 
 // UID returns the UID of the object, "" if unknown.
 func (s Subject) UID() string {

@@ -312,7 +312,7 @@ func (t Answer) list(l limits) *page.Page {
 }
 
 // String returns the object in one line.
-func (r Item) String() string { return printable.Line(shown(r.Target, "")) }
+func (r Item) String() string { return printable.Line(r.Target.Ref()) }
 
 // Blocker returns the blocker, as check by name does, else the first finding, or the owner that the deletion
 // waits for.

@@ -64,7 +64,7 @@ func (a Answer) Page(full bool) *page.Page {
 func (a Answer) single(l limits) *page.Page {
 	var p page.Page
 	r := a.Items[0]
-	target := shown(r.Target, "")
+	target := r.Target.Ref()
 	p.Verdict(target+": ", string(a.Verdict), ToneOf(a.Verdict), a.Because()+a.next())
 	r.addGuard(&p)
 	if len(r.Findings)+len(r.WaitsFor) > 0 {
@@ -238,8 +238,8 @@ func (s Answer) together(l limits) *page.Page {
 			continue
 		}
 		unseen = append(unseen, r.Unseen...)
-		block := &alike{page: r.block(shown(r.Target, ""), l)}
-		key := strings.ReplaceAll(block.page.String(), shown(r.Target, ""), "")
+		block := &alike{page: r.block(r.Target.Ref(), l)}
+		key := strings.ReplaceAll(block.page.String(), r.Target.Ref(), "")
 		if len(blocks) >= l.causes && known[key] == nil {
 			key = fmt.Sprintf("%s [%s]", r.Verdict, strings.Join(r.policies(), ", "))
 			block = &alike{apart: key, more: []policies.Object{r.Target}}
@@ -408,7 +408,7 @@ func (s Answer) Because() string {
 	}
 	for _, r := range s.Items {
 		if r.Verdict == s.Verdict && (r.Verdict != policies.Completes || slices.Contains(r.policies(), staying)) {
-			return ": " + shown(r.Target, "") + ": " + r.Reason()
+			return ": " + r.Target.Ref() + ": " + r.Reason()
 		}
 	}
 	return ""
@@ -573,7 +573,7 @@ func names(objects []policies.Object, home string, l limits) string {
 		most = len(objects)
 	}
 	for _, o := range objects[:min(len(objects), most)] {
-		all = append(all, shown(o, home))
+		all = append(all, o.In(home))
 	}
 	beyond := len(objects) - len(all)
 	if elsewhere := func(o policies.Object) bool {
@@ -637,18 +637,6 @@ func typed(o policies.Object) string {
 	return printable.Line(shell.Join(words))
 }
 
-// shown returns an object as kubectl takes it.
-func shown(o policies.Object, home string) string {
-	text := o.Resource
-	if o.Name != "" {
-		text += "/" + o.Name
-	}
-	if o.Namespace != "" && o.Namespace != home {
-		text += " -n " + o.Namespace
-	}
-	return text
-}
-
 // Wide has a line per object.
 func (a Answer) Wide() *page.Page {
 	if a.form == asList {
@@ -672,7 +660,7 @@ func table(reports []Item) *page.Page {
 		if r.elapsed(r.because()) != "" {
 			why = strings.TrimSpace(r.Because())
 		}
-		rows = append(rows, []page.Cell{{Text: shown(r.Target, "")}, {Text: string(r.Verdict)}, {Text: most}, {Text: why}})
+		rows = append(rows, []page.Cell{{Text: r.Target.Ref()}, {Text: string(r.Verdict)}, {Text: most}, {Text: why}})
 	}
 	var p page.Page
 	p.Table([]string{"OBJECT", "VERDICT", "AT MOST", "WHY"}, rows)
@@ -685,7 +673,7 @@ func (a Answer) Blocked(w io.Writer) error {
 		if r.Verdict == policies.Completes {
 			continue
 		}
-		if _, err := fmt.Fprintln(w, printable.Line(shown(policies.Object{Resource: r.Target.Resource, Name: r.Target.Name}, ""))); err != nil {
+		if _, err := fmt.Fprintln(w, printable.Line(r.Target.In(r.Target.Namespace))); err != nil {
 			return err
 		}
 	}

@@ -168,6 +168,21 @@ type Object struct {
 	Name      string `json:"name,omitempty"`
 }
 
+// Ref returns the object as kubectl takes it.
+func (o Object) Ref() string { return o.In("") }
+
+// In is Ref without the namespace home, which the context says.
+func (o Object) In(home string) string {
+	text := o.Resource
+	if o.Name != "" {
+		text += "/" + o.Name
+	}
+	if o.Namespace != "" && o.Namespace != home {
+		text += " -n " + o.Namespace
+	}
+	return text
+}
+
 // Finding is one reason why a deletion does not finish.
 type Finding struct {
 	Policy    string    `json:"policy"`

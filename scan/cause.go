@@ -254,7 +254,7 @@ func (g *grouping) causes(items []check.Item) []Cause {
 				c.Terminating++
 			}
 			if len(c.Names) < maxNames {
-				c.Names = append(c.Names, Shown(item.Target))
+				c.Names = append(c.Names, item.Target.Ref())
 			}
 		}
 	}
@@ -269,18 +269,6 @@ func (g *grouping) causes(items []check.Item) []Cause {
 		)
 	})
 	return causes
-}
-
-// Shown returns an object as kubectl takes it.
-func Shown(o policies.Object) string {
-	text := o.Resource
-	if o.Name != "" {
-		text += "/" + o.Name
-	}
-	if o.Namespace != "" {
-		text += " -n " + o.Namespace
-	}
-	return text
 }
 
 // ownerOf returns the owner of a finalizer, "" if it is unknown or differs between objects.
@@ -310,7 +298,7 @@ func titleOf(f policies.Finding, o policies.Object) string {
 	case apiservices, validating, mutating:
 		return f.Message
 	}
-	return fmt.Sprintf("%s: %s", Shown(o), f.Title)
+	return fmt.Sprintf("%s: %s", o.Ref(), f.Title)
 }
 
 // kindsIn returns the numbers by kind: "214 namespaces, 3 nodes".

@@ -207,7 +207,7 @@ func (p document) terminating(s *Scan) {
 		age := since(e.TerminatingSince, s.At)
 		p.tag("<tr><td>", duration.HumanDuration(age), "")
 		p.bar("time", int(age.Seconds()), oldest)
-		p.tag("</td><td>", Shown(e.Target), "</td>")
+		p.tag("</td><td>", e.Target.Ref(), "</td>")
 		p.tag("<td>", why(e), "</td></tr>\n")
 	}
 	p.raw("</tbody></table></div></section>\n")
@@ -257,7 +257,7 @@ const maxTrees = 2000
 // row writes an object in one line, with links to its causes.
 func (p document) row(item check.Item, places map[string]int) {
 	p.begin("p", item)
-	p.text(Shown(item.Target))
+	p.text(item.Target.Ref())
 	for _, h := range item.HeldBy {
 		if i, known := places[h.Cause]; known {
 			p.raw(fmt.Sprintf(" <a href=\"#cause-%d\">cause %d</a>", i, i+1))
@@ -278,12 +278,12 @@ func (p document) begin(element string, item check.Item) {
 
 func (p document) item(item check.Item, places map[string]int) {
 	p.begin("details", item)
-	p.text(Shown(item.Target))
+	p.text(item.Target.Ref())
 	if item.TerminatingSince != "" {
 		p.tag(" <span class=\"soft\">Terminating since ", item.TerminatingSince, "</span>")
 	}
 	p.raw("</summary>\n<ul class=\"tree\"><li>")
-	p.tag("<span class=\"node\">", Shown(item.Target), "</span>")
+	p.tag("<span class=\"node\">", item.Target.Ref(), "</span>")
 	if len(item.HeldBy)+len(item.Unseen) > 0 {
 		p.raw("<ul>\n")
 	}
@@ -298,7 +298,7 @@ func (p document) item(item check.Item, places map[string]int) {
 		if len(h.Objects) > 0 {
 			p.raw("<ul>\n")
 			for _, o := range h.Objects {
-				p.tag("<li><span class=\"node\">", Shown(o), "</span></li>\n")
+				p.tag("<li><span class=\"node\">", o.Ref(), "</span></li>\n")
 			}
 			p.raw("</ul>")
 		}

@@ -79,8 +79,8 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page would load, or its policy would refuse, %s", found)
 	}
 	for _, item := range s.Items {
-		if !strings.Contains(got, Shown(item.Target)) {
-			t.Errorf("%s is not in the page", Shown(item.Target))
+		if !strings.Contains(got, item.Target.Ref()) {
+			t.Errorf("%s is not in the page", item.Target.Ref())
 		}
 	}
 	ids := map[string]bool{}

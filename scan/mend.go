@@ -127,7 +127,7 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 			case a.item.Verdict == policies.Unknown:
 				m.Unknown++
 			case len(m.StillHeld) < maxNames:
-				m.StillHeld = append(m.StillHeld, Shown(a.item.Target))
+				m.StillHeld = append(m.StillHeld, a.item.Target.Ref())
 			}
 		}
 	}

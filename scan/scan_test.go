@@ -316,10 +316,10 @@ func TestMended(t *testing.T) {
 			for target, others := range before {
 				item := left[target]
 				if slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == c.ID }) {
-					t.Errorf("%s: %s is removed, but still blocks %s", file, c.ID, Shown(target))
+					t.Errorf("%s: %s is removed, but still blocks %s", file, c.ID, target.Ref())
 				}
 				if diff := cmp.Diff(others, causesOf(item, c)); diff != "" && item.Verdict != policies.Unknown {
-					t.Errorf("%s: without %s, %s is held otherwise: -before, +after:\n%s", file, c.ID, Shown(target), diff)
+					t.Errorf("%s: without %s, %s is held otherwise: -before, +after:\n%s", file, c.ID, target.Ref(), diff)
 				}
 				beside += len(others)
 			}

@@ -63,7 +63,7 @@ func (s *Scan) Page(long bool) *page.Page {
 	}
 	var terminating []string
 	for _, e := range s.Terminating() {
-		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), Shown(e.Target), why(e)))
+		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), e.Target.Ref(), why(e)))
 	}
 	section(&p, "Terminating now:", terminating, shownTerminating, long)
 	section(&p, "not asked about:", s.Unseen, shownRest, long)

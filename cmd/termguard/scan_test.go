@@ -100,7 +100,7 @@ func TestScanSaysWhatCheckSays(t *testing.T) {
 	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig)
 	verdicts := map[string]string{}
 	for _, item := range s.Items {
-		verdicts[scan.Shown(item.Target)] = string(item.Verdict)
+		verdicts[item.Target.Ref()] = string(item.Verdict)
 	}
 	for _, named := range [][]string{
 		{"namespaces/shop"}, {"namespaces/cart"}, {"customresourcedefinitions.apiextensions.k8s.io/kialis.kiali.io"},
@@ -221,7 +221,7 @@ func TestScanWithin(t *testing.T) {
 	s := scanOf(t, -1, "--kubeconfig", c.kubeconfig, "-n", "shop")
 	var names []string
 	for _, item := range s.Items {
-		names = append(names, scan.Shown(item.Target))
+		names = append(names, item.Target.Ref())
 	}
 	slices.Sort(names)
 	if diff := cmp.Diff([]string{"kialis.kiali.io/kiali -n shop", "namespaces/shop"}, names); diff != "" {
@@ -281,7 +281,7 @@ func TestScanInterrupted(t *testing.T) {
 			}
 			answers := map[string]string{}
 			for _, item := range s.Items {
-				answers[scan.Shown(item.Target)] = string(item.Verdict)
+				answers[item.Target.Ref()] = string(item.Verdict)
 			}
 			for _, asked := range tc.asked { // what was not read may hold them
 				if answers[asked] != "unknown" && answers[asked] != "hangs" {
@@ -403,7 +403,7 @@ status: {readyReplicas: 1}
 	for _, item := range s.Items {
 		for _, h := range item.HeldBy {
 			if strings.Contains(h.Says, "reported for") {
-				answers[scan.Shown(item.Target)] = true
+				answers[item.Target.Ref()] = true
 			}
 		}
 	}

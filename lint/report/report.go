@@ -118,23 +118,14 @@ func says(f lint.Finding) string {
 func when(f lint.Finding) string {
 	switch f.Question {
 	case lint.DeleteObject, lint.DeleteNamespace:
-		return "when " + name(f.Target) + " is deleted"
+		return "when " + f.Target.Ref() + " is deleted"
 	case lint.DeleteSet:
-		return "when kubectl delete -f deletes " + name(f.Target) + " and all that is with it"
+		return "when kubectl delete -f deletes " + f.Target.Ref() + " and all that is with it"
 	case lint.ApplyObject:
-		return "in " + name(f.Target)
+		return "in " + f.Target.Ref()
 	default:
 		return ""
 	}
-}
-
-// name returns an object as people and kubectl write it.
-func name(o policies.Object) string {
-	s := o.Resource + "/" + o.Name
-	if o.Namespace != "" {
-		s += " -n " + o.Namespace
-	}
-	return s
 }
 
 // stdin replaces the file name "-" in outputs that could misread it.

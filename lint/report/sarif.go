@@ -146,7 +146,7 @@ func (r Report) location(p lint.Place, o policies.Object) fields {
 	}
 	location := fields{"physicalLocation": fields{"artifactLocation": fields{"uri": r.uri(p.File)}, "region": region}}
 	if o.Resource != "" {
-		location["logicalLocations"] = []fields{{"fullyQualifiedName": name(o), "kind": "resource"}}
+		location["logicalLocations"] = []fields{{"fullyQualifiedName": o.Ref(), "kind": "resource"}}
 	}
 	return location
 }
