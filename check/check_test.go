@@ -352,7 +352,7 @@ func factsFrom(text string) (*cluster.World, error) {
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		return nil, err
 	}
-	return cluster.FromDocument(doc)
+	return cluster.FromDocument(doc), nil
 }
 
 // FromFacts is AllFromFacts for one object.

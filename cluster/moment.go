@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster/facts"
-	"github.com/termguard/termguard/cluster/references"
 	"github.com/termguard/termguard/question"
 )
 
@@ -137,13 +136,9 @@ func (m Moment) objects() []map[string]any {
 	return objects
 }
 
-// Refusals returns the immediate refusals of the request. A snapshot knows only those for the namespace
-// controller's deletes, which may not apply to a user.
+// Refusals returns the immediate refusals of the request.
 func (m Moment) Refusals() []any {
 	found := m.world.refusals.Of(m.request)
-	if m.world.snapshot && !m.request.UnderWay {
-		found = append(found, m.recordedRefusals()...)
-	}
 	if m.below != nil {
 		found = append(found, m.below.Refusals()...)
 	}
@@ -172,27 +167,6 @@ func (m Moment) orphaned() []any {
 
 // Guards returns the webhooks, TYPE/CONFIGURATION/NAME, whose answer to the request is unknown in advance.
 func (m Moment) Guards() []string { return m.world.refusals.Guards(m.request) }
-
-// recordedRefusals returns a snapshot's refusals of the same kind of request.
-func (m Moment) recordedRefusals() (found []any) {
-	if m.request.GroupResource() == question.Namespaces {
-		return nil
-	}
-	for _, section := range []string{"blocked", "denied"} {
-		prefix := map[string]string{"blocked": "webhook/", "denied": "policy/"}[section]
-		sources, _ := facts.Lookup(m.world.doc, section, m.request.Namespace).(map[string]any)
-		for _, key := range slices.Sorted(maps.Keys(sources)) {
-			calls, _ := sources[key].([]any)
-			for _, call := range calls {
-				call, _ := call.(map[string]any)
-				if call["operation"] == string(m.request.Operation) && call["resource"] == m.request.GroupResource().String() && call["subresource"] == "" && call["last"] == nil && call["names"] == nil {
-					found = append(found, map[string]any{"by": prefix + key, "certainty": "may", "cause": call["cause"], "why": call["why"]})
-				}
-			}
-		}
-	}
-	return found
-}
 
 // Knows reports whether the facts know the object of the request, not only the review.
 func (m Moment) Knows() bool {
@@ -231,20 +205,10 @@ func (w *World) beside(finalizer, resource string, obj metav1.Object) (found []a
 // namespace's spec.finalizers. An object without a UID, as in an eviction, is only named: its declarations
 // come from the inventory.
 func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
-	recorded := func(finalizer, resource, evidence string) any {
-		return w.recorded(obj, finalizer, resource, evidence)
-	}
-	verdicts := w.ownership.Ownership(obj, res, specFinalizers, recorded)
+	verdicts := w.ownership.Ownership(obj, res, specFinalizers)
 	for finalizer, verdict := range verdicts {
 		verdict, _ := verdict.(map[string]any)
-		var missing, unallowed []any
-		if w.snapshot {
-			missing = references.Recorded(w.doc, finalizer, res.String(), obj)
-			unallowed = references.RecordedRights(w.doc, finalizer, res.String(), obj)
-		} else {
-			missing = w.references.Missing(finalizer, res.String(), obj)
-			unallowed = w.references.Unallowed(finalizer, res.String(), obj)
-		}
+		missing, unallowed := w.references.Missing(finalizer, res.String(), obj), w.references.Unallowed(finalizer, res.String(), obj)
 		beside := w.beside(finalizer, res.String(), obj)
 		if len(missing)+len(unallowed)+len(beside) == 0 {
 			continue

@@ -138,7 +138,6 @@ type World struct {
 	doc       facts.Document
 	inventory inventory
 	at        *time.Time // the time of the facts, nil for the present
-	snapshot  bool       // read from a file: there is only the document
 
 	sight      *facts.Sight
 	dependents *dependents.Part
@@ -374,32 +373,6 @@ func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, ac
 		only = nil // without the right of one, another may have it
 	}
 	return lets, known, only
-}
-
-// recorded returns a verdict from a snapshot's document: about the same object, possibly with more evidence
-// than the caller has, about objects with the same evidence, or about the same finalizer on the same
-// resource.
-func (w *World) recorded(obj metav1.Object, finalizer, resource, evidence string) any {
-	if !w.snapshot {
-		return nil
-	}
-	byEvidence, _ := facts.Lookup(w.doc, "finalizers", finalizer, resource).(map[string]any)
-	groups, _ := facts.Lookup(w.doc, "finalized", obj.GetNamespace(), finalizer, resource).(map[string]any)
-	for signature := range groups {
-		names, _ := facts.Lookup(groups, signature, "names").([]any)
-		if known, found := byEvidence[signature]; found && slices.Contains(names, any(obj.GetName())) {
-			return known
-		}
-	}
-	if known, found := byEvidence[evidence]; found {
-		return known
-	}
-	if len(byEvidence) == 1 {
-		for _, known := range byEvidence {
-			return known
-		}
-	}
-	return nil
 }
 
 // SetVersion records the API server's version, as in gitVersion, with its known bugs.

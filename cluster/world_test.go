@@ -523,22 +523,6 @@ func randomLeavingPod(t *testing.T, rng *rand.Rand) *unstructured.Unstructured {
 	return objects(t, text)[0]
 }
 
-func TestSnapshotRoundTrip(t *testing.T) {
-	w := world(t, kialiCRD+"---"+kiali)
-	again, err := FromDocument(document(t, w))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(written(t, w)), string(written(t, again))); diff != "" {
-		t.Errorf("snapshot read back: -written +read\n%s", diff)
-	}
-	obj := objects(t, kiali)[0]
-	got := again.Ownership(obj, schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, nil)
-	if state := got["kiali.io/finalizer"].(map[string]any)["state"]; state != Absent {
-		t.Errorf("a snapshot has owner state %v, want %s as when it was taken", state, Absent)
-	}
-}
-
 func TestNamesAreBounded(t *testing.T) {
 	race.Skip(t)
 	w := NewWorld(Options{})

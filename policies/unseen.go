@@ -1,9 +1,7 @@
 package policies
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // Placeholders in a policy's reliances.
@@ -37,17 +35,13 @@ func (h hiddenResource) concerns(s subject) bool {
 // reliances.
 func (s subject) unseen(all []candidate, facts map[string]any) []string {
 	list, _ := facts["unseen"].([]any)
-	var relevant, lacks []string
+	var relevant []string
 	for _, item := range list {
 		u, _ := item.(map[string]any)
 		var h hiddenResource
 		h.resource, _ = u["resource"].(string)
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
-		if reason == "version" { // the policies that read a section are unknown
-			lacks = append(lacks, h.resource)
-			continue
-		}
 		h.elsewhere, h.forbidden = reason == "elsewhere", reason == "forbidden"
 		of, _ := child(facts, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))
@@ -61,21 +55,8 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 			relevant = append(relevant, h.resource+": "+reason)
 		}
 	}
-	if len(lacks) > 0 {
-		relevant = append(relevant, Lacking(lacks))
-	}
 	slices.Sort(relevant)
 	return slices.Compact(relevant)
-}
-
-// Lacking returns the message about sections that a snapshot lacks.
-func Lacking(sections []string) string {
-	const most = 3
-	text := strings.Join(sections[:min(most, len(sections))], ", ")
-	if more := len(sections) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return "the snapshot lacks " + text + ": another version of termguard wrote it"
 }
 
 // reliesOn reports whether the policy must see a resource to judge a request.

@@ -189,7 +189,6 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 
 // hidden adds the resources that could not be listed, whose objects were not evaluated.
 func (p *Place) hidden(f cluster.Facts) {
-	var lacks []string
 	for _, u := range f.Unseen() {
 		text := u.Resource + ": " + u.Reason
 		switch u.Reason {
@@ -197,9 +196,6 @@ func (p *Place) hidden(f cluster.Facts) {
 			continue
 		case "syncing":
 			text = u.Resource + ": not read yet"
-		case "version":
-			lacks = append(lacks, u.Resource)
-			continue
 		}
 		_, group, _ := strings.Cut(u.Resource, ".")
 		if kind, known := kindOf(u.Resource, group, true); known {
@@ -211,9 +207,6 @@ func (p *Place) hidden(f cluster.Facts) {
 		if !slices.Contains(p.unseen, text) {
 			p.unseen = append(p.unseen, text)
 		}
-	}
-	if len(lacks) > 0 {
-		p.unseen = append(p.unseen, policies.Lacking(lacks))
 	}
 }
 

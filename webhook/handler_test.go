@@ -1038,10 +1038,7 @@ func snapshotOf(t *testing.T, doc map[string]any) *cluster.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := cluster.FromDocument(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	world := cluster.FromDocument(doc)
 	return world
 }
 

@@ -48,10 +48,7 @@ func TestOldCluster(t *testing.T) {
 			if err := json.Unmarshal([]byte(strings.NewReplacer("VERSION", tc.version, "BUGS", tc.bugs, "VALUES", tc.values).Replace(snapshot)), &doc); err != nil {
 				t.Fatal(err)
 			}
-			world, err := cluster.FromDocument(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			world := cluster.FromDocument(doc)
 			answer := httptest.NewRecorder()
 			NewHandler(Options{Evaluator: engine, Facts: world}).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, Path, strings.NewReader(review)))
 			var got admissionv1.AdmissionReview

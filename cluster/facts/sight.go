@@ -16,7 +16,6 @@ const (
 	UnseenElsewhere = "elsewhere" // RBAC, except in the namespace in question
 	UnseenTooMany   = "too-many"  // more in one namespace than is kept
 	UnseenSnapshot  = "snapshot"  // a snapshot lacks it, or some of it
-	UnseenVersion   = "version"   // a section that another version of termguard did not write into a snapshot
 )
 
 // Sight records which API groups are served, and which resources are hidden, and why.

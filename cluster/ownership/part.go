@@ -193,9 +193,8 @@ func (p *Part) trusts(resource string, m metav1.Object) bool {
 	return p.options.Trusts == nil || p.options.Trusts(namespace)
 }
 
-// Ownership returns the verdict of each finalizer of an object, by name. recorded returns an existing
-// verdict, or nil to judge. It only reads.
-func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string, recorded func(finalizer, resource, evidence string) any) map[string]any {
+// Ownership returns the verdict of each finalizer of an object, by name. It only reads.
+func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := map[string]any{}
 	finalizers := p.evidenceOf(res.String(), obj, specFinalizers)
 	if obj.GetUID() == "" {
@@ -208,8 +207,6 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 		key := p.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
 		if known, found := p.verdicts[key]; found {
 			verdicts[finalizer] = known.facts
-		} else if known := recorded(key.finalizer, key.resource, key.evidence); known != nil {
-			verdicts[finalizer] = known
 		} else {
 			verdicts[finalizer] = p.judge(key, evidence).facts()
 		}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/facts"
 )
 
 // deed is what the owner of a finalizer does with other objects first.
@@ -178,22 +177,6 @@ func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 			found[barring{without: d.Without, what: phrase(d.Deed, account)}] = true
 		}
 	})
-	return inOrder(found)
-}
-
-// RecordedRights is Unallowed for an object in the facts.
-func RecordedRights(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {
-	found := map[barring]bool{}
-	byOutcome, _ := facts.Lookup(doc, "unallowed", obj.GetNamespace(), finalizer, resource).(map[string]any)
-	for without, all := range byOutcome {
-		all, _ := all.(map[string]any)
-		for what := range all {
-			names, _ := facts.Lookup(all, what, "names").([]any)
-			if slices.Contains(names, any(obj.GetName())) {
-				found[barring{without: without, what: what}] = true
-			}
-		}
-	}
 	return inOrder(found)
 }
 

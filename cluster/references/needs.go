@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/facts"
 )
 
 // States of a needed object, as the document has them.
@@ -324,31 +322,6 @@ func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured)
 				}
 				return true
 			})
-		}
-	}
-	return found
-}
-
-// Recorded is Missing for an object in the facts, as far as they know: if several objects lack several
-// others, they do not say which lacks which.
-func Recorded(doc facts.Document, finalizer, resource string, obj metav1.Object) []any {
-	found := []any{}
-	things, _ := facts.Lookup(doc, "needs", obj.GetNamespace(), finalizer, resource).(map[string]any)
-	for _, thing := range slices.Sorted(maps.Keys(things)) {
-		for _, state := range []string{hangs, may, named, completes, leaves} {
-			names, _ := facts.Lookup(things, thing, state, "names").([]any)
-			lacks, _ := facts.Lookup(things, thing, state, "needed", "names").([]any)
-			if !slices.Contains(names, any(obj.GetName())) || len(names) > 1 && len(lacks) > 1 {
-				continue
-			}
-			for _, name := range lacks {
-				name, _ := name.(string)
-				namespace, name, elsewhere := strings.Cut(name, "/")
-				if !elsewhere {
-					namespace, name = obj.GetNamespace(), namespace
-				}
-				found = append(found, map[string]any{"resource": thing, "namespace": namespace, "name": name, "without": state})
-			}
 		}
 	}
 	return found
