@@ -348,6 +348,7 @@ func causesOf(item check.Item, but Cause) []string {
 		switch {
 		case h.Cause == but.ID, h.Cause == "already-terminating": // which shows where no cause is left
 		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it rests on the same events
+		case strings.HasPrefix(h.Cause, "missing-reference/") && len(but.Finalizers) > 0: // what is needed leaves once that finalizer is removed
 		default:
 			found = append(found, h.Cause)
 		}
