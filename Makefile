@@ -1,7 +1,7 @@
 # The version that a build reports: the nearest tag, or the commit.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
-# What was compiled for one checkout is used in another, as go build does not tell the folder apart.
+# Without folders in its output, a build is shared between checkouts.
 # Programs are linked without debug information: to compile without it takes a seventh less time.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath -gcflags=all=-dwarf=false
 # As components are, so that they share the standard library; the race detector needs a C compiler.
@@ -11,13 +11,13 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 E2E_TIMEOUT ?= 60m
 FLAGS := -count=1 -vet=off -parallel 64 -timeout $(E2E_TIMEOUT)
 E2E := go test $(FLAGS)
-# Tests come in three tiers (CONTRIBUTING.md): one that takes long asks testing.Short(), which holds in make
-# test; one that is rare asks lab.Nightly(); and what one goroutine runs asks the race detector (race.Skip).
+# Tests come in three tiers (CONTRIBUTING.md): a long one checks testing.Short(), which is set in make
+# test; a rare one calls lab.Nightly(); and one of a single goroutine skips the race detector (race.Skip).
 # The packages that start goroutines. TestRaces holds that these are all.
 RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./watch ./webhook ./webhook/serve
 # Those with a stress test, which alone the race detector watches in make test.
 STRESS := ./cluster ./webhook
-# The packages of test/ that make nightly alone runs, and those of others of which it plays more. TestTiers
+# Packages of test/ that only make nightly runs, and packages with tests that it runs in full. TestTiers
 # holds that these are all.
 RARE := ./hostile ./rotation
 MORE := ./chart ./node ./operators ./scenario
@@ -38,7 +38,7 @@ help: ## Show this help
 programs demo: export GOGC ?= 400
 build: programs render ## Build termguard, termguard-probe and termguard-render into bin/ (minutes at first)
 
-programs: # what is not rendered needs no more
+programs: # enough for everything that is not rendered
 	@mkdir -p bin
 	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/termguard ./cmd/termguard-probe
 
@@ -106,7 +106,7 @@ nightly: programs components software ## What is long and rare, an hour: the plu
 	@$(MAKE) --no-print-directory headlamp e2e-release test-nfs
 	./test/fuzz.sh $(or $(TIME),20s)
 	cd test && $(E2E) -v -p 1 $(RARE) $(filter-out ./operators,$(MORE))
-	cd test && TIER= CGO_ENABLED=1 $(E2E) -race ./scenario # which asks about dozens of objects at once
+	cd test && TIER= CGO_ENABLED=1 $(E2E) -race ./scenario # it evaluates dozens of objects at once
 	cd test && OPERATORS=$(or $(OPERATORS),all) go test -v -count=1 -parallel 64 -timeout 8h ./operators
 
 e2e-delete: programs components software ## Have termguard delete finish the worlds in which kubectl delete hangs (some 10 minutes; MATRIX=FILE writes what came of it)
@@ -115,11 +115,11 @@ e2e-delete: programs components software ## Have termguard delete finish the wor
 e2e-beside: programs components software ## Run termguard delete with each flag in every world, hold it to changing nothing else, and write the counts into test/results/delete-security.md (an hour)
 	cd test && DELETE=beside PAGE=$(CURDIR)/test/results/delete-security.md $(E2E) -v -timeout 120m -run TestScenarios ./scenario
 
-# With -v, so that what is skipped is said, and why.
+# With -v, to print skipped tests and the reason.
 operators: programs components software ## Play operators of other projects (as root; OPERATORS=kro,cert-manager for some), and write test/results/operators.md (some 10 minutes for each, and once to build it)
 	cd test && OPERATORS=$(or $(OPERATORS),all) RESULTS=$(CURDIR)/test/operators/results go test -v -count=1 -parallel 64 -timeout 8h -run TestOperators ./operators; status=$$?; UPDATE_GOLDEN=1 go test -count=1 -run TestPage ./operators && exit $$status
 
-# Verbose, so that what is skipped is said, and why.
+# Verbose, to print skipped tests and the reason.
 test-node: programs components ## Scenarios on a real node: kubelet, containerd, runc (as root; TABLES=FILE writes what was found)
 	cd test && $(E2E) -v ./node
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz test of the product for a while each, packages side by side: fuzz.sh [TIME], 3s unless told.
+# Runs every fuzz test of the product for a while each, packages in parallel: fuzz.sh [TIME], default 3s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FUZZ_TIME=${1:-3s} BINARIES
