@@ -72,7 +72,7 @@ func (r *Item) drains(pods []Item) {
 func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
 	world.Read(func(f cluster.Facts) {
 		var typ Type
-		if typ, err = typesOf(f).Find(pods.Resource); err != nil {
+		if typ, err = typeIn(f, pods, true); err != nil {
 			return
 		}
 		for pod := range f.AllPods() {

@@ -62,12 +62,15 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		types := cluster.Resources(objects)
 		h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: world, Deadline: time.Minute})
 		for _, object := range objects {
-			subjects, _, err := check.AllFromFacts(world, []check.Name{{Type: types[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()}})
-			if err != nil || len(subjects) != 1 || object.GetDeletionTimestamp() != nil {
+			var subject check.Subject
+			var err error
+			world.Read(func(f cluster.Facts) {
+				subject, err = check.Described(f, types[object.GroupVersionKind()].String(), object.GetNamespace(), object.GetName())
+			})
+			if err != nil || object.GetDeletionTimestamp() != nil {
 				continue // check needs the cluster; and a second deletion never comes to a webhook
 			}
-			subject := subjects[0]
-			subject.Object, subject.Unseen = object.Object, nil
+			subject.Object, subject.Unseen, subject.Stub = object.Object, nil, ""
 			all, err := check.Ask(t.Context(), engine, world, check.Question{Targets: []check.Subject{subject}, Options: options})
 			if err != nil {
 				t.Fatal(err)
