@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ type Item struct {
 	Omitted int `json:"omitted,omitempty"`
 	// Unseen lists the facts that the answer depends on and that could not be read, each with the reason, and
 	// the policies that failed.
-	Unseen []string `json:"unseen,omitzero"`
+	Unseen []policies.Unseen `json:"unseen,omitzero"`
 
 	terminating string                    // for how long, in words
 	drained     bool                      // rather than deleted
@@ -95,7 +96,7 @@ func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, 
 	}
 	result.Unseen = slices.Concat(s.Unseen, s.unowned(m.Facts, request), result.Unseen)
 	for _, err := range result.Errors {
-		result.Unseen = append(result.Unseen, err.Error())
+		result.Unseen = append(result.Unseen, unseenBy(err))
 	}
 	item := Item{
 		Target:   s.ID(),
@@ -103,7 +104,7 @@ func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, 
 		Findings: append([]policies.Finding{}, result.Findings...),
 		WaitsFor: waitsFor(m.Facts, s, owners, request.With()),
 		Omitted:  result.Omitted,
-		Unseen:   append([]string{}, result.Unseen...),
+		Unseen:   append([]policies.Unseen{}, result.Unseen...),
 		asker:    s.User,
 	}
 	if finishes(item.Verdict) {
@@ -113,6 +114,14 @@ func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, 
 	item.since(s, m.Now())
 	item.estimate(stopsOf(m.Facts, s))
 	return item, nil
+}
+
+// unseenBy returns what is unseen because of an error.
+func unseenBy(err error) policies.Unseen {
+	if failed := (policies.PolicyError{}); errors.As(err, &failed) {
+		return policies.Unseen{What: "policy " + failed.Policy, Reason: failed.Err.Error()}
+	}
+	return policies.Unseen{Reason: err.Error()}
 }
 
 // finishes reports whether a deletion with this verdict has a duration.

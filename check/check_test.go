@@ -229,7 +229,7 @@ func TestAsk(t *testing.T) {
 	for _, tt := range []struct {
 		reason   string
 		result   policies.Result
-		unseen   []string
+		unseen   []policies.Unseen
 		verdict  policies.Verdict
 		estimate *int
 		seen     []string
@@ -245,10 +245,10 @@ func TestAsk(t *testing.T) {
 			result:  policies.Result{Findings: []policies.Finding{finding(policies.Will, policies.High, nil), finding(policies.May, policies.Low, seconds(32))}},
 			verdict: policies.Hangs, seen: []string{},
 		},
-		{reason: "the object itself is unseen", unseen: []string{"x itself: forbidden"}, verdict: policies.Unknown, seen: []string{"x itself: forbidden"}},
+		{reason: "the object itself is unseen", unseen: []policies.Unseen{{What: "x itself", Reason: "forbidden"}}, verdict: policies.Unknown, seen: []string{"x itself: forbidden"}},
 		{
 			reason:  "a policy that failed makes the verdict unknown",
-			result:  policies.Result{Errors: []error{errors.New("policy p: failed")}, Unseen: []string{"pods: forbidden"}},
+			result:  policies.Result{Errors: []error{errors.New("policy p: failed")}, Unseen: []policies.Unseen{{Resource: "pods", Reason: "forbidden"}}},
 			verdict: policies.Unknown, seen: []string{"pods: forbidden", "policy p: failed"},
 		},
 	} {
@@ -257,7 +257,7 @@ func TestAsk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]any{tt.verdict, tt.estimate, tt.seen}, []any{report.Verdict, report.EstimateSeconds, report.Unseen}); diff != "" {
+		if diff := cmp.Diff([]any{tt.verdict, tt.estimate, tt.seen}, []any{report.Verdict, report.EstimateSeconds, append([]string{}, policies.UnseenTexts(report.Unseen)...)}); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
 		}
 	}

@@ -59,8 +59,7 @@ func (r *Item) drains(pods []Item) {
 		r.Unseen = append(r.Unseen, pod.Unseen...)
 		r.Verdict = policies.Worst(r.Verdict, pod.Verdict)
 	}
-	slices.Sort(r.Unseen)
-	r.Unseen = slices.Compact(r.Unseen)
+	r.Unseen = policies.SortUnseen(r.Unseen)
 	r.EstimateSeconds = nil
 	if finishes(r.Verdict) {
 		r.EstimateSeconds = longest(told)

@@ -87,7 +87,7 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 }
 
 // oneOfEach returns an object of each kind in a namespace, one with finalizers if the first few include one.
-func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []string, err error) {
+func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []policies.Unseen, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +116,7 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 	_ = listing.Wait() // errors are reported per kind
 	for i, s := range found {
 		if failed[i] != nil {
-			unseen = append(unseen, fmt.Sprintf("%s: dry run: %s", types.all[i].GroupResource(), reasonOf(failed[i])))
+			unseen = append(unseen, policies.Unseen{Resource: types.all[i].GroupResource().String(), Reason: "dry run: " + reasonOf(failed[i])})
 		}
 		if s != nil {
 			subjects = append(subjects, *s)
@@ -128,7 +128,7 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 // dryRun is the API server's answer about one object.
 type dryRun struct {
 	findings []policies.Finding
-	unseen   []string
+	unseen   []policies.Unseen
 }
 
 // on returns the client for the object.
@@ -160,13 +160,13 @@ func (d *dryRun) judge(s Subject, what string, err error) {
 	switch {
 	case err == nil, apierrors.IsNotFound(err): // it was deleted by now
 	case !errors.As(err, &status):
-		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
+		d.unseen = append(d.unseen, policies.Unseen{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: err.Error()})
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot "), strings.Contains(err.Error(), "does not support dry run"):
-		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, reasonOf(err)))
+		d.unseen = append(d.unseen, policies.Unseen{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: reasonOf(err)})
 	case apierrors.IsInternalError(err), status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err):
 		d.find(s, "a dry run of "+what+" is refused: "+err.Error())
 	default:
-		d.unseen = append(d.unseen, fmt.Sprintf("dry run of %s of %s: %s", what, s, err))
+		d.unseen = append(d.unseen, policies.Unseen{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: err.Error()})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
 
@@ -53,7 +54,7 @@ var bodies = map[string]string{
 }
 
 // untold returns the parts of the object and of the user that policies read and a snapshot does not hold.
-func (s *Subject) untold(f cluster.Facts) (unseen []string) {
+func (s *Subject) untold(f cluster.Facts) (unseen []policies.Unseen) {
 	resource := s.Type.GroupResource()
 	what := bodies[resource.String()]
 	switch {
@@ -63,11 +64,11 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 		what = "whether its containers have ended"
 	}
 	if what != "" {
-		unseen = append(unseen, fmt.Sprintf("%s itself: a snapshot does not tell %s", s, what))
+		unseen = append(unseen, s.part("a snapshot does not tell "+what))
 	}
 	for hook := range f.Webhooks() {
 		if hook.FailsClosed && hook.Down && hook.Conditional && hook.Concerns("DELETE", s.Type.Group, s.Type.Resource) {
-			unseen = append(unseen, fmt.Sprintf("%s itself: a snapshot does not tell who asks, which webhook %s depends on", s, hook.Key))
+			unseen = append(unseen, s.part(fmt.Sprintf("a snapshot does not tell who asks, which webhook %s depends on", hook.Key)))
 		}
 	}
 	return unseen
@@ -75,13 +76,13 @@ func (s *Subject) untold(f cluster.Facts) (unseen []string) {
 
 // unowned returns the part of a foreground deletion that is unknown without the object's UID: the facts name
 // the owner of dependents by UID alone.
-func (s Subject) unowned(f cluster.Facts, request *question.Request) []string {
+func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.Unseen {
 	finalizers, _ := child(s.Object, "metadata")["finalizers"].([]any)
 	foreground := request.With()["propagationPolicy"] == "Foreground" || slices.Contains(finalizers, any(metav1.FinalizerDeleteDependents))
 	if s.UID() != "" || !foreground || !f.HoldsUp(s.Namespace) {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s itself: its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster", s)}
+	return []policies.Unseen{s.part("its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster")}
 }
 
 // describe fills in the object from the facts.
@@ -125,7 +126,7 @@ func (s *Subject) finalize(f cluster.Facts, known bool) error {
 		return missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, slices.Sorted(maps.Keys(named)))))
 	}
 	if cut {
-		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: the snapshot does not name all %s that have finalizers", s, resource))
+		s.Unseen = append(s.Unseen, s.part(fmt.Sprintf("the snapshot does not name all %s that have finalizers", resource)))
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func applications(ctx context.Context, client dynamic.Interface, s Subject, set 
 	resource := inventory.Applications.WithVersion(s.Type.Version)
 	list, err := client.Resource(resource).Namespace(s.Namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		return Together{Unseen: []string{resource.GroupResource().String() + ": forbidden"}}, nil
+		return Together{Unseen: []policies.Unseen{{Resource: resource.GroupResource().String(), Reason: "forbidden"}}}, nil
 	}
 	if err != nil {
 		return Together{}, fmt.Errorf("list the Applications of %s: %w", s, explain(err))
@@ -153,7 +153,7 @@ func (t *Together) take(i inventory.Inventory, namespace string) {
 	})
 	left := max(0, maxInventory-len(t.Names))
 	if beyond := len(entries) - left; beyond > 0 {
-		t.Unseen = append(t.Unseen, fmt.Sprintf("%d of the %d objects in the inventory: no more than %d are asked about", beyond, len(entries), maxInventory))
+		t.Unseen = append(t.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(entries)), Reason: fmt.Sprintf("no more than %d are asked about", maxInventory)})
 		entries = entries[:left]
 	}
 	for _, e := range entries {

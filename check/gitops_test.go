@@ -157,7 +157,7 @@ func TestFromInventory(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got.Names); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
-			if got.Waits != tt.waits || !strings.Contains(strings.Join(got.Notes, "\n"), tt.note) || strings.Join(got.Unseen, "\n") != tt.unseen {
+			if got.Waits != tt.waits || !strings.Contains(strings.Join(got.Notes, "\n"), tt.note) || strings.Join(policies.UnseenTexts(got.Unseen), "\n") != tt.unseen {
 				t.Errorf("waits %t, notes %q, unseen %q", got.Waits, got.Notes, got.Unseen)
 			}
 		})
@@ -188,7 +188,7 @@ func TestLargeInventory(t *testing.T) {
 	if len(got.Names) != maxInventory+1 || got.Names[0].Name != "kiali" || got.Names[maxInventory].Name != "all" {
 		t.Errorf("%d objects, the first %v", len(got.Names), got.Names[0])
 	}
-	if want := []string{"9000 of the 10000 objects in the inventory: no more than 1000 are asked about"}; !cmp.Equal(want, got.Unseen) {
+	if want := []string{"9000 of the 10000 objects in the inventory: no more than 1000 are asked about"}; !cmp.Equal(want, policies.UnseenTexts(got.Unseen)) {
 		t.Errorf("unseen %q, want %q", got.Unseen, want)
 	}
 	subjects, missing, world, err := AllFromCluster(t.Context(), config, cluster.Options{}, got, slog.New(slog.DiscardHandler))

@@ -21,6 +21,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/policies"
 )
 
 // reads bounds concurrent reads.
@@ -80,9 +81,12 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		return nil, nil, nil, err
 	}
 	for i, s := range subjects {
-		subjects[i].Unseen = append(s.Unseen, world.Unread(namespace)...)
+		lacks := world.Unread(namespace)
 		if s.Type.GroupResource() == definitions {
-			subjects[i].Unseen = append(subjects[i].Unseen, world.UnreadOf(s.Name)...)
+			lacks = append(lacks, world.UnreadOf(s.Name)...)
+		}
+		for _, unread := range lacks {
+			subjects[i].Unseen = append(subjects[i].Unseen, policies.Unseen(unread))
 		}
 		switch {
 		case s.Type.GroupResource() == namespaces:
@@ -263,7 +267,7 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 		return nil
 	case apierrors.IsForbidden(err):
 		s.Object, s.Stub = bare(s.Type, s.Namespace, s.Name), "what may be read here"
-		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: forbidden", s))
+		s.Unseen = append(s.Unseen, s.part("forbidden"))
 		return nil
 	case apierrors.IsNotFound(err):
 		return missingError(fmt.Sprintf("there is no %s", s))

@@ -244,7 +244,7 @@ func TestOperatorElsewhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if report.Verdict != tt.verdict || !strings.Contains(strings.Join(report.Unseen, "\n"), tt.unseen) {
+			if report.Verdict != tt.verdict || !strings.Contains(strings.Join(policies.UnseenTexts(report.Unseen), "\n"), tt.unseen) {
 				t.Errorf("got %s, unseen %q, want %s with %q: %+v", report.Verdict, report.Unseen, tt.verdict, tt.unseen, report.Findings)
 			}
 		})
@@ -291,7 +291,7 @@ func TestManyInstances(t *testing.T) {
 		count = facts.Lookup(doc, "finalized", "team", "x.io/cleanup", "gadgets.x.io", "", "count")
 	})
 	report, err := ask(t.Context(), newEngine(t), world, subject, nil)
-	if err != nil || count != pages*each || report.Verdict != policies.AtRisk || strings.Contains(strings.Join(report.Unseen, "\n"), "gadgets") {
+	if err != nil || count != pages*each || report.Verdict != policies.AtRisk || strings.Contains(strings.Join(policies.UnseenTexts(report.Unseen), "\n"), "gadgets") {
 		t.Errorf("%v instances, verdict %s, unseen %q, error %v; want %d instances, none unseen", count, report.Verdict, report.Unseen, err, pages*each)
 	}
 }

@@ -21,7 +21,7 @@ func TestManyItems(t *testing.T) {
 		for i := range n {
 			o := policies.Object{Resource: "widgets.x.io", Namespace: fmt.Sprint("n", i%100), Name: fmt.Sprint("w", i)}
 			action := &policies.Action{Verb: policies.VerbDelete, Objects: []string{"gadgets.x.io/" + o.Name}, Namespace: o.Namespace}
-			a.Items = append(a.Items, Item{Target: o, Verdict: policies.Hangs, Unseen: []string{fmt.Sprintf("%s itself: forbidden", o.Name)}, Findings: []policies.Finding{{
+			a.Items = append(a.Items, Item{Target: o, Verdict: policies.Hangs, Unseen: []policies.Unseen{{What: o.Name + " itself", Reason: "forbidden"}}, Findings: []policies.Finding{{
 				Policy: "p", Certainty: policies.Will, Severity: policies.High, Message: fmt.Sprint("it waits for gadget ", i),
 				Steps: []policies.Step{{Kind: policies.Remove, Do: fmt.Sprint("Delete gadget ", i), Command: action.Command(), Action: action}},
 			}}})

@@ -32,7 +32,7 @@ type Together struct {
 	// Notes say what the command keeps, and its side effects.
 	Notes []string
 	// Unseen lists unreadable parts of the objects.
-	Unseen []string
+	Unseen []policies.Unseen
 	// Options are the DeleteOptions of the command; nil for the caller's.
 	Options map[string]any
 
@@ -93,7 +93,7 @@ type Answer struct {
 	// Plan is the next steps, in this order.
 	Plan []Step `json:"plan"`
 	// Unseen lists what could not be read of all objects, each with the reason; each item has its own list, too.
-	Unseen []string `json:"unseen"`
+	Unseen []policies.Unseen `json:"unseen"`
 
 	form      form
 	first     []Step // the steps before all others
@@ -113,7 +113,7 @@ const (
 
 // NewAnswer returns an answer without items.
 func NewAnswer(as As) Answer {
-	return Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(as, AsDelete), Verdict: policies.Completes, Missing: []string{}, Plan: []Step{}, Unseen: []string{}}
+	return Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(as, AsDelete), Verdict: policies.Completes, Missing: []string{}, Plan: []Step{}, Unseen: []policies.Unseen{}}
 }
 
 // Ask evaluates the policies about all targets of a question.

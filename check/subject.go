@@ -102,7 +102,7 @@ type Subject struct {
 	// is complete enough for all policies.
 	Stub string
 	// Unseen lists unreadable parts of the object.
-	Unseen []string
+	Unseen []policies.Unseen
 }
 
 func (s Subject) String() string { return s.ID().Ref() }
@@ -155,3 +155,11 @@ func bare(t Type, namespace, name string) map[string]any {
 	}
 	return object
 }
+
+// part returns what is unseen of the object itself.
+func (s Subject) part(reason string) policies.Unseen {
+	return policies.Unseen{What: s.String() + " itself", Reason: reason}
+}
+
+// Hide adds a part of the object that could not be read.
+func (s *Subject) Hide(reason string) { s.Unseen = append(s.Unseen, s.part(reason)) }

@@ -176,7 +176,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 				gone[i] = true
 			default: // an unreadable object must not affect the others
 				s.Object = bare(s.Type, s.Namespace, s.Name)
-				s.Unseen = append(s.Unseen, err.Error())
+				s.Unseen = append(s.Unseen, policies.Unseen{Reason: err.Error()})
 			}
 			s.Type.Kind, _ = s.Object["kind"].(string)
 			return nil
@@ -240,19 +240,18 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 }
 
 // notListed returns the resources that could not be listed in a namespace, or anywhere if that is "".
-func notListed(world *cluster.World, namespace string) (unseen []string) {
-	unseen = []string{}
+func notListed(world *cluster.World, namespace string) (unseen []policies.Unseen) {
+	unseen = []policies.Unseen{}
 	world.Read(func(f cluster.Facts) {
 		for _, hidden := range f.Unseen() {
 			here := namespace == "" || hidden.Resource == namespaces.Resource ||
 				hidden.Namespaced && hidden.Reason != "elsewhere" && (hidden.Namespace == "" || hidden.Namespace == namespace)
 			if here {
-				unseen = append(unseen, hidden.Resource+": "+hidden.Reason)
+				unseen = append(unseen, policies.Unseen{Resource: hidden.Resource, Reason: hidden.Reason})
 			}
 		}
 	})
-	slices.Sort(unseen)
-	return slices.Compact(unseen)
+	return policies.SortUnseen(unseen)
 }
 
 // elsewhere says that only one namespace was read, for users who expect another.

@@ -185,7 +185,7 @@ func next(plan []Step) string {
 }
 
 // addUnseen adds the unseen facts, a line per reason.
-func addUnseen(p *page.Page, unseen []string, user string, l limits) {
+func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 	if len(unseen) == 0 {
 		return
 	}
@@ -200,12 +200,10 @@ func addUnseen(p *page.Page, unseen []string, user string, l limits) {
 }
 
 // forbidden returns the resources that are unseen for lack of a right.
-func forbidden(unseen []string) (resources []string) {
-	for _, item := range unseen {
-		resource, reason, _ := strings.Cut(item, ": ")
-		resource, _, _ = strings.Cut(resource, "/") // of an object, by its name
-		if (reason == "forbidden" || reason == "elsewhere") && !strings.ContainsAny(resource, " *") {
-			resources = append(resources, resource)
+func forbidden(unseen []policies.Unseen) (resources []string) {
+	for _, u := range unseen {
+		if (u.Reason == "forbidden" || u.Reason == "elsewhere") && u.Resource != "" && !strings.HasPrefix(u.Resource, "*") { // otherwise a group
+			resources = append(resources, u.Resource)
 		}
 	}
 	slices.Sort(resources)
@@ -317,9 +315,9 @@ type alike struct {
 }
 
 // unique returns a list without repetitions, in its order.
-func unique(list []string) []string {
-	seen := make(map[string]bool, len(list))
-	return slices.DeleteFunc(list, func(item string) bool {
+func unique[T comparable](list []T) []T {
+	seen := make(map[T]bool, len(list))
+	return slices.DeleteFunc(list, func(item T) bool {
 		again := seen[item]
 		seen[item] = true
 		return again
@@ -596,20 +594,19 @@ func names(objects []policies.Object, home string, l limits) string {
 type unseenLine struct{ reason, what string }
 
 // byReason groups unseen facts, "RESOURCE: REASON", in one line per reason.
-func byReason(unseen []string, l limits) []unseenLine {
+func byReason(unseen []policies.Unseen, l limits) []unseenLine {
 	var lines []unseenLine
 	at, of := map[string]int{}, map[string][]string{}
-	for _, item := range unseen {
-		resource, reason, ok := strings.Cut(item, ": ")
-		if !ok || strings.Contains(resource, " ") { // a sentence
-			lines = append(lines, unseenLine{what: item})
+	for _, u := range unseen {
+		if u.Resource == "" {
+			lines = append(lines, unseenLine{what: u.String()})
 			continue
 		}
-		if of[reason] == nil {
-			at[reason] = len(lines)
-			lines = append(lines, unseenLine{reason: reason + ": "})
+		if of[u.Reason] == nil {
+			at[u.Reason] = len(lines)
+			lines = append(lines, unseenLine{reason: u.Reason + ": "})
 		}
-		of[reason] = append(of[reason], resource)
+		of[u.Reason] = append(of[u.Reason], u.Resource)
 	}
 	for reason, all := range of {
 		lines[at[reason]].what = strings.Join(all, ", ")

@@ -17,7 +17,7 @@ func TestTextIsPrintable(t *testing.T) {
 	r := Item{
 		Target: policies.Object{Resource: "namespaces", Name: hostile}, Verdict: policies.Hangs,
 		Findings: []policies.Finding{{Policy: "p", Message: hostile, Evidence: []string{hostile}, Remedy: hostile, Objects: []policies.Object{{Resource: hostile, Namespace: hostile, Name: hostile}}}},
-		Unseen:   []string{hostile},
+		Unseen:   []policies.Unseen{{Resource: hostile, What: hostile, Reason: hostile}, {Resource: hostile, Reason: hostile}},
 	}
 	set := Answer{Items: []Item{r}, Missing: []string{hostile}, Plan: []Step{{Step: policies.Step{Do: hostile, Command: hostile}, Why: hostile}}}
 	one := set
@@ -84,18 +84,18 @@ func TestFirstLine(t *testing.T) {
 // TestUnseen checks that facts unseen for one reason are one line, which full unfolds; the line
 // names the user, and prints no command that grants a right.
 func TestUnseen(t *testing.T) {
-	var many []string
+	var many []policies.Unseen
 	for i := range 34 {
-		many = append(many, fmt.Sprintf("kind%02d: forbidden", i))
+		many = append(many, policies.Unseen{Resource: fmt.Sprintf("kind%02d", i), Reason: "forbidden"})
 	}
 	for want, tc := range map[string]struct {
-		unseen []string
+		unseen []policies.Unseen
 		user   string
 		limits limits
 	}{
 		"  forbidden: kind00, kind01, kind02 and 31 more (-o full has each)\n  to see it, ask an administrator for the verbs get and list of these for jane@example.com\n": {many, "jane@example.com", folded},
 		", kind32, kind33\n": {many, "jane@example.com", whole},
-		"  forbidden: secrets, pods, nodes, a, b\n  to see it, ask an administrator for the verbs get and list of these for your user\n": {[]string{"secrets: forbidden", "pods: forbidden", "nodes: forbidden", "a: forbidden", "b: forbidden"}, "", folded},
+		"  forbidden: secrets, pods, nodes, a, b\n  to see it, ask an administrator for the verbs get and list of these for your user\n": {[]policies.Unseen{{Resource: "secrets", Reason: "forbidden"}, {Resource: "pods", Reason: "forbidden"}, {Resource: "nodes", Reason: "forbidden"}, {Resource: "a", Reason: "forbidden"}, {Resource: "b", Reason: "forbidden"}}, "", folded},
 	} {
 		var out page.Page
 		addUnseen(&out, tc.unseen, tc.user, tc.limits)

@@ -45,31 +45,35 @@ func (w *World) Answered(wanted []Needed, answers []error) {
 	w.references.Resight()
 }
 
+// Unread is something that could not be read: a kind, or what is named in words.
+type Unread struct{ Resource, What, Reason string }
+
 // Unread returns the objects of unknown existence that objects of a namespace need.
-func (w *World) Unread(namespace string) (unread []string) {
+func (w *World) Unread(namespace string) (unread []Unread) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, thing := range w.references.Unknown(namespace) {
 		reason, hidden := w.sight.Hidden(thing.Resource)
+		named := thing.Resource + " " + thing.NamespacedName.String()
 		switch err := w.asked[thing]; {
 		case err != nil:
-			unread = append(unread, fmt.Sprintf("%s %s: %s", thing.Resource, thing.NamespacedName, facts.Shorten(err.Error(), facts.MaxText)))
+			unread = append(unread, Unread{What: named, Reason: facts.Shorten(err.Error(), facts.MaxText)})
 		case thing.Namespace != namespace && len(w.asked) >= maxAsked:
-			unread = append(unread, fmt.Sprintf("%s %s: more than %d things in other namespaces are needed", thing.Resource, thing.NamespacedName, maxAsked))
+			unread = append(unread, Unread{What: named, Reason: fmt.Sprintf("more than %d things in other namespaces are needed", maxAsked)})
 		case hidden && reason != facts.UnseenElsewhere:
-			unread = append(unread, thing.Resource+": "+reason)
+			unread = append(unread, Unread{Resource: thing.Resource, Reason: reason})
 		}
 	}
 	return slices.Compact(unread)
 }
 
 // UnreadOf returns the unseen kinds that objects of one kind need.
-func (w *World) UnreadOf(resource string) (unread []string) {
+func (w *World) UnreadOf(resource string) (unread []Unread) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, thing := range w.references.UnknownOf(resource) {
 		if reason, hidden := w.sight.Hidden(thing.Resource); hidden {
-			unread = append(unread, thing.Resource+": "+reason)
+			unread = append(unread, Unread{Resource: thing.Resource, Reason: reason})
 		}
 	}
 	return slices.Compact(unread)

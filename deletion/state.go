@@ -21,9 +21,9 @@ type State struct {
 	// Ends returns the objects that are being deleted with the targets.
 	Ends func(context.Context) (check.Answer, error)
 
-	unseen  []string // facts that the answer depends on and that could not be read
-	refused []string // commands of the steps against an immediate refusal
-	before  string   // the step to take first if the deletion may hang and termguard cannot take it
+	unseen  []policies.Unseen // facts that the answer depends on and that could not be read
+	refused []string          // commands of the steps against an immediate refusal
+	before  string            // the step to take first if the deletion may hang and termguard cannot take it
 }
 
 // NewState returns the state by an answer about the targets. Hearsay says who named the objects if the user
@@ -46,7 +46,7 @@ func NewState(targets []check.Subject, a check.Answer, hearsay string) State {
 	}
 	for i := range v.Plan {
 		if len(v.unseen) > 0 {
-			v.Plan[i].Advice = cmp.Or(v.Plan[i].Advice, "not all that matters can be seen: "+v.unseen[0])
+			v.Plan[i].Advice = cmp.Or(v.Plan[i].Advice, "not all that matters can be seen: "+v.unseen[0].String())
 		} else if hearsay != "" {
 			v.Plan[i].Hearsay = cmp.Or(v.Plan[i].Hearsay, hearsay)
 		}
@@ -70,15 +70,14 @@ func (v *State) hangs(steps int) bool {
 
 // unexplained returns the unseen types without those that a certain finding explains: resources of
 // an APIService that does not answer, or of a definition whose objects cannot be converted.
-func unexplained(unseen []string, findings []policies.Finding) []string {
-	return slices.DeleteFunc(slices.Clone(unseen), func(item string) bool {
-		resource, _, _ := strings.Cut(item, ": ")
-		_, group, _ := strings.Cut(resource, ".")
+func unexplained(unseen []policies.Unseen, findings []policies.Finding) []policies.Unseen {
+	return slices.DeleteFunc(slices.Clone(unseen), func(u policies.Unseen) bool {
+		_, group, _ := strings.Cut(u.Resource, ".")
 		return slices.ContainsFunc(findings, func(f policies.Finding) bool {
 			return f.Certainty == policies.Will && f.Kind == policies.KindHang && slices.ContainsFunc(f.Objects, func(o policies.Object) bool {
 				_, served, _ := strings.Cut(o.Name, ".")
 				return o.Resource == "apiservices.apiregistration.k8s.io" && group != "" && served == group ||
-					o.Resource == "customresourcedefinitions.apiextensions.k8s.io" && o.Name == resource
+					o.Resource == "customresourcedefinitions.apiextensions.k8s.io" && u.Resource != "" && o.Name == u.Resource
 			})
 		})
 	})

@@ -350,8 +350,8 @@ func TestVerdict(t *testing.T) {
 		"Info":         {"a duration is no risk", Result{Findings: []Finding{info}}, Completes},
 		"May":          {"only may", Result{Findings: []Finding{may, info}}, AtRisk},
 		"Will":         {"one will is enough", Result{Findings: []Finding{will, may}}, Hangs},
-		"Unseen":       {"never completes while something is hidden", Result{Unseen: []string{"pods: forbidden"}}, Unknown},
-		"UnseenAndMay": {"findings outweigh unseen facts", Result{Findings: []Finding{may}, Unseen: []string{"pods: forbidden"}}, AtRisk},
+		"Unseen":       {"never completes while something is hidden", Result{Unseen: []Unseen{{Resource: "pods", Reason: "forbidden"}}}, Unknown},
+		"UnseenAndMay": {"findings outweigh unseen facts", Result{Findings: []Finding{may}, Unseen: []Unseen{{Resource: "pods", Reason: "forbidden"}}}, AtRisk},
 		"Failed":       {"a policy that failed has seen nothing", Result{Errors: []error{errors.New("x")}}, Unknown},
 	}
 	for name, tc := range cases {
@@ -398,7 +398,7 @@ func TestUnseen(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(evaluated, hidden)); diff != "" {
+			if diff := cmp.Diff(tc.want, UnseenTexts(subjectOf(tc.input).unseen(evaluated, hidden))); diff != "" {
 				t.Errorf("%s\nunseen(...): -want, +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -426,7 +426,7 @@ func TestUnseenInOneNamespace(t *testing.T) {
 		"the definition of another": {of("apiextensions.k8s.io", "customresourcedefinitions", "", "gadgets.x.io"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, subjectOf(tc.input).unseen(evaluated, facts)); diff != "" {
+			if diff := cmp.Diff(tc.want, UnseenTexts(subjectOf(tc.input).unseen(evaluated, facts))); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
@@ -475,7 +475,7 @@ func TestReliesOn(t *testing.T) {
 			if off {
 				want = nil // nobody asks what it would have said
 			}
-			if diff := cmp.Diff(want, result.Unseen); diff != "" {
+			if diff := cmp.Diff(want, UnseenTexts(result.Unseen)); diff != "" {
 				t.Errorf("%s, off %v: -want, +got:\n%s", tt.reason, off, diff)
 			}
 		}

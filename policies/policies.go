@@ -335,8 +335,8 @@ type Result struct {
 	// Errors are failed policies and malformed findings, each a PolicyError. Other findings still count.
 	Errors []error
 	// Unseen are the resources that matter to the request and are hidden from the facts, each with the
-	// reason: "kialis.kiali.io: forbidden".
-	Unseen []string
+	// reason.
+	Unseen []Unseen
 	// Readers are the ids of custom policies that may concern the request and read more of its object than a
 	// snapshot holds; UserReaders of policies that read the user.
 	Readers, UserReaders []string
@@ -363,7 +363,7 @@ func (r Result) without(ids []string, why string) Result {
 	})
 	r.Unseen = slices.Clone(r.Unseen)
 	for _, id := range ids {
-		r.Unseen = append(r.Unseen, fmt.Sprintf("policy %s: not asked: %s", id, why))
+		r.Unseen = append(r.Unseen, Unseen{What: "policy " + id, Reason: "not asked: " + why})
 	}
 	return r
 }

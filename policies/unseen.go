@@ -33,9 +33,9 @@ func (h hiddenResource) concerns(s subject) bool {
 
 // unseen returns the hidden resources that the answer depends on: the request's own, and the policies'
 // reliances.
-func (s subject) unseen(all []candidate, facts map[string]any) []string {
+func (s subject) unseen(all []candidate, facts map[string]any) []Unseen {
 	list, _ := facts["unseen"].([]any)
-	var relevant []string
+	var relevant []Unseen
 	for _, item := range list {
 		u, _ := item.(map[string]any)
 		var h hiddenResource
@@ -52,11 +52,10 @@ func (s subject) unseen(all []candidate, facts map[string]any) []string {
 			continue
 		}
 		if h.resource == s.resource && !h.elsewhere || slices.ContainsFunc(all, func(c candidate) bool { return c.reliesOn(s, h) }) {
-			relevant = append(relevant, h.resource+": "+reason)
+			relevant = append(relevant, Unseen{Resource: h.resource, Reason: reason})
 		}
 	}
-	slices.Sort(relevant)
-	return slices.Compact(relevant)
+	return SortUnseen(relevant)
 }
 
 // reliesOn reports whether the policy must see a resource to judge a request.

@@ -219,25 +219,21 @@ func telling(f policies.Finding) (n int) {
 }
 
 // unseen returns the cause of an unknown verdict.
-func (g *grouping) unseen(what []string) *Cause {
+func (g *grouping) unseen(what []policies.Unseen) *Cause {
 	id, title := "unseen", "not all that matters could be seen"
 	if len(what) > 0 {
-		resource, why, cut := strings.Cut(what[0], ": ")
-		if strings.Contains(resource, " ") { // a sentence, which names the object
+		resource, why := what[0].Resource, what[0].Reason
+		if what[0].What != "" { // it names the object
 			resource = "the objects themselves"
 		}
-		if cut {
+		if resource != "" {
 			id, title = "unseen/"+resource+"/"+why, resource+": "+why
 		}
 	}
 	c := g.byID[id]
 	if c == nil {
 		c = &Cause{ID: id, Class: Unseen, Title: title, Policies: []string{}, Certainty: policies.May, Evidence: []string{}, Steps: []policies.Step{}, ByKind: map[Kind]int{}}
-		for _, line := range what {
-			if len(c.Evidence) < maxNames {
-				c.Evidence = append(c.Evidence, line)
-			}
-		}
+		c.Evidence = append(c.Evidence, policies.UnseenTexts(what[:min(len(what), maxNames)])...)
 		g.byID[id], g.at = c, append(g.at, id)
 	}
 	return c

@@ -14,9 +14,9 @@ func hostileScan(text string) *Scan {
 	o := policies.Object{Resource: text, Namespace: text, Name: text}
 	return &Scan{
 		Answer: check.Answer{
-			Of: text, Verdict: policies.Hangs, Unseen: []string{text},
+			Of: text, Verdict: policies.Hangs, Unseen: []policies.Unseen{{What: text, Reason: text}},
 			Items: []check.Item{{
-				Kind: string(Namespaces), Target: o, Verdict: policies.Hangs, TerminatingSince: "2026-11-20T08:00:00Z", Unseen: []string{text},
+				Kind: string(Namespaces), Target: o, Verdict: policies.Hangs, TerminatingSince: "2026-11-20T08:00:00Z", Unseen: []policies.Unseen{{What: text, Reason: text}},
 				HeldBy: []check.Hold{{Cause: text, Certainty: policies.Will, Says: text, Objects: []policies.Object{o}}},
 				Parts:  []check.Item{{Target: o, Verdict: policies.Hangs, HeldBy: []check.Hold{{Cause: text, Certainty: policies.Will, Says: text}}}},
 			}},

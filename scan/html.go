@@ -76,7 +76,7 @@ func (s *Scan) HTML(w io.Writer) error {
 	if len(s.Unseen) > 0 {
 		p.raw("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not asked about</h2>\n<ul>\n")
 		for _, unseen := range s.Unseen {
-			p.tag("<li>", unseen, "</li>\n")
+			p.tag("<li>", unseen.String(), "</li>\n")
 		}
 		p.raw("</ul></section>\n")
 	}
@@ -305,7 +305,7 @@ func (p document) item(item check.Item, places map[string]int) {
 		p.raw("</li>\n")
 	}
 	for _, unseen := range item.Unseen {
-		p.tag("<li>not seen: ", unseen, "</li>\n")
+		p.tag("<li>not seen: ", unseen.String(), "</li>\n")
 	}
 	if len(item.HeldBy)+len(item.Unseen) > 0 {
 		p.raw("</ul>")

@@ -233,13 +233,13 @@ func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, 
 	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
 	if kind == Custom {
 		if _, metadata := m.(*metav1.PartialObjectMetadata); metadata {
-			s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: what its status says was not read", s))
+			s.Hide("what its status says was not read")
 		}
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
 	if err != nil { // built-in types of the API server always convert
 		object = map[string]any{"metadata": map[string]any{"name": m.GetName(), "namespace": m.GetNamespace()}}
-		s.Unseen = append(s.Unseen, fmt.Sprintf("%s itself: %v", s, err))
+		s.Hide(err.Error())
 	}
 	object = maps.Clone(object) // other goroutines read an object that arrived whole
 	object["apiVersion"], object["kind"] = typ.GroupVersion().String(), typ.Kind

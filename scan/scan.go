@@ -125,7 +125,7 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 		read = read && !p.interrupted
 		questions = append(questions, p.questions(options.Only)...)
 		for _, unseen := range p.unseen {
-			if !slices.Contains(s.Unseen, unseen) {
+			if unseen := (policies.Unseen{Reason: unseen}); !slices.Contains(s.Unseen, unseen) {
 				s.Unseen = append(s.Unseen, unseen)
 			}
 		}
@@ -215,7 +215,7 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 		a.answered = true
 		switch {
 		case err != nil:
-			a.item = check.Item{Target: a.subject().ID(), Verdict: policies.Unknown, Unseen: []string{err.Error()}}
+			a.item = check.Item{Target: a.subject().ID(), Verdict: policies.Unknown, Unseen: []policies.Unseen{{Reason: err.Error()}}}
 		case a.kind == Releases:
 			a.whole(found)
 		default:
@@ -318,7 +318,7 @@ func (s *Scan) order() {
 	slices.SortStableFunc(s.Items, func(a, b check.Item) int {
 		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), Kind(a.Kind)), slices.Index(Kinds(), Kind(b.Kind))), compareObjects(a.Target, b.Target))
 	})
-	slices.Sort(s.Unseen)
+	s.Unseen = policies.SortUnseen(s.Unseen)
 }
 
 func compareObjects(a, b policies.Object) int {

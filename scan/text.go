@@ -66,7 +66,7 @@ func (s *Scan) Page(long bool) *page.Page {
 		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), e.Target.Ref(), why(e)))
 	}
 	section(&p, "Terminating now:", terminating, shownTerminating, long)
-	section(&p, "not asked about:", s.Unseen, shownRest, long)
+	section(&p, "not asked about:", policies.UnseenTexts(s.Unseen), shownRest, long)
 	if len(s.LeftOut) > 0 {
 		p.Blank()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/page"
+	"github.com/termguard/termguard/policies"
 )
 
 // Printer writes a line for each change of the Terminating objects.
@@ -60,7 +61,7 @@ func (p *Printer) Print(now check.Answer) {
 		p.say(fmt.Sprintf("and %d more", now.Omitted))
 	}
 	p.more = now.Omitted
-	if hidden := printable.Line(strings.Join(now.Unseen, ", ")); hidden != p.hidden {
+	if hidden := printable.Line(strings.Join(policies.UnseenTexts(now.Unseen), ", ")); hidden != p.hidden {
 		p.hidden = hidden
 		p.say("not seen: " + cmp.Or(hidden, "nothing any more"))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/policies"
 )
 
 const (
@@ -78,7 +79,7 @@ func (w *Watch) Run(ctx context.Context) (left check.Answer, err error) {
 					empty++
 				}
 				if empty == blind {
-					return left, errors.New("nothing that can be listed is left, and this cannot be listed: " + printable.Line(strings.Join(left.Unseen, ", ")))
+					return left, errors.New("nothing that can be listed is left, and this cannot be listed: " + printable.Line(strings.Join(policies.UnseenTexts(left.Unseen), ", ")))
 				}
 			}
 			due.Reset(max(rest, share*now.took))

@@ -54,7 +54,7 @@ func fails(err error) func() (check.Answer, error) {
 }
 
 func hidden() (check.Answer, error) {
-	return check.Answer{Unseen: []string{"gizmos.example.com: timed out"}}, nil
+	return check.Answer{Unseen: []policies.Unseen{{Resource: "gizmos.example.com", Reason: "timed out"}}}, nil
 }
 
 func TestRun(t *testing.T) {
@@ -114,7 +114,7 @@ func TestLines(t *testing.T) {
 		fewer.Items[0].TerminatingSince = time.Now().Format(time.RFC3339)
 		fewer.Omitted = 9
 		unseen := ends()
-		unseen.Unseen = []string{"gizmos.example.com: no answer\x1b[2J"}
+		unseen.Unseen = []policies.Unseen{{Resource: "gizmos.example.com", Reason: "no answer\x1b[2J"}}
 		answer := func(now check.Answer) func() (check.Answer, error) {
 			return func() (check.Answer, error) { return now, nil }
 		}

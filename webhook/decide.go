@@ -180,16 +180,16 @@ func (h *Handler) record(r *question.Request, c assessment, why []policies.Findi
 
 // unseenNote says why the policies may have missed findings: silence would mean "it completes". Beside "may
 // hang" it would be noise.
-func unseenNote(findings []policies.Finding, unseen []string) string {
+func unseenNote(findings []policies.Finding, unseen []policies.Unseen) string {
 	const incomplete = "termguard cannot see "
 	verdict := policies.Result{Findings: findings, Unseen: unseen}.Verdict()
 	switch {
 	case verdict != policies.Unknown:
 		return ""
 	case len(unseen) == 1:
-		return incomplete + unseen[0]
+		return incomplete + unseen[0].String()
 	default:
-		return fmt.Sprintf("%s%s (and %d more)", incomplete, cut(unseen[0], 180), len(unseen)-1)
+		return fmt.Sprintf("%s%s (and %d more)", incomplete, cut(unseen[0].String(), 180), len(unseen)-1)
 	}
 }
 

@@ -460,7 +460,7 @@ func TestAnswers(t *testing.T) {
 		"Unseen": {
 			reason: "Silence about what could not be seen would be a promise.",
 			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
-				return policies.Result{Unseen: []string{"a: forbidden", "b: error"}}, nil
+				return policies.Result{Unseen: []policies.Unseen{{Resource: "a", Reason: "forbidden"}, {Resource: "b", Reason: "error"}}}, nil
 			})},
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
@@ -471,7 +471,7 @@ func TestAnswers(t *testing.T) {
 		"UnseenBesideAFinding": {
 			reason: "It may hang: that more may be hidden changes nothing.",
 			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
-				return policies.Result{Findings: []policies.Finding{maybe("p", "who knows")}, Unseen: []string{"a: forbidden"}}, nil
+				return policies.Result{Findings: []policies.Finding{maybe("p", "who knows")}, Unseen: []policies.Unseen{{Resource: "a", Reason: "forbidden"}}}, nil
 			})},
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
@@ -483,7 +483,7 @@ func TestAnswers(t *testing.T) {
 		"UnseenBesideInfo": {
 			reason: "That it is slow does not say that it completes.",
 			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
-				return policies.Result{Findings: []policies.Finding{info("p", "it takes 90 s")}, Unseen: []string{"a: forbidden"}}, nil
+				return policies.Result{Findings: []policies.Finding{info("p", "it takes 90 s")}, Unseen: []policies.Unseen{{Resource: "a", Reason: "forbidden"}}}, nil
 			})},
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
@@ -497,7 +497,7 @@ func TestAnswers(t *testing.T) {
 			options: Options{
 				Enforcement: config.Enforcement{Default: config.DryRun, Policies: map[string]config.Mode{"q": config.Off}},
 				Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
-					return policies.Result{Unseen: []string{"a: forbidden"}}, nil
+					return policies.Result{Unseen: []policies.Unseen{{Resource: "a", Reason: "forbidden"}}}, nil
 				}),
 			},
 			request: deleteNamespace,
@@ -1056,7 +1056,7 @@ func moody(f *testing.F) (*http.Client, string) {
 		case 2:
 			return policies.Result{Findings: []policies.Finding{hang("p", fmt.Sprint(input["ownership"]))}, Errors: []error{errors.New("boom")}}, nil
 		case 3:
-			return policies.Result{Findings: []policies.Finding{maybe("p", fmt.Sprint(input["request"]))}, Unseen: []string{fmt.Sprint(input["request"])}, Omitted: 7}, nil
+			return policies.Result{Findings: []policies.Finding{maybe("p", fmt.Sprint(input["request"]))}, Unseen: []policies.Unseen{{Reason: fmt.Sprint(input["request"])}}, Omitted: 7}, nil
 		default:
 			return engine.Evaluate(ctx, trigger, input, world)
 		}

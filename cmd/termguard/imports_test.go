@@ -31,7 +31,7 @@ var layers = map[string][]string{
 	"check":               {"check/inventory", "check/release", "internal/printable", "internal/shell", "page", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
 	"scan":                {"check", "question", "page", "policies", "cluster", "internal/printable"},
 	"deletion":            {"internal/background", "internal/shell", "page", "check", "policies"},
-	"watch":               {"check", "page", "internal/printable"},
+	"watch":               {"check", "page", "policies", "internal/printable"},
 	"check/release":       {"internal/nearest"},
 	"check/inventory":     {},
 	"lint":                {"internal/nearest", "question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},

@@ -41,7 +41,7 @@ const evil = `"><img src=x onerror="document.body.dataset.evil=1"><script>docume
 func sample(text string, n int) *scan.Scan {
 	o := policies.Object{Resource: "namespaces", Name: "shop" + text}
 	s := &scan.Scan{
-		Answer: check.Answer{Of: "prod" + text, Verdict: policies.Hangs, Unseen: []string{"secrets: forbidden" + text}},
+		Answer: check.Answer{Of: "prod" + text, Verdict: policies.Hangs, Unseen: []policies.Unseen{{Resource: "secrets", Reason: "forbidden" + text}}},
 		At:     "2026-11-21T08:00:00Z",
 		Asked:  []scan.Count{{Kind: scan.Namespaces, Asked: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Asked: 9, Hangs: 1, Completes: 8}},
 		Causes: []scan.Cause{

@@ -20,6 +20,7 @@ import (
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/doctor"
 	"github.com/termguard/termguard/lint/report"
+	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/scan"
 )
 
@@ -81,6 +82,8 @@ func words(of reflect.Type) *jsonschema.Schema {
 	switch of {
 	case reflect.TypeFor[config.Mode]():
 		return &jsonschema.Schema{Type: "string", Enum: []any{config.Warn, config.Deny, config.DryRun, config.Off}}
+	case reflect.TypeFor[policies.Unseen]():
+		return &jsonschema.Schema{Type: "string"}
 	}
 	return nil
 }
