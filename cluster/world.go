@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -168,12 +169,8 @@ func NewWorld(options Options) *World {
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: manifests, Now: w.now, Owner: options.controller, Sight: w.sight, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.budgets = budgets.New(doc, budgets.Options{Manifests: manifests, MaxNames: options.MaxNames, Sight: w.sight})
-	var others func(catalog.Workload) bool
-	if manifests {
-		others = options.Manifests.Others
-	}
 	w.ownership = ownership.New(doc, ownership.Options{
-		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, Others: others, MaxNames: options.MaxNames, Now: w.now,
+		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, Others: cmp.Or(options.Manifests, &Manifests{}).Others, MaxNames: options.MaxNames, Now: w.now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
 	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: manifests, MaxNames: options.MaxNames, World: named{w}})

@@ -63,7 +63,9 @@ func (r *run) kin(ctx context.Context, finalizer string) string {
 	read, _ := r.projects.LoadOrStore(domain, sync.OnceValue(func() string {
 		catalogue := cmp.Or(r.options.Catalog, catalog.Default())
 		for _, e := range catalogue.Entries() {
-			if of, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && of == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool { return r.runs(ctx, r.everyFile(), catalog.Workload{Image: w.Image}) }) {
+			if of, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && of == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool {
+				return r.runs(ctx, catalog.Workload{Image: w.Image}, func(*source.File) bool { return false })
+			}) {
 				return e.Owner
 			}
 		}
@@ -76,27 +78,21 @@ func (r *run) kin(ctx context.Context, finalizer string) string {
 func (s *set) othersRun(ctx context.Context) func(catalog.Workload) bool {
 	known := map[catalog.Workload]bool{}
 	return func(w catalog.Workload) bool {
-		runs, found := known[w]
-		if !found {
-			runs = s.run.runs(ctx, slices.DeleteFunc(s.run.everyFile(), func(file *source.File) bool {
+		if _, found := known[w]; !found {
+			known[w] = s.run.runs(ctx, w, func(file *source.File) bool {
 				return slices.Contains(s.files, file) || s.build != nil && slices.Contains(s.build.reads, resolved(file.Path))
-			}), w)
-			known[w] = runs
+			})
 		}
-		return runs
+		return known[w]
 	}
 }
 
-// everyFile returns the files of all sets.
-func (r *run) everyFile() (files []*source.File) {
+// runs reports whether a file, but for some, has a workload of the catalog that is not scaled to zero.
+func (r *run) runs(ctx context.Context, w catalog.Workload, except func(*source.File) bool) bool {
+	var files []*source.File
 	for _, i := range r.sets {
-		files = append(files, i.all()...)
+		files = append(files, slices.DeleteFunc(i.all(), except)...)
 	}
-	return files
-}
-
-// runs reports whether one of the files has a workload of the catalog that is not scaled to zero.
-func (r *run) runs(ctx context.Context, files []*source.File, w catalog.Workload) bool {
 	if catalog.Generic(w.Image) {
 		w.Image = ""
 	}

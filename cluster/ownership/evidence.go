@@ -93,14 +93,20 @@ const maxFinalizers, maxGroups = 64, 128
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []told {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
 	var pauses map[string]string // most objects have no finalizer, and need none
-	var status []string
+	var status []string          // field managers that wrote it
 	for i := range found {
 		e := &found[i]
 		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
 		if !known {
 			if pauses == nil {
-				if pauses = pausesOf(m); p.Defined(resource) {
-					status = statusManagers(m)
+				pauses = pausesOf(m)
+				if p.Defined(resource) && len(m.GetFinalizers()) <= maxFinalizers {
+					for manager, finalizer := range claims(m) {
+						if finalizer == "" && !slices.Contains(status, manager) {
+							status = append(status, manager)
+						}
+					}
+					slices.Sort(status)
 				}
 			}
 			e.paused = pausedBy(pauses, resource, e.finalizer)
@@ -197,66 +203,47 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 
 // claims returns the field managers of an object, each with a finalizer that it claims in managedFields: keys
 // of the form v:"NAME" under f:metadata, f:finalizers (or f:spec for a namespace's, which is an atomic list
-// without names). Invalid managedFields are ignored.
+// without names); "" for the status. Invalid managedFields are ignored.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
-		for _, entry := range managed(m) {
-			for key := range entry.finalizers() {
+		claim := func(manager string, finalizers map[string]any) bool {
+			for key := range finalizers {
 				var name string
-				if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil && !yield(entry.manager, name) {
+				if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil && !yield(manager, name) {
+					return false
+				}
+			}
+			return true
+		}
+		if u, whole := m.(*unstructured.Unstructured); whole { // its own method takes ten times as long
+			entries, _ := facts.Lookup(u.Object, "metadata", "managedFields").([]any)
+			for _, entry := range entries {
+				entry, _ := entry.(map[string]any)
+				manager, _ := entry["manager"].(string)
+				finalizers, _ := facts.Lookup(entry, "fieldsV1", "f:metadata", "f:finalizers").(map[string]any)
+				if !claim(manager, finalizers) || entry["subresource"] == "status" && !yield(manager, "") {
 					return
 				}
 			}
+			return
 		}
-	}
-}
-
-// statusManagers returns the field managers that wrote an object's status.
-func statusManagers(m metav1.Object) (found []string) {
-	for _, entry := range managed(m) {
-		if entry.status {
-			found = append(found, entry.manager)
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-// managedEntry is an entry of managedFields. Users fill it with finalizers by the thousand: they are decoded
-// on request.
-type managedEntry struct {
-	manager    string
-	status     bool
-	finalizers func() map[string]any
-}
-
-func managed(m metav1.Object) (found []managedEntry) {
-	if u, whole := m.(*unstructured.Unstructured); whole { // its own method takes ten times as long
-		entries, _ := facts.Lookup(u.Object, "metadata", "managedFields").([]any)
-		for _, entry := range entries {
-			entry, _ := entry.(map[string]any)
-			manager, _ := entry["manager"].(string)
-			found = append(found, managedEntry{manager, entry["subresource"] == "status", func() map[string]any {
-				finalizers, _ := facts.Lookup(entry, "fieldsV1", "f:metadata", "f:finalizers").(map[string]any)
-				return finalizers
-			}})
-		}
-		return found
-	}
-	for _, entry := range m.GetManagedFields() {
-		found = append(found, managedEntry{entry.Manager, entry.Subresource == "status", func() map[string]any {
+		for _, entry := range m.GetManagedFields() {
+			if entry.Subresource == "status" && !yield(entry.Manager, "") {
+				return
+			}
 			var fields struct {
 				Metadata struct {
 					Finalizers map[string]any `json:"f:finalizers"`
 				} `json:"f:metadata"`
 			}
 			if !bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte("f:finalizers")) || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-				return nil
+				continue
 			}
-			return fields.Metadata.Finalizers
-		}})
+			if !claim(entry.Manager, fields.Metadata.Finalizers) {
+				return
+			}
+		}
 	}
-	return found
 }
 
 // driverOf returns the CSI driver of an object, or "".
