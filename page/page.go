@@ -286,6 +286,11 @@ func (b block) row(width int) (lines []string) {
 	return append(lines, broken(begin, begin, "", strings.Fields(string(runes[column:])), width)...)
 }
 
+// Fill returns text in lines of a width; lead begins the first, and below the others.
+func Fill(text, lead, below string, width int) string {
+	return strings.Join(broken(lead, below, "", strings.Fields(text), width), "\n") + "\n"
+}
+
 // broken joins words to lines: lead begins the first, below the others, and end ends all but the last.
 func broken(lead, below, end string, words []string, width int) (lines []string) {
 	current, empty := lead, true

@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"lint/settings":       {"config", "lint/tree", "policies", "internal/nearest"},
 	"lint/triage":         {"lint", "lint/settings", "lint/tree", "policies", "internal/nearest"},
 	"lint/runner":         {"internal/nearest", "internal/shell", "lint", "lint/report", "lint/settings", "lint/tree", "lint/triage", "policies"},
-	"lint/report":         {"internal/printable", "lint", "lint/triage", "policies"},
+	"lint/report":         {"internal/printable", "page", "lint", "lint/triage", "policies"},
 	"question":            {},
 	"policies":            {"internal/nearest", "internal/shell"},
 	// The top reads facts from a cluster; below it are the lock and the requests for them; below

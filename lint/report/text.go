@@ -6,9 +6,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -129,21 +129,7 @@ func where(p lint.Place) string {
 }
 
 // fill wraps text at width characters; first and rest are the prefixes of the first and other lines.
-func fill(text, first, rest string) string {
-	var b strings.Builder
-	line, empty := first, true
-	for _, word := range strings.Fields(text) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-			line, empty = rest, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	return b.String() + strings.TrimRight(line, " ") + "\n"
-}
+func fill(text, first, rest string) string { return page.Fill(text, first, rest, width) }
 
 // Escapes of ECMA-48.
 const (
