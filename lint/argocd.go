@@ -22,22 +22,23 @@ import (
 // its chart name it.
 const argoController = "argocd-application-controller"
 
-// prunes is the prefix of the finalizers with which Argo CD deletes the objects of an Application
+// argoFinalizer is the prefix of the finalizers with which Argo CD deletes the objects of an Application
 // (github.com/argoproj/argo-cd, pkg/apis/application/v1alpha1/application_defaults.go).
-const prunes = "resources-finalizer.argocd.argoproj.io"
+const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
-// keeps is the option that exempts an object when Argo CD deletes the rest (argo-cd.readthedocs.io,
+// noDeleteOption is the option that exempts an object when Argo CD deletes the rest (argo-cd.readthedocs.io,
 // user-guide/sync-options).
-const keeps = "Delete=false"
+const noDeleteOption = "Delete=false"
 
-// selves finds the Applications of a set, also in ApplicationSets, that deploy the Argo CD that manages them.
-// It sets the status that Argo CD writes, for policies to read, and returns the controllers, which then run.
-func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructured) {
+// selfManagedControllers finds the Applications of a set, also in ApplicationSets, that deploy the Argo CD
+// that manages them. It sets the status that Argo CD writes, for policies to read, and returns the
+// controllers, which then run.
+func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
-		if !s.self(sub.Object, sub.object.Object) {
+		if !s.isSelfManagedApp(sub.Object, sub.object.Object) {
 			continue
 		}
-		sub.self = true
+		sub.selfManaged = true
 		sub.object.Object["status"] = map[string]any{"resources": []any{map[string]any{"group": "apps", "kind": "StatefulSet", "name": argoController}}}
 		labels := map[string]any{"app.kubernetes.io/name": argoController}
 		controllers = append(controllers, &unstructured.Unstructured{Object: map[string]any{
@@ -52,20 +53,20 @@ func (s *set) selves(subjects []*subject) (controllers []*unstructured.Unstructu
 	return controllers
 }
 
-// deploysItself reports whether an object is such an Application, before the rest of its set is read:
+// isSelfManaged reports whether an object is such an Application, before the rest of its set is read:
 // usually, Applications deploy something outside it.
-func (s *set) deploysItself(o *source.Object) bool {
-	if !quiet(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), deletes)) {
+func (s *set) isSelfManaged(o *source.Object) bool {
+	if !isGitOps(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), isArgoFinalizer)) {
 		return false
 	}
 	value, err := o.Value("kind", "metadata", "spec")
-	return err == nil && wellFormed(value) && (s.self(o, value) || s.makes(o, value) != nil)
+	return err == nil && wellFormed(value) && (s.isSelfManagedApp(o, value) || s.generatedApp(o, value) != nil)
 }
 
-// makes returns an ApplicationSet's Application that deploys the Argo CD that manages it, nil if none surely
-// does.
-func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
-	if o.Kind != "ApplicationSet" || !quiet(o) {
+// generatedApp returns an ApplicationSet's Application that deploys the Argo CD that manages it, nil if none
+// surely does.
+func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]any {
+	if o.Kind != "ApplicationSet" || !isGitOps(o) {
 		return nil
 	}
 	template, _, _ := unstructured.NestedMap(value, "spec", "template")
@@ -77,7 +78,7 @@ func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
 	template["apiVersion"], template["kind"], metadata["namespace"] = o.APIVersion, "Application", namespace
 	preserves, _, _ := unstructured.NestedBool(value, "spec", "syncPolicy", "preserveResourcesOnDeletion")
 	if _, given := metadata["finalizers"]; !given && !preserves { // applicationset/utils/utils.go, RenderTemplateParams
-		metadata["finalizers"] = []any{prunes}
+		metadata["finalizers"] = []any{argoFinalizer}
 	}
 	text, err := json.Marshal(template)
 	generators, _, _ := unstructured.NestedSlice(value, "spec", "generators")
@@ -86,9 +87,9 @@ func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
 	}
 	for _, generator := range generators {
 		fields, _ := generator.(map[string]any)
-		for _, filled := range s.generated(o, fields) {
+		for _, replacer := range s.generatorReplacers(o, fields) {
 			var app map[string]any
-			if json.Unmarshal([]byte(filled.Replace(string(text))), &app) == nil && s.self(o, app) {
+			if json.Unmarshal([]byte(replacer.Replace(string(text))), &app) == nil && s.isSelfManagedApp(o, app) {
 				return app
 			}
 		}
@@ -96,9 +97,9 @@ func (s *set) makes(o *source.Object, value map[string]any) map[string]any {
 	return nil
 }
 
-// generated returns a replacer for each Application of a generator; none for generators that combine others
-// or query something.
-func (s *set) generated(o *source.Object, generator map[string]any) (found []*strings.Replacer) {
+// generatorReplacers returns a replacer for each Application of a generator; none for generators that combine
+// others or query something.
+func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (replacers []*strings.Replacer) {
 	fill := func(params map[string]string) {
 		var forms []string
 		for key, value := range params {
@@ -107,29 +108,29 @@ func (s *set) generated(o *source.Object, generator map[string]any) (found []*st
 				forms = append(forms, strings.Replace(form, "KEY", key, 1), string(quoted[1:len(quoted)-1]))
 			}
 		}
-		found = append(found, strings.NewReplacer(forms...))
+		replacers = append(replacers, strings.NewReplacer(forms...))
 	}
 	elements, _, _ := unstructured.NestedSlice(generator, "list", "elements")
 	for _, element := range elements {
 		params := map[string]string{}
 		fields, _ := element.(map[string]any)
 		for key, value := range fields {
-			if text, is := value.(string); is {
+			if text, ok := value.(string); ok {
 				params[key] = text
 			}
 		}
 		fill(params)
 	}
-	if clusters, is := generator["clusters"].(map[string]any); is && clusters["selector"] == nil {
+	if clusters, ok := generator["clusters"].(map[string]any); ok && clusters["selector"] == nil {
 		fill(map[string]string{"name": "in-cluster", "nameNormalized": "in-cluster", "server": "https://kubernetes.default.svc"})
 	}
 	directories, _, _ := unstructured.NestedSlice(generator, "git", "directories")
-	root := s.root(o)
-	var globs, except []string
+	root := s.repositoryRoot(o)
+	var globs, excludes []string
 	for _, directory := range directories {
 		fields, _ := directory.(map[string]any)
 		if glob, _ := fields["path"].(string); fields["exclude"] == true {
-			except = append(except, glob)
+			excludes = append(excludes, glob)
 		} else if filepath.IsLocal(filepath.FromSlash(glob)) && root != "" {
 			globs = append(globs, glob)
 		}
@@ -138,77 +139,77 @@ func (s *set) generated(o *source.Object, generator map[string]any) (found []*st
 		folders, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(glob)))
 		for _, folder := range folders {
 			folder = filepath.ToSlash(strings.TrimPrefix(folder, root+string(filepath.Separator)))
-			if !slices.ContainsFunc(except, func(glob string) bool { left, _ := path.Match(glob, folder); return left }) {
+			if !slices.ContainsFunc(excludes, func(glob string) bool { excluded, _ := path.Match(glob, folder); return excluded }) {
 				fill(map[string]string{"path": folder, "path.path": folder, "path.basename": path.Base(folder), "path.basenameNormalized": path.Base(folder)})
 			}
 		}
 	}
-	return found
+	return replacers
 }
 
-// deletes reports whether a finalizer makes Argo CD delete the objects of an Application.
-func deletes(finalizer string) bool {
-	return finalizer == prunes || strings.HasPrefix(finalizer, prunes+"/")
+// isArgoFinalizer reports whether a finalizer makes Argo CD delete the objects of an Application.
+func isArgoFinalizer(finalizer string) bool {
+	return finalizer == argoFinalizer || strings.HasPrefix(finalizer, argoFinalizer+"/")
 }
 
-// self reports whether an Application has such a finalizer and deploys the Argo CD of its own namespace, in
-// its own cluster. Any ambiguity counts as no.
-func (s *set) self(o *source.Object, value map[string]any) bool {
-	if value["kind"] != "Application" || !quiet(o) {
+// isSelfManagedApp reports whether an Application has such a finalizer and deploys the Argo CD of its own
+// namespace, in its own cluster. Any ambiguity counts as no.
+func (s *set) isSelfManagedApp(o *source.Object, value map[string]any) bool {
+	if value["kind"] != "Application" || !isGitOps(o) {
 		return false
 	}
 	app := &unstructured.Unstructured{Object: value}
 	namespace := app.GetNamespace()
-	if namespace == "" || !slices.ContainsFunc(app.GetFinalizers(), deletes) {
+	if namespace == "" || !slices.ContainsFunc(app.GetFinalizers(), isArgoFinalizer) {
 		return false
 	}
 	text := func(fields ...string) string {
-		found, _, _ := unstructured.NestedString(value, append([]string{"spec"}, fields...)...)
-		return found
+		field, _, _ := unstructured.NestedString(value, append([]string{"spec"}, fields...)...)
+		return field
 	}
 	server, name := text("destination", "server"), text("destination", "name")
-	here := server == "https://kubernetes.default.svc" && name == "" || server == "" && name == "in-cluster"
-	if !here || text("destination", "namespace") != namespace {
+	inCluster := server == "https://kubernetes.default.svc" && name == "" || server == "" && name == "in-cluster"
+	if !inCluster || text("destination", "namespace") != namespace {
 		return false
 	}
-	if whole, err := yaml.Marshal(value["spec"]); err != nil || bytes.Contains(whole, []byte(keeps)) {
+	if specYAML, err := yaml.Marshal(value["spec"]); err != nil || bytes.Contains(specYAML, []byte(noDeleteOption)) {
 		return false
 	}
 	spec, _ := value["spec"].(map[string]any)
 	sources, _ := spec["sources"].([]any)
 	return slices.ContainsFunc(append(slices.Clone(sources), spec["source"]), func(item any) bool {
-		from, _ := item.(map[string]any)
-		repository, _ := from["repoURL"].(string)
-		if chart, _ := from["chart"].(string); chart != "" {
+		appSource, _ := item.(map[string]any)
+		repository, _ := appSource["repoURL"].(string)
+		if chart, _ := appSource["chart"].(string); chart != "" {
 			return chart == "argo-cd" && strings.Contains(repository, "argo")
 		}
-		folder, _ := from["path"].(string)
-		return s.installsArgo(o, folder, namespace)
+		folder, _ := appSource["path"].(string)
+		return s.sourceInstallsArgo(o, folder, namespace)
 	})
 }
 
-// installsArgo reports whether a folder of an object's repository installs Argo CD. The Application may mean
-// another repository, but the same folder there is likely the same; the root folder, which every repository
-// has, is excluded.
-func (s *set) installsArgo(o *source.Object, folder, namespace string) bool {
-	root := s.root(o)
+// sourceInstallsArgo reports whether a folder of an object's repository installs Argo CD. The Application may
+// mean another repository, but the same folder there is likely the same; the root folder, which every
+// repository has, is excluded.
+func (s *set) sourceInstallsArgo(o *source.Object, folder, namespace string) bool {
+	root := s.repositoryRoot(o)
 	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
 		return false
 	}
-	found, kept := installsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), namespace, maxDepth)
-	return found && !kept
+	installs, exempts := folderInstallsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), namespace, maxDepth)
+	return installs && !exempts
 }
 
-// root returns the root folder of an object's repository, or "".
-func (s *set) root(o *source.Object) string {
-	beside := s.folder
+// repositoryRoot returns the root folder of an object's repository, or "".
+func (s *set) repositoryRoot(o *source.Object) string {
+	dir := s.folder
 	if o.File != nil && o.File.Path != "" && s.build == nil {
-		beside = filepath.Dir(o.File.Path)
+		dir = filepath.Dir(o.File.Path)
 	}
-	if beside == "" {
+	if dir == "" {
 		return ""
 	}
-	root, err := s.run.tree(beside)
+	root, err := s.run.linkBoundary(dir)
 	if err != nil {
 		return ""
 	}
@@ -222,9 +223,9 @@ const maxDepth = 4
 // repository.
 var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/?]+){2}/|//)([^?]*/)?argo-?cd/?(\?|$)`)
 
-// installsArgo reports whether a folder installs Argo CD or has its namespace, and whether anything in it
+// folderInstallsArgo reports whether a folder installs Argo CD or has its namespace, and whether anything in it
 // exempts an object from deletion by Argo CD.
-func installsArgo(root, folder, namespace string, depth int) (found, kept bool) {
+func folderInstallsArgo(root, folder, namespace string, depth int) (installs, exempts bool) {
 	if tree.Inside(root, folder) != nil {
 		return false, false
 	}
@@ -242,18 +243,18 @@ func installsArgo(root, folder, namespace string, depth int) (found, kept bool) 
 			continue
 		}
 		file := filepath.Join(folder, name)
-		if says(file, keeps) {
-			kept = true
+		if fileContains(file, noDeleteOption) {
+			exempts = true
 		}
-		found = found || name == "Chart.yaml" && dependsOnArgo(file)
+		installs = installs || name == "Chart.yaml" && dependsOnArgo(file)
 		d.Manifests = append(d.Manifests, name)
 	}
 	if d.Kustomization == "" {
-		return found || slices.ContainsFunc(d.Manifests, func(name string) bool { return holdsController(filepath.Join(folder, name), namespace) }), kept
+		return installs || slices.ContainsFunc(d.Manifests, func(name string) bool { return containsArgoController(filepath.Join(folder, name), namespace) }), exempts
 	}
 	k, err := readKustomization(d)
 	if err != nil {
-		return false, kept
+		return false, exempts
 	}
 	for _, charts := range [][]yaml.Node{k.HelmCharts, k.HelmChartInflationGenerator} {
 		for _, node := range charts {
@@ -261,12 +262,12 @@ func installsArgo(root, folder, namespace string, depth int) (found, kept bool) 
 				Name      string
 				ChartName string `yaml:"chartName"`
 			}
-			found = found || node.Decode(&chart) == nil && (chart.Name == "argo-cd" || chart.ChartName == "argo-cd")
+			installs = installs || node.Decode(&chart) == nil && (chart.Name == "argo-cd" || chart.ChartName == "argo-cd")
 		}
 	}
 	for _, name := range slices.Concat(k.Resources, k.Bases) {
-		if isFar(name) {
-			found = found || strings.Contains(name, "argoproj/argo-cd") && strings.Contains(name, "manifests") && !strings.Contains(name, "manifests/crds") ||
+		if isRemote(name) {
+			installs = installs || strings.Contains(name, "argoproj/argo-cd") && strings.Contains(name, "manifests") && !strings.Contains(name, "manifests/crds") ||
 				remoteArgo.MatchString(strings.TrimPrefix(name, "https://"))
 			continue
 		}
@@ -274,34 +275,34 @@ func installsArgo(root, folder, namespace string, depth int) (found, kept bool) 
 		if info, err := os.Stat(part); err != nil {
 			continue
 		} else if !info.IsDir() {
-			found = found || tree.Inside(root, part) == nil && holdsController(part, namespace)
+			installs = installs || tree.Inside(root, part) == nil && containsArgoController(part, namespace)
 		} else if depth > 0 {
-			below, spared := installsArgo(root, part, namespace, depth-1)
-			found, kept = found || below, kept || spared
+			installsBelow, exemptsBelow := folderInstallsArgo(root, part, namespace, depth-1)
+			installs, exempts = installs || installsBelow, exempts || exemptsBelow
 		}
 	}
-	return found, kept
+	return installs, exempts
 }
 
-// holdsController reports whether a file has Argo CD's controller or its namespace.
-func holdsController(file, namespace string) bool {
-	if held := (&source.File{Path: file}).Holds(make([]byte, 32<<10), argoController, "Namespace"); !held[0] && !held[1] {
+// containsArgoController reports whether a file has Argo CD's controller or its namespace.
+func containsArgoController(file, namespace string) bool {
+	if matches := (&source.File{Path: file}).Contains(make([]byte, 32<<10), argoController, "Namespace"); !matches[0] && !matches[1] {
 		return false
 	}
 	f := &source.File{Name: file, Path: file}
-	found := false
+	contains := false
 	for c := range f.Read() {
 		for _, o := range c.Objects {
-			found = found || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
+			contains = contains || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
 				o.Kind == "Namespace" && o.Name == namespace
 		}
 	}
-	return found
+	return contains
 }
 
 // dependsOnArgo reports whether a chart depends on Argo CD's.
 func dependsOnArgo(file string) bool {
-	if !says(file, "argo-cd") {
+	if !fileContains(file, "argo-cd") {
 		return false
 	}
 	info, err := os.Stat(file)
@@ -316,7 +317,7 @@ func dependsOnArgo(file string) bool {
 	return yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
 }
 
-// says reports whether a file holds a word.
-func says(file, word string) bool {
-	return (&source.File{Path: file}).Holds(make([]byte, 32<<10), word)[0]
+// fileContains reports whether a file holds a word.
+func fileContains(file, word string) bool {
+	return (&source.File{Path: file}).Contains(make([]byte, 32<<10), word)[0]
 }

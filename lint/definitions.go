@@ -15,35 +15,35 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// defined holds the definitions of custom resources in all files of a run, reduced to their plural, scope and
-// versions. A kind that files define differently is unknown.
-type defined map[string]map[string]*unstructured.Unstructured // by group and kind
+// definitionIndex holds the definitions of custom resources in all files of a run, reduced to their plural,
+// scope and versions. A kind that files define differently is unknown.
+type definitionIndex map[string]map[string]*unstructured.Unstructured // by group and kind
 
 // readDefinitions reads the definitions in all files.
-func (r *run) readDefinitions(ctx context.Context) defined {
-	found := defined{}
-	for _, value := range r.reread(ctx, r.holders().definitions, definitionKind, definitionKind) {
-		found.take(value)
+func (r *run) readDefinitions(ctx context.Context) definitionIndex {
+	index := definitionIndex{}
+	for _, value := range r.reread(ctx, r.fileIndex().definitions, definitionKind, definitionKind) {
+		index.add(value)
 	}
-	return found
+	return index
 }
 
 // workloads returns the workloads that budgets count in a namespace, and their autoscalers, in all files,
 // reduced to the number of pods. They are read once per namespace.
 func (r *run) workloads(ctx context.Context, namespace string) []*unstructured.Unstructured {
-	read, _ := r.counted.LoadOrStore(namespace, sync.OnceValue(func() []*unstructured.Unstructured { return r.readWorkloads(ctx, namespace) }))
+	read, _ := r.workloadCache.LoadOrStore(namespace, sync.OnceValue(func() []*unstructured.Unstructured { return r.readWorkloads(ctx, namespace) }))
 	return read.(func() []*unstructured.Unstructured)()
 }
 
-func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*unstructured.Unstructured) {
-	for _, value := range r.reread(ctx, r.holders().scaled, namespace, scaledKinds...) {
+func (r *run) readWorkloads(ctx context.Context, namespace string) (workloads []*unstructured.Unstructured) {
+	for _, value := range r.reread(ctx, r.fileIndex().workloads, namespace, workloadKinds...) {
 		full := unstructured.Unstructured{Object: value}
 		if !wellFormed(value) || full.GetNamespace() != namespace {
 			continue
 		}
 		spec, _ := value["spec"].(map[string]any)
 		template, _ := spec["template"].(map[string]any)
-		found = append(found, &unstructured.Unstructured{Object: map[string]any{
+		workloads = append(workloads, &unstructured.Unstructured{Object: map[string]any{
 			"kind": full.GetKind(), "metadata": map[string]any{"name": full.GetName()},
 			"spec": map[string]any{
 				"replicas": spec["replicas"], "minReplicas": spec["minReplicas"], "scaleTargetRef": spec["scaleTargetRef"],
@@ -51,20 +51,21 @@ func (r *run) readWorkloads(ctx context.Context, namespace string) (found []*uns
 			},
 		}})
 	}
-	return found
+	return workloads
 }
 
-// kin returns the catalog's owner for a finalizer's domain if a file has a running workload of it, or "".
-func (r *run) kin(ctx context.Context, finalizer string) string {
+// ownerByDomain returns the catalog's owner for a finalizer's domain if a file has a running workload of it,
+// or "".
+func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	domain, _, found := strings.Cut(finalizer, "/")
 	if !found {
 		return ""
 	}
-	read, _ := r.projects.LoadOrStore(domain, sync.OnceValue(func() string {
+	read, _ := r.ownerCache.LoadOrStore(domain, sync.OnceValue(func() string {
 		catalogue := cmp.Or(r.options.Catalog, catalog.Default())
 		for _, e := range catalogue.Entries() {
-			if of, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && of == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool {
-				return r.runs(ctx, catalog.Workload{Image: w.Image}, func(*source.File) bool { return false })
+			if entryDomain, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && entryDomain == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool {
+				return r.runsWorkload(ctx, catalog.Workload{Image: w.Image}, func(*source.File) bool { return false })
 			}) {
 				return e.Owner
 			}
@@ -74,21 +75,21 @@ func (r *run) kin(ctx context.Context, finalizer string) string {
 	return read.(func() string)()
 }
 
-// othersRun returns whether a file outside of the set runs a workload of the catalog.
-func (s *set) othersRun(ctx context.Context) func(catalog.Workload) bool {
-	known := map[catalog.Workload]bool{}
+// runsInOtherFiles returns whether a file outside of the set runs a workload of the catalog.
+func (s *set) runsInOtherFiles(ctx context.Context) func(catalog.Workload) bool {
+	results := map[catalog.Workload]bool{}
 	return func(w catalog.Workload) bool {
-		if _, found := known[w]; !found {
-			known[w] = s.run.runs(ctx, w, func(file *source.File) bool {
-				return slices.Contains(s.files, file) || s.build != nil && slices.Contains(s.build.reads, resolved(file.Path))
+		if _, found := results[w]; !found {
+			results[w] = s.run.runsWorkload(ctx, w, func(file *source.File) bool {
+				return slices.Contains(s.files, file) || s.build != nil && slices.Contains(s.build.sources, realPath(file.Path))
 			})
 		}
-		return known[w]
+		return results[w]
 	}
 }
 
-// runs reports whether a file, but for some, has a workload of the catalog that is not scaled to zero.
-func (r *run) runs(ctx context.Context, w catalog.Workload, except func(*source.File) bool) bool {
+// runsWorkload reports whether a file, but for some, has a workload of the catalog that is not scaled to zero.
+func (r *run) runsWorkload(ctx context.Context, w catalog.Workload, except func(*source.File) bool) bool {
 	var files []*source.File
 	for _, i := range r.sets {
 		files = append(files, slices.DeleteFunc(i.all(), except)...)
@@ -115,63 +116,63 @@ func (r *run) runs(ctx context.Context, w catalog.Workload, except func(*source.
 
 const definitionKind = "CustomResourceDefinition"
 
-// scaledKinds determine the number of pods.
-var scaledKinds = []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
+// workloadKinds determine the number of pods.
+var workloadKinds = []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
 
-// holders are the files with objects that are read again: all files are searched once, without splitting
+// fileIndex are the files with objects that are read again: all files are searched once, without splitting
 // them, and most have none.
-type holders struct{ definitions, scaled []*source.File }
+type fileIndex struct{ definitions, workloads []*source.File }
 
-func (r *run) findHolders(ctx context.Context) (found holders) {
-	words := append([]string{definitionKind}, scaledKinds...)
+func (r *run) indexFiles(ctx context.Context) (index fileIndex) {
+	words := append([]string{definitionKind}, workloadKinds...)
 	buffer := make([]byte, 32<<10)
 	for _, i := range r.sets {
-		if i.quoted || ctx.Err() != nil {
+		if i.ignoresOnly || ctx.Err() != nil {
 			continue
 		}
 		for _, file := range i.all() {
-			held := file.Holds(buffer, words...)
-			if held[0] {
-				found.definitions = append(found.definitions, file)
+			matches := file.Contains(buffer, words...)
+			if matches[0] {
+				index.definitions = append(index.definitions, file)
 			}
-			if slices.Contains(held[1:], true) {
-				found.scaled = append(found.scaled, file)
+			if slices.Contains(matches[1:], true) {
+				index.workloads = append(index.workloads, file)
 			}
 		}
 	}
-	return found
+	return index
 }
 
 // reread reads the kind, metadata and spec of objects of some kinds again, without the schemas, from
 // documents that hold a word. A panic yields nothing: linting the file reports it.
-func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) (found []map[string]any) {
+func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) (values []map[string]any) {
 	buffer := make([]byte, 32<<10)
 	for _, file := range files {
-		if ctx.Err() == nil && file.Holds(buffer, word)[0] {
-			_ = Guarded(func() error { found = append(found, ofKinds(kinds, word, file)...); return nil })
+		if ctx.Err() == nil && file.Contains(buffer, word)[0] {
+			_ = CatchPanic(func() error { values = append(values, readKinds(kinds, word, file)...); return nil })
 		}
 	}
-	return found
+	return values
 }
 
-// ofKinds returns the objects of some kinds in a file's documents that hold a word. Unreadable ones are left
+// readKinds returns the objects of some kinds in a file's documents that hold a word. Unreadable ones are left
 // out: linting the file reports them.
-func ofKinds(kinds []string, word string, file *source.File) (found []map[string]any) {
-	again := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
-	for c := range again.ReadHolding(word) {
+func readKinds(kinds []string, word string, file *source.File) (values []map[string]any) {
+	reader := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
+	for c := range reader.ReadContaining(word) {
 		for _, o := range c.Objects {
 			if !slices.Contains(kinds, o.Kind) {
 				continue
 			}
 			if value, err := o.Value("kind", "metadata", "spec"); err == nil {
-				found = append(found, value)
+				values = append(values, value)
 			}
 		}
 	}
-	return found
+	return values
 }
 
-func (d defined) take(value map[string]any) {
+func (d definitionIndex) add(value map[string]any) {
 	if !wellFormed(value) {
 		return
 	}
@@ -188,7 +189,7 @@ func (d defined) take(value map[string]any) {
 	if d[group] == nil {
 		d[group] = map[string]*unstructured.Unstructured{}
 	}
-	if other, again := d[group][kind]; again {
+	if other, ok := d[group][kind]; ok {
 		if other == nil || other.GetName() != plural+"."+group || other.Object["spec"].(map[string]any)["scope"] != scope {
 			d[group][kind] = nil
 		}
@@ -207,9 +208,9 @@ func (d defined) take(value map[string]any) {
 	}}
 }
 
-// elsewhere returns the definitions, in other files, of the set's kinds and of the kinds that its webhooks
-// match.
-func (s *set) elsewhere(objects []*unstructured.Unstructured) (found []*unstructured.Unstructured) {
+// definitionsInOtherFiles returns the definitions, in other files, of the set's kinds and of the kinds that
+// its webhooks match.
+func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (definitions []*unstructured.Unstructured) {
 	builtin := cluster.BuiltinGroups()
 	groups := map[string]bool{}
 	own := map[schema.GroupKind]bool{}
@@ -239,8 +240,8 @@ func (s *set) elsewhere(objects []*unstructured.Unstructured) (found []*unstruct
 			rules, _ := fields["rules"].([]any)
 			for _, rule := range rules {
 				fields, _ := rule.(map[string]any)
-				named, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
-				for _, group := range named {
+				apiGroups, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
+				for _, group := range apiGroups {
 					need(group)
 				}
 			}
@@ -253,10 +254,10 @@ func (s *set) elsewhere(objects []*unstructured.Unstructured) (found []*unstruct
 	for group := range groups {
 		for kind, o := range all[group] {
 			if o != nil && !own[schema.GroupKind{Group: group, Kind: kind}] {
-				found = append(found, o.DeepCopy()) // the facts are built from it
+				definitions = append(definitions, o.DeepCopy()) // the facts are built from it
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return found
+	slices.SortFunc(definitions, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return definitions
 }

@@ -1,11 +1,11 @@
 package lint
 
-// PastSince returns the API versions and kinds that are no longer served, with the release that
+// RemovedVersions returns the API versions and kinds that are no longer served, with the release that
 // removed them.
-func PastSince() map[string]string {
+func RemovedVersions() map[string]string {
 	since := map[string]string{}
-	for old, p := range versions {
-		since[old] = p.since
+	for old, p := range removedVersions {
+		since[old] = p.release
 	}
 	return since
 }

@@ -7,8 +7,8 @@ import (
 	"regexp"
 )
 
-// item is the index of a list item in a field.
-var item = regexp.MustCompile(`\[\d+\]$`)
+// listIndex is the index of a list item in a field.
+var listIndex = regexp.MustCompile(`\[\d+\]$`)
 
 // Fingerprints identify findings across runs, in the order of the findings. They include the value of the
 // field, such as a finalizer, but neither its position nor the message: so they survive moved lines and a
@@ -22,7 +22,7 @@ func Fingerprints(findings []Finding, rel func(file string) string) []string {
 		hash := sha256.New()
 		field := f.Field
 		if f.Value != "" {
-			field = item.ReplaceAllString(field, "")
+			field = listIndex.ReplaceAllString(field, "")
 		}
 		fmt.Fprintf(hash, "%q %q %q %q %q %q %q %q", f.Policy, f.Question, f.Target, rel(f.Place.File), f.Object, field, f.Value, f.Objects)
 		print := hex.EncodeToString(hash.Sum(nil)[:16])

@@ -10,7 +10,7 @@ import (
 type input struct {
 	directories []*source.Directory // its own, and those of its parts
 	files       []*source.File      // given by the user, or rendered
-	quoted      bool                // read only for their ignores
+	ignoresOnly bool                // read only for their ignores
 }
 
 // folder returns the path of the files' folder, "" for files that were given.
@@ -41,19 +41,19 @@ func (i *input) all() []*source.File {
 // set returns the set of an input.
 func (r *run) set(i *input) *set {
 	s := &set{run: r, folder: i.folder(), files: i.all()}
-	s.patched = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.kustomized[d.Path].narrows })
+	s.patchedWebhooks = slices.ContainsFunc(i.directories, func(d *source.Directory) bool { return r.kustomizations[d.Path].patchesWebhooks })
 	if len(i.directories) > 0 {
-		s.namespace = r.kustomized[i.directories[0].Path].namespace
+		s.namespace = r.kustomizations[i.directories[0].Path].namespace
 	}
 	if len(i.files) == 1 {
 		if s.build = r.builds[i.files[0]]; s.build != nil {
 			s.folder = s.build.directory.Path
 		}
 	}
-	s.quoted = i.quoted
-	s.loose = len(i.directories) > 0 && i.directories[0].Kustomization == ""
+	s.ignoresOnly = i.ignoresOnly
+	s.folderOnly = len(i.directories) > 0 && i.directories[0].Kustomization == ""
 	for _, file := range s.files {
-		file.Whole = r.options.everything
+		file.KeepSchemas = r.options.noShortcuts
 	}
 	return s
 }

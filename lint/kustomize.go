@@ -14,16 +14,16 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// kustomized is a folder's kustomization, reduced.
-type kustomized struct {
-	directory *source.Directory
-	parts     []string        // the folders that it includes
-	files     map[string]bool // the files that it names, relative to the folder
-	narrows   bool            // it patches the requests that webhooks match
-	namespace string          // that it sets, or ""
-	far       string          // its first remote reference, or ""
-	plain     bool            // it only includes others
-	component bool            // it modifies others
+// kustomizationSummary is a folder's kustomization, reduced.
+type kustomizationSummary struct {
+	directory       *source.Directory
+	parts           []string        // the folders that it includes
+	files           map[string]bool // the files that it names, relative to the folder
+	patchesWebhooks bool            // it patches the requests that webhooks match
+	namespace       string          // that it sets, or ""
+	remote          string          // its first remote reference, or ""
+	plain           bool            // it only includes others
+	component       bool            // it modifies others
 }
 
 // kustomization has the fields that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
@@ -59,28 +59,28 @@ func readKustomization(d *source.Directory) (k kustomization, err error) {
 	return k, yaml.Unmarshal(text, &k)
 }
 
-// far returns the first remote reference, or "": lint opens no network connection, directly or through the
-// renderer.
-func (k kustomization) far() string {
+// remoteReference returns the first remote reference, or "": lint opens no network connection, directly or
+// through the renderer.
+func (k kustomization) remoteReference() string {
 	if len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 {
 		return "a Helm chart"
 	}
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations) {
-		if isFar(name) {
+		if isRemote(name) {
 			return name
 		}
 	}
 	for _, patch := range k.Patches {
-		if isFar(patch.Path) {
+		if isRemote(patch.Path) {
 			return patch.Path
 		}
 	}
 	return ""
 }
 
-// plain reports whether a kustomization only includes others, so that its files are applied unchanged. An
+// isPlain reports whether a kustomization only includes others, so that its files are applied unchanged. An
 // absolute path counts as more: kustomize rejects it with the reason.
-func (k kustomization) plain() bool {
+func (k kustomization) isPlain() bool {
 	for key := range k.Rest {
 		if !slices.Contains([]string{"metadata", "sortOptions", "buildMetadata"}, key) {
 			return false
@@ -90,33 +90,33 @@ func (k kustomization) plain() bool {
 		!slices.ContainsFunc(slices.Concat(k.Resources, k.Bases), filepath.IsAbs)
 }
 
-// tops returns the kustomizations to render: roots whose files are not applied unchanged. Of a circle it
-// returns one, and the renderer reports the error.
-func (r *run) tops() (found []*source.Directory) {
-	of := r.parents()
+// rootKustomizations returns the kustomizations to render: roots whose files are not applied unchanged. Of a
+// circle it returns one, and the renderer reports the error.
+func (r *run) rootKustomizations() (roots []*source.Directory) {
+	parents := r.parents()
 	read := map[string]bool{} // folders
 	for _, i := range r.sets {
 		for _, d := range i.directories {
 			read[d.Path] = true
 		}
 	}
-	var far func(folder string, seen map[string]bool) string
-	far = func(folder string, seen map[string]bool) string {
-		k := r.kustomized[folder]
-		if seen[folder] || k.far != "" {
-			return k.far
+	var remoteReference func(folder string, seen map[string]bool) string
+	remoteReference = func(folder string, seen map[string]bool) string {
+		k := r.kustomizations[folder]
+		if seen[folder] || k.remote != "" {
+			return k.remote
 		}
 		seen[folder] = true
 		for _, part := range k.parts {
-			if needs := far(part, seen); needs != "" {
-				return needs
+			if reference := remoteReference(part, seen); reference != "" {
+				return reference
 			}
 		}
 		return ""
 	}
-	var plain func(folder string, seen map[string]bool) bool
-	plain = func(folder string, seen map[string]bool) bool {
-		k, known := r.kustomized[folder]
+	var isPlain func(folder string, seen map[string]bool) bool
+	isPlain = func(folder string, seen map[string]bool) bool {
+		k, known := r.kustomizations[folder]
 		if !known {
 			return read[folder] // else its files are not read
 		}
@@ -124,59 +124,59 @@ func (r *run) tops() (found []*source.Directory) {
 			return false // a circle
 		}
 		seen[folder] = true
-		return k.plain && len(of[folder]) <= 1 && !slices.ContainsFunc(k.parts, func(part string) bool { return !plain(part, seen) })
+		return k.plain && len(parents[folder]) <= 1 && !slices.ContainsFunc(k.parts, func(part string) bool { return !isPlain(part, seen) })
 	}
 	reached := map[string]bool{} // from previous ones
 	var reach func(folder string)
 	reach = func(folder string) {
 		if !reached[folder] {
 			reached[folder] = true
-			for _, part := range r.kustomized[folder].parts {
-				if slices.Contains(of[part], folder) {
+			for _, part := range r.kustomizations[folder].parts {
+				if slices.Contains(parents[part], folder) {
 					reach(part)
 				}
 			}
 		}
 	}
-	all := slices.Sorted(maps.Keys(r.kustomized))
-	parts := func(folder string) int { return min(len(of[folder]), 1) }
+	all := slices.Sorted(maps.Keys(r.kustomizations))
+	parts := func(folder string) int { return min(len(parents[folder]), 1) }
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(parts(a), parts(b)) })
 	for _, folder := range all {
-		k := r.kustomized[folder]
+		k := r.kustomizations[folder]
 		if reached[folder] {
 			continue
 		}
-		if reach(folder); k.component && len(of[folder]) == 0 {
+		if reach(folder); k.component && len(parents[folder]) == 0 {
 			continue
 		}
-		if needs := far(folder, map[string]bool{}); needs != "" {
-			r.found.notes.far = append(r.found.notes.far, k.directory.Name)
+		if reference := remoteReference(folder, map[string]bool{}); reference != "" {
+			r.searchTotal.notes.remote = append(r.searchTotal.notes.remote, k.directory.Name)
 			continue
 		}
-		if plain(folder, map[string]bool{}) {
+		if isPlain(folder, map[string]bool{}) {
 			continue
 		}
-		found = append(found, k.directory)
+		roots = append(roots, k.directory)
 	}
-	return found
+	return roots
 }
 
 // parents returns the folders of the kustomizations that include a folder.
 func (r *run) parents() map[string][]string {
-	of := map[string][]string{}
-	for folder, k := range r.kustomized {
+	parents := map[string][]string{}
+	for folder, k := range r.kustomizations {
 		for _, part := range k.parts {
-			if part != folder && !slices.Contains(of[part], folder) && filepath.Base(part) != "samples" {
-				of[part] = append(of[part], folder)
+			if part != folder && !slices.Contains(parents[part], folder) && filepath.Base(part) != "samples" {
+				parents[part] = append(parents[part], folder)
 			}
 		}
 	}
-	return of
+	return parents
 }
 
-// isFar reports whether kustomize would fetch an entry (sigs.k8s.io/kustomize/api/internal/git,
+// isRemote reports whether kustomize would fetch an entry (sigs.k8s.io/kustomize/api/internal/git,
 // NewRepoSpecFromURL). Inline text has line breaks.
-func isFar(name string) bool {
+func isRemote(name string) bool {
 	host, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(name, "\n") &&
 		(strings.Contains(name, "://") || strings.HasPrefix(name, "git@") || strings.Contains(name, "?ref=") ||
@@ -187,7 +187,7 @@ func isFar(name string) bool {
 func (k kustomization) parts(d *source.Directory) []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
-		if isFar(name) || filepath.IsAbs(name) {
+		if isRemote(name) || filepath.IsAbs(name) {
 			continue
 		}
 		folder := filepath.FromSlash(name)
@@ -203,45 +203,46 @@ func (k kustomization) parts(d *source.Directory) []string {
 
 // files returns the manifests that a kustomization names for any purpose.
 func (k kustomization) files() map[string]bool {
-	named := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
+	names := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
-		named = append(named, patch.Path)
+		names = append(names, patch.Path)
 	}
 	files := map[string]bool{}
-	for _, name := range named {
+	for _, name := range names {
 		files[filepath.Clean(filepath.FromSlash(name))] = true
 	}
 	return files
 }
 
-// names reports whether the kustomization of a file's folder names the file, or is missing or unreadable.
-func (r *run) names(file *source.File) bool {
+// isInKustomization reports whether the kustomization of a file's folder names the file, or is missing or
+// unreadable.
+func (r *run) isInKustomization(file *source.File) bool {
 	if file.Rendered != "" {
 		return true
 	}
 	dir, base := filepath.Split(file.Path)
-	k, known := r.kustomized[filepath.Clean(dir)]
+	k, known := r.kustomizations[filepath.Clean(dir)]
 	return !known || k.files[base]
 }
 
-// passedOver reports whether an object is in a file that no kustomization names, while one names another file
+// isSuperseded reports whether an object is in a file that no kustomization names, while one names another file
 // of the folder with the same object, which is applied instead.
-func (r *run) passedOver(o *source.Object) bool {
+func (r *run) isSuperseded(o *source.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
-	if files := r.named[folder]; len(files) == 0 || files[base] {
+	if files := r.kustomizationFiles[folder]; len(files) == 0 || files[base] {
 		return false
 	}
-	read, _ := r.applied.LoadOrStore(folder, sync.OnceValue(func() map[identity]bool {
-		held := map[identity]bool{}
-		for name := range r.named[folder] {
+	read, _ := r.objectCache.LoadOrStore(folder, sync.OnceValue(func() map[identity]bool {
+		identities := map[identity]bool{}
+		for name := range r.kustomizationFiles[folder] {
 			for c := range (&source.File{Name: name, Path: filepath.Join(folder, name)}).Read() {
 				for _, other := range c.Objects {
-					held[identityOf(other)] = true
+					identities[identityOf(other)] = true
 				}
 			}
 		}
-		return held
+		return identities
 	}))
 	return read.(func() map[identity]bool)()[identityOf(o)]
 }
@@ -250,12 +251,12 @@ func (r *run) passedOver(o *source.Object) bool {
 // (sigs.k8s.io/kubebuilder, pkg/plugins/common/kustomize/v2/scaffolds).
 const placeholder = "system"
 
-// fill replaces the placeholder by a namespace, as kustomize does.
-func fill(value any, namespace string) {
+// replacePlaceholder replaces the placeholder by a namespace, as kustomize does.
+func replacePlaceholder(value any, namespace string) {
 	switch value := value.(type) {
 	case []any:
 		for _, item := range value {
-			fill(item, namespace)
+			replacePlaceholder(item, namespace)
 		}
 	case map[string]any:
 		for key, item := range value {
@@ -263,20 +264,20 @@ func fill(value any, namespace string) {
 				value[key] = namespace
 				continue
 			}
-			fill(item, namespace)
+			replacePlaceholder(item, namespace)
 		}
 	}
 }
 
-// narrows reports whether a patch of a kustomization changes which requests webhooks match, or their failure
-// policy: then the webhooks in the files alone are not what is applied.
-func (k kustomization) narrows(d *source.Directory) bool {
+// patchesWebhooks reports whether a patch of a kustomization changes which requests webhooks match, or their
+// failure policy: then the webhooks in the files alone are not what is applied.
+func (k kustomization) patchesWebhooks(d *source.Directory) bool {
 	texts := slices.Clone(k.PatchesStrategicMerge) // file names, or inline patches
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
 		texts = append(texts, patch.Path, patch.Patch)
 	}
 	for _, text := range texts {
-		if text == "" || isFar(text) {
+		if text == "" || isRemote(text) {
 			continue
 		}
 		if !strings.Contains(text, "\n") {
@@ -299,13 +300,13 @@ func (k kustomization) narrows(d *source.Directory) bool {
 	return false
 }
 
-// join merges the parts of a kustomization into its set, as kubectl delete -k reads them, if no other
-// kustomization includes them. Samples and files that no kustomization names are not deployed with it: the
-// files of a folder remain a set.
-func (r *run) join() {
-	of := r.parents()
+// joinKustomizations merges the parts of a kustomization into its set, as kubectl delete -k reads them, if no
+// other kustomization includes them. Samples and files that no kustomization names are not deployed with it:
+// the files of a folder remain a set.
+func (r *run) joinKustomizations() {
+	parents := r.parents()
 	whole := func(folder string) string {
-		for seen := map[string]bool{}; len(of[folder]) == 1 && !seen[folder]; folder = of[folder][0] {
+		for seen := map[string]bool{}; len(parents[folder]) == 1 && !seen[folder]; folder = parents[folder][0] {
 			seen[folder] = true // a circle may be left anywhere
 		}
 		return folder
@@ -324,17 +325,17 @@ func (r *run) join() {
 		other.directories = append(other.directories, i.directories...)
 		return true
 	})
-	r.named = map[string]map[string]bool{}
-	for folder, k := range r.kustomized {
+	r.kustomizationFiles = map[string]map[string]bool{}
+	for folder, k := range r.kustomizations {
 		for file := range k.files {
 			if filepath.Ext(file) == "" {
 				continue // a folder
 			}
-			below := filepath.Join(folder, filepath.Dir(file))
-			if r.named[below] == nil {
-				r.named[below] = map[string]bool{}
+			dir := filepath.Join(folder, filepath.Dir(file))
+			if r.kustomizationFiles[dir] == nil {
+				r.kustomizationFiles[dir] = map[string]bool{}
 			}
-			r.named[below][filepath.Base(file)] = true
+			r.kustomizationFiles[dir][filepath.Base(file)] = true
 		}
 	}
 	for _, i := range r.sets {
@@ -342,23 +343,23 @@ func (r *run) join() {
 			continue
 		}
 		for n, d := range i.directories {
-			files := r.named[d.Path]
-			if k, known := r.kustomized[d.Path]; known {
+			files := r.kustomizationFiles[d.Path]
+			if k, known := r.kustomizations[d.Path]; known {
 				files = k.files
 			}
 			if files == nil {
 				continue
 			}
-			of, rest := *d, *d
-			of.Manifests, rest.Manifests = nil, nil
+			parents, rest := *d, *d
+			parents.Manifests, rest.Manifests = nil, nil
 			for _, base := range d.Manifests {
 				if files[base] {
-					of.Manifests = append(of.Manifests, base)
+					parents.Manifests = append(parents.Manifests, base)
 				} else {
 					rest.Manifests = append(rest.Manifests, base)
 				}
 			}
-			i.directories[n] = &of
+			i.directories[n] = &parents
 			r.sets = append(r.sets, &input{directories: []*source.Directory{&rest}})
 		}
 	}

@@ -62,29 +62,29 @@ type Options struct {
 	// Catalog of known finalizers. Defaults to the built-in one.
 	Catalog *catalog.Catalog
 
-	// everything disables all shortcuts: tests compare the findings with and without it.
-	everything bool
+	// noShortcuts disables all shortcuts: tests compare the findings with and without it.
+	noShortcuts bool
 }
 
-// ErrNothing is returned if there is nothing to lint.
-var ErrNothing = errors.New("nothing to lint")
+// ErrNoInput is returned if there is nothing to lint.
+var ErrNoInput = errors.New("nothing to lint")
 
-// evaluation bounds the processor time of one evaluation: a linter can wait, and must not lose findings on a
-// busy machine.
-const evaluation = 10 * time.Second
+// evaluationTimeout bounds the processor time of one evaluation: a linter can wait, and must not lose findings
+// on a busy machine.
+const evaluationTimeout = 10 * time.Second
 
 // Run reads manifests and evaluates the policies. Unreadable input is a Problem of the result; an error
-// concerns the whole run, such as ErrNothing, or a missing path.
+// concerns the whole run, such as ErrNoInput, or a missing path.
 //
 // If ctx ends, it returns at once with the cause and the findings so far; work in progress may run on for a
 // moment, and is discarded.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(o.Paths) == 0 {
-		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNothing)
+		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNoInput)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(ctx, o), unfinished: map[*set]total{}, kustomized: map[string]kustomized{}, builds: map[*source.File]*build{}, covered: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(ctx, o), unfinished: map[*set]total{}, kustomizations: map[string]kustomizationSummary{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -92,10 +92,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 	}
 	defer r.stop()
-	ended := make(chan error, 1)
-	go func() { ended <- Guarded(func() error { return r.work(ctx) }) }()
+	done := make(chan error, 1)
+	go func() { done <- CatchPanic(func() error { return r.execute(ctx) }) }()
 	select {
-	case err := <-ended:
+	case err := <-done:
 		if ctx.Err() == nil {
 			if err != nil && !errors.Is(err, ErrPanic) {
 				return nil, err
@@ -109,21 +109,21 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r.result(), context.Cause(ctx)
 }
 
-func (r *run) work(ctx context.Context) error {
+func (r *run) execute(ctx context.Context) error {
 	go catalog.Default().Entries() // sets read it
 	r.engine = prepare(ctx, r.options)
-	if err := r.inputs(ctx); err != nil {
+	if err := r.findInputs(ctx); err != nil {
 		return err
 	}
-	r.holders = sync.OnceValue(func() holders { return r.findHolders(ctx) })
-	r.definitions = sync.OnceValue(func() defined { return r.readDefinitions(ctx) })
-	if err := r.each(ctx); err != nil {
+	r.fileIndex = sync.OnceValue(func() fileIndex { return r.indexFiles(ctx) })
+	r.definitions = sync.OnceValue(func() definitionIndex { return r.readDefinitions(ctx) })
+	if err := r.lintSets(ctx); err != nil {
 		return err
 	}
 	if _, err := r.engine(); err != nil { // if no set needed it
 		return err
 	}
-	if n := r.notes; r.objects == 0 && r.only == nil && len(n.unbuilt)+len(n.far)+len(n.charts)+len(n.kustomizations) > 0 {
+	if n := r.notes; r.objects == 0 && r.only == nil && len(n.renderFailures)+len(n.remote)+len(n.charts)+len(n.kustomizations) > 0 {
 		at := Place{File: filepath.ToSlash(r.options.Paths[0]), Line: 1, Column: 1}
 		r.problems = append(r.problems, Problem{at, "nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered"})
 		return nil
@@ -131,9 +131,9 @@ func (r *run) work(ctx context.Context) error {
 	if r.total.files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
 		if r.tests > 0 {
-			reasons = append(reasons, Counted(r.tests, "file")+" of tests left out: see --include-tests")
+			reasons = append(reasons, Plural(r.tests, "file")+" of tests left out: see --include-tests")
 		}
-		return fmt.Errorf("%w: %s", ErrNothing, strings.Join(reasons, "; "))
+		return fmt.Errorf("%w: %s", ErrNoInput, strings.Join(reasons, "; "))
 	}
 	return nil
 }
@@ -144,22 +144,22 @@ type run struct {
 	engine   func() (*policies.Engine, error)
 	snapshot func() (*cluster.World, error)
 
-	only  map[string]bool // nil for all files
-	sets  []*input
-	found total // of the search for files
+	only        map[string]bool // nil for all files
+	sets        []*input
+	searchTotal total // of the search for files
 
-	charts  []*source.Directory     // folders with a Chart.yaml
-	builds  map[*source.File]*build // rendered charts and kustomizations
-	covered map[string]bool         // files that they include, by path without links
-	held    int                     // bytes of rendered text
+	charts        []*source.Directory     // folders with a Chart.yaml
+	builds        map[*source.File]*build // rendered charts and kustomizations
+	renderedFiles map[string]bool         // files that they include, by path without links
+	renderedBytes int                     // bytes of rendered text
 
-	kustomized  map[string]kustomized      // folders with a readable kustomization, by path
-	named       map[string]map[string]bool // files that kustomizations name, by folder
-	applied     sync.Map                   // the objects in them, by folder
-	holders     func() holders
-	definitions func() defined
-	counted     sync.Map // workloads that budgets count, by namespace
-	projects    sync.Map // catalog owners with a running workload, by the domain of their finalizers
+	kustomizations     map[string]kustomizationSummary // folders with a readable kustomization, by path
+	kustomizationFiles map[string]map[string]bool      // files that kustomizations name, by folder
+	objectCache        sync.Map                        // the objects in them, by folder
+	fileIndex          func() fileIndex
+	definitions        func() definitionIndex
+	workloadCache      sync.Map // workloads that budgets count, by namespace
+	ownerCache         sync.Map // catalog owners with a running workload, by the domain of their finalizers
 
 	mu         sync.Mutex
 	stopped    bool
@@ -174,17 +174,17 @@ func (r *run) stop() {
 	r.stopped = true
 }
 
-// tell records the findings of a set so far, in case the run is stopped.
-func (s *set) tell() {
+// recordProgress records the findings of a set so far, in case the run is stopped.
+func (s *set) recordProgress() {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	t := s.total
-	t.notes.unasked = maps.Clone(t.notes.unasked)
+	t.notes.unknownOwners = maps.Clone(t.notes.unknownOwners)
 	s.run.unfinished[s] = t
 }
 
-// settle adds the findings of a finished set.
-func (r *run) settle(t total, s *set) {
+// finish adds the findings of a finished set.
+func (r *run) finish(t total, s *set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
@@ -226,9 +226,9 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluation, Now: processorTime, Lazy: true})
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluationTimeout, Now: processorTime, Lazy: true})
 	})
-	go func() { _ = Guarded(func() error { _, _ = load(); return nil }) }() // users of load get the error
+	go func() { _ = CatchPanic(func() error { _, _ = load(); return nil }) }() // users of load get the error
 	return load
 }
 
@@ -248,34 +248,34 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// maxHeld bounds standard input, and all rendered text, in bytes: it is held in memory.
-const maxHeld = 256 << 20
+// maxInMemory bounds standard input, and all rendered text, in bytes: it is held in memory.
+const maxInMemory = 256 << 20
 
-// inputs finds the sets of files that are applied and deleted together. Files that are given one by one are a
-// set; so are the files directly in a directory, as for kubectl delete -f DIR.
-func (r *run) inputs(ctx context.Context) error {
-	defer func() { r.settle(r.found, nil) }()
+// findInputs finds the sets of files that are applied and deleted together. Files that are given one by one
+// are a set; so are the files directly in a directory, as for kubectl delete -f DIR.
+func (r *run) findInputs(ctx context.Context) error {
+	defer func() { r.finish(r.searchTotal, nil) }()
 	exclude, err := source.NewExclude(r.options.Exclude)
 	if err != nil {
 		return err
 	}
-	given := &input{}
+	arguments := &input{}
 	for _, path := range r.options.Paths {
 		name := filepath.ToSlash(path)
 		if path == "-" {
 			if r.options.Stdin == nil {
 				return errors.New("standard input was asked for, and there is none")
 			}
-			text, err := io.ReadAll(io.LimitReader(r.options.Stdin, maxHeld+1))
+			text, err := io.ReadAll(io.LimitReader(r.options.Stdin, maxInMemory+1))
 			switch {
 			case err != nil:
 				return fmt.Errorf("read standard input: %w", err)
-			case len(text) > maxHeld:
-				return fmt.Errorf("standard input has more than %d MiB: name files or folders", maxHeld>>20)
+			case len(text) > maxInMemory:
+				return fmt.Errorf("standard input has more than %d MiB: name files or folders", maxInMemory>>20)
 			case len(bytes.TrimSpace(text)) == 0:
 				return errors.New("standard input is empty: see whether what should write to it has failed")
 			}
-			given.files = append(given.files, &source.File{Name: "-", Content: text})
+			arguments.files = append(arguments.files, &source.File{Name: "-", Content: text})
 			continue
 		}
 		full := absolute(r.options.Dir, path)
@@ -283,18 +283,18 @@ func (r *run) inputs(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 		}
-		root, err := r.tree(full)
+		root, err := r.linkBoundary(full)
 		if err != nil {
 			return fmt.Errorf("%s: %w; name what it leads to", path, err)
 		}
 		if !info.IsDir() {
-			given.files = append(given.files, &source.File{Name: name, Path: full})
+			arguments.files = append(arguments.files, &source.File{Name: name, Path: full})
 			continue
 		}
 		search := source.Search{
-			Root: root, Exclude: exclude, Tests: r.options.IncludeTests, Visit: r.directory, Left: func(files int) { r.found.tests += files },
+			Root: root, Exclude: exclude, Tests: r.options.IncludeTests, Visit: r.addDirectory, SkipTests: func(files int) { r.searchTotal.tests += files },
 			Problem: func(file, message string) {
-				r.found.problems = append(r.found.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
+				r.searchTotal.problems = append(r.searchTotal.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
 			},
 		}
 		search.Walk(filepath.ToSlash(filepath.Clean(name)), full, relative(r.options.Dir, full))
@@ -302,21 +302,21 @@ func (r *run) inputs(ctx context.Context) error {
 	if err := r.render(ctx); err != nil {
 		return err
 	}
-	r.join()
-	r.uncover()
-	if len(given.files) > 0 {
-		r.sets = append(r.sets, given)
+	r.joinKustomizations()
+	r.dropRenderedFiles()
+	if len(arguments.files) > 0 {
+		r.sets = append(r.sets, arguments)
 	}
 	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
-		return i.size() == 0 || r.only != nil && !i.quoted && !slices.ContainsFunc(i.all(), r.selected)
+		return i.size() == 0 || r.only != nil && !i.ignoresOnly && !slices.ContainsFunc(i.all(), r.isSelected)
 	})
 	return nil
 }
 
-// tree returns the folder that links below a path may not leave: its repository, or else the working
+// linkBoundary returns the folder that links below a path may not leave: its repository, or else the working
 // directory, or else the folder itself. A path that links out of its repository is an error: the repository's
 // author made that link.
-func (r *run) tree(full string) (string, error) {
+func (r *run) linkBoundary(full string) (string, error) {
 	full, err := filepath.Abs(full)
 	if err != nil {
 		return "", err
@@ -334,16 +334,16 @@ func (r *run) tree(full string) (string, error) {
 	return full, nil
 }
 
-// directory adds a folder that Walk found.
-func (r *run) directory(d *source.Directory) {
+// addDirectory adds a folder that Walk found.
+func (r *run) addDirectory(d *source.Directory) {
 	if d.Kustomization != "" {
 		if k, err := readKustomization(d); err == nil {
-			r.kustomized[d.Path] = kustomized{
-				directory: d, parts: k.parts(d), files: k.files(), narrows: k.narrows(d), namespace: k.Namespace,
-				far: k.far(), plain: k.plain(), component: k.Kind == "Component",
+			r.kustomizations[d.Path] = kustomizationSummary{
+				directory: d, parts: k.parts(d), files: k.files(), patchesWebhooks: k.patchesWebhooks(d), namespace: k.Namespace,
+				remote: k.remoteReference(), plain: k.isPlain(), component: k.Kind == "Component",
 			}
 		} else {
-			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{d.Name, "it cannot be read: " + err.Error()})
+			r.searchTotal.notes.renderFailures = append(r.searchTotal.notes.renderFailures, renderFailure{d.Name, "it cannot be read: " + err.Error()})
 		}
 	}
 	if d.Chart {
@@ -368,22 +368,22 @@ func relative(dir, full string) string {
 	return filepath.ToSlash(abs)
 }
 
-// each lints the sets, one per processor at a time.
-func (r *run) each(ctx context.Context) error {
+// lintSets lints the sets, one per processor at a time.
+func (r *run) lintSets(ctx context.Context) error {
 	work := make(chan *input)
 	errs := make(chan error, runtime.GOMAXPROCS(0)+1)
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) + 1 {
 		wait.Go(func() {
-			var failed error
+			var firstErr error
 			for i := range work {
-				if failed != nil || ctx.Err() != nil {
+				if firstErr != nil || ctx.Err() != nil {
 					continue
 				}
-				failed = r.survive(i.all(), func() error { return r.lint(ctx, r.set(i)) })
+				firstErr = r.catchPanic(i.all(), func() error { return r.lint(ctx, r.set(i)) })
 			}
-			if failed != nil {
-				errs <- failed
+			if firstErr != nil {
+				errs <- firstErr
 			}
 		})
 	}
@@ -401,11 +401,11 @@ func (r *run) lint(ctx context.Context, s *set) error {
 	if err := s.read(ctx); err != nil {
 		return err
 	}
-	for _, s := range s.apart() {
-		if err := s.answer(ctx); err != nil {
+	for _, s := range s.splitAlternatives() {
+		if err := s.evaluate(ctx); err != nil {
 			return err
 		}
-		r.settle(s.total, s)
+		r.finish(s.total, s)
 	}
 	return nil
 }
@@ -413,24 +413,24 @@ func (r *run) lint(ctx context.Context, s *set) error {
 // ErrPanic is a defect of lint, which must not lose other findings.
 var ErrPanic = errors.New("termguard failed, which is a defect of its own: please report it")
 
-// Guarded turns a panic into an error.
-func Guarded(work func() error) (err error) {
+// CatchPanic turns a panic into an error.
+func CatchPanic(work func() error) (err error) {
 	defer func() {
-		if failed := recover(); failed != nil {
-			err = panicked(failed)
+		if value := recover(); value != nil {
+			err = panicError(value)
 		}
 	}()
 	return work()
 }
 
-func panicked(failed any) error { return fmt.Errorf("%w: %v\n%s", ErrPanic, failed, debug.Stack()) }
+func panicError(value any) error { return fmt.Errorf("%w: %v\n%s", ErrPanic, value, debug.Stack()) }
 
-// survive is Guarded for work on files: a panic becomes a problem with them.
-func (r *run) survive(files []*source.File, work func() error) error {
+// catchPanic is CatchPanic for work on files: a panic becomes a problem with them.
+func (r *run) catchPanic(files []*source.File, work func() error) error {
 	defer func() {
-		if failed := recover(); failed != nil {
+		if value := recover(); value != nil {
 			at := Place{File: files[0].Name, Line: 1, Column: 1}
-			r.settle(total{files: len(files), problems: []Problem{{Place: at, Message: panicked(failed).Error()}}}, nil)
+			r.finish(total{files: len(files), problems: []Problem{{Place: at, Message: panicError(value).Error()}}}, nil)
 		}
 	}()
 	return work()
@@ -441,13 +441,13 @@ func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.unfinished { // of unfinished sets
-		t.findings = bundled(distinct(slices.Clone(t.findings)))
+		t.findings = mergeSameCause(dropDuplicates(slices.Clone(t.findings)))
 		r.add(t)
 	}
 	slices.SortFunc(r.findings, func(a, b Finding) int {
 		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))
 	})
-	r.findings = folded(r.once(r.findings))
+	r.findings = mergeKustomizations(r.dropRenderedDuplicates(r.findings))
 	r.findings = slices.CompactFunc(r.findings, func(a, b Finding) bool {
 		return a.Place.compare(b.Place) == 0 && a.Policy == b.Policy && a.Message == b.Message
 	})
@@ -461,10 +461,10 @@ func (r *run) result() *Result {
 	}
 }
 
-// folded merges a policy's findings at one place from several kustomizations into the worst one. The findings
-// are sorted by place and policy.
-func folded(findings []Finding) []Finding {
-	kept := findings[:0]
+// mergeKustomizations merges a policy's findings at one place from several kustomizations into the worst one.
+// The findings are sorted by place and policy.
+func mergeKustomizations(findings []Finding) []Finding {
+	merged := findings[:0]
 	for from := 0; from < len(findings); {
 		f, to := findings[from], from+1
 		names := []string{f.Kustomization}
@@ -475,16 +475,16 @@ func folded(findings []Finding) []Finding {
 			}
 		}
 		if from = to; f.Kustomization != "" {
-			f.Evidence = append(slices.Clone(f.Evidence), "applied by "+few(names))
+			f.Evidence = append(slices.Clone(f.Evidence), "applied by "+joinFirst(names))
 		}
-		kept = append(kept, f)
+		merged = append(merged, f)
 	}
-	return kept
+	return merged
 }
 
-// once drops findings about rendered text whose object has the same finding in its own file, at an exact
-// place.
-func (r *run) once(findings []Finding) []Finding {
+// dropRenderedDuplicates drops findings about rendered text whose object has the same finding in its own file,
+// at an exact place.
+func (r *run) dropRenderedDuplicates(findings []Finding) []Finding {
 	type key struct {
 		policy string
 		object policies.Object

@@ -401,7 +401,7 @@ func TestNothing(t *testing.T) {
 	if _, err := lint.Run(t.Context(), lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(" \n")}); err == nil {
 		t.Errorf("nothing on standard input, as from a helm that failed: got %v", err)
 	}
-	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir}); !errors.Is(err, lint.ErrNothing) {
+	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir}); !errors.Is(err, lint.ErrNoInput) {
 		t.Errorf("no paths: got %v", err)
 	}
 	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir, Paths: []string{"a.yaml"}, Snapshot: "readme.txt"}); err == nil || !strings.Contains(err.Error(), "it holds no Kubernetes objects") {

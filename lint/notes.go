@@ -9,42 +9,42 @@ import (
 
 // notes are the notes of a run.
 type notes struct {
-	templates      []string       // files with templates
-	charts         []string       // directories with an unrendered chart
-	kustomizations []string       // directories with an unrendered kustomization
-	unrendered     string         // why
-	far            []string       // kustomizations with remote references
-	unbuilt        []unbuilt      // failed renderings
-	unasked        map[string]int // number of objects by the owner of their finalizer, if only a cluster knows it
-	strangers      []string       // custom policies that read the user
-	snippets       []string       // documents that are neither YAML nor manifests
-	incomplete     []string       // webhook configurations without rules
-	patched        []string       // webhook configurations that a kustomization patches
+	templates          []string        // files with templates
+	charts             []string        // directories with an unrendered chart
+	kustomizations     []string        // directories with an unrendered kustomization
+	renderOff          string          // why
+	remote             []string        // kustomizations with remote references
+	renderFailures     []renderFailure // failed renderings
+	unknownOwners      map[string]int  // number of objects by the owner of their finalizer, if only a cluster knows it
+	userPolicies       []string        // custom policies that read the user
+	snippets           []string        // documents that are neither YAML nor manifests
+	incompleteWebhooks []string        // webhook configurations without rules
+	patchedWebhooks    []string        // webhook configurations that a kustomization patches
 }
 
 func (n *notes) add(m notes) {
 	n.templates = append(n.templates, m.templates...)
 	n.charts = append(n.charts, m.charts...)
 	n.kustomizations = append(n.kustomizations, m.kustomizations...)
-	n.unrendered += m.unrendered
-	n.far = append(n.far, m.far...)
-	n.unbuilt = append(n.unbuilt, m.unbuilt...)
-	n.incomplete = append(n.incomplete, m.incomplete...)
-	n.patched = append(n.patched, m.patched...)
-	n.strangers = append(n.strangers, m.strangers...)
+	n.renderOff += m.renderOff
+	n.remote = append(n.remote, m.remote...)
+	n.renderFailures = append(n.renderFailures, m.renderFailures...)
+	n.incompleteWebhooks = append(n.incompleteWebhooks, m.incompleteWebhooks...)
+	n.patchedWebhooks = append(n.patchedWebhooks, m.patchedWebhooks...)
+	n.userPolicies = append(n.userPolicies, m.userPolicies...)
 	n.snippets = append(n.snippets, m.snippets...)
-	for owner, count := range m.unasked {
-		n.ask(owner, count)
+	for owner, count := range m.unknownOwners {
+		n.addUnknownOwner(owner, count)
 	}
 }
 
-// unbuilt is a chart or kustomization that could not be rendered.
-type unbuilt struct{ name, reason string }
+// renderFailure is a chart or kustomization that could not be rendered.
+type renderFailure struct{ name, reason string }
 
 // maxReason bounds an error in a note, in bytes: libraries write the cause last.
 const maxReason = 240
 
-func (u unbuilt) String() string {
+func (u renderFailure) String() string {
 	reason := strings.Join(strings.Fields(u.reason), " ")
 	if len(reason) > maxReason {
 		reason = "… " + strings.ToValidUTF8(reason[len(reason)-maxReason:], "")
@@ -52,8 +52,8 @@ func (u unbuilt) String() string {
 	return u.name + ": " + reason
 }
 
-// asTheyStand notes an unrendered chart or kustomization.
-func (n *notes) asTheyStand(kind, name string) {
+// addUnrendered notes an unrendered chart or kustomization.
+func (n *notes) addUnrendered(kind, name string) {
 	if kind == "chart" {
 		n.charts = append(n.charts, name)
 	} else {
@@ -61,15 +61,15 @@ func (n *notes) asTheyStand(kind, name string) {
 	}
 }
 
-func (n *notes) ask(owner string, count int) {
-	if n.unasked == nil {
-		n.unasked = map[string]int{}
+func (n *notes) addUnknownOwner(owner string, count int) {
+	if n.unknownOwners == nil {
+		n.unknownOwners = map[string]int{}
 	}
-	n.unasked[owner] += count
+	n.unknownOwners[owner] += count
 }
 
-// few returns the first names of a list.
-func few(names []string) string {
+// joinFirst returns the first names of a list.
+func joinFirst(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	names = slices.Compact(names)
 	if len(names) > 3 {
@@ -82,60 +82,60 @@ func (n *notes) list() []string {
 	list := []string{}
 	if len(n.charts) > 0 {
 		charts := slices.Sorted(slices.Values(n.charts))
-		list = append(list, fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", Counted(len(charts), "Helm chart"), charts[0]))
+		list = append(list, fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", Plural(len(charts), "Helm chart"), charts[0]))
 	}
 	if len(n.kustomizations) > 0 {
 		dirs := slices.Sorted(slices.Values(n.kustomizations))
-		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", Counted(len(dirs), "kustomization"), dirs[0]))
+		list = append(list, fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", Plural(len(dirs), "kustomization"), dirs[0]))
 	}
-	if n.unrendered != "" {
-		list = append(list, "nothing is rendered, as "+n.unrendered)
+	if n.renderOff != "" {
+		list = append(list, "nothing is rendered, as "+n.renderOff)
 	}
-	if len(n.far) > 0 {
-		list = append(list, fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", Counted(len(n.far), "kustomization"), few(n.far)))
+	if len(n.remote) > 0 {
+		list = append(list, fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", Plural(len(n.remote), "kustomization"), joinFirst(n.remote)))
 	}
-	if len(n.unbuilt) > 0 {
-		var each []string
-		for _, u := range n.unbuilt {
-			each = append(each, u.String())
+	if len(n.renderFailures) > 0 {
+		var failures []string
+		for _, u := range n.renderFailures {
+			failures = append(failures, u.String())
 		}
-		said := "1 chart or kustomization could not be rendered, and is read as its files stand"
-		if len(each) > 1 {
-			said = fmt.Sprintf("%d charts and kustomizations could not be rendered, and are read as their files stand", len(each))
+		text := "1 chart or kustomization could not be rendered, and is read as its files stand"
+		if len(failures) > 1 {
+			text = fmt.Sprintf("%d charts and kustomizations could not be rendered, and are read as their files stand", len(failures))
 		}
-		list = append(list, said+": "+few(each))
+		list = append(list, text+": "+joinFirst(failures))
 	}
 	if len(n.templates) > 0 {
-		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", Counted(len(n.templates), "template"), few(n.templates)))
+		list = append(list, fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", Plural(len(n.templates), "template"), joinFirst(n.templates)))
 	}
-	if len(n.incomplete) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", Counted(len(n.incomplete), "webhook configuration"), few(n.incomplete)))
+	if len(n.incompleteWebhooks) > 0 {
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", Plural(len(n.incompleteWebhooks), "webhook configuration"), joinFirst(n.incompleteWebhooks)))
 	}
-	if patched := slices.Compact(slices.Sorted(slices.Values(n.patched))); len(patched) > 0 {
-		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", Counted(len(patched), "webhook configuration"), few(patched)))
+	if patched := slices.Compact(slices.Sorted(slices.Values(n.patchedWebhooks))); len(patched) > 0 {
+		list = append(list, fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", Plural(len(patched), "webhook configuration"), joinFirst(patched)))
 	}
 	if len(n.snippets) > 0 {
-		said := "1 document cannot be read as YAML, and does not look like a manifest"
+		text := "1 document cannot be read as YAML, and does not look like a manifest"
 		if len(n.snippets) > 1 {
-			said = Counted(len(n.snippets), "document") + " cannot be read as YAML, and do not look like manifests"
+			text = Plural(len(n.snippets), "document") + " cannot be read as YAML, and do not look like manifests"
 		}
-		list = append(list, said+": "+few(n.snippets))
+		list = append(list, text+": "+joinFirst(n.snippets))
 	}
-	if len(n.strangers) > 0 {
-		list = append(list, fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", few(n.strangers)))
+	if len(n.userPolicies) > 0 {
+		list = append(list, fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", joinFirst(n.userPolicies)))
 	}
-	if len(n.unasked) > 0 {
+	if len(n.unknownOwners) > 0 {
 		objects := 0
-		for _, count := range n.unasked {
+		for _, count := range n.unknownOwners {
 			objects += count
 		}
-		list = append(list, fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", Counted(objects, "object"), few(slices.Collect(maps.Keys(n.unasked)))))
+		list = append(list, fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", Plural(objects, "object"), joinFirst(slices.Collect(maps.Keys(n.unknownOwners)))))
 	}
 	return list
 }
 
-// Counted returns a number with its noun, such as "2 files".
-func Counted(n int, noun string) string {
+// Plural returns a number with its noun, such as "2 files".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -30,7 +30,7 @@ func TestParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: evaluation})
+	engine, err := policies.NewEngine(t.Context(), set, policies.EngineOptions{Deadline: evaluationTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	for c := range f.Read() {
 		parsed = append(parsed, c.Objects...)
 	}
-	a := &asker{set: s, engine: engine, index: map[policies.Object]*subject{}}
+	a := &evaluator{set: s, engine: engine, index: map[policies.Object]*subject{}}
 	for _, o := range parsed {
 		value, err := o.Value()
 		if err != nil {
@@ -167,7 +167,7 @@ func TestFastPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true, everything: true})
+	slow, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true, noShortcuts: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,35 +8,35 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// bundled merges findings about several objects of a set with the same cause, at the first of them.
-func bundled(findings []Finding) []Finding {
+// mergeSameCause merges findings about several objects of a set with the same cause, at the first of them.
+func mergeSameCause(findings []Finding) []Finding {
 	type key struct {
 		policy string
 		cause  policies.Object
 	}
 	first, more := map[key]int{}, map[key]int{}
-	kept := findings[:0]
+	merged := findings[:0]
 	for _, f := range findings {
 		if f.Question == DeleteSet && len(f.Objects) > 1 {
 			k := key{f.Policy, f.Objects[1]}
-			if _, again := first[k]; again {
+			if _, ok := first[k]; ok {
 				more[k]++
 				continue
 			}
-			first[k] = len(kept)
+			first[k] = len(merged)
 		}
-		kept = append(kept, f)
+		merged = append(merged, f)
 	}
 	for k, n := range more {
-		f := &kept[first[k]]
-		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", Counted(n, "more object")))
+		f := &merged[first[k]]
+		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", Plural(n, "more object")))
 	}
-	return kept
+	return merged
 }
 
-// distinct keeps one finding per policy and place: the questions find the same trouble several times. It
+// dropDuplicates keeps one finding per policy and place: the questions find the same trouble several times. It
 // prefers findings about the object at the place, then about its namespace, and the worst.
-func distinct(findings []Finding) []Finding {
+func dropDuplicates(findings []Finding) []Finding {
 	type key struct {
 		policy, file string
 		line, column int
@@ -63,7 +63,7 @@ func distinct(findings []Finding) []Finding {
 		return k
 	}
 	for _, f := range findings {
-		if known, again := best[of(f)]; !again || cmp.Or(rank(f)-rank(known), f.Severity.Compare(known.Severity)) < 0 {
+		if current, ok := best[of(f)]; !ok || cmp.Or(rank(f)-rank(current), f.Severity.Compare(current.Severity)) < 0 {
 			best[of(f)] = f
 		}
 	}
@@ -73,8 +73,8 @@ func distinct(findings []Finding) []Finding {
 	})
 }
 
-// found places a finding at its field in its first object if the set has that, else at the subject.
-func (a *asker) found(question Question, sub *subject, f policies.Finding) {
+// addFinding places a finding at its field in its first object if the set has that, else at the subject.
+func (a *evaluator) addFinding(question Question, sub *subject, f policies.Finding) {
 	if len(f.Objects) > 0 && !slices.ContainsFunc(f.Objects, func(o policies.Object) bool { return o.Resource != "pods" || a.index[o] != nil }) {
 		return // pods of a workload: its template is evaluated by itself
 	}
@@ -89,52 +89,52 @@ func (a *asker) found(question Question, sub *subject, f policies.Finding) {
 		field = ""
 	}
 	f = forAuthor(f)
-	if meant := a.set.meant(sub.Object, f); meant != "" {
-		f.Evidence = append(slices.Clone(f.Evidence), meant)
+	if hint := a.set.hintFor(sub.Object, f); hint != "" {
+		f.Evidence = append(slices.Clone(f.Evidence), hint)
 	}
 	if f.Severity == policies.None {
 		return
 	}
-	if question == DeleteSet && a.scattered(sub, f.Objects) && f.Severity != policies.Info {
+	if question == DeleteSet && a.spansFiles(sub, f.Objects) && f.Severity != policies.Info {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
 	}
-	if a.set.run.passedOver(at.Object) && f.Severity != policies.Info {
+	if a.set.run.isSuperseded(at.Object) && f.Severity != policies.Info {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "no kustomization names this file, and one names another of its folder that has the same object")
 	}
-	if since := a.past(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" && f.Severity != policies.Info {
+	if since := a.removedIn(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" && f.Severity != policies.Info {
 		f.Severity = policies.Low
 		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)
 	}
-	if !a.set.run.selected(sub.File) && !a.set.run.selected(at.File) {
+	if !a.set.run.isSelected(sub.File) && !a.set.run.isSelected(at.File) {
 		return // neither the deleted object nor the place is in a linted file
 	}
 	p, _ := at.Find(field)
-	placed := Finding{Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placed(at.File, p, at.Source()), Value: p.Value}
-	if b := a.set.build; b != nil && len(b.reads) > 0 {
-		placed.Kustomization = b.directory.Name
+	placedFinding := Finding{Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placeOf(at.File, p, at.Source()), Value: p.Value}
+	if b := a.set.build; b != nil && len(b.sources) > 0 {
+		placedFinding.Kustomization = b.directory.Name
 		if place, err := b.origin(at.Object, field, p.Value); err == nil {
-			placed.Place = place
+			placedFinding.Place = place
 		}
 	}
-	a.set.findings = append(a.set.findings, placed)
+	a.set.findings = append(a.set.findings, placedFinding)
 }
 
-// scattered reports whether other objects of a finding are in other files of the folder that nothing else
+// spansFiles reports whether other objects of a finding are in other files of the folder that nothing else
 // combines: a kustomization may name others.
-func (a *asker) scattered(sub *subject, objects []policies.Object) bool {
+func (a *evaluator) spansFiles(sub *subject, objects []policies.Object) bool {
 	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]
-		return other != nil && other.File != sub.File && (a.set.loose || !a.set.run.names(sub.File) || !a.set.run.names(other.File))
+		return other != nil && other.File != sub.File && (a.set.folderOnly || !a.set.run.isInKustomization(sub.File) || !a.set.run.isInKustomization(other.File))
 	})
 }
 
-// past returns the release since which one of the objects cannot be applied, or "".
-func (a *asker) past(objects []policies.Object) string {
+// removedIn returns the release since which one of the objects cannot be applied, or "".
+func (a *evaluator) removedIn(objects []policies.Object) string {
 	for _, o := range objects {
-		if sub := a.index[o]; sub != nil && !sub.implied && a.set.past[sub.Object] != "" {
-			return a.set.past[sub.Object]
+		if sub := a.index[o]; sub != nil && !sub.implied && a.set.removedVersions[sub.Object] != "" {
+			return a.set.removedVersions[sub.Object]
 		}
 	}
 	return ""

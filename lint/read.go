@@ -16,7 +16,7 @@ const maxSet = 32 << 20
 
 func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
-		if s.held > maxSet {
+		if s.textBytes > maxSet {
 			break
 		}
 		s.readFile(ctx, file)
@@ -27,61 +27,61 @@ func (s *set) read(ctx context.Context) error {
 	return nil
 }
 
-// selected reports whether the objects of a file are evaluated.
-func (r *run) selected(file *source.File) bool {
+// isSelected reports whether the objects of a file are evaluated.
+func (r *run) isSelected(file *source.File) bool {
 	if b := r.builds[file]; b != nil && r.only != nil {
-		return len(b.reads) == 0 || slices.ContainsFunc(b.reads, func(name string) bool { return r.only[relative(r.options.Dir, b.known[name].path)] })
+		return len(b.sources) == 0 || slices.ContainsFunc(b.sources, func(name string) bool { return r.only[relative(r.options.Dir, b.locations[name].path)] })
 	}
 	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[relative(r.options.Dir, file.Path)]
 }
 
 func (s *set) readFile(ctx context.Context, file *source.File) {
 	s.total.files++
-	if s.quoted {
-		s.quote(file)
+	if s.ignoresOnly {
+		s.readIgnores(file)
 		return
 	}
 	for c := range file.Read() {
-		s.take(file, c)
-		s.tell()
-		if ctx.Err() != nil || s.held > maxSet {
+		s.addDocument(file, c)
+		s.recordProgress()
+		if ctx.Err() != nil || s.textBytes > maxSet {
 			return
 		}
 	}
 }
 
-// quote reads only the ignores of a file whose objects are in other sets.
-func (s *set) quote(file *source.File) {
+// readIgnores reads only the ignores of a file whose objects are in other sets.
+func (s *set) readIgnores(file *source.File) {
 	if text, err := os.ReadFile(file.Path); err != nil || !bytes.Contains(text, []byte("termguard")) {
 		return
 	}
 	for c := range file.Read() {
-		s.mark(file, c)
+		s.addMarks(file, c)
 	}
 }
 
-func (s *set) mark(file *source.File, c source.Contents) {
+func (s *set) addMarks(file *source.File, c source.Contents) {
 	for _, m := range c.Marks {
-		s.marks = append(s.marks, Mark{Place: placed(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
+		s.marks = append(s.marks, Mark{Place: placeOf(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
 	}
 }
 
-// take adds a document of a file.
-func (s *set) take(file *source.File, c source.Contents) {
+// addDocument adds a document of a file.
+func (s *set) addDocument(file *source.File, c source.Contents) {
 	for _, p := range c.Problems {
 		if c.Snippet {
 			s.notes.snippets = append(s.notes.snippets, fmt.Sprintf("%s:%d", file.Name, p.Line))
 			continue
 		}
-		s.problems = append(s.problems, Problem{Place: placed(file, p.Position, ""), Message: p.Message})
+		s.problems = append(s.problems, Problem{Place: placeOf(file, p.Position, ""), Message: p.Message})
 	}
 	if c.Template {
-		s.template(file)
+		s.addTemplate(file)
 		s.documents++
 		return
 	}
-	if s.build == nil || len(s.build.reads) == 0 { // else they are in files of their own
-		s.mark(file, c)
+	if s.build == nil || len(s.build.sources) == 0 { // else they are in files of their own
+		s.addMarks(file, c)
 	}
 	s.skipped += c.Plain
 	s.total.objects += len(c.Objects)
@@ -89,44 +89,44 @@ func (s *set) take(file *source.File, c source.Contents) {
 		s.documents++
 	}
 	for _, o := range c.Objects {
-		if !s.run.options.IncludeTests && o.Record() {
+		if !s.run.options.IncludeTests && o.IsRecord() {
 			s.tests++
 			continue
 		}
-		if o.Hook("pre-delete") {
-			s.cleanup = append(s.cleanup, o)
+		if o.HasHook("pre-delete") {
+			s.deleteHooks = append(s.deleteHooks, o)
 		}
-		if since := unserved(o.APIVersion, o.Kind, s.run.options.KubernetesVersion); since != "" {
-			if s.past == nil {
-				s.past = map[*source.Object]string{}
+		if since := removedIn(o.APIVersion, o.Kind, s.run.options.KubernetesVersion); since != "" {
+			if s.removedVersions == nil {
+				s.removedVersions = map[*source.Object]string{}
 			}
-			s.past[o] = since
+			s.removedVersions[o] = since
 		}
-		o.APIVersion = present(o.APIVersion, o.Kind)
+		o.APIVersion = servedVersion(o.APIVersion, o.Kind)
 		s.objects = append(s.objects, o)
 	}
 	if len(c.Objects) == 0 {
 		return
 	}
-	if s.held += c.Objects[0].Size(); s.held > maxSet {
-		s.problem(c.Objects[0], fmt.Sprintf("more than %d MiB of manifests that are one set, and what follows is not read: lint parts of it one by one", maxSet>>20))
+	if s.textBytes += c.Objects[0].Size(); s.textBytes > maxSet {
+		s.addProblem(c.Objects[0], fmt.Sprintf("more than %d MiB of manifests that are one set, and what follows is not read: lint parts of it one by one", maxSet>>20))
 	}
 }
 
-// template notes a file or object that has to be rendered first.
-func (s *set) template(file *source.File) {
+// addTemplate notes a file or object that has to be rendered first.
+func (s *set) addTemplate(file *source.File) {
 	s.notes.templates = append(s.notes.templates, file.Name)
 	s.skipped++
 }
 
-func placed(file *source.File, p source.Position, rendered string) Place {
+func placeOf(file *source.File, p source.Position, rendered string) Place {
 	if file.Rendered != "" {
-		return inTemplate(file, p, rendered)
+		return templatePlace(file, p, rendered)
 	}
 	return Place{File: file.Name, Line: p.Line, Column: p.Column, EndColumn: p.EndColumn, Source: p.Text, Rendered: rendered}
 }
 
-func (s *set) problem(o *source.Object, message string) {
+func (s *set) addProblem(o *source.Object, message string) {
 	p, _ := o.Find("")
-	s.problems = append(s.problems, Problem{Place: placed(o.File, p, o.Source()), Message: message})
+	s.problems = append(s.problems, Problem{Place: placeOf(o.File, p, o.Source()), Message: message})
 }

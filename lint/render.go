@@ -27,23 +27,23 @@ const Renderer = "termguard-render"
 
 // Limits of rendering: the time of one chart or kustomization, of a whole run, and the bytes of one.
 const (
-	renderTime  = 15 * time.Second
-	rendersTime = time.Minute
-	maxRendered = 64 << 20
+	renderTime      = 15 * time.Second
+	totalRenderTime = time.Minute
+	maxRendered     = 64 << 20
 )
 
 // FindRenderer finds it beside this program, or in PATH.
 func FindRenderer() (string, error) {
 	if self, err := os.Executable(); err == nil {
-		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
-			return beside, nil
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
+			return path, nil
 		}
 	}
-	found, err := exec.LookPath(Renderer)
+	path, err := exec.LookPath(Renderer)
 	if err != nil {
 		return "", fmt.Errorf("%s is neither beside termguard nor in PATH: releases have it, and \"make render\" in a clone builds it", Renderer)
 	}
-	return found, nil
+	return path, nil
 }
 
 // request and answer are the messages to and from the renderer: answer has the objects, and the files that a
@@ -62,16 +62,16 @@ type answer struct {
 	Error     string   `json:"error"`
 }
 
-// perRenderer is the number of requests per process: starting one takes as long as some five answers.
-const perRenderer = 8
+// requestsPerRenderer is the number of requests per process: starting one takes as long as some five answers.
+const requestsPerRenderer = 8
 
 // renderAll renders requests, one per processor at a time, and calls done with each result, one at a time. A
 // process that fails or times out is replaced, without effect on other requests.
 func renderAll(ctx context.Context, program string, requests []request, done func(i int, a answer, err error)) {
 	next := make(chan int)
 	var wait sync.WaitGroup
-	var one sync.Mutex
-	for range min(runtime.GOMAXPROCS(0), 1+len(requests)/perRenderer) {
+	var mu sync.Mutex
+	for range min(runtime.GOMAXPROCS(0), 1+len(requests)/requestsPerRenderer) {
 		wait.Go(func() {
 			var r *renderer
 			defer func() { r.stop() }()
@@ -87,9 +87,9 @@ func renderAll(ctx context.Context, program string, requests []request, done fun
 						r = nil
 					}
 				}
-				one.Lock()
+				mu.Lock()
 				done(i, a, err)
-				one.Unlock()
+				mu.Unlock()
 			}
 		})
 	}
@@ -131,8 +131,8 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 		cancel()
 		return nil, fmt.Errorf("start %s: %w", Renderer, err)
 	}
-	limited := &io.LimitedReader{R: out}
-	return &renderer{cancel, cmd, in, limited, json.NewDecoder(limited)}, nil
+	limitedOut := &io.LimitedReader{R: out}
+	return &renderer{cancel, cmd, in, limitedOut, json.NewDecoder(limitedOut)}, nil
 }
 
 // stop ends the process.
@@ -144,24 +144,24 @@ func (r *renderer) stop() {
 }
 
 func (r *renderer) render(ctx context.Context, q request) (a answer, err error) {
-	late := time.AfterFunc(renderTime, r.cancel)
+	timer := time.AfterFunc(renderTime, r.cancel)
 	r.out.N = maxRendered
 	err = json.NewEncoder(r.in).Encode(q)
 	if err == nil {
 		err = r.answers.Decode(&a)
 	}
 	switch {
-	case err == nil && late.Stop():
+	case err == nil && timer.Stop():
 		return a, nil
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
-	case !late.Stop():
+	case !timer.Stop():
 		return answer{}, fmt.Errorf("it takes more than %v", renderTime)
 	case r.out.N <= 0:
 		return answer{}, fmt.Errorf("it has more than %d MiB", maxRendered>>20)
 	}
-	if ended := r.cmd.Wait(); ended != nil {
-		err = ended
+	if waitErr := r.cmd.Wait(); waitErr != nil {
+		err = waitErr
 	}
 	return answer{}, fmt.Errorf("it ended %s: %w", Renderer, err)
 }
@@ -169,31 +169,31 @@ func (r *renderer) render(ctx context.Context, q request) (a answer, err error) 
 // build is a rendered chart or kustomization.
 type build struct {
 	directory *source.Directory
-	file      string          // the file that defines it
-	reads     []string        // the files that a kustomization includes
-	known     map[string]file // known files, by path without links
-	namespace string          // of objects without one, "" for kubectl's default
+	fileName  string              // the file that defines it
+	sources   []string            // the files that a kustomization includes
+	locations map[string]location // known files, by path without links
+	namespace string              // of objects without one, "" for kubectl's default
 
-	given, values []string // values of a chart: the run's, and those to try if it rejects these
-	refused       error    // why it rejects them
+	runValues, fallbackValues []string // values of a chart: the run's, and those to try if it rejects these
+	firstErr                  error    // why it rejects them
 }
 
-// file is a known file, and its name in findings.
-type file struct{ name, path string }
+// location is a known file, and its name in findings.
+type location struct{ name, path string }
 
 // render renders the charts and kustomizations that were found. On failure it adds a note, and their files
 // are read unrendered.
 func (r *run) render(ctx context.Context) error {
 	var requests []request
-	var of []*build
-	ask := func(d *source.Directory, q request, file string) error {
+	var builds []*build
+	addRequest := func(d *source.Directory, q request, file string) error {
 		root := tree.Root(d.Path)
 		var err error
 		if root == "" {
-			root, err = r.tree(d.Path)
+			root, err = r.linkBoundary(d.Path)
 		}
 		if err != nil {
-			r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{d.Name, err.Error()})
+			r.searchTotal.notes.renderFailures = append(r.searchTotal.notes.renderFailures, renderFailure{d.Name, err.Error()})
 			return nil
 		}
 		if q.Root, err = filepath.Abs(root); err != nil {
@@ -202,15 +202,15 @@ func (r *run) render(ctx context.Context) error {
 		if q.Dir, err = filepath.Abs(d.Path); err != nil {
 			return err
 		}
-		b := &build{directory: d, file: file, given: q.Values}
+		b := &build{directory: d, fileName: file, runValues: q.Values}
 		if q.Kind == "chart" {
-			b.values = valuesBeside(q.Root, q.Dir)
+			b.fallbackValues = valueFilesIn(q.Root, q.Dir)
 		}
-		requests, of = append(requests, q), append(of, b)
+		requests, builds = append(requests, q), append(builds, b)
 		return nil
 	}
-	for _, d := range r.tops() {
-		if err := ask(d, request{Kind: "kustomization"}, d.Kustomization); err != nil {
+	for _, d := range r.rootKustomizations() {
+		if err := addRequest(d, request{Kind: "kustomization"}, d.Kustomization); err != nil {
 			return err
 		}
 	}
@@ -223,7 +223,7 @@ func (r *run) render(ctx context.Context) error {
 			}
 			q.Values = append(q.Values, full)
 		}
-		if err := ask(d, q, "Chart.yaml"); err != nil {
+		if err := addRequest(d, q, "Chart.yaml"); err != nil {
 			return err
 		}
 	}
@@ -232,61 +232,61 @@ func (r *run) render(ctx context.Context) error {
 	}
 	program := ""
 	if r.options.Render {
-		found, err := FindRenderer()
+		executable, err := FindRenderer()
 		if err != nil {
-			r.found.notes.unrendered = err.Error()
+			r.searchTotal.notes.renderOff = err.Error()
 		}
-		program = found
+		program = executable
 	}
 	if program == "" {
-		for i, b := range of {
-			r.found.notes.asTheyStand(requests[i].Kind, b.directory.Name)
+		for i, b := range builds {
+			r.searchTotal.notes.addUnrendered(requests[i].Kind, b.directory.Name)
 		}
 		return nil
 	}
-	known := r.knownFiles()
-	limited, cancel := context.WithTimeoutCause(ctx, rendersTime, fmt.Errorf("all of them together take more than %v", rendersTime))
+	locations := r.locateFiles()
+	renderCtx, cancel := context.WithTimeoutCause(ctx, totalRenderTime, fmt.Errorf("all of them together take more than %v", totalRenderTime))
 	defer cancel()
 	for len(requests) > 0 {
-		var again []request
-		var ofAgain []*build
-		renderAll(limited, program, requests, func(i int, a answer, err error) {
-			b := of[i]
+		var retries []request
+		var retryBuilds []*build
+		renderAll(renderCtx, program, requests, func(i int, a answer, err error) {
+			b := builds[i]
 			if err == nil && a.Error != "" {
 				err = errors.New(strings.ReplaceAll(a.Error, requests[i].Root+string(filepath.Separator), ""))
-				b.refused = cmp.Or(b.refused, err)
-				if len(b.values) > 0 {
+				b.firstErr = cmp.Or(b.firstErr, err)
+				if len(b.fallbackValues) > 0 {
 					q := requests[i]
-					q.Values = append(slices.Clone(b.given), b.values[0])
-					b.values = b.values[1:]
-					again, ofAgain = append(again, q), append(ofAgain, b)
+					q.Values = append(slices.Clone(b.runValues), b.fallbackValues[0])
+					b.fallbackValues = b.fallbackValues[1:]
+					retries, retryBuilds = append(retries, q), append(retryBuilds, b)
 					return
 				}
 			}
-			if r.held += len(a.Text); err == nil && r.held > maxHeld {
-				err = fmt.Errorf("all of them together have more than %d MiB", maxHeld>>20)
+			if r.renderedBytes += len(a.Text); err == nil && r.renderedBytes > maxInMemory {
+				err = fmt.Errorf("all of them together have more than %d MiB", maxInMemory>>20)
 			}
 			if err != nil {
-				r.found.notes.unbuilt = append(r.found.notes.unbuilt, unbuilt{b.directory.Name, cmp.Or(b.refused, err).Error()})
+				r.searchTotal.notes.renderFailures = append(r.searchTotal.notes.renderFailures, renderFailure{b.directory.Name, cmp.Or(b.firstErr, err).Error()})
 				return
 			}
-			b.known, b.reads, b.namespace = known, a.Files, a.Namespace
-			file := &source.File{Name: path.Join(b.directory.Name, b.file), Rendered: b.directory.Path, Content: []byte(a.Text)}
+			b.locations, b.sources, b.namespace = locations, a.Files, a.Namespace
+			file := &source.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
 			r.builds[file] = b
 			r.sets = append(r.sets, &input{files: []*source.File{file}})
 			for _, name := range a.Files {
-				r.covered[name] = true
+				r.renderedFiles[name] = true
 			}
 		})
-		requests, of = again, ofAgain
+		requests, builds = retries, retryBuilds
 	}
 	return context.Cause(ctx)
 }
 
 // topCharts returns the charts that are no subchart: those in charts/ are rendered with their parent, by its
 // conditions and values.
-func (r *run) topCharts() (found []*source.Directory) {
-	charts, renders := map[string]*source.Directory{}, map[string]bool{}
+func (r *run) topCharts() (tops []*source.Directory) {
+	charts, hasTemplates := map[string]*source.Directory{}, map[string]bool{}
 	for _, d := range r.charts {
 		charts[d.Path] = d
 	}
@@ -297,77 +297,77 @@ func (r *run) topCharts() (found []*source.Directory) {
 		return folder
 	}
 	for _, d := range r.charts {
-		renders[top(d.Path)] = renders[top(d.Path)] || d.Templates > 0
+		hasTemplates[top(d.Path)] = hasTemplates[top(d.Path)] || d.Templates > 0
 	}
 	for _, d := range r.charts {
-		if top(d.Path) == d.Path && renders[d.Path] {
-			found = append(found, d)
+		if top(d.Path) == d.Path && hasTemplates[d.Path] {
+			tops = append(tops, d)
 		}
 	}
-	return found
+	return tops
 }
 
 // maxTries bounds the value files that a chart is tried with.
 const maxTries = 4
 
-// valuesBeside returns value files in a chart: chart-testing's (github.com/helm/chart-testing,
+// valueFilesIn returns value files in a chart: chart-testing's (github.com/helm/chart-testing,
 // ci/*-values.yaml), and per environment.
-func valuesBeside(root, dir string) (found []string) {
+func valueFilesIn(root, dir string) (values []string) {
 	for _, pattern := range []string{"ci/*-values.yaml", "values-*.yaml", "values/*.yaml"} {
 		files, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // the pattern is valid
 		for _, file := range files {
-			if len(found) < maxTries && tree.Inside(root, file) == nil {
-				found = append(found, file)
+			if len(values) < maxTries && tree.Inside(root, file) == nil {
+				values = append(values, file)
 			}
 		}
 	}
-	return found
+	return values
 }
 
-// knownFiles returns the files of the folders that were found.
-func (r *run) knownFiles() map[string]file {
-	known := map[string]file{}
+// locateFiles returns the files of the folders that were found.
+func (r *run) locateFiles() map[string]location {
+	locations := map[string]location{}
 	for _, i := range r.sets {
 		for _, d := range i.directories {
-			real := resolved(d.Path)
+			real := realPath(d.Path)
 			for _, base := range append([]string{d.Kustomization}, d.Manifests...) {
-				known[filepath.Join(real, base)] = file{path.Join(d.Name, base), filepath.Join(d.Path, base)}
+				locations[filepath.Join(real, base)] = location{path.Join(d.Name, base), filepath.Join(d.Path, base)}
 			}
 		}
 	}
-	return known
+	return locations
 }
 
-// uncover removes files that a rendered kustomization includes from the sets; they are read only for their
-// ignores.
-func (r *run) uncover() {
-	if len(r.covered) == 0 {
+// dropRenderedFiles removes files that a rendered kustomization includes from the sets; they are read only for
+// their ignores.
+func (r *run) dropRenderedFiles() {
+	if len(r.renderedFiles) == 0 {
 		return
 	}
-	quoted := &input{quoted: true}
+	ignores := &input{ignoresOnly: true}
 	for _, i := range r.sets {
 		for n, d := range i.directories {
-			real := resolved(d.Path)
+			real := realPath(d.Path)
 			of, rest := *d, *d
 			of.Manifests, rest.Manifests = nil, nil
 			for _, base := range d.Manifests {
-				if r.covered[filepath.Join(real, base)] {
+				if r.renderedFiles[filepath.Join(real, base)] {
 					of.Manifests = append(of.Manifests, base)
 				} else {
 					rest.Manifests = append(rest.Manifests, base)
 				}
 			}
 			if len(of.Manifests) > 0 {
-				quoted.directories = append(quoted.directories, &of)
+				ignores.directories = append(ignores.directories, &of)
 				i.directories[n] = &rest
 			}
 		}
 	}
-	r.sets = append(r.sets, quoted)
+	r.sets = append(r.sets, ignores)
 }
 
-// resolved returns a path without symbolic links, or unchanged on an error.
-func resolved(path string) string {
+// realPath returns a path without symbolic links, or unchanged on an error.
+func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -382,40 +382,40 @@ var errNoOrigin = errors.New("nothing tells where it is from")
 // origin returns the place of a rendered object's field in its original file: of the value if it is found,
 // else of the object.
 func (b *build) origin(o *source.Object, field, value string) (Place, error) {
-	if o.Source() == "" || len(b.reads) == 0 {
+	if o.Source() == "" || len(b.sources) == 0 {
 		return Place{}, errNoOrigin
 	}
-	from := filepath.Join(resolved(b.directory.Path), filepath.FromSlash(o.Source()))
+	from := filepath.Join(realPath(b.directory.Path), filepath.FromSlash(o.Source()))
 	base, found := b.original(from, o)
 	if found == nil {
 		return Place{}, errNoOrigin
 	}
 	at, exact := found.Find(field)
 	if exact && at.Value == value {
-		return placed(base, at, ""), nil
+		return placeOf(base, at, ""), nil
 	}
-	for _, other := range b.reads { // a patch may set it
+	for _, other := range b.sources { // a patch may set it
 		if other == from {
 			continue
 		}
 		if patch, found := b.original(other, o); found != nil {
 			if at, exact := found.Find(field); exact && at.Value == value {
-				return placed(patch, at, ""), nil
+				return placeOf(patch, at, ""), nil
 			}
 		}
 	}
-	if place, found := b.inline(field); found && value != "" {
+	if place, found := b.findInline(field); found && value != "" {
 		return place, nil
 	}
-	return placed(base, at, ""), nil
+	return placeOf(base, at, ""), nil
 }
 
-// inline returns the line of a kustomization that sets a field, as in an inline patch.
-func (b *build) inline(field string) (Place, bool) {
+// findInline returns the line of a kustomization that sets a field, as in an inline patch.
+func (b *build) findInline(field string) (Place, bool) {
 	key := strings.TrimRight(field, "[]0123456789")
 	key = key[strings.LastIndexAny(key, `."]`)+1:]
-	for _, name := range b.reads {
-		known, found := b.known[name]
+	for _, name := range b.sources {
+		from, found := b.locations[name]
 		if key == "" || !found || !source.IsKustomization(filepath.Base(name)) {
 			continue
 		}
@@ -426,7 +426,7 @@ func (b *build) inline(field string) (Place, bool) {
 		for n, line := range strings.Split(string(text), "\n") {
 			if at := strings.Index(line, key); at >= 0 {
 				column := utf8.RuneCountInString(line[:at]) + 1
-				return Place{File: known.name, Line: n + 1, Column: column, EndColumn: column + utf8.RuneCountInString(key), Source: strings.TrimSuffix(line, "\r")}, true
+				return Place{File: from.name, Line: n + 1, Column: column, EndColumn: column + utf8.RuneCountInString(key), Source: strings.TrimSuffix(line, "\r")}, true
 			}
 		}
 	}
@@ -436,11 +436,11 @@ func (b *build) inline(field string) (Place, bool) {
 // original returns the object of a file that a rendered one was made from: of its kind, with the name that
 // shares most with its own, since kustomize adds prefixes and suffixes.
 func (b *build) original(real string, o *source.Object) (*source.File, *source.Object) {
-	known, found := b.known[real]
+	from, found := b.locations[real]
 	if !found {
 		return nil, nil
 	}
-	f := &source.File{Name: known.name, Path: known.path}
+	f := &source.File{Name: from.name, Path: from.path}
 	var best *source.Object
 	for c := range f.Read() {
 		for _, other := range c.Objects {
@@ -453,9 +453,9 @@ func (b *build) original(real string, o *source.Object) (*source.File, *source.O
 	return f, best
 }
 
-// inTemplate returns the place of rendered text: the first line of its template if a comment names an
+// templatePlace returns the place of rendered text: the first line of its template if a comment names an
 // existing one, else of the rendered file. The exact line is unknown.
-func inTemplate(file *source.File, p source.Position, template string) Place {
+func templatePlace(file *source.File, p source.Position, template string) Place {
 	at := Place{File: file.Name, Line: 1, Column: 1, Source: p.Text, Rendered: template}
 	if template == "" {
 		at.Rendered = path.Base(file.Name)

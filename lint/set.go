@@ -18,27 +18,27 @@ type set struct {
 	run    *run
 	folder string // the files' folder, "" for files that were given
 	files  []*source.File
-	// patched says that a kustomization changes which requests its webhooks match.
-	patched bool
+	// patchedWebhooks says that a kustomization changes which requests its webhooks match.
+	patchedWebhooks bool
 	// namespace is set by its kustomization, or "".
 	namespace string
-	// loose says that only a folder combines the files: users may delete them one by one.
-	loose bool
-	build *build // of its objects; nil if they are in their own files
-	// quoted says that its files are read only for their ignores: their objects are in other sets, as they
+	// folderOnly says that only a folder combines the files: users may delete them one by one.
+	folderOnly bool
+	build      *build // of its objects; nil if they are in their own files
+	// ignoresOnly says that its files are read only for their ignores: their objects are in other sets, as they
 	// will be applied.
-	quoted bool
+	ignoresOnly bool
 	total
 
-	objects []*source.Object
-	cleanup []*source.Object          // Helm hooks that run before the other objects are deleted
-	past    map[*source.Object]string // the release since which no server knows their API version
-	held    int                       // bytes of text; beyond maxSet, the rest is not read
+	objects         []*source.Object
+	deleteHooks     []*source.Object          // Helm hooks that run before the other objects are deleted
+	removedVersions map[*source.Object]string // the release since which no server knows their API version
+	textBytes       int                       // bytes of text; beyond maxSet, the rest is not read
 }
 
-// answer builds the facts of a set, evaluates its objects, and places the findings.
-func (s *set) answer(ctx context.Context) error {
-	if !slices.ContainsFunc(s.objects, s.interesting) && !slices.ContainsFunc(s.objects, s.deploysItself) && !slices.ContainsFunc(s.objects, s.misnamed) {
+// evaluate builds the facts of a set, evaluates its objects, and places the findings.
+func (s *set) evaluate(ctx context.Context) error {
+	if !slices.ContainsFunc(s.objects, s.isRelevant) && !slices.ContainsFunc(s.objects, s.isSelfManaged) && !slices.ContainsFunc(s.objects, s.hasMisspeltFinalizer) {
 		return nil
 	}
 	engine, err := s.run.engine()
@@ -54,23 +54,23 @@ func (s *set) answer(ctx context.Context) error {
 		if sub := s.subject(o); sub != nil {
 			subjects = append(subjects, sub)
 			objects = append(objects, sub.object)
-			if app := s.makes(o, sub.object.Object); app != nil {
-				made := &subject{Object: o, object: &unstructured.Unstructured{Object: app}, implied: true}
-				subjects, objects = append(subjects, made), append(objects, made.object)
+			if app := s.generatedApp(o, sub.object.Object); app != nil {
+				generated := &subject{Object: o, object: &unstructured.Unstructured{Object: app}, implied: true}
+				subjects, objects = append(subjects, generated), append(objects, generated.object)
 			}
 		}
 	}
-	objects = append(objects, s.elsewhere(objects)...)
-	objects = append(objects, s.selves(subjects)...)
+	objects = append(objects, s.definitionsInOtherFiles(objects)...)
+	objects = append(objects, s.selfManagedControllers(subjects)...)
 	snapshot, err := s.run.snapshot()
 	if err != nil {
 		return err
 	}
-	set := manifests.Set{Objects: objects, Others: s.othersRun(ctx)}
+	set := manifests.Set{Objects: objects, Others: s.runsInOtherFiles(ctx)}
 	if s.build != nil {
 		set.Namespace = s.build.namespace
 	}
-	if s.build == nil || len(s.build.reads) > 0 { // a chart has its own workloads, in a namespace that we name
+	if s.build == nil || len(s.build.sources) > 0 { // a chart has its own workloads, in a namespace that we name
 		set.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads(ctx, namespace) }
 	}
 	world, err := manifests.Apply(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, set)
@@ -81,22 +81,22 @@ func (s *set) answer(ctx context.Context) error {
 	for kind, resource := range cluster.Resources(objects) {
 		resources[kind] = &resource
 	}
-	a := &asker{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
+	a := &evaluator{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
 		sub.resource = resources[sub.object.GroupVersionKind()]
 		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.object.GetNamespace(), Name: sub.object.GetName()}
 		a.index[sub.id] = sub
 	}
-	subjects = append(subjects, a.implied(subjects)...)
+	subjects = append(subjects, a.impliedNamespaces(subjects)...)
 	for _, sub := range subjects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.ask(ctx, sub); err != nil {
+		if err := a.evaluateSubject(ctx, sub); err != nil {
 			return err
 		}
-		s.tell()
+		s.recordProgress()
 	}
-	s.findings = bundled(distinct(s.findings))
+	s.findings = mergeSameCause(dropDuplicates(s.findings))
 	return nil
 }

@@ -20,37 +20,37 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// interesting reports whether policies concern an object's kind, or read its facts.
-func (s *set) interesting(o *source.Object) bool {
-	return s.run.options.everything || !quiet(o)
+// isRelevant reports whether policies concern an object's kind, or read its facts.
+func (s *set) isRelevant(o *source.Object) bool {
+	return s.run.options.noShortcuts || !isGitOps(o)
 }
 
-// quiet reports whether an object belongs to Argo CD or Flux: the objects that it deploys and its controllers
-// are usually elsewhere.
-func quiet(o *source.Object) bool {
+// isGitOps reports whether an object belongs to Argo CD or Flux: the objects that it deploys and its
+// controllers are usually elsewhere.
+func isGitOps(o *source.Object) bool {
 	group, _ := path.Split(o.APIVersion)
 	group = strings.TrimSuffix(group, "/")
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
 }
 
-// nearFinalizer returns the catalog's finalizer that an unknown one probably misspells, or "".
-func (s *set) nearFinalizer(o *source.Object, finalizer string) string {
+// misspellingHint returns the catalog's finalizer that an unknown one probably misspells, or "".
+func (s *set) misspellingHint(o *source.Object, finalizer string) string {
 	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	resource := plural.GroupResource().String()
-	known := cmp.Or(s.run.options.Catalog, catalog.Default())
-	if _, found := known.Lookup(finalizer, resource); found {
+	finalizers := cmp.Or(s.run.options.Catalog, catalog.Default())
+	if _, found := finalizers.Lookup(finalizer, resource); found {
 		return ""
 	}
 	var names []string
-	for _, e := range known.Entries() {
+	for _, e := range finalizers.Entries() {
 		if e.Finalizer == "" || !slices.Contains(e.On, resource) {
 			continue
 		}
 		if strings.HasPrefix(finalizer, e.Finalizer+"/") {
 			return "" // a form of it
 		}
-		if ownName(e.Finalizer) == ownName(finalizer) || nearest.Misspelt(finalizer, []string{e.Finalizer}) {
+		if withoutDomain(e.Finalizer) == withoutDomain(finalizer) || nearest.Misspelt(finalizer, []string{e.Finalizer}) {
 			names = append(names, e.Finalizer)
 		}
 	}
@@ -60,8 +60,8 @@ func (s *set) nearFinalizer(o *source.Object, finalizer string) string {
 	return ""
 }
 
-// ownName returns the name of a finalizer without its domain.
-func ownName(finalizer string) string {
+// withoutDomain returns the name of a finalizer without its domain.
+func withoutDomain(finalizer string) string {
 	if _, name, found := strings.Cut(finalizer, "/"); found {
 		return name
 	}
@@ -69,19 +69,20 @@ func ownName(finalizer string) string {
 	return name
 }
 
-// misnamed reports whether an object whose controller is elsewhere has a misspelt finalizer of the catalog.
-func (s *set) misnamed(o *source.Object) bool {
-	return quiet(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.nearFinalizer(o, name) != "" })
+// hasMisspeltFinalizer reports whether an object whose controller is elsewhere has a misspelt finalizer of the
+// catalog.
+func (s *set) hasMisspeltFinalizer(o *source.Object) bool {
+	return isGitOps(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.misspellingHint(o, name) != "" })
 }
 
-// meant returns the hint for a finding about a finalizer without an owner.
-func (s *set) meant(o *source.Object, f policies.Finding) string {
+// hintFor returns the hint for a finding about a finalizer without an owner.
+func (s *set) hintFor(o *source.Object, f policies.Finding) string {
 	if f.Policy != "unowned-finalizer" {
 		return ""
 	}
 	for i, name := range o.Finalizers() {
 		if f.Field == fmt.Sprintf("metadata.finalizers[%d]", i) {
-			return s.nearFinalizer(o, name)
+			return s.misspellingHint(o, name)
 		}
 	}
 	return ""
@@ -90,11 +91,11 @@ func (s *set) meant(o *source.Object, f policies.Finding) string {
 // subject is an object to evaluate.
 type subject struct {
 	*source.Object
-	id       policies.Object
-	object   *unstructured.Unstructured // as it would be in the cluster
-	resource *cluster.Resource
-	implied  bool // manifests name it, but do not contain it
-	self     bool // an Application that deploys the Argo CD that manages it
+	id          policies.Object
+	object      *unstructured.Unstructured // as it would be in the cluster
+	resource    *cluster.Resource
+	implied     bool // manifests name it, but do not contain it
+	selfManaged bool // an Application that deploys the Argo CD that manages it
 }
 
 // subject reads an object; nil if it is none.
@@ -102,17 +103,17 @@ func (s *set) subject(o *source.Object) *subject {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // our own documents, as in fixtures
 	}
-	if s.patched && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
-		s.notes.patched = append(s.notes.patched, o.Name)
+	if s.patchedWebhooks && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
+		s.notes.patchedWebhooks = append(s.notes.patchedWebhooks, o.Name)
 		return nil
 	}
 	value, err := s.value(o)
 	switch {
 	case errors.Is(err, source.ErrTemplate):
-		s.template(o.File)
+		s.addTemplate(o.File)
 		return nil
 	case err != nil:
-		s.problem(o, err.Error())
+		s.addProblem(o, err.Error())
 		return nil
 	}
 	if !wellFormed(value) {
@@ -122,23 +123,23 @@ func (s *set) subject(o *source.Object) *subject {
 	if !cluster.Reduces(cluster.Resources([]*unstructured.Unstructured{u})[u.GroupVersionKind()]) {
 		delete(value, "status") // a status from some cluster
 	}
-	if s.leftover(o, u) {
+	if s.isLoosePatch(o, u) {
 		return nil
 	}
-	if incomplete(u) {
-		s.notes.incomplete = append(s.notes.incomplete, u.GetName())
+	if lacksRules(u) {
+		s.notes.incompleteWebhooks = append(s.notes.incompleteWebhooks, u.GetName())
 	}
 	return &subject{Object: o, object: u}
 }
 
-// leftover reports whether an object is a patch that the kustomization beside it does not name: a workload
+// isLoosePatch reports whether an object is a patch that the kustomization beside it does not name: a workload
 // without a selector, which no API server accepts, or webhooks without rules.
-func (s *set) leftover(o *source.Object, u *unstructured.Unstructured) bool {
-	if s.run.names(o.File) {
+func (s *set) isLoosePatch(o *source.Object, u *unstructured.Unstructured) bool {
+	if s.run.isInKustomization(o.File) {
 		return false
 	}
 	if o.APIVersion != "apps/v1" || o.Kind == "ControllerRevision" {
-		return incomplete(u)
+		return lacksRules(u)
 	}
 	_, selects, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "selector")
 	return !selects
@@ -154,7 +155,7 @@ func (s *set) value(o *source.Object) (map[string]any, error) {
 	if s.namespace == "" {
 		return value, nil
 	}
-	fill(value, s.namespace)
+	replacePlaceholder(value, s.namespace)
 	if metadata, ok := value["metadata"].(map[string]any); ok && o.Kind == "Namespace" && metadata["name"] == placeholder {
 		metadata["name"] = s.namespace
 	}
@@ -189,8 +190,8 @@ func (sub *subject) target() question.Target {
 	return t
 }
 
-// incomplete reports whether a webhook configuration lacks rules: software fills them in at run time.
-func incomplete(u *unstructured.Unstructured) bool {
+// lacksRules reports whether a webhook configuration lacks rules: software fills them in at run time.
+func lacksRules(u *unstructured.Unstructured) bool {
 	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
 		return false
 	}

@@ -67,7 +67,7 @@ func TestPastSince(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for old, since := range lint.PastSince() {
+	for old, since := range lint.RemovedVersions() {
 		apiVersion, kind, _ := strings.Cut(old, " ")
 		object, err := types.New(schema.FromAPIVersionAndKind(apiVersion, kind))
 		if err != nil {

@@ -92,7 +92,7 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	f.Color = colored(f.Stdout)
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and asking the policies").clear }
 	err := runner.Run(c.Context(), f.Options)
-	if errors.Is(err, runner.ErrFound) {
+	if errors.Is(err, runner.ErrFindings) {
 		return errFound
 	}
 	return err

@@ -14,8 +14,8 @@ import (
 func writeGitHub(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	for _, f := range r.Findings {
-		text := says(f)
-		if moment := when(f); moment != "" {
+		text := headline(f)
+		if moment := occasion(f); moment != "" {
 			text += "\n" + moment
 		}
 		for _, e := range f.Evidence {
@@ -58,9 +58,9 @@ func (r Report) command(b *bytes.Buffer, command string, p lint.Place, title, me
 
 // The runner unescapes them: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
 var (
-	data     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	dataEscaper     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	propertyEscaper = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-func escapeData(s string) string     { return data.Replace(visibleLines(s)) }
-func escapeProperty(s string) string { return property.Replace(visibleLines(s)) }
+func escapeData(s string) string     { return dataEscaper.Replace(toPrintableLines(s)) }
+func escapeProperty(s string) string { return propertyEscaper.Replace(toPrintableLines(s)) }

@@ -12,13 +12,13 @@ import (
 // Document is the JSON output, apiVersion termguard.dev/v1, kind Lint. It is a contract: keys are added, and
 // not changed.
 type Document struct {
-	APIVersion string              `json:"apiVersion"`
-	Kind       string              `json:"kind"`
-	Findings   []finding           `json:"findings"`
-	Ignored    []triage.Suppressed `json:"ignored"`
-	Problems   []lint.Problem      `json:"problems"`
-	Notes      []string            `json:"notes"`
-	Summary    summary             `json:"summary"`
+	APIVersion string                     `json:"apiVersion"`
+	Kind       string                     `json:"kind"`
+	Findings   []finding                  `json:"findings"`
+	Ignored    []triage.SuppressedFinding `json:"ignored"`
+	Problems   []lint.Problem             `json:"problems"`
+	Notes      []string                   `json:"notes"`
+	Summary    summary                    `json:"summary"`
 }
 
 type finding struct {
@@ -43,9 +43,9 @@ type summary struct {
 func writeJSON(r Report, out io.Writer) error {
 	d := Document{
 		APIVersion: "termguard.dev/v1", Kind: "Lint",
-		Findings: []finding{}, Ignored: []triage.Suppressed{}, Problems: []lint.Problem{}, Notes: []string{},
+		Findings: []finding{}, Ignored: []triage.SuppressedFinding{}, Problems: []lint.Problem{}, Notes: []string{},
 		Summary: summary{
-			Findings: len(r.Findings), Severity: map[string]int{}, Ignored: len(r.Suppressed), Baseline: r.Known,
+			Findings: len(r.Findings), Severity: map[string]int{}, Ignored: len(r.Suppressed), Baseline: r.BaselineCount,
 			Problems: len(r.Problems), Files: r.Files, Documents: r.Documents, Objects: r.Objects, Skipped: r.Skipped, Tests: r.Tests,
 			ExitCode: r.ExitCode,
 		},

@@ -12,8 +12,8 @@ import (
 func writeJUnit(r Report, out io.Writer) error {
 	s := suite{Name: "termguard lint"}
 	for _, f := range r.Findings {
-		lines := []string{where(f.Place)}
-		if moment := when(f); moment != "" {
+		lines := []string{placeText(f.Place)}
+		if moment := occasion(f); moment != "" {
 			lines = append(lines, moment)
 		}
 		for _, e := range f.Evidence {
@@ -25,19 +25,19 @@ func writeJUnit(r Report, out io.Writer) error {
 		s.Cases = append(s.Cases, testCase{
 			Class: r.path(f.Place.File), Name: fmt.Sprintf("%s at %d:%d", f.Policy, f.Place.Line, f.Place.Column),
 			File: r.path(f.Place.File), Line: f.Place.Line,
-			Failure: &detail{Message: visibleLines(says(f)), Type: string(f.Severity), Text: visibleLines(strings.Join(lines, "\n"))},
+			Failure: &detail{Message: toPrintableLines(headline(f)), Type: string(f.Severity), Text: toPrintableLines(strings.Join(lines, "\n"))},
 		})
 	}
 	for _, p := range r.Problems {
 		s.Cases = append(s.Cases, testCase{
 			Class: r.path(p.File), Name: "is sound", File: r.path(p.File), Line: p.Line,
-			Error: &detail{Message: visibleLines(p.Message), Type: "input", Text: visibleLines(where(p.Place) + ": " + p.Message)},
+			Error: &detail{Message: toPrintableLines(p.Message), Type: "input", Text: toPrintableLines(placeText(p.Place) + ": " + p.Message)},
 		})
 	}
 	if len(s.Cases) == 0 {
 		s.Cases = []testCase{{Class: "termguard", Name: "no findings"}}
 	}
-	s.Out = visibleLines(strings.Join(append(append([]string{}, r.Notes...), r.Summary()), "\n"))
+	s.Out = toPrintableLines(strings.Join(append(append([]string{}, r.Notes...), r.Summary()), "\n"))
 	s.Tests, s.Failures, s.Errors = len(s.Cases), len(r.Findings), len(r.Problems)
 	if _, err := io.WriteString(out, xml.Header); err != nil {
 		return err

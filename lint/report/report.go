@@ -16,17 +16,17 @@ import (
 // Report is a run of lint, after triage.
 type Report struct {
 	// Findings are sorted, with their fingerprints in the same order.
-	Findings     []lint.Finding
-	Fingerprints []string
-	Suppressed   []triage.Suppressed
-	Known        int // findings in the baseline
-	Problems     []lint.Problem
-	Notes        []string
-	Files        int
-	Documents    int
-	Objects      int
-	Skipped      int
-	Tests        int // files and objects that only tests read
+	Findings      []lint.Finding
+	Fingerprints  []string
+	Suppressed    []triage.SuppressedFinding
+	BaselineCount int // findings in the baseline
+	Problems      []lint.Problem
+	Notes         []string
+	Files         int
+	Documents     int
+	Objects       int
+	Skipped       int
+	Tests         int // files and objects that only tests read
 	// Policies that findings may be of.
 	Policies []policies.Policy
 	Version  string // of termguard
@@ -67,25 +67,25 @@ func (r Report) Summary() string {
 				counts = append(counts, fmt.Sprintf("%d %s", n, severity))
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%s: %s", lint.Counted(len(r.Findings), "finding"), strings.Join(counts, ", ")))
+		parts = append(parts, fmt.Sprintf("%s: %s", lint.Plural(len(r.Findings), "finding"), strings.Join(counts, ", ")))
 	}
 	if n := len(r.Problems); n > 0 {
-		parts = append(parts, lint.Counted(n, "problem")+" with the input")
+		parts = append(parts, lint.Plural(n, "problem")+" with the input")
 	}
 	if n := len(r.Suppressed); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d ignored", n))
 	}
-	if r.Known > 0 {
-		parts = append(parts, fmt.Sprintf("%d in the baseline", r.Known))
+	if r.BaselineCount > 0 {
+		parts = append(parts, fmt.Sprintf("%d in the baseline", r.BaselineCount))
 	}
-	looked := fmt.Sprintf("%s in %s", lint.Counted(r.Objects, "object"), lint.Counted(r.Files, "file"))
+	scope := fmt.Sprintf("%s in %s", lint.Plural(r.Objects, "object"), lint.Plural(r.Files, "file"))
 	if r.Skipped > 0 {
-		looked += fmt.Sprintf(", %s without any", lint.Counted(r.Skipped, "document"))
+		scope += fmt.Sprintf(", %s without any", lint.Plural(r.Skipped, "document"))
 	}
 	if r.Tests > 0 {
-		looked += fmt.Sprintf(", %d of tests left out: see --include-tests", r.Tests)
+		scope += fmt.Sprintf(", %d of tests left out: see --include-tests", r.Tests)
 	}
-	return strings.Join(parts, "; ") + " (" + looked + ")"
+	return strings.Join(parts, "; ") + " (" + scope + ")"
 }
 
 func (r Report) count(severity policies.Severity) int {
@@ -104,8 +104,8 @@ func Fails(f lint.Finding, failOn string) bool {
 	return limit.Compare(policies.None) != 0 && f.Severity.Compare(limit) <= 0
 }
 
-// says returns a finding's message after its verdict. Findings about applying an object have no verdict.
-func says(f lint.Finding) string {
+// headline returns a finding's message after its verdict. Findings about applying an object have no verdict.
+func headline(f lint.Finding) string {
 	switch {
 	case f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info:
 		return f.Message
@@ -114,8 +114,8 @@ func says(f lint.Finding) string {
 	}
 }
 
-// when says which deletion, or object, a finding is about.
-func when(f lint.Finding) string {
+// occasion says which deletion, or object, a finding is about.
+func occasion(f lint.Finding) string {
 	switch f.Question {
 	case lint.DeleteObject, lint.DeleteNamespace:
 		return "when " + f.Target.Ref() + " is deleted"
@@ -154,8 +154,8 @@ func level(f lint.Finding) string {
 	}
 }
 
-// visible makes text fit for a line of a terminal; manifests may be indented by tabs.
-func visible(text string) string { return printable.But(text, "\t") }
+// toPrintable makes text fit for a line of a terminal; manifests may be indented by tabs.
+func toPrintable(text string) string { return printable.But(text, "\t") }
 
-// visibleLines is visible, but keeps line ends.
-func visibleLines(text string) string { return printable.But(text, "\t\r\n") }
+// toPrintableLines is visible, but keeps line ends.
+func toPrintableLines(text string) string { return printable.But(text, "\t\r\n") }

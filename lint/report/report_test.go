@@ -58,11 +58,11 @@ func full() Report {
 	return Report{
 		Findings:     findings,
 		Fingerprints: lint.Fingerprints(findings, rel),
-		Suppressed: []triage.Suppressed{{
+		Suppressed: []triage.SuppressedFinding{{
 			Finding: finding(policies.High, policies.Will, "hidden", lint.Place{File: "b.yaml", Line: 1, Column: 1}),
 			Reason:  "known", Until: "2026-12-31", By: lint.Place{File: "b.yaml", Line: 1, Column: 20},
 		}},
-		Known: 3,
+		BaselineCount: 3,
 		Problems: []lint.Problem{
 			{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "invalid YAML: tabs may not indent; use spaces"},
 			{Place: lint.Place{File: "logo.png"}, Message: "cannot be read: permission denied"},

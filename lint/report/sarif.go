@@ -81,8 +81,8 @@ func sarifText(text string) fields {
 }
 
 func sarifMessage(f lint.Finding) string {
-	text := says(f)
-	if moment := when(f); moment != "" {
+	text := headline(f)
+	if moment := occasion(f); moment != "" {
 		text += " (" + moment + ")"
 	}
 	for _, e := range f.Evidence {

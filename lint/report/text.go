@@ -28,13 +28,13 @@ const maxSource = 160
 func (t Text) Write(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	// A remedy is written once; --explain shows the policy's.
-	said := map[string]string{}
+	places := map[string]string{}
 	if len(r.Findings)+len(r.Problems) > 1 {
 		fmt.Fprintf(&b, "%s\n\n", r.Summary())
 	}
 	for _, f := range r.Findings {
 		wayOut := f.Remedy
-		if first, again := said[f.Remedy]; again {
+		if first, ok := places[f.Remedy]; ok {
 			wayOut = "as at " + first
 			if slices.ContainsFunc(r.Policies, func(p policies.Policy) bool {
 				return p.ID == f.Policy && slices.Contains([]string{p.Remedy, p.Manifest.Remedy}, f.Remedy)
@@ -42,18 +42,18 @@ func (t Text) Write(r Report, out io.Writer) error {
 				wayOut = "as above; see termguard lint --explain " + f.Policy
 			}
 		} else {
-			said[f.Remedy] = where(f.Place)
+			places[f.Remedy] = placeText(f.Place)
 		}
 		t.finding(&b, f, wayOut)
 		b.WriteByte('\n')
 	}
 	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "%s: %s %s\n", t.bold(where(p.Place)), t.paint(red, "error:"), visible(p.Message))
+		fmt.Fprintf(&b, "%s: %s %s\n", t.bold(placeText(p.Place)), t.paint(red, "error:"), toPrintable(p.Message))
 		t.source(&b, p.Place, red)
 		b.WriteByte('\n')
 	}
 	for _, note := range r.Notes {
-		b.WriteString(fill("note: "+visible(note), "", "  "))
+		b.WriteString(fill("note: "+toPrintable(note), "", "  "))
 	}
 	fmt.Fprintln(&b, r.Summary())
 	_, err := out.Write(b.Bytes())
@@ -62,19 +62,19 @@ func (t Text) Write(r Report, out io.Writer) error {
 
 func (t Text) finding(b *bytes.Buffer, f lint.Finding, wayOut string) {
 	color := colors[level(f)]
-	fmt.Fprintf(b, "%s: %s: %s %s\n", t.bold(where(f.Place)), t.paint(color, string(f.Severity)), visible(says(f)), t.paint(faint, "["+f.Policy+"]"))
+	fmt.Fprintf(b, "%s: %s: %s %s\n", t.bold(placeText(f.Place)), t.paint(color, string(f.Severity)), toPrintable(headline(f)), t.paint(faint, "["+f.Policy+"]"))
 	t.source(b, f.Place, color)
 	if f.Place.Rendered != "" {
-		fmt.Fprintf(b, "  rendered from %s\n", visible(f.Place.Rendered))
+		fmt.Fprintf(b, "  rendered from %s\n", toPrintable(f.Place.Rendered))
 	}
-	if moment := when(f); moment != "" {
-		fmt.Fprintf(b, "  %s\n", visible(moment))
+	if moment := occasion(f); moment != "" {
+		fmt.Fprintf(b, "  %s\n", toPrintable(moment))
 	}
 	for _, e := range f.Evidence {
-		b.WriteString(fill(visible(e), "  because: ", "    "))
+		b.WriteString(fill(toPrintable(e), "  because: ", "    "))
 	}
 	if wayOut != "" {
-		b.WriteString(fill(visible(wayOut), "  way out: ", "    "))
+		b.WriteString(fill(toPrintable(wayOut), "  way out: ", "    "))
 	}
 }
 
@@ -83,7 +83,7 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	if p.Source == "" || p.Line < 1 {
 		return
 	}
-	line := []rune(visible(p.Source))
+	line := []rune(toPrintable(p.Source))
 	from := min(max(p.Column-1, 0), len(line))
 	length := max(p.EndColumn-p.Column, 1)
 	// The part of a long line around the place.
@@ -109,12 +109,12 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 
 // Problem returns a problem in one line.
 func Problem(p lint.Problem) string {
-	return where(p.Place) + ": error: " + visible(p.Message)
+	return placeText(p.Place) + ": error: " + toPrintable(p.Message)
 }
 
-// where returns file:line:col, as editors and terminals understand it.
-func where(p lint.Place) string {
-	file := visible(p.File)
+// placeText returns file:line:col, as editors and terminals understand it.
+func placeText(p lint.Place) string {
+	file := toPrintable(p.File)
 	if p.File == "-" {
 		file = stdin
 	}

@@ -34,7 +34,7 @@ func TestChoice(t *testing.T) {
 				}
 				return
 			}
-			if found := errors.Is(err, ErrFound); found != tc.found {
+			if found := errors.Is(err, ErrFindings); found != tc.found {
 				t.Errorf("%s: %v\n%s", tc.reason, err, stdout)
 			}
 		})

@@ -16,11 +16,11 @@ func TestGrowHeap(t *testing.T) {
 	growHeap()
 	limit := func() int64 { return debug.SetMemoryLimit(-1) }
 	runtime.GC()
-	if limit() != roomy {
-		t.Fatalf("the heap may grow to %d bytes, want %d", limit(), roomy)
+	if limit() != minHeap {
+		t.Fatalf("the heap may grow to %d bytes, want %d", limit(), minHeap)
 	}
-	held := make([]byte, 2*crowded)
-	for deadline := time.Now().Add(time.Minute); limit() == roomy; time.Sleep(time.Millisecond) {
+	held := make([]byte, 2*maxLive)
+	for deadline := time.Now().Add(time.Minute); limit() == minHeap; time.Sleep(time.Millisecond) {
 		if runtime.GC(); time.Now().After(deadline) {
 			t.Fatal("much is in use, and the heap is still bounded: it would be collected all the time")
 		}

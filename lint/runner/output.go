@@ -19,36 +19,36 @@ func Formats() []string { return report.Names() }
 // output is a format and its file, "" for standard output.
 type output struct{ format, file string }
 
-// outputs parses FORMAT[=FILE].
-func outputs(values []string) ([]output, error) {
+// parseOutputs parses FORMAT[=FILE].
+func parseOutputs(values []string) ([]output, error) {
 	var all []output
-	taken := map[string]string{}
+	formats := map[string]string{}
 	for _, value := range values {
-		format, file, named := strings.Cut(value, "=")
+		format, file, hasFile := strings.Cut(value, "=")
 		if !slices.Contains(report.Names(), format) {
 			return nil, fmt.Errorf("unknown output %q: use %s", format, settings.Or(report.Names()))
 		}
-		if named && file == "" {
+		if hasFile && file == "" {
 			return nil, fmt.Errorf("-o %s: name the file behind =", value)
 		}
 		if file == "-" {
 			file = ""
 		}
-		if other, twice := taken[file]; twice {
+		if other, ok := formats[file]; ok {
 			where := file
 			if where == "" {
 				where = "standard output"
 			}
 			return nil, fmt.Errorf("-o %s and -o %s both go to %s: name another file, as in -o %s=FILE", other, format, where, format)
 		}
-		taken[file] = format
+		formats[file] = format
 		all = append(all, output{format, file})
 	}
 	return all, nil
 }
 
 // report writes all outputs. If standard output gets no text, standard error gets the notes for people.
-func (r *runner) report(found report.Report) error {
+func (r *runner) report(result report.Report) error {
 	text := false
 	var errs []error
 	for _, o := range r.outputs {
@@ -58,13 +58,13 @@ func (r *runner) report(found report.Report) error {
 				text = true
 				write = report.Text{Color: r.Color}.Write
 			}
-			if err := lint.Guarded(func() error { return write(found, r.Stdout) }); err != nil {
+			if err := lint.CatchPanic(func() error { return write(result, r.Stdout) }); err != nil {
 				errs = append(errs, fmt.Errorf("write the report: %w", err))
 			}
 			continue
 		}
 		var b bytes.Buffer
-		if err := lint.Guarded(func() error { return write(found, &b) }); err != nil {
+		if err := lint.CatchPanic(func() error { return write(result, &b) }); err != nil {
 			errs = append(errs, fmt.Errorf("write the report as %s: %w", o.format, err))
 			continue
 		}
@@ -73,10 +73,10 @@ func (r *runner) report(found report.Report) error {
 		}
 	}
 	if !text {
-		for _, problem := range found.Problems {
+		for _, problem := range result.Problems {
 			fmt.Fprintln(r.Stderr, report.Problem(problem))
 		}
-		fmt.Fprintf(r.Stderr, "termguard: %s\n", found.Summary())
+		fmt.Fprintf(r.Stderr, "termguard: %s\n", result.Summary())
 	}
 	return errors.Join(errs...)
 }

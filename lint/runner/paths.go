@@ -17,24 +17,24 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 		return
 	}
 	before := len(result.Problems)
-	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !r.selected(problem.File) })
+	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !r.isSelected(problem.File) })
 	if n := before - len(result.Problems); n > 0 {
-		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", lint.Counted(n, "problem"), ref))
+		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", lint.Plural(n, "problem"), ref))
 	}
 	if len(r.changed) == 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("nothing changed since %s", ref))
 	}
 }
 
-// withoutThem returns flags that exclude files with problems, three at most: "" if the files were named
+// excludeFlags returns flags that exclude files with problems, three at most: "" if the files were named
 // themselves.
-func (r *runner) withoutThem(problems []lint.Problem) string {
+func (r *runner) excludeFlags(problems []lint.Problem) string {
 	var flags []string
 	for _, problem := range problems {
 		if problem.File == "-" || slices.Contains(r.Paths, problem.File) {
 			continue
 		}
-		flag := fmt.Sprintf("--exclude='/%s'", globbed.Replace(r.relative(r.dir, problem.File)))
+		flag := fmt.Sprintf("--exclude='/%s'", globEscaper.Replace(r.relative(r.dir, problem.File)))
 		if !slices.Contains(flags, flag) && len(flags) < 3 {
 			flags = append(flags, flag)
 		}
@@ -42,8 +42,8 @@ func (r *runner) withoutThem(problems []lint.Problem) string {
 	return strings.Join(flags, " ")
 }
 
-// selected reports whether a file is to be linted.
-func (r *runner) selected(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
+// isSelected reports whether a file is to be linted.
+func (r *runner) isSelected(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
 
 // folder returns the folder of a path argument.
 func (r *runner) folder(path string) string {
@@ -77,19 +77,19 @@ func (r *runner) relative(folder, file string) string {
 	return filepath.ToSlash(path)
 }
 
-// shown returns the shortest path of a file from the working directory.
-func (r *runner) shown(file string) string {
+// shorten returns the shortest path of a file from the working directory.
+func (r *runner) shorten(file string) string {
 	if rel, err := filepath.Rel(r.dir, file); err == nil && len(rel) < len(file) {
 		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(file)
 }
 
-func (r *runner) orNone(file string) string {
+func (r *runner) shortenOrNone(file string) string {
 	if file == "" {
 		return "none"
 	}
-	return r.shown(file)
+	return r.shorten(file)
 }
 
 // root returns the base of paths in fingerprints and outputs for machines: the root of the repository, or
@@ -99,23 +99,23 @@ func (r *runner) root() string {
 	if root := tree.Root(from); root != "" {
 		return root
 	}
-	if r.settings.File != "" && r.bounds(r.settings.File) != "" {
+	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
 		return filepath.Dir(r.settings.File)
 	}
 	return r.dir
 }
 
-// patterns returns the base of patterns: the folder of the configuration, or root if that is elsewhere.
-func (r *runner) patterns() string {
-	if r.settings.File != "" && r.bounds(r.settings.File) != "" {
+// patternRoot returns the base of patterns: the folder of the configuration, or root if that is elsewhere.
+func (r *runner) patternRoot() string {
+	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
 		return filepath.Dir(r.settings.File)
 	}
 	return r.root()
 }
 
-// writable rejects a file in a repository that is a link out of it: the repository's author would choose the
-// file that is overwritten.
-func (r *runner) writable(file string) error {
+// checkWritable rejects a file in a repository that is a link out of it: the repository's author would choose
+// the file that is overwritten.
+func (r *runner) checkWritable(file string) error {
 	if file == "" {
 		return nil
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// plan reads the configuration. It finds every mistake in it before the work begins.
-func (r *runner) plan(ctx context.Context) error {
+// configure reads the configuration. It finds every mistake in it before the work begins.
+func (r *runner) configure(ctx context.Context) error {
 	if len(r.Paths) == 0 {
 		return errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
 	}
@@ -31,7 +31,7 @@ func (r *runner) plan(ctx context.Context) error {
 	if r.dir, err = os.Getwd(); err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	if r.outputs, err = outputs(r.Outputs); err != nil {
+	if r.outputs, err = parseOutputs(r.Outputs); err != nil {
 		return err
 	}
 	if err := r.readSettings(ctx); err != nil {
@@ -52,12 +52,12 @@ func (r *runner) plan(ctx context.Context) error {
 		return err
 	}
 	for _, o := range r.outputs {
-		if err := r.writable(o.file); err != nil {
+		if err := r.checkWritable(o.file); err != nil {
 			return fmt.Errorf("-o %s=%s: %w", o.format, o.file, err)
 		}
 	}
 	if r.WriteBaseline {
-		if err := r.writable(r.Baseline); err != nil {
+		if err := r.checkWritable(r.Baseline); err != nil {
 			return fmt.Errorf("--baseline: %w", err)
 		}
 	}
@@ -71,17 +71,17 @@ func (r *runner) plan(ctx context.Context) error {
 		Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
 	if r.settings.File != "" {
-		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patterns(), r.dir), r.Exclude...)
+		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patternRoot(), r.dir), r.Exclude...)
 	}
 	// Lint's own files are no manifests.
 	r.options.Exclude = append(r.options.Exclude, settings.FileName)
-	own := []string{r.Baseline, r.Snapshot}
+	ownFiles := []string{r.Baseline, r.Snapshot}
 	for _, o := range r.outputs {
-		own = append(own, o.file)
+		ownFiles = append(ownFiles, o.file)
 	}
-	for _, file := range own {
+	for _, file := range ownFiles {
 		if file != "" {
-			r.options.Exclude = append(r.options.Exclude, "/"+globbed.Replace(r.relative(r.dir, file)))
+			r.options.Exclude = append(r.options.Exclude, "/"+globEscaper.Replace(r.relative(r.dir, file)))
 		}
 	}
 	r.options.Policies = func() (*policies.Set, error) { return r.load(ctx) }
@@ -91,22 +91,22 @@ func (r *runner) plan(ctx context.Context) error {
 	return nil
 }
 
-// globbed escapes special characters of .gitignore patterns.
-var globbed = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
+// globEscaper escapes special characters of .gitignore patterns.
+var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
 
 // readSettings finds the configuration and the policies; it supplies the values of unset flags.
 func (r *runner) readSettings(ctx context.Context) error {
 	file := r.Config
 	if file == "" {
 		for i, path := range r.Paths {
-			found, err := settings.Find(r.folder(path))
+			configFile, err := settings.Find(r.folder(path))
 			if err != nil {
 				return err
 			}
-			if i > 0 && found != file {
-				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Paths[0], r.orNone(file), path, r.orNone(found))
+			if i > 0 && configFile != file {
+				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Paths[0], r.shortenOrNone(file), path, r.shortenOrNone(configFile))
 			}
-			file = found
+			file = configFile
 		}
 	} else {
 		file = r.absolute(file)
@@ -114,21 +114,21 @@ func (r *runner) readSettings(ctx context.Context) error {
 	r.settings = &settings.Settings{}
 	if file != "" {
 		var err error
-		if r.settings, err = settings.Load(r.shown(file), r.bounds(file)); err != nil {
+		if r.settings, err = settings.Load(r.shorten(file), r.trustBoundary(file)); err != nil {
 			return err
 		}
 	}
 	s := r.settings
-	if r.bounds(file) != "" {
+	if r.trustBoundary(file) != "" {
 		if r.NoRepoPolicies {
 			s.Policies = nil
 		}
 		if len(s.Policies) > 0 || s.Snapshot != "" {
-			r.bound(foreignMemory)
+			r.boundMemory(foreignMemory)
 		}
 	}
 	folders := slices.Concat(s.Policies, r.Policies)
-	r.load = soon(func() (*policies.Set, error) { return r.Load(folders) }) // while files are read
+	r.load = startAsync(func() (*policies.Set, error) { return r.Load(folders) }) // while files are read
 	if s.NamesPolicies() || len(r.Only) > 0 {
 		set, err := r.load(ctx)
 		if err != nil {
@@ -168,14 +168,14 @@ func (r *runner) readSettings(ctx context.Context) error {
 	return nil
 }
 
-// soon starts work, and returns a function that waits for it, until a context ends.
-func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
+// startAsync starts work, and returns a function that waits for it, until a context ends.
+func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) {
 	var value T
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = lint.Guarded(func() (err error) { value, err = work(); return err })
+		err = lint.CatchPanic(func() (err error) { value, err = work(); return err })
 	}()
 	return func(ctx context.Context) (T, error) {
 		select {
@@ -193,9 +193,9 @@ func soon[T any](work func() (T, error)) func(context.Context) (T, error) {
 	}
 }
 
-// bounds returns the folder that a configuration may not refer outside of, or "" for a configuration of the
-// user, not of the author of the linted files.
-func (r *runner) bounds(file string) string {
+// trustBoundary returns the folder that a configuration may not refer outside of, or "" for a configuration of
+// the user, not of the author of the linted files.
+func (r *runner) trustBoundary(file string) string {
 	dir := filepath.Dir(file)
 	root := tree.Root(r.folder(r.Paths[0]))
 	switch {
@@ -222,19 +222,19 @@ func (r *runner) readBaseline() error {
 		return fmt.Errorf("read baseline: %w", err)
 	}
 	defer file.Close()
-	if r.known, err = triage.ReadBaseline(file); err != nil {
+	if r.baseline, err = triage.ReadBaseline(file); err != nil {
 		return fmt.Errorf("baseline %s: %w", r.Baseline, err)
 	}
 	return nil
 }
 
-// write writes a baseline, unless problems with the input may hide findings.
-func (r *runner) write(b triage.Baseline, result *lint.Result) error {
+// writeBaseline writes a baseline, unless problems with the input may hide findings.
+func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 	if len(result.Problems) > 0 {
 		for _, problem := range result.Problems {
 			fmt.Fprintln(r.Stderr, report.Problem(problem))
 		}
-		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", lint.Counted(len(result.Problems), "problem"))
+		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", lint.Plural(len(result.Problems), "problem"))
 	}
 	var text bytes.Buffer
 	if err := b.Write(&text); err != nil {
@@ -243,7 +243,7 @@ func (r *runner) write(b triage.Baseline, result *lint.Result) error {
 	if err := os.WriteFile(r.Baseline, text.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write baseline: %w", err)
 	}
-	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", lint.Counted(len(b.Findings), "finding"), r.Baseline)
+	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", lint.Plural(len(b.Findings), "finding"), r.Baseline)
 	return nil
 }
 

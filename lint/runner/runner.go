@@ -32,7 +32,7 @@ type Options struct {
 	Outputs []string
 	// Exclude are patterns as in .gitignore, relative to the working directory.
 	Exclude []string
-	// FailOn is the least severity that returns ErrFound, or settings.Never.
+	// FailOn is the least severity that returns ErrFindings, or settings.Never.
 	FailOn string
 	// Only are the ids of the policies to evaluate; none means all.
 	Only []string
@@ -64,13 +64,13 @@ type Options struct {
 	Bound func(bytes uint64)
 }
 
-// ErrFound is returned by a completed run with findings.
-var ErrFound = errors.New("something was found")
+// ErrFindings is returned by a completed run with findings.
+var ErrFindings = errors.New("something was found")
 
 // Exit codes in reports.
 const (
-	found  = 1 // ErrFound
-	failed = 2 // any other error
+	exitFindings = 1 // ErrFindings
+	exitError    = 2 // any other error
 )
 
 // runner is one run.
@@ -83,15 +83,15 @@ type runner struct {
 	options  lint.Options
 	outputs  []output
 	changed  map[string]bool // by absolute path; nil for all files
-	known    triage.Baseline
+	baseline triage.Baseline
 }
 
 // foreignMemory bounds the process, in bytes, if the repository supplies policies or a snapshot: a few lines
 // of Rego can use any amount. Large repositories take less than a fifth.
 const foreignMemory = 2 << 30
 
-// Run lints, and writes Outputs. It returns ErrFound for findings, and another error if the work could not be
-// done; findings up to then are reported nevertheless.
+// Run lints, and writes Outputs. It returns ErrFindings for findings, and another error if the work could not
+// be done; findings up to then are reported nevertheless.
 func Run(ctx context.Context, options Options) error {
 	growHeap()
 	r := &runner{Options: options}
@@ -100,7 +100,7 @@ func Run(ctx context.Context, options Options) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("--timeout of %v has passed", r.Timeout))
 		defer cancel()
 	}
-	if err := r.plan(ctx); err != nil {
+	if err := r.configure(ctx); err != nil {
 		return err
 	}
 	done := r.progress()
@@ -111,9 +111,9 @@ func Run(ctx context.Context, options Options) error {
 	case stopped:
 		err = fmt.Errorf("stopped, as %w: more may be wrong than was found", err)
 		result.Notes = append(result.Notes, err.Error())
-	case errors.Is(err, lint.ErrNothing) && r.changed != nil:
+	case errors.Is(err, lint.ErrNoInput) && r.changed != nil:
 		result, err = &lint.Result{}, nil
-	case errors.Is(err, lint.ErrNothing):
+	case errors.Is(err, lint.ErrNoInput):
 		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
 	case err != nil:
 		return err
@@ -126,7 +126,7 @@ func Run(ctx context.Context, options Options) error {
 		return loadErr
 	}
 	r.onlyChanged(result, r.ChangedSince)
-	if flags := r.withoutThem(result.Problems); flags != "" {
+	if flags := r.excludeFlags(result.Problems); flags != "" {
 		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
 	}
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }
@@ -142,27 +142,27 @@ func Run(ctx context.Context, options Options) error {
 			result.Findings[i].Severity = severity
 		}
 	}
-	if failed := lint.Guarded(func() error {
-		kept, suppressed := triage.Suppress(result, triage.Options{
-			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shown(r.settings.File), Partial: r.changed != nil, Asked: r.selected,
-			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patterns(), file) },
+	if panicErr := lint.CatchPanic(func() error {
+		counted, suppressed := triage.Suppress(result, triage.Options{
+			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shorten(r.settings.File), Partial: r.changed != nil, InScope: r.isSelected,
+			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patternRoot(), file) },
 		})
-		prints := lint.Fingerprints(kept, fromRoot)
-		baseline = triage.NewBaseline(kept, prints, fromRoot)
+		prints := lint.Fingerprints(counted, fromRoot)
+		baseline = triage.NewBaseline(counted, prints, fromRoot)
 		var known int
-		kept, prints, known, gone = r.known.Compare(kept, prints)
-		kept, prints = triage.Bundle(kept, prints)
-		report.Findings, report.Fingerprints, report.Suppressed, report.Known = kept, prints, suppressed, known
+		counted, prints, known, gone = r.baseline.Compare(counted, prints)
+		counted, prints = triage.Bundle(counted, prints)
+		report.Findings, report.Fingerprints, report.Suppressed, report.BaselineCount = counted, prints, suppressed, known
 		return nil
-	}); failed != nil { // the findings are reported unbundled
-		err, stopped = failed, true
+	}); panicErr != nil { // the findings are reported unbundled
+		err, stopped = panicErr, true
 		report.Notes = append(report.Notes, err.Error())
 	}
 	if r.WriteBaseline {
 		if stopped {
 			return fmt.Errorf("the baseline was not written: %w", err)
 		}
-		return r.write(baseline, result)
+		return r.writeBaseline(baseline, result)
 	}
 	if gone > 0 && r.changed == nil && len(result.Problems) == 0 && !stopped {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
@@ -171,8 +171,8 @@ func Run(ctx context.Context, options Options) error {
 		err = verdict(report, r.FailOn)
 	}
 	report.ExitCode = exitCode(err)
-	if written := r.report(report); written != nil {
-		return written
+	if writeErr := r.report(report); writeErr != nil {
+		return writeErr
 	}
 	return err
 }
@@ -180,10 +180,10 @@ func Run(ctx context.Context, options Options) error {
 // verdict returns the result of a run that was completed.
 func verdict(r report.Report, failOn string) error {
 	if n := len(r.Problems); n > 0 {
-		return fmt.Errorf("%s with the input: more may be wrong than was found", lint.Counted(n, "problem"))
+		return fmt.Errorf("%s with the input: more may be wrong than was found", lint.Plural(n, "problem"))
 	}
-	if slices.ContainsFunc(r.Findings, func(found lint.Finding) bool { return report.Fails(found, failOn) }) {
-		return ErrFound
+	if slices.ContainsFunc(r.Findings, func(f lint.Finding) bool { return report.Fails(f, failOn) }) {
+		return ErrFindings
 	}
 	return nil
 }
@@ -193,10 +193,10 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, ErrFound):
-		return found
+	case errors.Is(err, ErrFindings):
+		return exitFindings
 	default:
-		return failed
+		return exitError
 	}
 }
 
@@ -207,7 +207,7 @@ func (r *runner) progress() (done func()) {
 	return r.Progress()
 }
 
-func (r *runner) bound(bytes uint64) {
+func (r *runner) boundMemory(bytes uint64) {
 	if r.Bound != nil {
 		r.Bound(bytes)
 	}

@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 			switch {
 			case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
 				t.Errorf("%s\nerror %v, want one with %q", tc.reason, err, tc.err)
-			case tc.err == "" && errors.Is(err, ErrFound) != tc.found, tc.err == "" && !tc.found && err != nil:
+			case tc.err == "" && errors.Is(err, ErrFindings) != tc.found, tc.err == "" && !tc.found && err != nil:
 				t.Errorf("%s\nerror %v, found: want %t", tc.reason, err, tc.found)
 			}
 			if !strings.Contains(stdout, tc.stdout) || !strings.Contains(stderr, tc.stderr) {
@@ -204,7 +204,7 @@ func TestOutputs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := outputs(tc.values)
+			got, err := parseOutputs(tc.values)
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(output{})); diff != "" || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("%s\nerror %v, want %q; -want, +got:\n%s", tc.reason, err, tc.err, diff)
 			}

@@ -60,7 +60,7 @@ type Settings struct {
 	config.Shared
 	Ignore []Ignore
 
-	uses []use
+	uses []policyUse
 }
 
 // Ignore ignores a policy in some files, or about some objects.
@@ -80,8 +80,8 @@ type Ignore struct {
 	Source       string // the line
 }
 
-// use is a policy id in the settings, to be checked when policies are loaded.
-type use struct {
+// policyUse is a policy id in the settings, to be checked when policies are loaded.
+type policyUse struct {
 	id    string
 	at    *yaml.Node
 	where string
@@ -216,7 +216,7 @@ func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
 	texts := func(into *[]string, where string) func(*yaml.Node) {
 		return func(n *yaml.Node) { *into = r.texts(n, where) }
 	}
-	known := len(r.errs)
+	before := len(r.errs)
 	r.object(root, "", map[string]func(*yaml.Node){
 		"apiVersion":        text(&apiVersion, "apiVersion"),
 		"kind":              text(&kind, "kind"),
@@ -235,7 +235,7 @@ func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
 			r.items(n, "ignore", func(item *yaml.Node) { s.readIgnore(r, item, lines) })
 		},
 	})
-	if (apiVersion != "termguard.dev/v1" || kind != "LintConfig") && len(r.errs) == known {
+	if (apiVersion != "termguard.dev/v1" || kind != "LintConfig") && len(r.errs) == before {
 		r.errorf(root, "want %s; got apiVersion: %s and kind: %s", header, cmp.Or(apiVersion, "(none)"), cmp.Or(kind, "(none)"))
 	}
 }
@@ -254,8 +254,8 @@ func Or(values []string) string {
 	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
-func (s *Settings) mention(id *yaml.Node, where string) {
-	s.uses = append(s.uses, use{id: id.Value, at: id, where: where})
+func (s *Settings) addUse(id *yaml.Node, where string) {
+	s.uses = append(s.uses, policyUse{id: id.Value, at: id, where: where})
 }
 
 func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
@@ -266,7 +266,7 @@ func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
 		},
 		"policies": func(n *yaml.Node) {
 			r.entries(n, "enforcement.policies", func(id, mode *yaml.Node) {
-				s.mention(id, "enforcement.policies")
+				s.addUse(id, "enforcement.policies")
 				s.Enforcement.Policies[id.Value] = config.Mode(oneOf(r, mode, "enforcement.policies."+id.Value, config.Modes()))
 			})
 		},
@@ -276,7 +276,7 @@ func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
 func (s *Settings) readSeverity(r *reader, n *yaml.Node) {
 	s.Severity = map[string]policies.Severity{}
 	r.entries(n, "severity", func(id, severity *yaml.Node) {
-		s.mention(id, "severity")
+		s.addUse(id, "severity")
 		s.Severity[id.Value] = policies.Severity(oneOf(r, severity, "severity."+id.Value, FailOn()[:4]))
 	})
 }
@@ -296,7 +296,7 @@ func (s *Settings) readOwners(r *reader, n *yaml.Node) {
 func (s *Settings) readParams(r *reader, n *yaml.Node) {
 	s.Params = map[string]any{}
 	r.entries(n, "params", func(id, value *yaml.Node) {
-		s.mention(id, "params")
+		s.addUse(id, "params")
 		s.Params[id.Value] = r.any(value, "params."+id.Value)
 	})
 }
@@ -327,7 +327,7 @@ func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
 	r.object(n, "ignore", map[string]func(*yaml.Node){
 		"policy": func(n *yaml.Node) {
 			if ignore.Policy = r.text(n, "ignore.policy"); ignore.Policy != "" {
-				s.mention(n, "ignore.policy")
+				s.addUse(n, "ignore.policy")
 			}
 		},
 		"paths": func(n *yaml.Node) {

@@ -58,8 +58,8 @@ func (r *reader) err() error {
 // object reads a mapping with the keys of fields. where names it in errors; "" is the document.
 func (r *reader) object(n *yaml.Node, where string, fields map[string]func(value *yaml.Node)) {
 	r.entries(n, where, func(key, value *yaml.Node) {
-		read, known := fields[key.Value]
-		if !known {
+		read, ok := fields[key.Value]
+		if !ok {
 			in := ""
 			if where != "" {
 				in = " in " + where
@@ -93,7 +93,7 @@ func (r *reader) entries(n *yaml.Node, where string, each func(key, value *yaml.
 			r.errorf(key, "want a plain key, got %s", kindOf(key))
 			continue
 		}
-		if line, twice := first[key.Value]; twice {
+		if line, ok := first[key.Value]; ok {
 			r.errorf(key, "key %q stands here twice, first in line %d: remove one", key.Value, line)
 			continue
 		}

@@ -24,11 +24,11 @@ type File struct {
 	Content []byte
 	// Rendered is the folder that Content was rendered from, "" for a file of its own.
 	Rendered string
-	// Found says that a search found the file: text in it that is neither readable nor like an object is
+	// FromSearch says that a search found the file: text in it that is neither readable nor like an object is
 	// ignored.
-	Found bool
-	// Whole keeps parts that no built-in policy reads: the schemas of CustomResourceDefinitions.
-	Whole bool
+	FromSearch bool
+	// KeepSchemas keeps parts that no built-in policy reads: the schemas of CustomResourceDefinitions.
+	KeepSchemas bool
 }
 
 func (f *File) open() (io.ReadCloser, error) {
@@ -56,36 +56,36 @@ type Contents struct {
 	Snippet bool
 }
 
-// Holds reports which words the text of a file holds, without splitting it, through a buffer. An unreadable
+// Contains reports which words the text of a file holds, without splitting it, through a buffer. An unreadable
 // file holds none, and words longer than the buffer are not found.
-func (f *File) Holds(buffer []byte, words ...string) []bool {
-	held := make([]bool, len(words))
+func (f *File) Contains(buffer []byte, words ...string) []bool {
+	matches := make([]bool, len(words))
 	in, err := f.open()
 	if err != nil {
-		return held
+		return matches
 	}
 	defer in.Close()
 	longest := 0
 	for _, word := range words {
 		longest = max(longest, len(word))
 	}
-	for kept := 0; err == nil && slices.Contains(held, false) && kept < len(buffer); {
+	for overlap := 0; err == nil && slices.Contains(matches, false) && overlap < len(buffer); {
 		var n int
-		n, err = in.Read(buffer[kept:])
-		text := buffer[:kept+n]
+		n, err = in.Read(buffer[overlap:])
+		text := buffer[:overlap+n]
 		for i, word := range words {
-			held[i] = held[i] || bytes.Contains(text, []byte(word))
+			matches[i] = matches[i] || bytes.Contains(text, []byte(word))
 		}
-		kept = copy(buffer, text[max(0, len(text)-longest+1):])
+		overlap = copy(buffer, text[max(0, len(text)-longest+1):])
 	}
-	return held
+	return matches
 }
 
 // Read yields the contents of each non-empty document of a file. A broken document hides no other.
-func (f *File) Read() iter.Seq[Contents] { return f.ReadHolding("") }
+func (f *File) Read() iter.Seq[Contents] { return f.ReadContaining("") }
 
-// ReadHolding is Read for the documents whose text holds a word: the others are not parsed.
-func (f *File) ReadHolding(word string) iter.Seq[Contents] {
+// ReadContaining is Read for the documents whose text holds a word: the others are not parsed.
+func (f *File) ReadContaining(word string) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		in, err := f.open()
 		if err != nil {
@@ -93,14 +93,14 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 			return
 		}
 		defer in.Close()
-		s := newSplitter(in, f.Whole)
+		s := newSplitter(in, f.KeepSchemas)
 		objects := false // before
 		for {
 			d, err := s.next()
 			switch {
 			case errors.Is(err, io.EOF):
 				return
-			case errors.Is(err, errSealed):
+			case errors.Is(err, errEncrypted):
 				yield(Contents{Plain: 1})
 				return
 			case errors.Is(err, errLarge):
@@ -117,8 +117,8 @@ func (f *File) ReadHolding(word string) iter.Seq[Contents] {
 			d.text = bytes.Clone(d.text)
 			root, err := parse(d.text)
 			if err != nil && len(d.cuts) > 0 { // the cut may be the cause: read it and the rest whole
-				if whole, readErr := f.whole(d.line); readErr == nil {
-					d, s.whole = whole, true
+				if document, readErr := f.rereadWhole(d.line); readErr == nil {
+					d, s.keepSchemas = document, true
 					root, err = parse(d.text)
 				}
 			}
@@ -147,11 +147,11 @@ func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
 	if err != nil {
 		var syntax *syntaxError
 		switch {
-		case template(d.text):
+		case isTemplate(d.text):
 			c.Template = true
-		case f.settings() && !looksLikeObject(d.text):
+		case f.isSettings() && !looksLikeObject(d.text):
 			c.Plain = 1
-		case f.Found && errors.As(err, &syntax) && (onPurpose.MatchString(f.Name) || !looksLikeObject(d.text)):
+		case f.FromSearch && errors.As(err, &syntax) && (brokenExample.MatchString(f.Name) || !looksLikeObject(d.text)):
 			c.Plain, c.Snippet = 1, true
 			fallthrough
 		case errors.As(err, &syntax):
@@ -179,16 +179,16 @@ func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
 	return c
 }
 
-// hidden matches the path of files that begin with a dot, or are in such a folder.
-var hidden = regexp.MustCompile(`(^|/)\.[^./]`)
+// hiddenFile matches the path of files that begin with a dot, or are in such a folder.
+var hiddenFile = regexp.MustCompile(`(^|/)\.[^./]`)
 
-// onPurpose matches the path of files that are broken on purpose, for a test or a text.
-var onPurpose = regexp.MustCompile(`(^|/)(fail(s|ed|ing|ures?)?|invalid|broken|malformed|bad|snippets?|keps?)/`)
+// brokenExample matches the path of files that are broken on purpose, for a test or a text.
+var brokenExample = regexp.MustCompile(`(^|/)(fail(s|ed|ing|ures?)?|invalid|broken|malformed|bad|snippets?|keps?)/`)
 
-// settings reports whether a file is, by its name, probably for another tool, such as tsconfig.json and
+// isSettings reports whether a file is, by its name, probably for another tool, such as tsconfig.json and
 // devcontainer.json, which may hold comments, or .releaserc.yml.
-func (f *File) settings() bool {
-	return strings.HasSuffix(f.Name, ".json") || hidden.MatchString(f.Name)
+func (f *File) isSettings() bool {
+	return strings.HasSuffix(f.Name, ".json") || hiddenFile.MatchString(f.Name)
 }
 
 // looksLikeObject reports whether an unreadable text was probably an object: settings have an apiVersion,
@@ -212,8 +212,8 @@ func hasTemplateKey(node *yaml.Node, depth int) bool {
 	return false
 }
 
-// whole reads the document again that starts in a line, without cuts.
-func (f *File) whole(line int) (document, error) {
+// rereadWhole reads the document again that starts in a line, without cuts.
+func (f *File) rereadWhole(line int) (document, error) {
 	in, err := f.open()
 	if err != nil {
 		return document{}, err

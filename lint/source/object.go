@@ -28,10 +28,10 @@ type Text struct {
 	cuts   []cut
 	source string
 
-	index   *index // created on first use
-	looked  int    // nodes that merges visited
-	aliased int    // nodes that aliases added
-	bomb    bool   // there were too many
+	index        *index // created on first use
+	visitedNodes int    // nodes that merges visited
+	aliasNodes   int    // nodes that aliases added
+	bomb         bool   // there were too many
 }
 
 // maxLine bounds a line, in bytes, whose text positions include: each holds all of it, and a file without
@@ -42,7 +42,7 @@ const maxLine = 64 << 10
 // in which only LF ends a line.
 func (t *Text) position(line, column, width int) Position {
 	start, end := t.lines().bounds(line)
-	if p := t.short(start); p.EndColumn < 0 {
+	if p := t.linePosition(start); p.EndColumn < 0 {
 		p.Column, p.EndColumn = max(column, 1), 0
 		if width > 0 {
 			p.EndColumn = p.Column + width
@@ -54,12 +54,12 @@ func (t *Text) position(line, column, width int) Position {
 		_, n := utf8.DecodeRune(t.bytes[at:])
 		at += n
 	}
-	return t.at(at, width)
+	return t.positionAt(at, width)
 }
 
-// short returns the file's line at an offset of the document's text. EndColumn is -1 if the line is too long
-// to include.
-func (t *Text) short(offset int) Position {
+// linePosition returns the file's line at an offset of the document's text. EndColumn is -1 if the line is too
+// long to include.
+func (t *Text) linePosition(offset int) Position {
 	x := t.lines()
 	if offset >= len(t.bytes) { // its end, which is not on the line of the next document
 		offset = x.end
@@ -74,9 +74,9 @@ func (t *Text) short(offset int) Position {
 	return p
 }
 
-// at returns the position of an offset in the document's text.
-func (t *Text) at(offset, width int) Position {
-	p := t.short(offset)
+// positionAt returns the position of an offset in the document's text.
+func (t *Text) positionAt(offset, width int) Position {
+	p := t.linePosition(offset)
 	if p.EndColumn < 0 {
 		p.Column, p.EndColumn = 1, 0
 		return p
@@ -138,10 +138,10 @@ func newIndex(text []byte, cuts []cut) *index {
 			x.feeds = append(x.feeds, at)
 		}
 	}
-	left := 0
+	missing := 0
 	for _, c := range cuts {
-		left += c.lines
-		x.cut = append(x.cut, left)
+		missing += c.lines
+		x.cut = append(x.cut, missing)
 	}
 	return x
 }
@@ -225,7 +225,7 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	}
 	exact = matched > 0 && matched == len(segments)
 	if matched <= 1 && !exact {
-		return o.named(), false // the position of metadata or spec alone says nothing
+		return o.namePosition(), false // the position of metadata or spec alone says nothing
 	}
 	p = o.nodePosition(at)
 	if exact && at.Kind == yaml.ScalarNode {
@@ -234,8 +234,8 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	return p, exact
 }
 
-// named returns the position of the object's name, or else of its kind.
-func (o *Object) named() Position {
+// namePosition returns the position of the object's name, or else of its kind.
+func (o *Object) namePosition() Position {
 	if _, metadata := o.step(o.node, "metadata"); metadata != nil {
 		for _, key := range []string{"name", "generateName"} {
 			if _, name := o.step(metadata, key); name != nil {
@@ -285,17 +285,17 @@ func (t *Text) step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// maxLooked and maxExpanded bound, in nodes, the expansion of a document's aliases beyond four times its
+// maxVisited and maxExpanded bound, in nodes, the expansion of a document's aliases beyond four times its
 // bytes: an honest one repeats itself a few times, a bomb by powers of ten.
 const (
-	maxLooked   = 1_000_000
+	maxVisited  = 1_000_000
 	maxExpanded = 100_000
 )
 
-// look reports whether merges may visit n more nodes.
-func (t *Text) look(n int) bool {
-	t.looked += n
-	t.bomb = t.bomb || t.looked > maxLooked+4*len(t.bytes)
+// visit reports whether merges may visit n more nodes.
+func (t *Text) visit(n int) bool {
+	t.visitedNodes += n
+	t.bomb = t.bomb || t.visitedNodes > maxVisited+4*len(t.bytes)
 	return !t.bomb
 }
 
@@ -322,7 +322,7 @@ func (t *Text) entry(node *yaml.Node, name string, depth int) (key, value *yaml.
 				m = m.Alias
 			}
 			if m != nil && m.Kind == yaml.MappingNode {
-				if !t.look(1 + len(m.Content)) {
+				if !t.visit(1 + len(m.Content)) {
 					return nil, nil
 				}
 				if k, v := t.entry(m, name, depth+1); v != nil {
@@ -409,20 +409,20 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 		return nil
 	}
 	e := t.entries(root)
-	var found []Mark
+	var marks []Mark
 	x := t.lines()
 	following := len(x.yaml) + 1 // the next line with content
 	for line := len(x.yaml); line > 0; line-- {
 		start, end := x.bounds(line)
 		if m, ok := t.mark(root, e, line, following); ok {
-			found = append(found, m)
+			marks = append(marks, m)
 		}
 		if text := t.bytes[start:end]; end >= len(t.bytes) || len(trim(text)) > 0 && !marker(text, documentStart) {
 			following = line
 		}
 	}
-	slices.Reverse(found)
-	return found
+	slices.Reverse(marks)
+	return marks
 }
 
 func (t *Text) mark(root *yaml.Node, e entries, line, following int) (Mark, bool) {
@@ -436,19 +436,19 @@ func (t *Text) mark(root *yaml.Node, e entries, line, following int) (Mark, bool
 	if hash < 0 || len(bytes.TrimLeft(text[hash:at], "# ")) > 0 || hash > 0 && text[hash-1] != ' ' && text[hash-1] != '\t' || e.text[line] {
 		return Mark{}, false
 	}
-	own := len(bytes.TrimSpace(text[:hash])) == 0
+	ownLine := len(bytes.TrimSpace(text[:hash])) == 0
 	target := line
-	if own {
+	if ownLine {
 		target = following
 	}
 	from, to := target, target
-	if own && target <= root.Line {
+	if ownLine && target <= root.Line {
 		from, to = 1, t.last()
 	} else if last, known := e.last[target]; known {
 		to = last
 	}
 	return Mark{
-		Position: t.at(start+hash, utf8.RuneCount(text[hash:])),
+		Position: t.positionAt(start+hash, utf8.RuneCount(text[hash:])),
 		Text:     strings.TrimSpace(string(text[at+len(ignore):])),
 		From:     t.fileLine(from),
 		To:       t.fileLine(to),
@@ -570,8 +570,9 @@ func (o *Object) annotationMarks() []Mark {
 	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
-// Hook reports whether Helm applies an object only at one of these events (helm.sh/docs/topics/charts_hooks).
-func (o *Object) Hook(events ...string) bool {
+// HasHook reports whether Helm applies an object only at one of these events
+// (helm.sh/docs/topics/charts_hooks).
+func (o *Object) HasHook(events ...string) bool {
 	_, metadata := o.step(o.node, "metadata")
 	_, annotations := o.step(metadata, "annotations")
 	return slices.ContainsFunc(strings.Split(o.text(annotations, "helm.sh/hook"), ","), func(event string) bool {
@@ -579,15 +580,15 @@ func (o *Object) Hook(events ...string) bool {
 	})
 }
 
-// Record reports whether an object is never applied: it is a copy from a cluster with its resourceVersion,
+// IsRecord reports whether an object is never applied: it is a copy from a cluster with its resourceVersion,
 // which the API server rejects on create, or a name with a status, which tests compare with (a namespace has
 // little else). So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
-func (o *Object) Record() bool {
+func (o *Object) IsRecord() bool {
 	_, metadata := o.step(o.node, "metadata")
 	if o.text(metadata, "resourceVersion") != "" {
 		return true
 	}
-	if o.Hook("test", "test-success", "test-failure") {
+	if o.HasHook("test", "test-success", "test-failure") {
 		return true
 	}
 	if o.Kind == "Namespace" {

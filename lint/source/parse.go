@@ -46,7 +46,7 @@ func parse(text []byte) (root *yaml.Node, err error) {
 		err = yaml.Unmarshal(text, &document)
 	}
 	if err != nil {
-		return nil, explain(err, text)
+		return nil, explainError(err, text)
 	}
 	if len(document.Content) == 0 {
 		return nil, nil
@@ -72,8 +72,8 @@ func closeComment(err error, text []byte) int {
 	return at
 }
 
-// explain rewrites the parser's error for people, with its place.
-func explain(err error, text []byte) error {
+// explainError rewrites the parser's error for people, with its place.
+func explainError(err error, text []byte) error {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
 		return &syntaxError{line: 1, message: strings.TrimPrefix(err.Error(), "yaml: ")}
@@ -143,18 +143,18 @@ var (
 
 // expander turns nodes into the values that the API server would see.
 type expander struct {
-	text  *Text
-	added int // nodes that aliases have added
-	open  []*yaml.Node
-	depth int
-	nulls bool // there was a null
+	text       *Text
+	aliasNodes int // nodes that aliases have added
+	aliases    []*yaml.Node
+	depth      int
+	hasNull    bool // there was a null
 }
 
 // add counts nodes that aliases add to an object, and to its document.
 func (e *expander) add(n int) error {
-	e.added += n
-	e.text.aliased += n
-	if e.added > maxExpanded || e.text.aliased > maxExpanded+4*len(e.text.bytes) {
+	e.aliasNodes += n
+	e.text.aliasNodes += n
+	if e.aliasNodes > maxExpanded || e.text.aliasNodes > maxExpanded+4*len(e.text.bytes) {
 		return errBomb
 	}
 	return nil
@@ -167,7 +167,7 @@ func (e *expander) value(node *yaml.Node) (any, error) {
 		return nil, errDepth
 	}
 	defer func() { e.depth-- }()
-	if len(e.open) > 0 {
+	if len(e.aliases) > 0 {
 		if err := e.add(1); err != nil {
 			return nil, err
 		}
@@ -186,11 +186,11 @@ func (e *expander) value(node *yaml.Node) (any, error) {
 		}
 		return list, nil
 	case yaml.AliasNode:
-		if slices.Contains(e.open, node.Alias) {
+		if slices.Contains(e.aliases, node.Alias) {
 			return nil, errCycle
 		}
-		e.open = append(e.open, node.Alias)
-		defer func() { e.open = e.open[:len(e.open)-1] }()
+		e.aliases = append(e.aliases, node.Alias)
+		defer func() { e.aliases = e.aliases[:len(e.aliases)-1] }()
 		return e.value(node.Alias)
 	}
 	return scalar(node), nil
@@ -210,14 +210,14 @@ func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 		if isMerge(key) {
 			continue
 		}
-		if _, own := m[key.Value]; own && merged {
+		if _, ok := m[key.Value]; ok && merged {
 			continue
 		}
 		v, err := e.value(node.Content[i+1])
 		if err != nil {
 			return err
 		}
-		e.nulls = e.nulls || v == nil
+		e.hasNull = e.hasNull || v == nil
 		m[strings.Clone(key.Value)] = v
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -227,7 +227,7 @@ func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
 			}
 		}
 	}
-	if e.nulls && !merged {
+	if e.hasNull && !merged {
 		maps.DeleteFunc(m, func(_ string, v any) bool { return v == nil })
 	}
 	return nil
@@ -243,11 +243,11 @@ func (e *expander) merge(m map[string]any, node *yaml.Node) error {
 	}
 	switch node.Kind {
 	case yaml.AliasNode:
-		if slices.Contains(e.open, node.Alias) {
+		if slices.Contains(e.aliases, node.Alias) {
 			return errCycle
 		}
-		e.open = append(e.open, node.Alias)
-		defer func() { e.open = e.open[:len(e.open)-1] }()
+		e.aliases = append(e.aliases, node.Alias)
+		defer func() { e.aliases = e.aliases[:len(e.aliases)-1] }()
 		return e.merge(m, node.Alias)
 	case yaml.SequenceNode:
 		for _, child := range node.Content {

@@ -19,7 +19,7 @@ import (
 // read returns the contents of a file, one line for each item, with its line number.
 func read(text string, whole bool) []string {
 	var got []string
-	file := &source.File{Name: "f.yaml", Content: []byte(text), Whole: whole}
+	file := &source.File{Name: "f.yaml", Content: []byte(text), KeepSchemas: whole}
 	for c := range file.Read() {
 		for _, o := range c.Objects {
 			name := o.Name
@@ -134,7 +134,7 @@ spec:
 // follows.
 func TestSchemas(t *testing.T) {
 	for _, whole := range []bool{false, true} {
-		file := &source.File{Content: []byte(crd + "---\n" + fmt.Sprintf(cm, "a")), Whole: whole}
+		file := &source.File{Content: []byte(crd + "---\n" + fmt.Sprintf(cm, "a")), KeepSchemas: whole}
 		var got []string
 		for c := range file.Read() {
 			for _, o := range c.Objects {
@@ -227,7 +227,7 @@ func TestBombs(t *testing.T) {
 func TestReadHolding(t *testing.T) {
 	file := &source.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
 	var got []string
-	for c := range file.ReadHolding("here") {
+	for c := range file.ReadContaining("here") {
 		for _, o := range c.Objects {
 			p, _ := o.Find("metadata.name")
 			got = append(got, fmt.Sprintf("%s:%d", o.Name, p.Line))
@@ -427,11 +427,11 @@ func TestHolds(t *testing.T) {
 	file := &source.File{Content: []byte(text)}
 	for size := range len(text) + 1 {
 		want := []bool{size >= len("StatefulSet"), size >= len("Deployment"), false}
-		if diff := cmp.Diff(want, file.Holds(make([]byte, size), "StatefulSet", "Deployment", "DaemonSet")); diff != "" && size > len("StatefulSet") {
+		if diff := cmp.Diff(want, file.Contains(make([]byte, size), "StatefulSet", "Deployment", "DaemonSet")); diff != "" && size > len("StatefulSet") {
 			t.Errorf("with a buffer of %d bytes: -want +got\n%s", size, diff)
 		}
 	}
-	if got := file.Holds(make([]byte, 8), text); got[0] {
+	if got := file.Contains(make([]byte, 8), text); got[0] {
 		t.Error("found a text of 170 bytes in a buffer of 8")
 	}
 }

@@ -29,16 +29,16 @@ type cut struct {
 }
 
 var (
-	errBinary = errors.New("not text in UTF-8: it contains a zero byte")
-	errSealed = errors.New("encrypted by git-crypt")
-	errLarge  = fmt.Errorf("a document of more than %d MiB, which is no object: split it", maxDocument>>20)
+	errBinary    = errors.New("not text in UTF-8: it contains a zero byte")
+	errEncrypted = errors.New("encrypted by git-crypt")
+	errLarge     = fmt.Errorf("a document of more than %d MiB, which is no object: split it", maxDocument>>20)
 
-	documentStart = []byte("---")
-	documentEnd   = []byte("...")
-	schemaKey     = []byte("openAPIV3Schema:")
-	sourceComment = []byte("# Source: ")
-	sealed        = []byte("\x00GITCRYPT\x00") // the first bytes of a git-crypt file (github.com/AGWA/git-crypt, commands.cpp)
-	byteOrderMark = []byte("\xef\xbb\xbf")
+	documentStart  = []byte("---")
+	documentEnd    = []byte("...")
+	schemaKey      = []byte("openAPIV3Schema:")
+	sourceComment  = []byte("# Source: ")
+	gitCryptHeader = []byte("\x00GITCRYPT\x00") // the first bytes of a git-crypt file (github.com/AGWA/git-crypt, commands.cpp)
+	byteOrderMark  = []byte("\xef\xbb\xbf")
 )
 
 // maxDocument bounds a document, in bytes without cuts: parsed, it takes up to fifty times as much. An object
@@ -49,27 +49,27 @@ const maxDocument = 32 << 20
 // 1.2.2, section 9.1.3, production c-forbidden), so that it needs no parser.
 type splitter struct {
 	in *bufio.Reader
-	// whole keeps the schemas of CustomResourceDefinitions: most of the bytes of real manifests, and read by
-	// no policy.
-	whole bool
+	// keepSchemas keeps the schemas of CustomResourceDefinitions: most of the bytes of real manifests, and read
+	// by no policy.
+	keepSchemas bool
 
-	line   int // of the next one
-	buffer []byte
-	held   []byte // a line that belongs to the next document
+	line    int // of the next one
+	buffer  []byte
+	pending []byte // a line that belongs to the next document
 }
 
-func newSplitter(in io.Reader, whole bool) *splitter {
-	s := &splitter{in: bufio.NewReader(in), whole: whole, line: 1}
-	if mark, _ := s.in.Peek(2); wide[string(mark)] != nil {
+func newSplitter(in io.Reader, keepSchemas bool) *splitter {
+	s := &splitter{in: bufio.NewReader(in), keepSchemas: keepSchemas, line: 1}
+	if mark, _ := s.in.Peek(2); utf16Encodings[string(mark)] != nil {
 		_, _ = s.in.Discard(len(mark)) // it is buffered
-		s.in = bufio.NewReader(transform.NewReader(s.in, wide[string(mark)].NewDecoder()))
+		s.in = bufio.NewReader(transform.NewReader(s.in, utf16Encodings[string(mark)].NewDecoder()))
 	}
 	return s
 }
 
-// wide is UTF-16, by byte order mark. PowerShell's > writes it, and kubectl reads it (k8s.io/cli-runtime,
-// resource/visitor.go, FileVisitor).
-var wide = map[string]encoding.Encoding{
+// utf16Encodings is UTF-16, by byte order mark. PowerShell's > writes it, and kubectl reads it
+// (k8s.io/cli-runtime, resource/visitor.go, FileVisitor).
+var utf16Encodings = map[string]encoding.Encoding{
 	"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM),
 	"\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM),
 }
@@ -90,13 +90,13 @@ func (s *splitter) document() (d document, content bool, err error) {
 	d.line = s.line
 	var definition bool // it is a CustomResourceDefinition
 	skip := -1          // indentation of the subtree that is left out
-	ended, large := false, false
+	atEnd, large := false, false
 	defer func() {
 		if large && err == nil {
 			d.text, err = nil, errLarge // and the next documents are still read
 		}
 	}()
-	for !ended {
+	for !atEnd {
 		line, err := s.read()
 		if err != nil && (!errors.Is(err, io.EOF) || len(s.buffer) == 0 && len(line) == 0) {
 			return d, false, err
@@ -107,14 +107,14 @@ func (s *splitter) document() (d document, content bool, err error) {
 		switch {
 		case marker(line, documentStart):
 			if s.line-1 > d.line { // it is not the first one
-				s.held = bytes.Clone(line)
+				s.pending = bytes.Clone(line)
 				s.line--
 				d.text = s.buffer
 				return d, content, nil
 			}
 			content = content || len(trim(line[3:])) > 0
 		case marker(line, documentEnd):
-			ended = true
+			atEnd = true
 			continue
 		case skip >= 0:
 			if blank := trim(line); len(blank) == 0 || indentation(line) > skip {
@@ -129,7 +129,7 @@ func (s *splitter) document() (d document, content bool, err error) {
 			if d.source == "" && len(trimmed) == 0 && bytes.HasPrefix(line, sourceComment) {
 				d.source = string(bytes.TrimSpace(line[len(sourceComment):]))
 			}
-			if s.whole {
+			if s.keepSchemas {
 				break
 			}
 			if bytes.HasPrefix(line, []byte("kind:")) {
@@ -153,8 +153,8 @@ func (s *splitter) document() (d document, content bool, err error) {
 
 // read returns the next line with its end, cut short if it is longer than maxDocument.
 func (s *splitter) read() (line []byte, err error) {
-	if s.held != nil {
-		line, s.held = s.held, nil
+	if s.pending != nil {
+		line, s.pending = s.pending, nil
 	} else {
 		line, err = s.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -168,8 +168,8 @@ func (s *splitter) read() (line []byte, err error) {
 			line = long
 		}
 		if bytes.IndexByte(line, 0) >= 0 {
-			if s.line == 1 && bytes.HasPrefix(line, sealed) {
-				return nil, errSealed
+			if s.line == 1 && bytes.HasPrefix(line, gitCryptHeader) {
+				return nil, errEncrypted
 			}
 			return nil, errBinary
 		}

@@ -12,15 +12,15 @@ var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{")
 // !X!, <x: y>, [[x]], {x}, {x[y]}, REPLACE_X, ****.
 var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z_]\w*%{1,2}|%[A-Z][A-Z0-9_]*\b|![A-Z][A-Z0-9_]*!|\bREPLACE_[A-Z0-9_]+\b|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*(?:\[[\w.-]+\])*\}`)
 
-// alone matches a line that holds only a placeholder.
-var alone = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)
+// placeholderLine matches a line that holds only a placeholder.
+var placeholderLine = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)
 
-// fallback matches a shell's ${x:-y} with a y of several lines.
-var fallback = regexp.MustCompile(`\$\{[A-Za-z_]\w*:?[-=+?][^{}]*\}`)
+// shellDefault matches a shell's ${x:-y} with a y of several lines.
+var shellDefault = regexp.MustCompile(`\$\{[A-Za-z_]\w*:?[-=+?][^{}]*\}`)
 
-// template reports whether a text that is not YAML becomes YAML when it is rendered: it holds directives, or
+// isTemplate reports whether a text that is not YAML becomes YAML when it is rendered: it holds directives, or
 // it parses once its placeholders are filled in.
-func template(text []byte) bool {
+func isTemplate(text []byte) bool {
 	for _, directive := range directives {
 		if bytes.Contains(text, directive) {
 			return true
@@ -29,6 +29,6 @@ func template(text []byte) bool {
 	if !placeholder.Match(text) {
 		return false
 	}
-	_, err := parse(fallback.ReplaceAll(placeholder.ReplaceAll(alone.ReplaceAll(text, nil), []byte("x")), nil))
+	_, err := parse(shellDefault.ReplaceAll(placeholder.ReplaceAll(placeholderLine.ReplaceAll(text, nil), []byte("x")), nil))
 	return err == nil
 }

@@ -32,7 +32,7 @@ type Directory struct {
 func (d *Directory) Files() []*File {
 	files := make([]*File, 0, len(d.Manifests))
 	for _, base := range d.Manifests {
-		files = append(files, &File{Name: path.Join(d.Name, base), Path: filepath.Join(d.Path, base), Found: true})
+		files = append(files, &File{Name: path.Join(d.Name, base), Path: filepath.Join(d.Path, base), FromSearch: true})
 	}
 	return files
 }
@@ -44,31 +44,31 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 // IsKustomization reports whether a file of that name is a kustomization.
 func IsKustomization(name string) bool { return slices.Contains(kustomizations, name) }
 
-// ignored are folders without manifests of their owner.
-var ignored = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
+// ignoredFolders are folders without manifests of their owner.
+var ignoredFolders = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
 // Manifests of tests are never deployed: fixtures, golden files, and the steps of kuttl, chainsaw and kyverno
 // test (kuttl.dev, docs/testing/steps.md; kyverno.github.io/chainsaw; kyverno.io/docs/testing-policies).
 var (
 	testFolder = regexp.MustCompile(`^(tests|expected|test[-_]?(data|files)|(integration|system|acceptance|e2e)[-_]?tests?|tests?[-_]e2e|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw|kyverno)[-_]tests?|\.?(kuttl|chainsaw))$`)
-	// stage is a test folder unless it is beside environments.
-	stage       = regexp.MustCompile(`^(e2e|acceptance)$`)
+	// testStage is a test folder unless it is beside environments.
+	testStage   = regexp.MustCompile(`^(e2e|acceptance)$`)
 	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)
-	// code is beside the test folder of a program. Elsewhere, a folder named test is often an environment or
-	// an app.
-	code     = regexp.MustCompile(`^(go\.mod|Gopkg\.toml|Cargo\.toml|pom\.xml|.*\.go)$`)
-	deployed = regexp.MustCompile(`^(stag(e|ing)|prod(uction)?|live)$`)
-	testFile = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
-	// steps are in the folder of a test.
-	steps = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
+	// sourceCode is beside the test folder of a program. Elsewhere, a folder named test is often an environment
+	// or an app.
+	sourceCode = regexp.MustCompile(`^(go\.mod|Gopkg\.toml|Cargo\.toml|pom\.xml|.*\.go)$`)
+	deployment = regexp.MustCompile(`^(stag(e|ing)|prod(uction)?|live)$`)
+	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
+	// testStep are in the folder of a test.
+	testStep = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
 )
 
 // Exclude are patterns as in .gitignore.
 type Exclude struct{ patterns []pattern }
 
 type pattern struct {
-	glob        string
-	not, folder bool
+	glob            string
+	negated, folder bool
 }
 
 // NewExclude reads patterns as in .gitignore: a pattern without a slash, except at its end, matches at any
@@ -86,7 +86,7 @@ func newExclude(patterns []string, separator rune) (Exclude, error) {
 			continue
 		}
 		p := pattern{glob: text}
-		p.glob, p.not = strings.CutPrefix(p.glob, "!")
+		p.glob, p.negated = strings.CutPrefix(p.glob, "!")
 		p.glob, p.folder = strings.CutSuffix(p.glob, "/")
 		if rooted := strings.Contains(p.glob, "/"); rooted {
 			p.glob = strings.TrimPrefix(strings.TrimPrefix(p.glob, "./"), "/")
@@ -109,7 +109,7 @@ func (e Exclude) Matches(name string, folder bool) bool {
 			continue
 		}
 		if doublestar.MatchUnvalidated(p.glob, name) {
-			excluded = !p.not
+			excluded = !p.negated
 		}
 	}
 	return excluded
@@ -127,24 +127,24 @@ type Search struct {
 	Visit func(*Directory)
 	// Problem receives unreadable files.
 	Problem func(file, message string)
-	// Left receives the number of test files that were left out of a folder.
-	Left func(files int)
+	// SkipTests receives the number of test files that were left out of a folder.
+	SkipTests func(files int)
 }
 
 // Walk finds the manifests below a folder, folder by folder. name is the folder's name in findings; relative
 // is its path relative to the root of the patterns. Symbolic links are followed within s.Root, each folder
 // once; other links are a problem. The folder itself may be one of tests: it was named.
 func (s Search) Walk(name, dir, relative string) {
-	w := walker{Search: s, named: dir, seen: map[string]bool{}}
+	w := walker{Search: s, start: dir, seen: map[string]bool{}}
 	w.walk(name, dir, relative, "")
 }
 
-// outside is the message about links that lead out of the tree.
-const outside = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
+// outsideMessage is the message about links that lead out of the tree.
+const outsideMessage = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
 
 type walker struct {
 	Search
-	named string          // the start folder
+	start string          // the start folder
 	seen  map[string]bool // by real path
 }
 
@@ -152,7 +152,7 @@ type walker struct {
 // takes a system call for each element.
 func (w *walker) walk(name, dir, relative, real string) {
 	if real == "" {
-		real = resolved(dir)
+		real = realPath(dir)
 	}
 	if real != "" && w.seen[real] {
 		return
@@ -165,9 +165,9 @@ func (w *walker) walk(name, dir, relative, real string) {
 	}
 	d := &Directory{Name: name, Path: dir}
 	d.Chart = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "Chart.yaml" })
-	test := dir != w.named && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return steps.MatchString(e.Name()) })
-	left := 0 // files of tests
-	var folders, linked []string
+	test := dir != w.start && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return testStep.MatchString(e.Name()) })
+	testFiles := 0 // files of tests
+	var folders, links []string
 	for _, entry := range entries {
 		base := entry.Name()
 		full, inside := filepath.Join(dir, base), path.Join(relative, base)
@@ -181,11 +181,11 @@ func (w *walker) walk(name, dir, relative, real string) {
 			folder, regular = info.IsDir(), info.Mode().IsRegular()
 		}
 		switch {
-		case w.Exclude.Matches(inside, folder), folder && slices.Contains(ignored, base):
+		case w.Exclude.Matches(inside, folder), folder && slices.Contains(ignoredFolders, base):
 		case link && (folder || regular && isManifest(base)) && tree.Inside(w.Root, absolute(full)) != nil:
-			w.Problem(path.Join(name, base), outside)
+			w.Problem(path.Join(name, base), outsideMessage)
 		case folder && !w.Tests && isTest(dir, base, entries):
-			left += countFiles(full)
+			testFiles += countFiles(full)
 		case folder:
 			if d.Chart && base == "templates" {
 				d.Templates = countFiles(full)
@@ -194,18 +194,18 @@ func (w *walker) walk(name, dir, relative, real string) {
 			if entry.IsDir() {
 				folders = append(folders, base)
 			} else {
-				linked = append(linked, base)
+				links = append(links, base)
 			}
 		case regular && IsKustomization(base):
 			d.Kustomization = base
-		case regular && !w.Tests && isManifest(base) && (test || testFile.MatchString(base) || steps.MatchString(base)):
-			left++
+		case regular && !w.Tests && isManifest(base) && (test || testFile.MatchString(base) || testStep.MatchString(base)):
+			testFiles++
 		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
 			d.Manifests = append(d.Manifests, base)
 		}
 	}
-	if left > 0 {
-		w.Left(left)
+	if testFiles > 0 {
+		w.SkipTests(testFiles)
 	}
 	d.Manifests = slices.Clip(d.Manifests)
 	if len(d.Manifests) > 0 || d.Chart || d.Kustomization != "" {
@@ -218,23 +218,23 @@ func (w *walker) walk(name, dir, relative, real string) {
 		}
 		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), inside)
 	}
-	for _, base := range linked {
+	for _, base := range links {
 		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), "")
 	}
 }
 
 // isTest reports whether a folder among others holds manifests of tests.
 func isTest(dir, base string, entries []fs.DirEntry) bool {
-	beside := func(pattern *regexp.Regexp) bool {
+	hasSibling := func(pattern *regexp.Regexp) bool {
 		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return pattern.MatchString(e.Name()) })
 	}
 	switch parent := filepath.Base(dir); {
 	case testFolder.MatchString(base), parent == "test" && base == "integration", parent == "src" && base == "test":
 		return true
-	case stage.MatchString(base):
-		return !beside(environment)
+	case testStage.MatchString(base):
+		return !hasSibling(environment)
 	case base == "test":
-		return beside(code) && !beside(deployed)
+		return hasSibling(sourceCode) && !hasSibling(deployment)
 	}
 	return false
 }
@@ -246,8 +246,8 @@ func absolute(path string) string {
 	return path
 }
 
-// resolved returns a path without symbolic links, or "" on an error.
-func resolved(dir string) string {
+// realPath returns a path without symbolic links, or "" on an error.
+func realPath(dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return ""

@@ -46,7 +46,7 @@ func TestWalkTests(t *testing.T) {
 			var got []string
 			left := 0
 			Search{
-				Root: dir, Tests: tc.tests, Left: func(files int) { left += files },
+				Root: dir, Tests: tc.tests, SkipTests: func(files int) { left += files },
 				Visit: func(d *Directory) {
 					for _, file := range d.Files() {
 						got = append(got, path.Join(path.Base(d.Name), path.Base(file.Name)))

@@ -53,7 +53,7 @@ func Inside(root, path string) error {
 		if parent := filepath.Dir(path); parent != path {
 			err := Inside(root, parent)
 			if errors.Is(err, ErrOutside) {
-				return outside(root, path)
+				return outsideError(root, path)
 			}
 			return err
 		}
@@ -63,11 +63,11 @@ func Inside(root, path string) error {
 		return fmt.Errorf("follow links: %w", err)
 	}
 	if !Within(real, target) {
-		return outside(root, path)
+		return outsideError(root, path)
 	}
 	return nil
 }
 
-func outside(root, path string) error {
+func outsideError(root, path string) error {
 	return fmt.Errorf("%s is not in %s, or %w", path, root, ErrOutside)
 }

@@ -25,13 +25,13 @@ const (
 
 // Baseline holds known findings, which do not count: they predate the use of lint.
 type Baseline struct {
-	APIVersion string  `json:"apiVersion"`
-	Kind       string  `json:"kind"`
-	Findings   []Known `json:"findings"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Findings   []BaselineFinding `json:"findings"`
 }
 
-// Known is a finding of a baseline. Only the fingerprint counts; the rest is for reviewers.
-type Known struct {
+// BaselineFinding is a finding of a baseline. Only the fingerprint counts; the rest is for reviewers.
+type BaselineFinding struct {
 	Fingerprint string          `json:"fingerprint"`
 	Policy      string          `json:"policy"`
 	File        string          `json:"file"`
@@ -42,12 +42,12 @@ type Known struct {
 // NewBaseline returns a baseline of findings with their fingerprints. rel is the function that
 // lint.Fingerprints takes.
 func NewBaseline(findings []lint.Finding, prints []string, rel func(file string) string) Baseline {
-	b := Baseline{APIVersion: baselineVersion, Kind: baselineKind, Findings: []Known{}}
+	b := Baseline{APIVersion: baselineVersion, Kind: baselineKind, Findings: []BaselineFinding{}}
 	for i, f := range findings {
-		b.Findings = append(b.Findings, Known{prints[i], f.Policy, rel(f.Place.File), f.Object, f.Message})
+		b.Findings = append(b.Findings, BaselineFinding{prints[i], f.Policy, rel(f.Place.File), f.Object, f.Message})
 	}
 	// Not by line, so that moved lines change nothing.
-	slices.SortFunc(b.Findings, func(a, b Known) int {
+	slices.SortFunc(b.Findings, func(a, b BaselineFinding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Fingerprint, b.Fingerprint))
 	})
 	return b
@@ -83,17 +83,17 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 // Compare returns the new findings with their fingerprints, the number of known ones, and the number of known
 // ones that no longer occur.
 func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lint.Finding, freshPrints []string, known, gone int) {
-	left := map[string]bool{}
+	remaining := map[string]bool{}
 	for _, k := range b.Findings {
-		left[k.Fingerprint] = true
+		remaining[k.Fingerprint] = true
 	}
 	for i, f := range findings {
-		if left[prints[i]] {
-			delete(left, prints[i])
+		if remaining[prints[i]] {
+			delete(remaining, prints[i])
 			known++
 			continue
 		}
 		fresh, freshPrints = append(fresh, f), append(freshPrints, prints[i])
 	}
-	return fresh, freshPrints, known, len(left)
+	return fresh, freshPrints, known, len(remaining)
 }

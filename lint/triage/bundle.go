@@ -24,37 +24,37 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 	}
 	first, more := map[cause]int{}, map[int][]string{}
 	copies := map[int]int{}
-	var kept []lint.Finding
-	var keptPrints []string
+	var bundled []lint.Finding
+	var bundledPrints []string
 	for i, f := range findings {
 		c := cause{policy: f.Policy, severity: f.Severity, object: f.Object, target: f.Target, message: f.Message, reason: strings.Join(f.Evidence, "\n")}
-		if at, again := first[c]; again && f.Question != "" {
+		if at, ok := first[c]; ok && f.Question != "" {
 			copies[at]++
 			more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 			continue
 		}
 		if f.Manifest.Once && len(f.Objects) > 1 {
 			one := cause{policy: f.Policy, severity: f.Severity, object: f.Objects[1]}
-			if at, again := first[one]; again {
+			if at, ok := first[one]; ok {
 				first[c] = at // its copies have the same cause
 				more[at] = append(more[at], fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 				continue
 			}
-			first[one] = len(kept)
+			first[one] = len(bundled)
 		}
-		first[c] = len(kept)
-		kept, keptPrints = append(kept, f), append(keptPrints, prints[i])
+		first[c] = len(bundled)
+		bundled, bundledPrints = append(bundled, f), append(bundledPrints, prints[i])
 	}
 	for at, places := range more {
 		others := strings.Join(places[:min(len(places), maxPlaces)], ", ")
 		if n := len(places) - maxPlaces; n > 0 {
 			others += fmt.Sprintf(" and %d more", n)
 		}
-		said := "the same at " + others
+		text := "the same at " + others
 		if n := copies[at]; n > 0 && n == len(places) {
-			said = fmt.Sprintf("the same in %d copies of this manifest: also at %s", n+1, others)
+			text = fmt.Sprintf("the same in %d copies of this manifest: also at %s", n+1, others)
 		}
-		kept[at].Evidence = append(slices.Clone(kept[at].Evidence), said)
+		bundled[at].Evidence = append(slices.Clone(bundled[at].Evidence), text)
 	}
-	return kept, keptPrints
+	return bundled, bundledPrints
 }

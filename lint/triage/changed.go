@@ -43,12 +43,12 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := git.run(ctx, "ls-files", "--others", "--exclude-standard", "--full-name", "-z")
+	untracked, err := git.run(ctx, "ls-files", "--others", "--exclude-standard", "--full-name", "-z")
 	if err != nil {
 		return nil, err
 	}
 	files := []string{}
-	for _, name := range strings.Split(tracked+fresh, "\x00") {
+	for _, name := range strings.Split(tracked+untracked, "\x00") {
 		if name != "" {
 			files = append(files, filepath.Join(root, filepath.FromSlash(name)))
 		}

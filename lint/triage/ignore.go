@@ -24,21 +24,21 @@ var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
 // ParseIgnore parses "ID[,ID] -- reason [until YYYY-MM-DD]".
 func ParseIgnore(text string) (Ignore, error) {
-	const want = "write: ID[,ID] -- reason [until YYYY-MM-DD]"
+	const syntax = "write: ID[,ID] -- reason [until YYYY-MM-DD]"
 	if len(text) > maxIgnore {
 		return Ignore{}, fmt.Errorf("longer than %d bytes", maxIgnore)
 	}
-	ids, reason, reasoned := cutDashes(text)
+	ids, reason, hasReason := cutDashes(text)
 	var i Ignore
 	i.Policies = strings.FieldsFunc(ids, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
-	odd := slices.IndexFunc(i.Policies, func(id string) bool { return !policyID.MatchString(id) })
+	invalid := slices.IndexFunc(i.Policies, func(id string) bool { return !policyID.MatchString(id) })
 	switch {
 	case len(i.Policies) == 0:
-		return i, errors.New("it names no policy; " + want)
-	case odd >= 0:
-		return i, fmt.Errorf("%q is no id of a policy; %s", i.Policies[odd], want)
-	case !reasoned:
-		return i, errors.New("it gives no reason; " + want)
+		return i, errors.New("it names no policy; " + syntax)
+	case invalid >= 0:
+		return i, fmt.Errorf("%q is no id of a policy; %s", i.Policies[invalid], syntax)
+	case !hasReason:
+		return i, errors.New("it gives no reason; " + syntax)
 	}
 	i.Reason = strings.Join(strings.Fields(reason), " ")
 	words := strings.Fields(i.Reason)
@@ -51,7 +51,7 @@ func ParseIgnore(text string) (Ignore, error) {
 		i.Reason = strings.Join(words[:n-2], " ")
 	}
 	if i.Reason == "" {
-		return i, errors.New("it gives no reason; " + want)
+		return i, errors.New("it gives no reason; " + syntax)
 	}
 	return i, nil
 }

@@ -60,25 +60,25 @@ type Options struct {
 	// Rel makes a file name relative to the folder of that configuration, with forward slashes.
 	Rel func(file string) string
 	// Partial says that not all files were linted: entries of the configuration may apply to the others.
-	// Asked reports whether a file was linted; nil for all.
+	// InScope reports whether a file was linted; nil for all.
 	Partial bool
-	Asked   func(file string) bool
+	InScope func(file string) bool
 	// Stopped says that the run ended early: no ignore is known to be unused then.
 	Stopped bool
 	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Suppressed is an ignored finding.
-type Suppressed struct {
+// SuppressedFinding is an ignored finding.
+type SuppressedFinding struct {
 	lint.Finding
 	Reason string     `json:"reason"`
 	Until  string     `json:"until,omitempty"` // the last day
 	By     lint.Place `json:"by"`              // the place of the ignore
 }
 
-// wish is one ignored policy at one place.
-type wish struct {
+// suppression is one ignored policy at one place.
+type suppression struct {
 	policy  string
 	reason  string
 	until   time.Time
@@ -90,89 +90,89 @@ type wish struct {
 
 // Suppress separates the findings of a result into counted and ignored ones. Unused, expired and invalid
 // ignores become findings that count.
-func Suppress(result *lint.Result, o Options) (kept []lint.Finding, suppressed []Suppressed) {
+func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppressed []SuppressedFinding) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Asked == nil {
-		o.Asked = func(string) bool { return true }
+	if o.InScope == nil {
+		o.InScope = func(string) bool { return true }
 	}
-	wishes, kept := o.marks(result.Marks)
+	suppressions, counted := o.suppressions(result.Marks)
 	for _, i := range o.Ignore {
-		wishes = append(wishes, &wish{
+		suppressions = append(suppressions, &suppression{
 			policy: i.Policy, reason: i.Reason, until: i.Until, global: true,
 			place:   lint.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
 			matches: func(f lint.Finding) bool { return i.Matches(o.Rel(f.Place.File), f.Target, f.Object) },
 		})
 	}
-	wishes = slices.DeleteFunc(wishes, func(w *wish) bool {
+	suppressions = slices.DeleteFunc(suppressions, func(w *suppression) bool {
 		expired := !w.until.IsZero() && !o.Now().UTC().Before(w.until.AddDate(0, 0, 1))
 		if expired {
-			kept = append(kept, finding(Expired, w.place, fmt.Sprintf("%s was ignored until %s (%s), which has passed", w.policy, w.until.Format(time.DateOnly), w.reason)))
+			counted = append(counted, newFinding(Expired, w.place, fmt.Sprintf("%s was ignored until %s (%s), which has passed", w.policy, w.until.Format(time.DateOnly), w.reason)))
 		}
 		return expired
 	})
 	// Indexed: a file may hold any number of both.
-	type about struct{ policy, file string }
-	known := map[about][]*wish{}
-	for _, w := range wishes {
-		at := about{w.policy, w.place.File}
+	type key struct{ policy, file string }
+	byKey := map[key][]*suppression{}
+	for _, w := range suppressions {
+		at := key{w.policy, w.place.File}
 		if w.global {
 			at.file = ""
 		}
-		known[at] = append(known[at], w)
+		byKey[at] = append(byKey[at], w)
 	}
 	ids := map[string][]string{} // by which the findings of a policy are ignored
 	for _, p := range o.Policies {
 		ids[p.ID] = p.Aliases
 	}
 	for _, f := range result.Findings {
-		var by *wish
+		var match *suppression
 		for _, id := range append([]string{f.Policy}, ids[f.Policy]...) {
-			for _, w := range slices.Concat(known[about{id, f.Place.File}], known[about{policy: id}]) {
+			for _, w := range slices.Concat(byKey[key{id, f.Place.File}], byKey[key{policy: id}]) {
 				if w.matches(f) {
 					w.used = true
-					by = cmp.Or(by, w)
+					match = cmp.Or(match, w)
 				}
 			}
 		}
-		if by == nil {
-			kept = append(kept, f)
+		if match == nil {
+			counted = append(counted, f)
 			continue
 		}
-		s := Suppressed{Finding: f, Reason: by.reason, By: by.place}
-		if !by.until.IsZero() {
-			s.Until = by.until.Format(time.DateOnly)
+		s := SuppressedFinding{Finding: f, Reason: match.reason, By: match.place}
+		if !match.until.IsZero() {
+			s.Until = match.until.Format(time.DateOnly)
 		}
 		suppressed = append(suppressed, s)
 	}
-	for _, w := range wishes {
+	for _, w := range suppressions {
 		if !o.Stopped && !w.used && !o.Off[w.policy] && !(w.global && o.Partial) {
-			kept = append(kept, finding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
+			counted = append(counted, newFinding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
 	// Findings about ignores in files that were not linted are left out.
-	kept = slices.DeleteFunc(kept, func(f lint.Finding) bool {
-		return slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.Asked(f.Place.File)
+	counted = slices.DeleteFunc(counted, func(f lint.Finding) bool {
+		return slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.InScope(f.Place.File)
 	})
-	Sort(kept)
-	return kept, suppressed
+	Sort(counted)
+	return counted, suppressed
 }
 
 // maxEntries bounds the lines of one annotation: each may become a finding that shows all of it.
 const maxEntries = 64
 
-// marks returns the ignores in manifests, and findings about invalid ones. An annotation may hold several,
-// one per line.
-func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Finding) {
-	var known []string
+// suppressions returns the ignores in manifests, and findings about invalid ones. An annotation may hold
+// several, one per line.
+func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, invalid []lint.Finding) {
+	var ids []string
 	for _, p := range o.Policies {
-		known = append(known, p.ID)
+		ids = append(ids, p.ID)
 	}
 	for _, mark := range marks {
 		lines := strings.Split(strings.TrimSpace(mark.Text), "\n")
 		if len(lines) > maxEntries {
-			invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: it has %d lines, and at most %d are read", len(lines), maxEntries)))
+			invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: it has %d lines, and at most %d are read", len(lines), maxEntries)))
 			continue
 		}
 		for _, line := range lines {
@@ -181,15 +181,15 @@ func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Findin
 			}
 			ignore, err := ParseIgnore(line)
 			if err != nil {
-				invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: %v", err)))
+				invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: %v", err)))
 				continue
 			}
 			for _, id := range ignore.Policies {
-				if !slices.Contains(known, id) {
-					invalid = append(invalid, finding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: there is no policy %q%s", id, nearest.Hint(id, known))))
+				if !slices.Contains(ids, id) {
+					invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: there is no policy %q%s", id, nearest.Hint(id, ids))))
 					continue
 				}
-				wishes = append(wishes, &wish{
+				suppressions = append(suppressions, &suppression{
 					policy: id, reason: ignore.Reason, until: ignore.Until, place: mark.Place,
 					matches: func(f lint.Finding) bool {
 						return f.Place.File == mark.File && mark.From <= f.Place.Line && f.Place.Line <= mark.To
@@ -198,11 +198,11 @@ func (o Options) marks(marks []lint.Mark) (wishes []*wish, invalid []lint.Findin
 			}
 		}
 	}
-	return wishes, invalid
+	return suppressions, invalid
 }
 
-// finding returns a finding about an ignore.
-func finding(id string, at lint.Place, message string) lint.Finding {
+// newFinding returns a finding about an ignore.
+func newFinding(id string, at lint.Place, message string) lint.Finding {
 	all := Policies()
 	p := all[slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })]
 	return lint.Finding{

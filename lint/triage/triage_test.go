@@ -132,7 +132,7 @@ func TestSuppress(t *testing.T) {
 			reason:     "A mark in a file that was not selected suppresses its findings, and is not reported as unused.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 4, "p-b")},
 			marks:      []lint.Mark{mark("p-a -- r", 3, 3), mark("p-b", 4, 4), mark("p-a -- unused", 9, 9), mark("p-b -- old until 2020-01-01", 4, 4)},
-			options:    Options{Asked: func(file string) bool { return file != "a.yaml" }},
+			options:    Options{InScope: func(file string) bool { return file != "a.yaml" }},
 			kept:       []string{"a.yaml:4 p-b: m"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
