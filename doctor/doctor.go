@@ -471,10 +471,10 @@ func (e *examination) policies(ctx context.Context) {
 	if e.silent(name) {
 		return
 	}
-	e.own = e.status.Own
+	e.own = e.status.CustomPolicies
 	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d are in force, %d of them your own", e.status.Policies, len(e.own))}
 	var refused []string
-	for _, r := range e.status.Refused {
+	for _, r := range e.status.Rejections {
 		if !strings.HasPrefix(r, "configuration:") {
 			refused = append(refused, r)
 		}
@@ -493,7 +493,7 @@ func (e *examination) configuration(ctx context.Context) {
 	if e.silent(name) {
 		return
 	}
-	for _, r := range e.status.Refused {
+	for _, r := range e.status.Rejections {
 		if why, ours := strings.CutPrefix(r, "configuration:"); ours {
 			e.say(Check{Name: name, Result: Failed, Says: "not all that is written is in force: " + strings.TrimSpace(why), Do: "mend ConfigMap termguard-config, or the values of the chart"})
 			return

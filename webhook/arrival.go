@@ -16,23 +16,23 @@ import (
 
 // arrival is the state of a review that came through ServeHTTP.
 type arrival struct {
-	started time.Time
-	partial bool  // only the metadata of the objects was read
-	load    *load // the memory that it reserves; may be nil
+	started     time.Time
+	partial     bool         // only the metadata of the objects was read
+	reservation *reservation // the memory that it reserves; may be nil
 }
 
 type arrivalKey struct{}
 
 // arrivalOf returns the arrival of a review; for one from another server it begins now, without a load.
 func arrivalOf(ctx context.Context) arrival {
-	if at, is := ctx.Value(arrivalKey{}).(*arrival); is {
+	if at, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		return *at
 	}
 	return arrival{started: time.Now()}
 }
 
-// hookOf returns the controller-runtime webhook of a Handler.
-func hookOf(h *Handler) *admission.Webhook {
+// newWebhook returns the controller-runtime webhook of a Handler.
+func newWebhook(h *Handler) *admission.Webhook {
 	hook := &admission.Webhook{
 		Handler: h,
 		// The default builds a logger for each review, used or not.
@@ -49,38 +49,38 @@ func hookOf(h *Handler) *admission.Webhook {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
 	// The API server does not wait longer, and a late body occupies memory.
-	http.NewResponseController(w).SetReadDeadline(at.started.Add(patience)) // without one, the server's own limit applies
-	at.load = h.weights.load(httpRequest.ContentLength)
-	defer at.load.drop()
+	http.NewResponseController(w).SetReadDeadline(at.started.Add(apiServerTimeout)) // without one, the server's own limit applies
+	at.reservation = h.memory.newReservation(httpRequest.ContentLength)
+	defer at.reservation.release()
 	until := at.started.Add(h.options.Deadline)
-	body, err := at.load.read(http.MaxBytesReader(w, httpRequest.Body, MaxBody), httpRequest.ContentLength, until)
+	body, err := at.reservation.read(http.MaxBytesReader(w, httpRequest.Body, MaxBody), httpRequest.ContentLength, until)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, fmt.Errorf("the body is larger than %d bytes", large.Limit))
+		h.reject(w, http.StatusRequestEntityTooLarge, failureTooLarge, fmt.Errorf("the body is larger than %d bytes", large.Limit))
 		return
-	case errors.Is(err, errNoRoom):
-		h.turnAway(w, http.StatusServiceUnavailable, busy, err)
+	case errors.Is(err, errNoMemory):
+		h.reject(w, http.StatusServiceUnavailable, failureBusy, err)
 		return
 	case err != nil:
-		h.turnAway(w, http.StatusBadRequest, notReview, fmt.Errorf("read the body: %w", err))
+		h.reject(w, http.StatusBadRequest, failureNotReview, fmt.Errorf("read the body: %w", err))
 		return
 	}
 	weight, decode := decodedWeight(body), decodeReview
 	if weight > maxDecoded {
 		weight, decode, at.partial = maxDecoded, decodePart, true
 	}
-	if err := at.load.add(weight, until); err != nil {
-		h.turnAway(w, http.StatusServiceUnavailable, busy, err)
+	if err := at.reservation.add(weight, until); err != nil {
+		h.reject(w, http.StatusServiceUnavailable, failureBusy, err)
 		return
 	}
 	review, err := decode(body)
 	switch {
 	case errors.Is(err, errTooLarge):
-		h.turnAway(w, http.StatusRequestEntityTooLarge, tooLarge, err)
+		h.reject(w, http.StatusRequestEntityTooLarge, failureTooLarge, err)
 		return
 	case err != nil:
-		h.turnAway(w, http.StatusBadRequest, notReview, err)
+		h.reject(w, http.StatusBadRequest, failureNotReview, err)
 		return
 	}
 	response := h.hook.Handle(context.WithValue(httpRequest.Context(), arrivalKey{}, at), review.request)
@@ -94,10 +94,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	}
 }
 
-// turnAway answers a request that is no review, and closes its connection.
-func (h *Handler) turnAway(w http.ResponseWriter, status int, reason failure, err error) {
+// reject answers a request that is no review, and closes its connection.
+func (h *Handler) reject(w http.ResponseWriter, status int, reason failure, err error) {
 	w.Header().Set("Connection", "close")
-	h.metrics.failed(reason)
+	h.metrics.countError(reason)
 	h.options.Log.Debug("turned a request away", "status", status, "error", err)
 	http.Error(w, "termguard: "+err.Error(), status)
 }

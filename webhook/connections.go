@@ -13,55 +13,55 @@ import (
 type connections struct {
 	limit int
 
-	mu          sync.Mutex
-	open        map[net.Conn]place
-	fresh, idle *list.List // of net.Conn, the longest idle first
+	mu           sync.Mutex
+	open         map[net.Conn]listEntry
+	unused, idle *list.List // of net.Conn, the longest idle first
 }
 
-// place of a connection; zero while a request is being answered.
-type place struct {
-	in *list.List
-	at *list.Element
+// listEntry of a connection; zero while a request is being answered.
+type listEntry struct {
+	list    *list.List
+	element *list.Element
 }
 
 func newConnections(limit int) *connections {
-	return &connections{limit: limit, open: map[net.Conn]place{}, fresh: list.New(), idle: list.New()}
+	return &connections{limit: limit, open: map[net.Conn]listEntry{}, unused: list.New(), idle: list.New()}
 }
 
-// changed is for http.Server.ConnState.
-func (c *connections) changed(conn net.Conn, state http.ConnState) {
+// track is for http.Server.ConnState.
+func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, known := c.open[conn]
-	if !known && state != http.StateNew {
+	entry, ok := c.open[conn]
+	if !ok && state != http.StateNew {
 		return // it was closed here
 	}
-	if was.in != nil {
-		was.in.Remove(was.at)
+	if entry.list != nil {
+		entry.list.Remove(entry.element)
 	}
 	switch state {
 	case http.StateNew:
-		c.open[conn] = place{c.fresh, c.fresh.PushBack(conn)}
+		c.open[conn] = listEntry{c.unused, c.unused.PushBack(conn)}
 	case http.StateActive:
-		c.open[conn] = place{}
+		c.open[conn] = listEntry{}
 	case http.StateIdle:
-		c.open[conn] = place{c.idle, c.idle.PushBack(conn)}
+		c.open[conn] = listEntry{c.idle, c.idle.PushBack(conn)}
 	default:
 		delete(c.open, conn)
 	}
 	switch {
-	case c.fresh.Len() > c.limit/2:
-		c.abandon(c.fresh)
+	case c.unused.Len() > c.limit/2:
+		c.closeFirst(c.unused)
 	case len(c.open) <= c.limit:
 	case c.idle.Len() > 0:
-		c.abandon(c.idle)
-	case c.fresh.Len() > 0:
-		c.abandon(c.fresh)
+		c.closeFirst(c.idle)
+	case c.unused.Len() > 0:
+		c.closeFirst(c.unused)
 	}
 }
 
-// abandon closes the first connection of a list, without the closing handshake of TLS.
-func (c *connections) abandon(from *list.List) {
+// closeFirst closes the first connection of a list, without the closing handshake of TLS.
+func (c *connections) closeFirst(from *list.List) {
 	conn := from.Remove(from.Front()).(net.Conn)
 	delete(c.open, conn)
 	if wrapped, ok := conn.(*tls.Conn); ok {

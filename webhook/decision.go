@@ -14,14 +14,14 @@ const AllowAnnotation = "termguard.dev/allow-hang"
 
 // judgement sorts the findings by their effect.
 type judgement struct {
-	refuse []policies.Finding // why the request is refused
-	say    []policies.Finding // shown to the user; includes refuse
-	record []policies.Finding // in metrics and audit annotations; includes say
+	denials  []policies.Finding // why the request is refused
+	warnings []policies.Finding // shown to the user; includes refuse
+	records  []policies.Finding // in metrics and audit annotations; includes say
 }
 
 // differs reports whether j and other have different outcomes.
 func (j judgement) differs(other judgement) bool {
-	return (len(j.refuse) > 0) != (len(other.refuse) > 0) || len(j.say) != len(other.say) || len(j.record) != len(other.record)
+	return (len(j.denials) > 0) != (len(other.denials) > 0) || len(j.warnings) != len(other.warnings) || len(j.records) != len(other.records)
 }
 
 // judge sorts findings, keeping their order. Only findings about a certain hang, of a policy set to deny,
@@ -33,20 +33,20 @@ func judge(e config.Enforcement, findings []policies.Finding, labels map[string]
 		if mode == config.Off {
 			continue
 		}
-		j.record = append(j.record, f)
+		j.records = append(j.records, f)
 		if mode == config.DryRun {
 			continue
 		}
-		j.say = append(j.say, f)
+		j.warnings = append(j.warnings, f)
 		if mode == config.Deny && f.Certainty == policies.Will && f.Severity != policies.Info {
-			j.refuse = append(j.refuse, f)
+			j.denials = append(j.denials, f)
 		}
 	}
 	return j
 }
 
-// excuse returns the reason in the object's AllowAnnotation, and whether the object or user is trusted.
-func excuse(t config.Trust, r *question.Request) (reason string, heeded bool) {
+// allowReason returns the reason in the object's AllowAnnotation, and whether the object or user is trusted.
+func allowReason(t config.Trust, r *question.Request) (reason string, isTrusted bool) {
 	reason = printable.Line(strings.TrimSpace(r.Annotation(AllowAnnotation)))
-	return reason, trustsObject(t, r) || trustsPerson(t, r)
+	return reason, trustsObject(t, r) || trustsUser(t, r)
 }

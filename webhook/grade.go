@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// byItself is the longest time in which an object is deleted without help: a person who sees a deletion
-	// hang takes longer to find a way out.
-	byItself = 45 * time.Second
-	// hungAfter is when a remaining object counts as hung.
-	hungAfter = 10 * time.Minute
+	// unassistedTime is the longest time in which an object is deleted without help: a person who sees a
+	// deletion hang takes longer to find a way out.
+	unassistedTime = 45 * time.Second
+	// hangTimeout is when a remaining object counts as hung.
+	hangTimeout = 10 * time.Minute
 	// maxGraded bounds the deletions that are followed; further ones are not graded.
 	maxGraded = 1000
 	// gradeInterval is how often due deletions are checked, gradePause the shortest pause, and gradeBatch
@@ -39,17 +39,17 @@ const (
 type outcome string
 
 const (
-	completed outcome = "completed" // deleted without help
-	cured     outcome = "cured"     // deleted, but a user may have helped
-	hung      outcome = "hung"      // not deleted after ten minutes
-	unseen    outcome = "unseen"    // the object of the review was not found
+	outcomeCompleted outcome = "completed" // deleted without help
+	outcomeCured     outcome = "cured"     // deleted, but a user may have helped
+	outcomeHung      outcome = "hung"      // not deleted after ten minutes
+	outcomeUnseen    outcome = "unseen"    // the object of the review was not found
 )
 
-// silent replaces the policy if there are no findings.
-const silent = "none"
+// noPolicy replaces the policy if there are no findings.
+const noPolicy = "none"
 
-// predicted returns the prediction of a finding, as a label of metrics: a policies.Verdict.
-func predicted(f policies.Finding) policies.Verdict {
+// predictionOf returns the prediction of a finding, as a label of metrics: a policies.Verdict.
+func predictionOf(f policies.Finding) policies.Verdict {
 	if f.Kind != policies.KindHang {
 		return policies.Refused
 	}
@@ -64,46 +64,46 @@ type deletion struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	uid             types.UID
-	said            map[string]policies.Verdict // by policy
-	at, due         time.Time
-	helped          bool // a user removed a finalizer by hand
+	predictions     map[string]policies.Verdict // by policy
+	start, due      time.Time
+	assisted        bool // a user removed a finalizer by hand
 	seen            bool // by termguard itself: a review alone proves nothing
 }
 
 // Grader compares predictions about deletions with their outcomes. It is safe for concurrent use.
 type Grader struct {
 	objects  metadata.Interface
-	facts    Shower
+	facts    FinalizerChecker
 	outcomes *prometheus.CounterVec
 	log      *slog.Logger
 	now      func() time.Time
 
-	news chan struct{} // signals a deletion to check now
+	wake chan struct{} // signals a deletion to check now
 
-	mu      sync.Mutex
-	waiting map[types.UID]*deletion
+	mu        sync.Mutex
+	deletions map[types.UID]*deletion
 }
 
-// Shower reports whether the watch has an object with exactly the finalizers in a review. *cluster.World is
-// one.
-type Shower interface {
+// FinalizerChecker reports whether the watch has an object with exactly the finalizers in a review.
+// *cluster.World is one.
+type FinalizerChecker interface {
 	Shows(resource schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool
 }
 
-func NewGrader(objects metadata.Interface, facts Shower, registry prometheus.Registerer, log *slog.Logger) *Grader {
+func NewGrader(objects metadata.Interface, facts FinalizerChecker, registry prometheus.Registerer, log *slog.Logger) *Grader {
 	return &Grader{
-		objects: objects, facts: facts, log: log, now: time.Now, news: make(chan struct{}, 1),
+		objects: objects, facts: facts, log: log, now: time.Now, wake: make(chan struct{}, 1),
 		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_outcomes_total",
 			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
 		}, []string{"policy", "predicted", "real"}),
-		waiting: map[types.UID]*deletion{},
+		deletions: map[types.UID]*deletion{},
 	}
 }
 
-// Said records the prediction about an allowed deletion, unless the watch does not have the review's
+// Record records the prediction about an allowed deletion, unless the watch does not have the review's
 // finalizers: a review can be forged. It never blocks for long.
-func (g *Grader) Said(r *question.Request, c assessment) {
+func (g *Grader) Record(r *question.Request, c assessment) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
 	}
@@ -117,53 +117,54 @@ func (g *Grader) Said(r *question.Request, c assessment) {
 	if !g.facts.Shows(r.GroupResource(), key, uid, slices.Concat(old.GetFinalizers(), spec)) {
 		return
 	}
-	said := map[string]policies.Verdict{}
+	predictions := map[string]policies.Verdict{}
 	for _, f := range c.result.Findings {
-		if f.Severity != policies.Info && said[f.Policy] != policies.Hangs {
-			said[f.Policy] = predicted(f)
+		if f.Severity != policies.Info && predictions[f.Policy] != policies.Hangs {
+			predictions[f.Policy] = predictionOf(f)
 		}
 	}
-	if len(said) == 0 {
-		said[silent] = c.result.Verdict()
+	if len(predictions) == 0 {
+		predictions[noPolicy] = c.result.Verdict()
 	}
 	now := g.now()
 	d := &deletion{
 		resource:  schema.GroupVersionResource(r.Resource),
-		namespace: key.Namespace, name: key.Name, uid: uid, said: said, at: now, due: now.Add(byItself),
+		namespace: key.Namespace, name: key.Name, uid: uid, predictions: predictions, start: now, due: now.Add(unassistedTime),
 	}
-	if d.said[silent] == "" {
+	if d.predictions[noPolicy] == "" {
 		d.due = now // to check that it exists
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) >= maxGraded {
+	if len(g.deletions) >= maxGraded {
 		return
 	}
-	if _, again := g.waiting[uid]; again {
+	if _, ok := g.deletions[uid]; ok {
 		return // the first prediction counts
 	}
-	g.waiting[uid] = d
-	for policy, verdict := range said { // rates need a zero to start from
-		for _, real := range []outcome{completed, cured, hung} {
+	g.deletions[uid] = d
+	for policy, verdict := range predictions { // rates need a zero to start from
+		for _, real := range []outcome{outcomeCompleted, outcomeCured, outcomeHung} {
 			g.outcomes.WithLabelValues(policy, string(verdict), string(real))
 		}
 	}
 	select {
-	case g.news <- struct{}{}:
+	case g.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Removed records removed finalizers: an object is not deleted by itself after a user removed one by hand.
-func (g *Grader) Removed(r cluster.Removal) {
+// RecordRemoval records removed finalizers: an object is not deleted by itself after a user removed one by
+// hand.
+func (g *Grader) RecordRemoval(r cluster.Removal) {
 	if !r.ByHand() {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for uid, d := range g.waiting {
-		inside := d.resource.GroupResource() == question.Namespaces && d.name == r.Namespace
-		d.helped = d.helped || uid == r.UID || inside
+	for uid, d := range g.deletions {
+		inNamespace := d.resource.GroupResource() == question.Namespaces && d.name == r.Namespace
+		d.assisted = d.assisted || uid == r.UID || inNamespace
 	}
 }
 
@@ -176,9 +177,9 @@ func (g *Grader) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-g.news:
+		case <-g.wake:
 		}
-		for _, d := range g.dueNow() {
+		for _, d := range g.dueDeletions() {
 			g.grade(ctx, d)
 		}
 		select {
@@ -189,11 +190,11 @@ func (g *Grader) Run(ctx context.Context) {
 	}
 }
 
-func (g *Grader) dueNow() []*deletion {
+func (g *Grader) dueDeletions() []*deletion {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var due []*deletion
-	for _, d := range g.waiting {
+	for _, d := range g.deletions {
 		if len(due) < gradeBatch && !g.now().Before(d.due) {
 			due = append(due, d)
 		}
@@ -203,46 +204,46 @@ func (g *Grader) dueNow() []*deletion {
 
 // grade checks the outcome of a deletion.
 func (g *Grader) grade(ctx context.Context, d *deletion) {
-	found, deleting, err := g.find(ctx, d)
+	found, terminating, err := g.find(ctx, d)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	age := g.now().Sub(d.at)
+	age := g.now().Sub(d.start)
 	switch {
-	case err != nil && age < hungAfter:
+	case err != nil && age < hangTimeout:
 		g.log.Debug("what became of a deletion cannot be seen", "resource", d.resource.String(), "error", err)
 		d.due = g.now().Add(time.Minute)
 		return
 	case err != nil: // the outcome remains unknown
-	case found && age < byItself: // the first check
-		d.seen, d.due = true, d.at.Add(byItself)
+	case found && age < unassistedTime: // the first check
+		d.seen, d.due = true, d.start.Add(unassistedTime)
 		return
-	case found && !deleting: // another webhook refused it
-	case !found && !d.seen && d.said[silent] == "":
-		g.count(d, unseen, false)
+	case found && !terminating: // another webhook refused it
+	case !found && !d.seen && d.predictions[noPolicy] == "":
+		g.count(d, outcomeUnseen, false)
 	case !found:
-		g.count(d, completed, d.helped || age > 2*byItself)
-	case age < hungAfter:
-		d.due = d.at.Add(max(2*age, hungAfter/3))
-		if d.due.After(d.at.Add(hungAfter)) {
-			d.due = d.at.Add(hungAfter)
+		g.count(d, outcomeCompleted, d.assisted || age > 2*unassistedTime)
+	case age < hangTimeout:
+		d.due = d.start.Add(max(2*age, hangTimeout/3))
+		if d.due.After(d.start.Add(hangTimeout)) {
+			d.due = d.start.Add(hangTimeout)
 		}
 		return
 	default:
-		g.count(d, hung, false)
+		g.count(d, outcomeHung, false)
 	}
-	delete(g.waiting, d.uid)
+	delete(g.deletions, d.uid)
 }
 
 // count counts an outcome for each policy. For a predicted hang, it matters whether a user may have helped.
 func (g *Grader) count(d *deletion, real outcome, helped bool) {
-	for policy, said := range d.said {
-		became := real
-		expected := said == policies.Hangs || said == policies.AtRisk
-		if real == completed && expected && helped {
-			became = cured
+	for policy, verdict := range d.predictions {
+		result := real
+		expected := verdict == policies.Hangs || verdict == policies.AtRisk
+		if real == outcomeCompleted && expected && helped {
+			result = outcomeCured
 		}
-		g.outcomes.WithLabelValues(policy, string(said), string(became)).Inc()
-		if said == policies.Hangs && became == completed {
+		g.outcomes.WithLabelValues(policy, string(verdict), string(result)).Inc()
+		if verdict == policies.Hangs && result == outcomeCompleted {
 			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name)
 		}
 	}
@@ -250,7 +251,7 @@ func (g *Grader) count(d *deletion, real outcome, helped bool) {
 
 // find reports whether an object exists, and is Terminating. It lists, since termguard lacks the right to
 // get.
-func (g *Grader) find(ctx context.Context, d *deletion) (found, deleting bool, err error) {
+func (g *Grader) find(ctx context.Context, d *deletion) (found, terminating bool, err error) {
 	const limit = 5 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -34,7 +34,7 @@ func namespaceNamed(name string, uid types.UID, deleting bool) *metav1.PartialOb
 	return m
 }
 
-// shows is a Shower with one answer for every object.
+// shows is a FinalizerChecker with one answer for every object.
 type shows bool
 
 func (s shows) Shows(schema.GroupResource, types.NamespacedName, types.UID, []string) bool {
@@ -105,7 +105,7 @@ func TestGrader(t *testing.T) {
 		"helped at once": {
 			"a script takes the finalizers off by hand", []policies.Finding{will}, nil,
 			func(g *Grader, c *fake.FakeMetadataClient) {
-				g.Removed(cluster.Removal{Namespace: "a", Name: "it", UID: "x"})
+				g.RecordRemoval(cluster.Removal{Namespace: "a", Name: "it", UID: "x"})
 				goneAfter(time.Second)(g, c)
 			},
 			nil, []string{"p hangs cured"},
@@ -128,7 +128,7 @@ func TestGrader(t *testing.T) {
 				g := NewGrader(client, shows(!d.hidden), registry, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 				r := d.Delete(nil)
 				r.DryRun = &d.dry
-				g.Said(r, assessment{result: policies.Result{Findings: tc.found}})
+				g.Record(r, assessment{result: policies.Result{Findings: tc.found}})
 				before := outcomes(t, registry)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
@@ -146,12 +146,12 @@ func TestGrader(t *testing.T) {
 					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 				}
 				for _, one := range tc.want {
-					if n, there := before[one]; n > 0 || !there && !strings.HasSuffix(one, string(unseen)) {
+					if n, there := before[one]; n > 0 || !there && !strings.HasSuffix(one, string(outcomeUnseen)) {
 						t.Errorf("%q does not rise from zero, so that no rate shows it", one)
 					}
 				}
-				if len(g.waiting) > 0 {
-					t.Errorf("%d deletions are followed for ever", len(g.waiting))
+				if len(g.deletions) > 0 {
+					t.Errorf("%d deletions are followed for ever", len(g.deletions))
 				}
 			})
 		})
@@ -181,11 +181,11 @@ func outcomes(t *testing.T, registry *prometheus.Registry) map[string]int {
 func TestGraderIsBounded(t *testing.T) {
 	g := NewGrader(nil, shows(true), prometheus.NewRegistry(), slog.Default())
 	for i := range 3 * maxGraded {
-		g.Said(deleteOf("a", func(d *deleting) {
+		g.Record(deleteOf("a", func(d *deleting) {
 			d.Object["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00))
 		}).Delete(nil), assessment{})
 	}
-	if len(g.waiting) != maxGraded {
-		t.Errorf("%d deletions are followed", len(g.waiting))
+	if len(g.deletions) != maxGraded {
+		t.Errorf("%d deletions are followed", len(g.deletions))
 	}
 }

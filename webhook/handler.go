@@ -27,8 +27,8 @@ import (
 // JSON, which may be larger than in etcd, and escapes.
 const MaxBody = 12 << 20
 
-// patience is how long the API server waits for an answer, as set in deploy/.
-const patience = time.Second
+// apiServerTimeout is how long the API server waits for an answer, as set in deploy/.
+const apiServerTimeout = time.Second
 
 // maxInFlight bounds concurrent evaluations, including those past their deadline.
 const maxInFlight = 256
@@ -95,10 +95,10 @@ func (o *Options) setDefaults() {
 		o.Trust = &config.Everybody
 	}
 	if o.Recorder == nil || !o.Authentic {
-		o.Recorder = discard{}
+		o.Recorder = noRecorder{}
 	}
 	if o.Learner == nil || !o.Authentic {
-		o.Learner = unteachable{}
+		o.Learner = noLearner{}
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -115,7 +115,7 @@ type Handler struct {
 	hook    *admission.Webhook // calls Handle
 	rules   atomic.Pointer[Rules]
 	metrics metrics
-	weights weights
+	memory  memoryLimits
 	slots   chan struct{} // one per running evaluation
 	work    chan func()   // to an idle goroutine
 }
@@ -130,11 +130,11 @@ func NewHandler(options Options) *Handler {
 	h := &Handler{
 		options: options,
 		metrics: newMetrics(options.Registry),
-		weights: newWeights(),
+		memory:  newWeights(),
 		slots:   make(chan struct{}, maxInFlight),
 		work:    make(chan func()),
 	}
-	h.hook = hookOf(h)
+	h.hook = newWebhook(h)
 	h.Use(Rules{Evaluator: options.Evaluator, Enforcement: options.Enforcement})
 	return h
 }
@@ -153,51 +153,51 @@ func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 
 // Handle answers one review, whatever happens: controller-runtime would turn an error or a panic into a
 // refusal, which no failurePolicy overrides.
-func (h *Handler) Handle(ctx context.Context, sent admission.Request) (response admission.Response) {
+func (h *Handler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	at := arrivalOf(ctx)
-	on, how := question.OnOther, failedOpen
-	defer func() { h.metrics.reviewed(on, how, time.Since(at.started)) }()
+	trigger, result := question.OnOther, decisionError
+	defer func() { h.metrics.observeReview(trigger, result, time.Since(at.started)) }()
 	defer func() {
 		if p := recover(); p != nil {
-			how, response = failedOpen, h.allowUnchecked(sent.UID, panicked, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			result, response = decisionError, h.allowUnchecked(request.UID, failurePanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	r, err := question.Review(sent)
-	if on = r.Trigger(); !expected[on] {
-		on = question.OnOther
+	r, err := question.Review(request)
+	if trigger = r.Trigger(); !supportedTriggers[trigger] {
+		trigger = question.OnOther
 	}
 	switch {
 	case err != nil:
-		return h.allowUnchecked(r.UID, malformed, err)
-	case on == question.OnOther:
-		return h.allowUnchecked(r.UID, unexpected, errUnexpected)
-	case h.asksForStatus(r):
-		how = allowed
+		return h.allowUnchecked(r.UID, failureMalformed, err)
+	case trigger == question.OnOther:
+		return h.allowUnchecked(r.UID, failureUnexpected, errUnsupported)
+	case h.isStatusRequest(r):
+		result = decisionAllow
 		return allow(h.options.Status().lines())
 	case !h.options.Synced():
-		return h.allowUnchecked(r.UID, unsynced, errors.New("the facts are not complete yet"))
+		return h.allowUnchecked(r.UID, failureUnsynced, errors.New("the facts are not complete yet"))
 	}
 	// The request's own context ends with the connection, and may end with the server; the user still needs
 	// an answer.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
 	defer cancel()
-	c := h.assess(ctx, r, at.load)
+	c := h.assess(ctx, r, at.reservation)
 	if c.err != nil {
 		return h.allowUnchecked(r.UID, c.reason, c.err)
 	}
 	c.partial = at.partial
 	answer := h.decide(r, c)
-	if how = answer.how; how != denied {
+	if result = answer.decision; result != decisionDeny {
 		h.follow(r, c)
 	}
 	return answer.response(r)
 }
 
-// expected are the triggers that policies are evaluated on here.
-var expected = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
+// supportedTriggers are the triggers that policies are evaluated on here.
+var supportedTriggers = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
 
-// errUnexpected is the error for a request that no policy concerns.
-var errUnexpected = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
+// errUnsupported is the error for a request that no policy concerns.
+var errUnsupported = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
 
 // triggerOf returns the trigger as policies name it.
 func triggerOf(r *question.Request) policies.Trigger {
@@ -216,17 +216,17 @@ func (h *Handler) follow(r *question.Request, c assessment) {
 	if h.options.Grader == nil {
 		return
 	}
-	if h.options.Grader.Said(r, c); removes {
-		h.options.Grader.Removed(removal)
+	if h.options.Grader.Record(r, c); removes {
+		h.options.Grader.RecordRemoval(removal)
 	}
 }
 
 // allowUnchecked allows a request that could not be checked.
 func (h *Handler) allowUnchecked(uid types.UID, reason failure, err error) admission.Response {
-	h.metrics.failed(reason)
-	h.options.Log.Warn("allowed a request unchecked", "uid", shown(uid), "reason", string(reason), "error", err)
-	response := allow([]string{line("not checked, allowed: "+explain[reason], "")})
-	response.AuditAnnotations = map[string]string{"decision": string(failedOpen), "error": string(reason)}
+	h.metrics.countError(reason)
+	h.options.Log.Warn("allowed a request unchecked", "uid", loggedUID(uid), "reason", string(reason), "error", err)
+	response := allow([]string{warningLine("not checked, allowed: "+explanations[reason], "")})
+	response.AuditAnnotations = map[string]string{"decision": string(decisionError), "error": string(reason)}
 	return response
 }
 
@@ -234,20 +234,20 @@ func allow(warnings []string) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}}
 }
 
-// shown returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
+// loggedUID returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
 // review may have megabytes.
-func shown(uid types.UID) string { return cut(printable.Line(string(uid)), maxLogged) }
+func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
 
 // maxLogged bounds the name of a user or an object in a log, in characters.
 const maxLogged = 256
 
-// explain describes failures to users, without details for termguard's operators.
-var explain = map[failure]string{
-	malformed:  "parts of the admission request are missing",
-	unexpected: "no policy is about such a request",
-	unsynced:   "termguard is still reading the cluster",
-	busy:       "termguard has too much to do",
-	deadline:   "termguard did not answer in time",
-	panicked:   "termguard failed (see its log)",
-	evaluation: "termguard failed (see its log)",
+// explanations describes failures to users, without details for termguard's operators.
+var explanations = map[failure]string{
+	failureMalformed:  "parts of the admission request are missing",
+	failureUnexpected: "no policy is about such a request",
+	failureUnsynced:   "termguard is still reading the cluster",
+	failureBusy:       "termguard has too much to do",
+	failureDeadline:   "termguard did not answer in time",
+	failurePanic:      "termguard failed (see its log)",
+	failureEvaluation: "termguard failed (see its log)",
 }

@@ -87,7 +87,7 @@ type recorder struct {
 	got []Decision
 }
 
-func (r *recorder) Decided(l Decision) {
+func (r *recorder) Record(l Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got = append(r.got, l)
@@ -651,24 +651,24 @@ func TestFailsOpen(t *testing.T) {
 		"Panic": {
 			reason:  "A bug of ours is not the user's problem.",
 			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) { panic("boom") })},
-			request: deleteNamespace, want: panicked,
+			request: deleteNamespace, want: failurePanic,
 		},
 		"PanicInFacts": {
 			reason:  "Nor is one in the facts.",
 			options: Options{Evaluator: refuses, Facts: brokenFacts{}},
-			request: deleteKiali(`{"name":"kiali"}`), want: panicked,
+			request: deleteKiali(`{"name":"kiali"}`), want: failurePanic,
 		},
 		"PanicInPassing": {
 			reason:  "Nor is one before a goroutine was started for it.",
 			options: Options{Evaluator: hasty{}},
-			request: deleteNamespace, want: panicked,
+			request: deleteNamespace, want: failurePanic,
 		},
 		"Error": {
 			reason: "The engine failed as a whole.",
 			options: Options{Evaluator: evaluatorFunc(func(context.Context, policies.Trigger, map[string]any) (policies.Result, error) {
 				return policies.Result{}, errors.New("boom")
 			})},
-			request: deleteNamespace, want: evaluation,
+			request: deleteNamespace, want: failureEvaluation,
 		},
 		"DeadlineKept": {
 			reason: "An evaluation that ends with its deadline has no answer.",
@@ -676,7 +676,7 @@ func TestFailsOpen(t *testing.T) {
 				<-ctx.Done()
 				return policies.Result{Findings: []policies.Finding{hang("p", "late")}}, nil
 			})},
-			request: deleteNamespace, want: deadline,
+			request: deleteNamespace, want: failureDeadline,
 		},
 		"DeadlineIgnored": {
 			reason: "One that does not end is left behind.",
@@ -684,37 +684,37 @@ func TestFailsOpen(t *testing.T) {
 				<-t.Context().Done()
 				return policies.Result{}, nil
 			})},
-			request: deleteNamespace, want: deadline,
+			request: deleteNamespace, want: failureDeadline,
 		},
 		"Unsynced": {
 			reason:  "Facts that are not complete prove nothing.",
 			options: Options{Evaluator: refuses, Synced: func() bool { return false }},
-			request: deleteNamespace, want: unsynced,
+			request: deleteNamespace, want: failureUnsynced,
 		},
 		"NoOldObject": {
 			reason:  "Without the object there is nothing to judge.",
 			options: Options{Evaluator: refuses},
-			request: `{"uid":"u1","operation":"DELETE","resource":{"resource":"namespaces"},"name":"demo","oldObject":null}`, want: malformed,
+			request: `{"uid":"u1","operation":"DELETE","resource":{"resource":"namespaces"},"name":"demo","oldObject":null}`, want: failureMalformed,
 		},
 		"NoObject": {
 			reason:  "Nor without its new state.",
 			options: Options{Evaluator: refuses},
-			request: with(deleteNamespace, "DELETE", "UPDATE"), want: malformed,
+			request: with(deleteNamespace, "DELETE", "UPDATE"), want: failureMalformed,
 		},
 		"NoResource": {
 			reason:  "Nor without its resource.",
 			options: Options{Evaluator: refuses},
-			request: `{"uid":"u1"}`, want: malformed,
+			request: `{"uid":"u1"}`, want: failureMalformed,
 		},
 		"OddTypes": {
 			reason:  "What is not of its type is missing.",
 			options: Options{Evaluator: refuses},
-			request: `{"uid":"u1","operation":["DELETE"],"resource":"namespaces","name":7,"oldObject":"x","dryRun":"yes"}`, want: malformed,
+			request: `{"uid":"u1","operation":["DELETE"],"resource":"namespaces","name":7,"oldObject":"x","dryRun":"yes"}`, want: failureMalformed,
 		},
 		"Unexpected": {
 			reason:  "A webhook configuration that sends too much must not harm.",
 			options: Options{Evaluator: refuses},
-			request: with(deleteNamespace, "DELETE", "CONNECT"), want: unexpected,
+			request: with(deleteNamespace, "DELETE", "CONNECT"), want: failureUnexpected,
 		},
 	}
 	for name, tc := range cases {
@@ -823,7 +823,7 @@ func TestDeadline(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				t.Cleanup(func() { time.Sleep(2 * rest) }) // for the goroutine that waits for more
+				t.Cleanup(func() { time.Sleep(2 * idleTimeout) }) // for the goroutine that waits for more
 				release := make(chan struct{})
 				defer close(release)
 				h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: evaluatorFunc(func(ctx context.Context, _ policies.Trigger, _ map[string]any) (policies.Result, error) {
@@ -871,7 +871,7 @@ func TestQuiet(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				t.Cleanup(func() { time.Sleep(2 * rest) })
+				t.Cleanup(func() { time.Sleep(2 * idleTimeout) })
 				h := NewHandler(Options{Log: quiet, Facts: tc.facts, Evaluator: unconcerned{t, name == "Free"}})
 				rv, err := decodeReview(body(t, v1, deleteNamespace))
 				if err != nil {
@@ -943,8 +943,8 @@ func TestBusy(t *testing.T) {
 	answer := h.Handle(t.Context(), rv.request)
 	close(release)
 	under.Wait()
-	if !answer.Allowed || answer.AuditAnnotations["error"] != string(busy) {
-		t.Errorf("one review too many: want it allowed as %s, got %+v", busy, answer)
+	if !answer.Allowed || answer.AuditAnnotations["error"] != string(failureBusy) {
+		t.Errorf("one review too many: want it allowed as %s, got %+v", failureBusy, answer)
 	}
 }
 
@@ -1127,7 +1127,7 @@ func checkAnswer(t *testing.T, client *http.Client, url string, sent []byte) {
 		t.Errorf("want uid %q in %s, got %q in %s", rv.request.UID, rv.apiVersion, answer.UID, got.APIVersion)
 	}
 	// A namespace may request denials by its label; a failure never denies.
-	denial := answer.AuditAnnotations["decision"] == string(denied) && answer.AuditAnnotations["error"] == "" && answer.Result.Code == http.StatusForbidden
+	denial := answer.AuditAnnotations["decision"] == string(decisionDeny) && answer.AuditAnnotations["error"] == "" && answer.Result.Code == http.StatusForbidden
 	if !answer.Allowed && !denial {
 		t.Errorf("refused: %+v", answer)
 	}

@@ -88,14 +88,14 @@ func TestSilentHealthConnections(t *testing.T) {
 		return conn
 	}
 	first := dial()
-	for range 3 * maxChecking {
+	for range 3 * maxHealthConnections {
 		dial()
 	}
 	if err := first.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil { // less than it may idle
 		t.Fatal(err)
 	}
 	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the first of %d silent connections is still open: %v", 3*maxChecking, err)
+		t.Errorf("the first of %d silent connections is still open: %v", 3*maxHealthConnections, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestSlowBodies(t *testing.T) {
 		t.Errorf("%d slow bodies hold %d MiB", len(slow), growth>>20)
 	}
 	large := with(deleteNamespace, `"name":"demo"},"spec"`, `"name":"demo","annotations":{"a":"`+strings.Repeat("x", 2<<20)+`"}},"spec"`)
-	if status, got := post(t, r.client, r.reviews+Path, body(t, v1, large)); status != http.StatusOK || got.Response.AuditAnnotations["error"] == string(busy) {
+	if status, got := post(t, r.client, r.reviews+Path, body(t, v1, large)); status != http.StatusOK || got.Response.AuditAnnotations["error"] == string(failureBusy) {
 		t.Errorf("a large review beside slow bodies: %d %+v", status, got)
 	}
 	for _, conn := range slow { // none is waited for longer than the API server would

@@ -13,13 +13,13 @@ import (
 // Learner learns who removes which finalizers. *cluster.Learner is one. It must not block.
 type Learner interface{ Saw(cluster.Removal) }
 
-type unteachable struct{}
+type noLearner struct{}
 
-func (unteachable) Saw(cluster.Removal) {}
+func (noLearner) Saw(cluster.Removal) {}
 
-// boundToPod is the extra field with the pod of a bound token (k8s.io/apiserver,
+// podNameKey is the extra field with the pod of a bound token (k8s.io/apiserver,
 // pkg/authentication/serviceaccount/util.go, PodNameKey).
-const boundToPod = "authentication.kubernetes.io/pod-name"
+const podNameKey = "authentication.kubernetes.io/pod-name"
 
 // removalOf returns the finalizers that a request removes from a Terminating object, false if none. A dry run
 // removes none.
@@ -31,21 +31,21 @@ func removalOf(r *question.Request) (cluster.Removal, bool) {
 	if old.GetDeletionTimestamp() == nil {
 		return cluster.Removal{}, false
 	}
-	left := r.Finalizers(r.New())
-	gone := slices.DeleteFunc(r.Finalizers(r.Old()), func(f string) bool { return f == "" || slices.Contains(left, f) })
-	if len(gone) == 0 {
+	remaining := r.Finalizers(r.New())
+	finalizers := slices.DeleteFunc(r.Finalizers(r.Old()), func(f string) bool { return f == "" || slices.Contains(remaining, f) })
+	if len(finalizers) == 0 {
 		return cluster.Removal{}, false
 	}
-	deleted := old.GetDeletionTimestamp().Time
+	deletedAt := old.GetDeletionTimestamp().Time
 	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil { // the API server adds it
-		deleted = deleted.Add(-time.Duration(*grace) * time.Second)
+		deletedAt = deletedAt.Add(-time.Duration(*grace) * time.Second)
 	}
 	key, user := r.Key(), r.UserInfo
-	_, bound := user.Extra[boundToPod]
+	_, fromPod := user.Extra[podNameKey]
 	manager, _ := r.With()["fieldManager"].(string)
 	return cluster.Removal{
 		Resource: r.GroupResource(), Namespace: key.Namespace, Name: key.Name, UID: old.GetUID(),
-		Finalizers: gone, Deleted: deleted,
-		User: user.Username, Groups: user.Groups, Pod: bound, Manager: manager,
+		Finalizers: finalizers, Deleted: deletedAt,
+		User: user.Username, Groups: user.Groups, Pod: fromPod, Manager: manager,
 	}, true
 }

@@ -15,29 +15,29 @@ import (
 type decision string
 
 const (
-	allowed    decision = "allow"       // no findings
-	warned     decision = "warn"        // findings, shown as warnings
-	recorded   decision = "dryrun"      // findings, only recorded
-	denied     decision = "deny"        // refused
-	brokeGlass decision = "break-glass" // allowed by annotation
-	failedOpen decision = "error"       // not fully checked, and allowed
+	decisionAllow      decision = "allow"       // no findings
+	decisionWarn       decision = "warn"        // findings, shown as warnings
+	decisionDryRun     decision = "dryrun"      // findings, only recorded
+	decisionDeny       decision = "deny"        // refused
+	decisionBreakGlass decision = "break-glass" // allowed by annotation
+	decisionError      decision = "error"       // not fully checked, and allowed
 )
 
 // failure is why a request could not be checked, as a label of metrics.
 type failure string
 
 const (
-	notReview  failure = "not-a-review" // answered with 400
-	tooLarge   failure = "too-large"    // answered with 413
-	partial    failure = "partial"      // only the metadata of a large object was read
-	malformed  failure = "malformed"    // parts of the request are missing
-	unexpected failure = "unexpected"   // no policy is about such a request
-	unsynced   failure = "unsynced"     // the facts are not complete yet
-	busy       failure = "busy"         // too many or too large reviews at once; answered with 503 if nothing was read
-	deadline   failure = "deadline"     // took too long
-	panicked   failure = "panic"
-	evaluation failure = "evaluation" // the engine failed
-	policy     failure = "policy"     // some policies failed
+	failureNotReview  failure = "not-a-review" // answered with 400
+	failureTooLarge   failure = "too-large"    // answered with 413
+	failurePartial    failure = "partial"      // only the metadata of a large object was read
+	failureMalformed  failure = "malformed"    // parts of the request are missing
+	failureUnexpected failure = "unexpected"   // no policy is about such a request
+	failureUnsynced   failure = "unsynced"     // the facts are not complete yet
+	failureBusy       failure = "busy"         // too many or too large reviews at once; answered with 503 if nothing was read
+	failureDeadline   failure = "deadline"     // took too long
+	failurePanic      failure = "panic"
+	failureEvaluation failure = "evaluation" // the engine failed
+	failurePolicy     failure = "policy"     // some policies failed
 )
 
 // metrics have no object names; their labels are the values above, and the ids of the loaded policies.
@@ -75,37 +75,37 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		}, []string{"policy"}),
 	}
 	// Rates need a zero to start from.
-	for _, reason := range []failure{notReview, tooLarge, partial, malformed, unexpected, unsynced, busy, deadline, panicked, evaluation, policy} {
+	for _, reason := range []failure{failureNotReview, failureTooLarge, failurePartial, failureMalformed, failureUnexpected, failureUnsynced, failureBusy, failureDeadline, failurePanic, failureEvaluation, failurePolicy} {
 		m.errors.WithLabelValues(string(reason))
 	}
 	for _, on := range []question.Trigger{question.OnDelete, question.OnEviction, question.OnFinalizerEdit, question.OnFinalize} {
-		for _, how := range []decision{allowed, warned, recorded, denied, brokeGlass, failedOpen} {
+		for _, how := range []decision{decisionAllow, decisionWarn, decisionDryRun, decisionDeny, decisionBreakGlass, decisionError} {
 			m.reviews.WithLabelValues(string(on), string(how))
 		}
 	}
 	return m
 }
 
-func (m metrics) failed(reason failure) { m.errors.WithLabelValues(string(reason)).Inc() }
+func (m metrics) countError(reason failure) { m.errors.WithLabelValues(string(reason)).Inc() }
 
-// policiesFailed counts each policy once.
-func (m metrics) policiesFailed(errs []error) {
+// countPolicyFailures counts each policy once.
+func (m metrics) countPolicyFailures(errs []error) {
 	counted := map[string]bool{}
 	for _, err := range errs {
-		var of policies.PolicyError
-		if errors.As(err, &of) && !counted[of.Policy] {
-			counted[of.Policy] = true
-			m.failures.WithLabelValues(of.Policy).Inc()
+		var policyErr policies.PolicyError
+		if errors.As(err, &policyErr) && !counted[policyErr.Policy] {
+			counted[policyErr.Policy] = true
+			m.failures.WithLabelValues(policyErr.Policy).Inc()
 		}
 	}
 }
 
-func (m metrics) reviewed(on question.Trigger, how decision, took time.Duration) {
+func (m metrics) observeReview(on question.Trigger, how decision, took time.Duration) {
 	m.reviews.WithLabelValues(string(on), string(how)).Inc()
 	m.duration.WithLabelValues(string(on)).Observe(took.Seconds())
 }
 
-func (m metrics) found(findings []policies.Finding) {
+func (m metrics) countFindings(findings []policies.Finding) {
 	for _, f := range findings {
 		m.findings.WithLabelValues(f.Policy, string(f.Certainty)).Inc()
 	}

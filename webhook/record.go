@@ -25,11 +25,11 @@ type Decision struct {
 }
 
 // Recorder records decisions. It must not block.
-type Recorder interface{ Decided(Decision) }
+type Recorder interface{ Record(Decision) }
 
-type discard struct{}
+type noRecorder struct{}
 
-func (discard) Decided(Decision) {}
+func (noRecorder) Record(Decision) {}
 
 // Events records with Events of the API.
 type Events struct{ Recorder record.EventRecorder }
@@ -48,31 +48,31 @@ func EventLimits() record.CorrelatorOptions {
 		BurstSize: eventBurst,
 		QPS:       eventQPS,
 		SpamKeyFunc: func(e *corev1.Event) string {
-			about := e.InvolvedObject
-			if about.Namespace == "" {
-				return about.Kind + "/" + about.Name
+			object := e.InvolvedObject
+			if object.Namespace == "" {
+				return object.Kind + "/" + object.Name
 			}
-			return about.Namespace
+			return object.Namespace
 		},
 	}
 }
 
-// Decided creates an Event about the object, in its namespace, or in "default" for a cluster-scoped one. A
+// Record creates an Event about the object, in its namespace, or in "default" for a cluster-scoped one. A
 // Terminating namespace accepts no Events: there it is about the namespace.
-func (e Events) Decided(d Decision) {
-	about := &corev1.ObjectReference{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
+func (e Events) Record(d Decision) {
+	object := &corev1.ObjectReference{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
 	if d.Terminating {
-		about = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: d.Namespace}
+		object = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: d.Namespace}
 	}
-	reason, what := "Deletion", "refused to "+cut(d.User, 200)
+	reason, action := "Deletion", "refused to "+truncate(d.User, 200)
 	if d.Edit {
 		reason = "FinalizerEdit"
 	}
 	if d.By == "" {
 		reason += "Refused"
 	} else {
-		reason, what = reason+"LetThrough", "let through by "+cut(d.By, 500)+"; refused"
+		reason, action = reason+"LetThrough", "let through by "+truncate(d.By, 500)+"; refused"
 	}
-	e.Recorder.Event(about, corev1.EventTypeWarning, reason, cut(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
-		d.Resource, d.Name, what, strings.Join(d.Policies, ", "), d.Why)), 1000))
+	e.Recorder.Event(object, corev1.EventTypeWarning, reason, truncate(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
+		d.Resource, d.Name, action, strings.Join(d.Policies, ", "), d.Why)), 1000))
 }

@@ -47,7 +47,7 @@ func TestEvents(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got eventOf
-			Events{&got}.Decided(tc.what)
+			Events{&got}.Record(tc.what)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
@@ -87,9 +87,9 @@ func TestEventLimits(t *testing.T) {
 	broadcaster.StartRecordingToSink(got)
 	events := Events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "termguard"})}
 	for n := range 500 {
-		events.Decided(Decision{APIVersion: "v1", Kind: "ConfigMap", Namespace: "tenant", Name: fmt.Sprintf("m%d", n), Policies: []string{"p"}})
+		events.Record(Decision{APIVersion: "v1", Kind: "ConfigMap", Namespace: "tenant", Name: fmt.Sprintf("m%d", n), Policies: []string{"p"}})
 	}
-	events.Decided(Decision{APIVersion: "v1", Kind: "ConfigMap", Namespace: "another", Name: "it", Policies: []string{"p"}})
+	events.Record(Decision{APIVersion: "v1", Kind: "ConfigMap", Namespace: "another", Name: "it", Policies: []string{"p"}})
 	<-got.last
 	if diff := cmp.Diff(map[string]int{"tenant": eventBurst, "another": 1}, got.by); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

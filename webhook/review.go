@@ -64,11 +64,11 @@ func reviewOf(apiVersion, kind string, request *admissionv1.AdmissionRequest) (r
 	return review{apiVersion: apiVersion, request: admission.Request{AdmissionRequest: *request}}, nil
 }
 
-// piece is an undecoded part of a JSON text. It shares memory with the text, which must not change.
-type piece []byte
+// rawJSON is an undecoded part of a JSON text. It shares memory with the text, which must not change.
+type rawJSON []byte
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (p *piece) UnmarshalJSON(text []byte) error {
+func (p *rawJSON) UnmarshalJSON(text []byte) error {
 	*p = text
 	return nil
 }
@@ -79,43 +79,43 @@ type envelope struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Request    struct {
-		UID         piece `json:"uid"`
-		Kind        piece `json:"kind"`
-		Resource    piece `json:"resource"`
-		SubResource piece `json:"subResource"`
-		Name        piece `json:"name"`
-		Namespace   piece `json:"namespace"`
-		Operation   piece `json:"operation"`
-		UserInfo    piece `json:"userInfo"`
-		DryRun      piece `json:"dryRun"`
-		Options     piece `json:"options"`
-		Object      part  `json:"object"`
-		OldObject   part  `json:"oldObject"`
+		UID         rawJSON       `json:"uid"`
+		Kind        rawJSON       `json:"kind"`
+		Resource    rawJSON       `json:"resource"`
+		SubResource rawJSON       `json:"subResource"`
+		Name        rawJSON       `json:"name"`
+		Namespace   rawJSON       `json:"namespace"`
+		Operation   rawJSON       `json:"operation"`
+		UserInfo    rawJSON       `json:"userInfo"`
+		DryRun      rawJSON       `json:"dryRun"`
+		Options     rawJSON       `json:"options"`
+		Object      partialObject `json:"object"`
+		OldObject   partialObject `json:"oldObject"`
 	} `json:"request"`
 }
 
-// part is the decoded part of an object then.
-type part struct {
-	APIVersion piece `json:"apiVersion"`
-	Kind       piece `json:"kind"`
+// partialObject is the decoded part of an object then.
+type partialObject struct {
+	APIVersion rawJSON `json:"apiVersion"`
+	Kind       rawJSON `json:"kind"`
 	Metadata   struct {
-		Name                       piece `json:"name"`
-		Namespace                  piece `json:"namespace"`
-		UID                        piece `json:"uid"`
-		DeletionTimestamp          piece `json:"deletionTimestamp"`
-		DeletionGracePeriodSeconds piece `json:"deletionGracePeriodSeconds"`
-		Finalizers                 piece `json:"finalizers"`
-		OwnerReferences            piece `json:"ownerReferences"`
-		Labels                     piece `json:"labels"`
-		Annotations                piece `json:"annotations"`
+		Name                       rawJSON `json:"name"`
+		Namespace                  rawJSON `json:"namespace"`
+		UID                        rawJSON `json:"uid"`
+		DeletionTimestamp          rawJSON `json:"deletionTimestamp"`
+		DeletionGracePeriodSeconds rawJSON `json:"deletionGracePeriodSeconds"`
+		Finalizers                 rawJSON `json:"finalizers"`
+		OwnerReferences            rawJSON `json:"ownerReferences"`
+		Labels                     rawJSON `json:"labels"`
+		Annotations                rawJSON `json:"annotations"`
 	} `json:"metadata"`
-	Spec piece `json:"spec"` // of any type
+	Spec rawJSON `json:"spec"` // of any type
 }
 
-// finalizersIn returns the finalizers in the spec of a namespace, nil in most other specs.
-func finalizersIn(spec piece) piece {
+// specFinalizers returns the finalizers in the spec of a namespace, nil in most other specs.
+func specFinalizers(spec rawJSON) rawJSON {
 	var s struct {
-		Finalizers piece `json:"finalizers"`
+		Finalizers rawJSON `json:"finalizers"`
 	}
 	if spec == nil || unmarshalJSON(spec, &s) != nil {
 		return nil
@@ -141,22 +141,22 @@ func decodePart(body []byte) (review, error) {
 	}
 	request.Options.Raw = from.Options
 	var objects []*members
-	for _, of := range []struct {
-		part
+	for _, item := range []struct {
+		partialObject
 		into *runtime.RawExtension
 	}{{from.Object, &request.Object}, {from.OldObject, &request.OldObject}} {
-		m := of.Metadata
+		m := item.Metadata
 		if m.Name == nil {
 			continue // null, or no object
 		}
-		metadata := &members{of: map[string]any{}, texts: map[string]piece{
+		metadata := &members{values: map[string]any{}, texts: map[string]rawJSON{
 			"name": m.Name, "namespace": m.Namespace, "uid": m.UID, "deletionTimestamp": m.DeletionTimestamp,
 			"deletionGracePeriodSeconds": m.DeletionGracePeriodSeconds, "finalizers": m.Finalizers,
 			"ownerReferences": m.OwnerReferences, "labels": m.Labels, "annotations": m.Annotations,
 		}}
-		spec := &members{of: map[string]any{}, texts: map[string]piece{"finalizers": finalizersIn(of.Spec)}}
-		object := &members{of: map[string]any{"metadata": metadata.of, "spec": spec.of}, texts: map[string]piece{"apiVersion": of.APIVersion, "kind": of.Kind}}
-		*of.into = question.Part(object.of)
+		spec := &members{values: map[string]any{}, texts: map[string]rawJSON{"finalizers": specFinalizers(item.Spec)}}
+		object := &members{values: map[string]any{"metadata": metadata.values, "spec": spec.values}, texts: map[string]rawJSON{"apiVersion": item.APIVersion, "kind": item.Kind}}
+		*item.into = question.Part(object.values)
 		objects = append(objects, metadata, spec, object)
 	}
 	weight := int64(0)
@@ -184,14 +184,14 @@ func decodePart(body []byte) (review, error) {
 
 // field is the destination of a piece.
 type field struct {
-	text piece
+	text rawJSON
 	into any
 }
 
 // members are undecoded members of an object, by name.
 type members struct {
-	of    map[string]any
-	texts map[string]piece
+	values map[string]any
+	texts  map[string]rawJSON
 }
 
 func (m *members) decode() {
@@ -200,7 +200,7 @@ func (m *members) decode() {
 		if text == nil || unmarshalJSON(text, &value) != nil {
 			continue // it is missing; the whole body is JSON
 		}
-		m.of[key] = value
+		m.values[key] = value
 	}
 }
 

@@ -63,7 +63,7 @@ type Server struct {
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 
-	making            sync.Once
+	muxOnce           sync.Once
 	mux               *http.ServeMux
 	started, draining atomic.Bool
 }
@@ -73,7 +73,7 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // WebhookMux returns the mux with the registered handlers.
 func (s *Server) WebhookMux() *http.ServeMux {
-	s.making.Do(func() { s.mux = http.NewServeMux() })
+	s.muxOnce.Do(func() { s.mux = http.NewServeMux() })
 	return s.mux
 }
 
@@ -126,8 +126,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, reviews, health)
 }
 
-// maxChecking bounds the open connections for health checks and metrics.
-const maxChecking = 100
+// maxHealthConnections bounds the open connections for health checks and metrics.
+const maxHealthConnections = 100
 
 func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
 	s.started.Store(true)
@@ -139,8 +139,8 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	answering := &http.Server{
-		Handler:           s.closing(s.WebhookMux()),
+	reviewServer := &http.Server{
+		Handler:           s.closeWhileDraining(s.WebhookMux()),
 		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -152,45 +152,45 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		IdleTimeout: 3 * time.Minute,
 		// The API server sends about 500 bytes. An unauthenticated connection may hold this much.
 		MaxHeaderBytes: 8 << 10,
-		ConnState:      newConnections(s.MaxConnections).changed,
+		ConnState:      newConnections(s.MaxConnections).track,
 		ErrorLog:       errorLog,
 	}
-	checking := &http.Server{
+	healthServer := &http.Server{
 		Handler:           s.healthMux(),
 		ReadHeaderTimeout: 5 * time.Second,
 		// Longer than the usual intervals of probes and scrapes.
 		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 8 << 10,
-		ConnState:      newConnections(maxChecking).changed,
+		ConnState:      newConnections(maxHealthConnections).track,
 		ErrorLog:       errorLog,
 	}
-	failed := make(chan error, 2)
-	go func() { failed <- answering.ServeTLS(reviews, "", "") }()
-	go func() { failed <- checking.Serve(health) }()
-	defer checking.Close()
+	errs := make(chan error, 2)
+	go func() { errs <- reviewServer.ServeTLS(reviews, "", "") }()
+	go func() { errs <- healthServer.Serve(health) }()
+	defer healthServer.Close()
 	select {
-	case err := <-failed:
-		return errors.Join(err, answering.Close())
+	case err := <-errs:
+		return errors.Join(err, reviewServer.Close())
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
 	s.Log.Info("no longer ready; draining", "for", s.Drain.String())
 	select {
-	case err := <-failed:
-		return errors.Join(err, answering.Close())
+	case err := <-errs:
+		return errors.Join(err, reviewServer.Close())
 	case <-time.After(s.Drain):
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Grace)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Grace)
 	defer cancel()
-	if err := answering.Shutdown(ending); err != nil {
-		return errors.Join(fmt.Errorf("reviews were still under way: %w", err), answering.Close())
+	if err := reviewServer.Shutdown(shutdownCtx); err != nil {
+		return errors.Join(fmt.Errorf("reviews were still under way: %w", err), reviewServer.Close())
 	}
 	return nil
 }
 
-// closing makes the API server send its next review elsewhere while this server drains. Closing connections
-// instead could lose a review in transit.
-func (s *Server) closing(next http.Handler) http.Handler {
+// closeWhileDraining makes the API server send its next review elsewhere while this server drains. Closing
+// connections instead could lose a review in transit.
+func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
@@ -214,11 +214,11 @@ func (s *Server) healthMux() http.Handler {
 	return mux
 }
 
-// aliveWithin bounds the wait for Alive, below timeoutSeconds of the livenessProbe.
-const aliveWithin = 3 * time.Second
+// aliveTimeout bounds the wait for Alive, below timeoutSeconds of the livenessProbe.
+const aliveTimeout = 3 * time.Second
 
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), aliveWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), aliveTimeout)
 	defer cancel()
 	if s.Alive != nil {
 		if err := s.Alive(ctx); err != nil {

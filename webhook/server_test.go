@@ -158,7 +158,7 @@ type drained struct {
 
 func drain(t *testing.T, certificate tls.Certificate) drained {
 	t.Helper()
-	t.Cleanup(func() { time.Sleep(2 * rest) }) // for the goroutine that waits for more
+	t.Cleanup(func() { time.Sleep(2 * idleTimeout) }) // for the goroutine that waits for more
 	reviews, health := newMemory(), newMemory()
 	d := drained{
 		release:  make(chan struct{}),

@@ -20,9 +20,9 @@ type Status struct {
 	Version, Replica string
 	Facts            string    // missing facts; "" if complete
 	Policies         int       // in force
-	Own              []string  // ids of custom policies
+	CustomPolicies   []string  // ids of custom policies
 	Configuration    string    // fingerprint of the file in force; "" for none
-	Refused          []string  // rejected versions, and why
+	Rejections       []string  // rejected versions, and why
 	CertificateUntil time.Time // of the certificate that it serves
 	Unseen           []string  // facts that it cannot see, and why
 }
@@ -31,33 +31,33 @@ type Status struct {
 func Fingerprint(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:8]) }
 
 const (
-	statusStart = "termguard: status: "
-	maxRefused  = 3 // lines
+	statusStart   = "termguard: status: "
+	maxRejections = 3 // lines
 )
 
 // lines returns a status, a line per field.
 func (s Status) lines() []string {
 	var lines []string
-	say := func(key, value string) { lines = append(lines, line("status: "+key+": "+value, "")) }
-	some := func(key string, values []string) {
+	add := func(key, value string) { lines = append(lines, warningLine("status: "+key+": "+value, "")) }
+	addAll := func(key string, values []string) {
 		for i, value := range values {
-			if i == maxRefused-1 && len(values) > maxRefused {
-				say(key, fmt.Sprintf("and %d more", len(values)-i))
+			if i == maxRejections-1 && len(values) > maxRejections {
+				add(key, fmt.Sprintf("and %d more", len(values)-i))
 				return
 			}
-			say(key, value)
+			add(key, value)
 		}
 	}
-	say("version", s.Version)
-	say("replica", s.Replica)
-	say("facts", s.Facts)
-	say("policies", fmt.Sprint(s.Policies))
-	say("own", strings.Join(s.Own, " "))
-	say("configuration", s.Configuration)
-	say("certificate", s.CertificateUntil.UTC().Format(time.RFC3339))
-	some("refused", s.Refused)
+	add("version", s.Version)
+	add("replica", s.Replica)
+	add("facts", s.Facts)
+	add("policies", fmt.Sprint(s.Policies))
+	add("own", strings.Join(s.CustomPolicies, " "))
+	add("configuration", s.Configuration)
+	add("certificate", s.CertificateUntil.UTC().Format(time.RFC3339))
+	addAll("refused", s.Rejections)
 	if n := len(s.Unseen); n > 0 {
-		say("unseen", fmt.Sprintf("%d: %s", n, strings.Join(s.Unseen, ", ")))
+		add("unseen", fmt.Sprintf("%d: %s", n, strings.Join(s.Unseen, ", ")))
 	}
 	return lines
 }
@@ -66,9 +66,9 @@ func (s Status) lines() []string {
 // left out.
 func ParseStatus(warnings []string) (s Status, ok bool) {
 	for _, warning := range warnings {
-		rest, ours := strings.CutPrefix(warning, statusStart)
+		rest, isStatus := strings.CutPrefix(warning, statusStart)
 		key, value, _ := strings.Cut(rest, ":")
-		if value = strings.TrimSpace(value); !ours {
+		if value = strings.TrimSpace(value); !isStatus {
 			continue
 		}
 		ok = true
@@ -82,13 +82,13 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 		case "policies":
 			_, _ = fmt.Sscan(value, &s.Policies) // zero means unknown
 		case "own":
-			s.Own = strings.Fields(value)
+			s.CustomPolicies = strings.Fields(value)
 		case "configuration":
 			s.Configuration = value
 		case "certificate":
 			s.CertificateUntil, _ = time.Parse(time.RFC3339, value) // the zero time means unknown
 		case "refused":
-			s.Refused = append(s.Refused, value)
+			s.Rejections = append(s.Rejections, value)
 		case "unseen":
 			s.Unseen = append(s.Unseen, value)
 		}
@@ -96,9 +96,9 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 	return s, ok
 }
 
-// asksForStatus reports whether a request is a dry run that adds StatusFinalizer to an object in termguard's
+// isStatusRequest reports whether a request is a dry run that adds StatusFinalizer to an object in termguard's
 // namespace.
-func (h *Handler) asksForStatus(r *question.Request) bool {
+func (h *Handler) isStatusRequest(r *question.Request) bool {
 	return h.options.Status != nil && r.Dry() && r.EditsFinalizers() && r.Key().Namespace == h.options.Home &&
 		slices.Contains(r.Finalizers(r.New()), StatusFinalizer) && !slices.Contains(r.Finalizers(r.Old()), StatusFinalizer)
 }

@@ -14,8 +14,8 @@ import (
 // namespace, also while the facts are incomplete, and to no others; an edit does not request it.
 func TestStatus(t *testing.T) {
 	status := Status{
-		Version: "v1", Replica: "termguard-x", Facts: "still reading the cluster", Policies: 40, Own: []string{"a", "b"}, Configuration: "abc",
-		Refused: []string{"configmap x/y: no package"}, CertificateUntil: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Unseen: []string{"secrets: forbidden"},
+		Version: "v1", Replica: "termguard-x", Facts: "still reading the cluster", Policies: 40, CustomPolicies: []string{"a", "b"}, Configuration: "abc",
+		Rejections: []string{"configmap x/y: no package"}, CertificateUntil: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Unseen: []string{"secrets: forbidden"},
 	}
 	const edit = `{"uid":"u","operation":"UPDATE","dryRun":true,"resource":{"group":"","version":"v1","resource":"services"},"kind":{"version":"v1","kind":"Service"},
 		"name":"termguard","namespace":"termguard-system","object":{"metadata":{"name":"termguard","finalizers":["termguard.dev/status"]}},"oldObject":{"metadata":{"name":"termguard"}}}`
@@ -47,7 +47,7 @@ func TestStatusFits(t *testing.T) {
 	var s Status
 	for n := range 100 {
 		text := fmt.Sprintf("%d %s", n, strings.Repeat("x", 400))
-		s.Refused, s.Unseen, s.Own = append(s.Refused, text), append(s.Unseen, text), append(s.Own, text)
+		s.Rejections, s.Unseen, s.CustomPolicies = append(s.Rejections, text), append(s.Unseen, text), append(s.CustomPolicies, text)
 	}
 	lines := s.lines()
 	for _, l := range lines {
@@ -58,7 +58,7 @@ func TestStatusFits(t *testing.T) {
 	if len(lines) > maxLines {
 		t.Errorf("%d lines", len(lines))
 	}
-	if got, _ := ParseStatus(lines); len(got.Refused) != maxRefused || got.Refused[maxRefused-1] != "and 98 more" {
-		t.Errorf("refused: %q", got.Refused)
+	if got, _ := ParseStatus(lines); len(got.Rejections) != maxRejections || got.Rejections[maxRejections-1] != "and 98 more" {
+		t.Errorf("refused: %q", got.Rejections)
 	}
 }

@@ -8,7 +8,7 @@ import (
 // trustsObject reports whether annotations of the request's object count.
 func trustsObject(t config.Trust, r *question.Request) bool { return t.Place(r.Within()) }
 
-// trustsPerson reports whether the user of a request is trusted.
-func trustsPerson(t config.Trust, r *question.Request) bool {
+// trustsUser reports whether the user of a request is trusted.
+func trustsUser(t config.Trust, r *question.Request) bool {
 	return t.Person(r.UserInfo.Username, r.UserInfo.Groups)
 }

@@ -25,29 +25,29 @@ const (
 	maxReason   = 1024 // characters of a user's reason, in the audit log
 )
 
-// page is the link for users without the command line tool.
-const page = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
+// runbooksURL is the link for users without the command line tool.
+const runbooksURL = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
 // warnings returns the lines for the user: findings in their order, notices about termguard itself, and the
 // command for details. omitted counts further findings.
 func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
-		last = append(last, line(notice, ""))
+		last = append(last, warningLine(notice, ""))
 	}
 	if len(findings) > 0 {
 		next := `run "kubectl termguard check ` + targetOf(r) + `" for evidence and the safe way out`
-		if whole := next + ", or see " + page; utf8.RuneCountInString(line(whole, "")) < maxLine { // a truncated link is useless
-			next = whole
+		if withLink := next + ", or see " + runbooksURL; utf8.RuneCountInString(warningLine(withLink, "")) < maxLine { // a truncated link is useless
+			next = withLink
 		}
-		last = append(last, line(next, ""))
+		last = append(last, warningLine(next, ""))
 	}
 	var lines []string
 	room := maxLines - len(last)
-	said := findingLines(r, findings, showNames)
-	for i, l := range said {
-		if len(said)+min(omitted, 1) > room && i == room-1 {
-			for _, rest := range said[i:] {
+	all := findingLines(r, findings, showNames)
+	for i, l := range all {
+		if len(all)+min(omitted, 1) > room && i == room-1 {
+			for _, rest := range all[i:] {
 				omitted += rest.findings
 			}
 			break
@@ -55,12 +55,12 @@ func warnings(r *question.Request, findings []policies.Finding, omitted int, not
 		lines = append(lines, l.text)
 	}
 	if omitted > 0 {
-		lines = append(lines, line("and "+more(omitted), ""))
+		lines = append(lines, warningLine("and "+moreFindings(omitted), ""))
 	}
 	return append(lines, last...)
 }
 
-func more(n int) string {
+func moreFindings(n int) string {
 	if n == 1 {
 		return "1 more finding"
 	}
@@ -92,15 +92,15 @@ func findingLines(r *question.Request, findings []policies.Finding, showNames bo
 		return cmp.Or(cmp.Compare(b.Certainty, a.Certainty), a.Severity.Compare(b.Severity)) // "will" is more than "may"
 	})
 	var lines []findingLine
-	said := map[group]int{}
+	lineCount := map[group]int{}
 	for _, f := range unique {
 		g := group{prefix(r, f), f.Policy}
-		said[g]++
-		switch rest := count[g] - said[g] + 1; {
-		case said[g] < maxOfPolicy, said[g] == maxOfPolicy && rest == 1:
-			lines = append(lines, findingLine{line(g.prefix+f.Message+names(r, f, showNames), f.Policy), 1})
-		case said[g] == maxOfPolicy:
-			lines = append(lines, findingLine{line(g.prefix+"and "+more(rest), f.Policy), rest})
+		lineCount[g]++
+		switch rest := count[g] - lineCount[g] + 1; {
+		case lineCount[g] < maxOfPolicy, lineCount[g] == maxOfPolicy && rest == 1:
+			lines = append(lines, findingLine{warningLine(g.prefix+f.Message+objectNames(r, f, showNames), f.Policy), 1})
+		case lineCount[g] == maxOfPolicy:
+			lines = append(lines, findingLine{warningLine(g.prefix+"and "+moreFindings(rest), f.Policy), rest})
 		}
 	}
 	return lines
@@ -121,40 +121,40 @@ func prefix(r *question.Request, f policies.Finding) string {
 	}
 }
 
-// names returns the names of blockers, if allowed: only those in the request's namespace.
-func names(r *question.Request, f policies.Finding, show bool) string {
+// objectNames returns the names of blockers, if allowed: only those in the request's namespace.
+func objectNames(r *question.Request, f policies.Finding, show bool) string {
 	if !show {
 		return ""
 	}
-	within, name := r.Within(), r.Key().Name
-	var shown []string
+	namespace, name := r.Within(), r.Key().Name
+	var names []string
 	for _, o := range f.Objects {
-		if o.Namespace == "" || o.Namespace != within || o.Resource == r.GroupResource().String() && o.Name == name {
+		if o.Namespace == "" || o.Namespace != namespace || o.Resource == r.GroupResource().String() && o.Name == name {
 			continue
 		}
-		if len(shown) == maxNames {
-			shown = append(shown, "…")
+		if len(names) == maxNames {
+			names = append(names, "…")
 			break
 		}
-		shown = append(shown, o.Name)
+		names = append(names, o.Name)
 	}
-	if len(shown) == 0 {
+	if len(names) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(shown, ", ") + ")"
+	return " (" + strings.Join(names, ", ") + ")"
 }
 
-// line returns one warning, cut to size before the policy's id.
-func line(text, policy string) string {
+// warningLine returns one warning, cut to size before the policy's id.
+func warningLine(text, policy string) string {
 	end := ""
 	if policy != "" {
 		end = policies.WarningEnd(policy)
 	}
-	return policies.WarningStart + cut(printable.Line(text), maxLine-utf8.RuneCountInString(policies.WarningStart+end)) + end
+	return policies.WarningStart + truncate(printable.Line(text), maxLine-utf8.RuneCountInString(policies.WarningStart+end)) + end
 }
 
-// cut shortens a text to a number of characters.
-func cut(text string, limit int) string {
+// truncate shortens a text to a number of characters.
+func truncate(text string, limit int) string {
 	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
 		return text
 	}
@@ -173,19 +173,19 @@ func targetOf(r *question.Request) string {
 
 // refusal returns the message of a refused request: what, why, and the next step. heeded says that the user's
 // annotation would count.
-func refusal(r *question.Request, why []policies.Finding, heeded bool) string {
+func refusal(r *question.Request, why []policies.Finding, isTrusted bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {
-		others = " (and " + more(n) + ")"
+		others = " (and " + moreFindings(n) + ")"
 	}
 	what := "deleting"
 	if r.EditsFinalizers() {
 		what = "changing the finalizers of"
 	}
 	force := fmt.Sprintf("kubectl annotate %s %s='REASON'", targetOf(r), AllowAnnotation)
-	if !heeded {
+	if !isTrusted {
 		force = "ask those whom termguard's configuration trusts (trustAnnotations)"
 	}
 	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s, or see %s. To go ahead all the same: %s",
-		what, r.GroupResource().String()+"/"+r.Key().Name, prefix(r, why[0]), cut(why[0].Message, maxLine), others, why[0].Policy, targetOf(r), page, force))
+		what, r.GroupResource().String()+"/"+r.Key().Name, prefix(r, why[0]), truncate(why[0].Message, maxLine), others, why[0].Policy, targetOf(r), runbooksURL, force))
 }

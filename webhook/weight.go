@@ -20,81 +20,81 @@ const (
 	// maxDecoded bounds the decoded form of one review. Two objects of 1.5 MB, etcd's maximum, need less,
 	// unless crafted; of a larger review only the metadata is read.
 	maxDecoded = 16 << 20
-	// unweighed is the part of each body that is read without a reservation. Connections are bounded, see
+	// unreservedBytes is the part of each body that is read without a reservation. Connections are bounded, see
 	// Server.MaxConnections.
-	unweighed = 8 << 10
+	unreservedBytes = 8 << 10
 )
 
-// weights limit the memory of running reviews.
-type weights struct{ small, large *semaphore.Weighted }
+// memoryLimits limit the memory of running reviews.
+type memoryLimits struct{ small, large *semaphore.Weighted }
 
-func newWeights() weights {
-	return weights{semaphore.NewWeighted(smallBodies), semaphore.NewWeighted(largeBodies)}
+func newWeights() memoryLimits {
+	return memoryLimits{semaphore.NewWeighted(smallBodies), semaphore.NewWeighted(largeBodies)}
 }
 
-// load is the reservation of one review, released when all holders have dropped it. A nil load reserves
+// reservation is the reservation of one review, released when all holders have dropped it. A nil load reserves
 // nothing.
-type load struct {
-	in      *semaphore.Weighted
+type reservation struct {
+	pool    *semaphore.Weighted
 	weight  int64
 	holders atomic.Int32
 }
 
-// load returns an empty reservation, for a body of the declared length, -1 if unknown.
-func (w weights) load(declared int64) *load {
-	l := &load{in: w.large}
-	if declared >= 0 && declared <= smallBody {
-		l.in = w.small
+// newReservation returns an empty reservation, for a body of the declared length, -1 if unknown.
+func (w memoryLimits) newReservation(contentLength int64) *reservation {
+	l := &reservation{pool: w.large}
+	if contentLength >= 0 && contentLength <= smallBody {
+		l.pool = w.small
 	}
 	l.holders.Store(1)
 	return l
 }
 
-// add waits for n more bytes; the error is errNoRoom.
-func (l *load) add(n int64, until time.Time) error {
+// add waits for n more bytes; the error is errNoMemory.
+func (l *reservation) add(n int64, until time.Time) error {
 	if l == nil || n <= 0 {
 		return nil
 	}
-	if !l.in.TryAcquire(n) {
+	if !l.pool.TryAcquire(n) {
 		ctx, cancel := context.WithDeadline(context.Background(), until)
 		defer cancel()
-		if l.in.Acquire(ctx, n) != nil {
-			return errNoRoom
+		if l.pool.Acquire(ctx, n) != nil {
+			return errNoMemory
 		}
 	}
 	l.weight += n
 	return nil
 }
 
-func (l *load) hold() {
+func (l *reservation) retain() {
 	if l != nil {
 		l.holders.Add(1)
 	}
 }
 
-func (l *load) drop() {
+func (l *reservation) release() {
 	if l != nil && l.holders.Add(-1) == 0 {
-		l.in.Release(l.weight)
+		l.pool.Release(l.weight)
 	}
 }
 
-// errNoRoom is for a review that found no memory in time.
-var errNoRoom = errors.New("other reviews take all the memory that reviews may take")
+// errNoMemory is for a review that found no memory in time.
+var errNoMemory = errors.New("other reviews take all the memory that reviews may take")
 
 // read reads a body of a declared length to its end. It reserves memory after the first bytes: a client that
 // announces a body and sends nothing blocks no others.
-func (l *load) read(body io.Reader, declared int64, until time.Time) ([]byte, error) {
+func (l *reservation) read(body io.Reader, contentLength int64, until time.Time) ([]byte, error) {
 	const more = bytes.MinRead // or the end takes another round
-	size := int64(unweighed)
-	if declared >= 0 {
-		size = min(size, declared+more)
+	size := int64(unreservedBytes)
+	if contentLength >= 0 {
+		size = min(size, contentLength+more)
 	}
 	text := make([]byte, 0, size)
 	for {
 		if len(text) == cap(text) {
 			size := int64(cap(text)) * 4
-			if size > smallBody && declared > 0 {
-				size = max(declared+more, int64(cap(text))+more)
+			if size > smallBody && contentLength > 0 {
+				size = max(contentLength+more, int64(cap(text))+more)
 			}
 			if err := l.add(size-int64(cap(text)), until); err != nil {
 				return nil, err

@@ -36,22 +36,22 @@ import (
 const (
 	// maxSource bounds the Rego of one source, in bytes: 1 MiB, like a ConfigMap.
 	maxSource = 1 << 20
-	// lookEvery is how often files are checked: changes must take effect within 2 s, and compiling takes up
+	// pollInterval is how often files are checked: changes must take effect within 2 s, and compiling takes up
 	// to one.
-	lookEvery = 500 * time.Millisecond
-	// firstList bounds the wait for ConfigMaps at the start.
-	firstList = 5 * time.Second
-	resync    = 10 * time.Minute
+	pollInterval = 500 * time.Millisecond
+	// listTimeout bounds the wait for ConfigMaps at the start.
+	listTimeout = 5 * time.Second
+	resync      = 10 * time.Minute
 )
 
 // policySource is a folder, an OPA bundle or a ConfigMap with the users' own policies.
 type policySource struct {
-	name  string // a path, or "configmap termguard-system/team-a"
-	files fstest.MapFS
-	ids   []string // of its policies, once compiled
-	err   error    // why it is not in force
-	sum   [sha256.Size]byte
-	about *corev1.ConfigMap // nil for a folder or bundle
+	name      string // a path, or "configmap termguard-system/team-a"
+	files     fstest.MapFS
+	ids       []string // of its policies, once compiled
+	err       error    // why it is not in force
+	sum       [sha256.Size]byte
+	configMap *corev1.ConfigMap // nil for a folder or bundle
 }
 
 // newSource returns a source with the given files, by path.
@@ -79,34 +79,34 @@ type reading struct {
 	source policySource
 }
 
-// settles is the age from which a file's modification time is reliable: some file systems store whole
+// stableAge is the age from which a file's modification time is reliable: some file systems store whole
 // seconds.
-const settles = 2 * time.Second
+const stableAge = 2 * time.Second
 
 // stampOf changes with the names, sizes and times of the files of a folder or bundle. If settled is false it
 // cannot be relied on.
-func stampOf(path string, now time.Time) (stamp string, settled bool) {
+func stampOf(path string, now time.Time) (stamp string, stable bool) {
 	inside, err := filepath.Glob(filepath.Join(escapeGlob(path), "*", "*.rego"))
 	if err != nil {
 		return "", false
 	}
 	var text strings.Builder
-	settled = true
+	stable = true
 	for _, file := range append(inside, path) {
 		info, err := os.Stat(file)
 		if err != nil {
 			return "", false
 		}
-		settled = settled && now.Sub(info.ModTime()) > settles
+		stable = stable && now.Sub(info.ModTime()) > stableAge
 		fmt.Fprintln(&text, file, info.Size(), info.ModTime().UnixNano())
 	}
-	return text.String(), settled
+	return text.String(), stable
 }
 
-// folder returns folderSource, or the last reading if nothing changed.
-func (r *rules) folder(name string) policySource {
-	stamp, settled := stampOf(name, time.Now())
-	if last, ok := r.readings[name]; ok && settled && last.stamp == stamp {
+// readFolder returns folderSource, or the last reading if nothing changed.
+func (r *rules) readFolder(name string) policySource {
+	stamp, stable := stampOf(name, time.Now())
+	if last, ok := r.readings[name]; ok && stable && last.stamp == stamp {
 		return last.source
 	}
 	s := folderSource(name, r.options.Key)
@@ -117,9 +117,9 @@ func (r *rules) folder(name string) policySource {
 // folderSource reads the policies of a folder, FOLDER/POLICY/*.rego, or of an OPA bundle if folder is a file.
 func folderSource(folder string, key *policies.Key) policySource {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-		unpacked, err := policies.ReadBundle(folder, key)
+		bundle, err := policies.ReadBundle(folder, key)
 		files := map[string]string{}
-		for path, file := range unpacked {
+		for path, file := range bundle {
 			files[path] = string(file.Data)
 		}
 		return newSource(folder, files, err)
@@ -165,7 +165,7 @@ func configMapSource(cm *corev1.ConfigMap) policySource {
 		err = errors.New("it has no key POLICY.rego")
 	}
 	s := newSource("configmap "+cm.Namespace+"/"+cm.Name, files, err)
-	s.about = cm
+	s.configMap = cm
 	return s
 }
 
@@ -186,7 +186,7 @@ func (s *policySource) compile() {
 // noPolicies is the reason for a folder without policies. It may still be filled later by a mount.
 const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
 
-func (s policySource) empty() bool { return s.err == nil && s.about == nil && len(s.ids) == 0 }
+func (s policySource) isEmpty() bool { return s.err == nil && s.configMap == nil && len(s.ids) == 0 }
 
 func (s policySource) fsys() fs.FS { return policies.Named(s.files, s.name) }
 
@@ -199,18 +199,18 @@ type rules struct {
 	log     *slog.Logger
 
 	informer cache.SharedIndexInformer // ConfigMaps with config.PolicyLabel
-	changed  chan struct{}
+	changes  chan struct{}
 
-	set      *policies.Set                // in force
-	inForce  map[string]policySource      // by name
-	tried    map[string][sha256.Size]byte // last version checked, by name
-	refused  map[string]string            // reasons, by name
-	readings map[string]reading           // of folders and bundles, by name
+	set        *policies.Set                // in force
+	active     map[string]policySource      // by name
+	lastSums   map[string][sha256.Size]byte // last version checked, by name
+	rejections map[string]string            // reasons, by name
+	readings   map[string]reading           // of folders and bundles, by name
 
-	read    config.Config // in force
-	file    [sha256.Size]byte
-	applied [sha256.Size]byte              // sum of the file in force
-	status  atomic.Pointer[webhook.Status] // the part that rules knows
+	config          config.Config // in force
+	configSum       [sha256.Size]byte
+	activeConfigSum [sha256.Size]byte              // sum of the file in force
+	status          atomic.Pointer[webhook.Status] // the part that rules knows
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
@@ -221,8 +221,8 @@ const configuration = "configuration" // key in refused
 func newRules(options Options, client kubernetes.Interface, events record.EventRecorder, registry prometheus.Registerer) *rules {
 	factory := promauto.With(registry)
 	r := &rules{
-		options: options, events: events, log: options.Log, changed: make(chan struct{}, 1),
-		inForce: map[string]policySource{}, tried: map[string][sha256.Size]byte{}, refused: map[string]string{}, readings: map[string]reading{},
+		options: options, events: events, log: options.Log, changes: make(chan struct{}, 1),
+		active: map[string]policySource{}, lastSums: map[string][sha256.Size]byte{}, rejections: map[string]string{}, readings: map[string]reading{},
 		reloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_reloads_total",
 			Help: "Times that policies or the configuration were read again, by what became of them (accepted or refused).",
@@ -237,15 +237,15 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 	}
 	r.informer = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Certs.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = config.PolicyLabel })).Core().V1().ConfigMaps().Informer()
-	kick := func() {
+	notify := func() {
 		select {
-		case r.changed <- struct{}{}:
+		case r.changes <- struct{}{}:
 		default:
 		}
 	}
 	// AddEventHandler fails only on a stopped informer; this one has not started.
 	_, _ = r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { kick() }, UpdateFunc: func(any, any) { kick() }, DeleteFunc: func(any) { kick() },
+		AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
 	})
 	return r
 }
@@ -261,7 +261,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 		}
 		sources = append(sources, s)
 	}
-	ctx, cancel := context.WithTimeout(ctx, firstList)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	list, err := client.CoreV1().ConfigMaps(r.options.Certs.Namespace).List(ctx, metav1.ListOptions{LabelSelector: config.PolicyLabel})
 	if err != nil {
@@ -271,47 +271,47 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	for i := range list.Items {
 		sources = append(sources, configMapSource(&list.Items[i]))
 	}
-	set, err := r.take(sources)
+	set, err := r.loadSources(sources)
 	if err != nil {
 		return nil, err
 	}
 	// A policy may be missing because its ConfigMap was deleted. Unlike a typo, that must not prevent the
 	// start.
-	if r.read, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyNoPolicy(err) || config.MeansAnother(err, policies.EmbeddedIDs())) {
+	if r.config, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyNoPolicy(err) || config.MeansAnother(err, policies.EmbeddedIDs())) {
 		return nil, err
 	}
 	if err != nil {
-		r.refuse(configuration, nil, err)
+		r.reject(configuration, nil, err)
 	}
-	r.file, _ = r.fileSum()
-	r.took()
-	r.count()
+	r.configSum, _ = r.fileSum()
+	r.recordConfig()
+	r.updateStatus()
 	return r.engine(context.WithoutCancel(ctx), set)
 }
 
 // run rereads changed sources until ctx ends.
 func (r *rules) run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-r.changed:
+		case <-r.changes:
 		}
-		r.look(ctx)
+		r.reload(ctx)
 	}
 }
 
 // gather returns the current sources. Until the ConfigMaps are listed, the ones in force count as present.
 func (r *rules) gather() (sources []policySource) {
 	for _, folder := range r.options.Folders {
-		sources = append(sources, r.folder(folder))
+		sources = append(sources, r.readFolder(folder))
 	}
 	if !r.informer.HasSynced() {
-		for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
-			if s := r.inForce[name]; s.about != nil {
+		for _, name := range slices.Sorted(maps.Keys(r.active)) {
+			if s := r.active[name]; s.configMap != nil {
 				sources = append(sources, s)
 			}
 		}
@@ -325,32 +325,32 @@ func (r *rules) gather() (sources []policySource) {
 	return sources
 }
 
-// look puts changed sources into force.
-func (r *rules) look(ctx context.Context) {
+// reload puts changed sources into force.
+func (r *rules) reload(ctx context.Context) {
 	sources := r.gather()
-	now := map[string][sha256.Size]byte{}
+	sums := map[string][sha256.Size]byte{}
 	for _, s := range sources {
-		now[s.name] = s.sum
+		sums[s.name] = s.sum
 	}
 	file, err := r.fileSum()
 	if err != nil {
 		return // the file is being replaced
 	}
-	if maps.Equal(now, r.tried) && file == r.file {
+	if maps.Equal(sums, r.lastSums) && file == r.configSum {
 		return
 	}
-	before, enforced := r.set, r.read
-	set, err := r.take(sources)
+	oldSet, oldConfig := r.set, r.config
+	set, err := r.loadSources(sources)
 	if err != nil {
 		r.log.Error("the policies in force stay: those that are there now do not go together", "error", err)
 		return
 	}
-	if file != r.file || set != before {
-		r.file = file
-		r.readAgain(set)
+	if file != r.configSum || set != oldSet {
+		r.configSum = file
+		r.reloadConfig(set)
 	}
-	r.count()
-	if set == before && reflect.DeepEqual(r.read, enforced) {
+	r.updateStatus()
+	if set == oldSet && reflect.DeepEqual(r.config, oldConfig) {
 		return
 	}
 	engine, err := r.engine(ctx, set)
@@ -359,39 +359,39 @@ func (r *rules) look(ctx context.Context) {
 		r.reloads.WithLabelValues("refused").Inc()
 		return
 	}
-	r.use(r.with(engine))
-	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.refused))
+	r.use(r.webhookRules(engine))
+	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.rejections))
 }
 
-// readAgain rereads the configuration. If it is invalid, the one in force stays, which may name policies that
-// were removed since.
-func (r *rules) readAgain(set *policies.Set) {
+// reloadConfig rereads the configuration. If it is invalid, the one in force stays, which may name policies
+// that were removed since.
+func (r *rules) reloadConfig(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
-	if err == nil && fixed(read) != fixed(r.read) {
+	if err == nil && restartSettings(read) != restartSettings(r.config) {
 		err = errors.New("finalizerOwners, catalog and trustAnnotations take effect at a restart only: restart termguard, or take back their change")
 	}
 	if err != nil {
-		r.refuse(configuration, nil, err)
+		r.reject(configuration, nil, err)
 		return
 	}
-	r.read = read
-	if r.applied != r.file || r.refused[configuration] != "" {
+	r.config = read
+	if r.activeConfigSum != r.configSum || r.rejections[configuration] != "" {
 		r.accept(configuration, nil)
 	}
-	r.took()
+	r.recordConfig()
 }
 
-// took records that the file's content is in force.
-func (r *rules) took() {
-	r.applied = r.file
-	if r.options.ConfigFile != "" && r.applied == noFile {
+// recordConfig records that the file's content is in force.
+func (r *rules) recordConfig() {
+	r.activeConfigSum = r.configSum
+	if r.options.ConfigFile != "" && r.activeConfigSum == noFile {
 		r.log.Info("there is no configuration; the defaults are in force until there is one", "file", r.options.ConfigFile)
 	}
 }
 
-// fixed returns the settings that the facts depend on, which only a restart applies. Empty settings equal
-// absent ones.
-func fixed(c config.Config) string {
+// restartSettings returns the settings that the facts depend on, which only a restart applies. Empty settings
+// equal absent ones.
+func restartSettings(c config.Config) string {
 	c.Shared.Params = nil
 	text, err := json.Marshal([]any{c.Shared, c.Trust()})
 	if err != nil {
@@ -400,22 +400,22 @@ func fixed(c config.Config) string {
 	return string(text)
 }
 
-// take chooses the version of each source and loads them together, unless they are loaded already. A source
-// is used as a whole, or its last valid version.
-func (r *rules) take(sources []policySource) (*policies.Set, error) {
+// loadSources chooses the version of each source and loads them together, unless they are loaded already. A
+// source is used as a whole, or its last valid version.
+func (r *rules) loadSources(sources []policySource) (*policies.Set, error) {
 	slices.SortFunc(sources, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
-	binary, err := policies.Load(policies.Embedded())
+	embedded, err := policies.Load(policies.Embedded())
 	if err != nil {
 		return nil, err
 	}
 	owner := map[string]string{} // by policy id
-	for _, id := range binary.IDs() {
+	for _, id := range embedded.IDs() {
 		owner[id] = "termguard itself"
 	}
-	r.tried = map[string][sha256.Size]byte{}
+	r.lastSums = map[string][sha256.Size]byte{}
 	for i := range sources {
-		s, last := &sources[i], r.inForce[sources[i].name]
-		r.tried[s.name] = s.sum
+		s, last := &sources[i], r.active[sources[i].name]
+		r.lastSums[s.name] = s.sum
 		if s.sum == last.sum {
 			*s = last
 		} else {
@@ -428,100 +428,100 @@ func (r *rules) take(sources []policySource) (*policies.Set, error) {
 			}
 		}
 	}
-	inForce := map[string]policySource{}
+	active := map[string]policySource{}
 	for _, s := range sources {
 		for _, id := range s.ids {
 			if other, ok := owner[id]; ok && other != s.name && s.err == nil {
 				s.err = fmt.Errorf("policy %q is already that of %s: rename it", id, other)
 			}
 		}
-		last, had := r.inForce[s.name]
+		last, ok := r.active[s.name]
 		switch {
 		case s.err == nil:
-			if had && last.sum == s.sum {
-				delete(r.refused, s.name)
+			if ok && last.sum == s.sum {
+				delete(r.rejections, s.name)
 			} else {
-				r.accept(s.name, s.about)
+				r.accept(s.name, s.configMap)
 			}
-			if s.empty() && last.sum != s.sum {
+			if s.isEmpty() && last.sum != s.sum {
 				r.log.Warn("a source of policies is empty", "source", s.name, "error", noPolicies)
 			}
-		case had:
-			r.refuse(s.name, s.about, s.err)
+		case ok:
+			r.reject(s.name, s.configMap, s.err)
 			s = last
 		default:
-			r.refuse(s.name, s.about, s.err)
+			r.reject(s.name, s.configMap, s.err)
 			continue
 		}
-		inForce[s.name] = s
+		active[s.name] = s
 		for _, id := range s.ids {
 			owner[id] = s.name
 		}
 	}
-	for name := range r.refused {
-		if _, there := r.tried[name]; !there && name != configuration {
-			delete(r.refused, name)
+	for name := range r.rejections {
+		if _, ok := r.lastSums[name]; !ok && name != configuration {
+			delete(r.rejections, name)
 		}
 	}
-	same := func(a, b policySource) bool { return a.sum == b.sum }
-	if r.set != nil && maps.EqualFunc(inForce, r.inForce, same) {
+	sameSum := func(a, b policySource) bool { return a.sum == b.sum }
+	if r.set != nil && maps.EqualFunc(active, r.active, sameSum) {
 		return r.set, nil
 	}
-	set := binary
-	if len(inForce) > 0 {
+	set := embedded
+	if len(active) > 0 {
 		from := []fs.FS{policies.Embedded()}
-		for _, name := range slices.Sorted(maps.Keys(inForce)) {
-			from = append(from, inForce[name].fsys())
+		for _, name := range slices.Sorted(maps.Keys(active)) {
+			from = append(from, active[name].fsys())
 		}
 		if set, err = policies.Load(from...); err != nil {
 			return nil, err
 		}
 	}
-	r.inForce, r.set = inForce, set
+	r.active, r.set = active, set
 	return set, nil
 }
 
 func (r *rules) engine(ctx context.Context, set *policies.Set) (*policies.Engine, error) {
 	return policies.NewEngine(ctx, set, policies.EngineOptions{
 		Brief:    true,
-		Params:   r.read.Params,
-		Off:      r.read.Enforcement.Off(set.IDs()),
+		Params:   r.config.Params,
+		Off:      r.config.Enforcement.Off(set.IDs()),
 		Deadline: r.options.Deadline * 2 / 3,
 	})
 }
 
-func (r *rules) with(engine *policies.Engine) webhook.Rules {
-	return webhook.Rules{Evaluator: engine, Enforcement: r.read.Enforcement, IDs: r.set.IDs()}
+func (r *rules) webhookRules(engine *policies.Engine) webhook.Rules {
+	return webhook.Rules{Evaluator: engine, Enforcement: r.config.Enforcement, IDs: r.set.IDs()}
 }
 
-// refuse reports a refused version, once.
-func (r *rules) refuse(name string, about *corev1.ConfigMap, err error) {
-	if r.refused[name] == err.Error() {
+// reject reports a refused version, once.
+func (r *rules) reject(name string, configMap *corev1.ConfigMap, err error) {
+	if r.rejections[name] == err.Error() {
 		return
 	}
-	r.refused[name] = err.Error()
+	r.rejections[name] = err.Error()
 	r.reloads.WithLabelValues("refused").Inc()
 	if name == configuration && config.OnlyNoPolicy(err) {
 		r.log.Error("the configuration names policies that are not there; the rest of it is in force, or what was before", "error", err)
 	} else {
 		r.log.Error("refused; what was in force before stays", "source", name, "error", err)
 	}
-	if about != nil {
-		r.events.Eventf(about, corev1.EventTypeWarning, "PolicyRefused", "Not in force; what was before stays: %s", cut(err.Error()))
+	if configMap != nil {
+		r.events.Eventf(configMap, corev1.EventTypeWarning, "PolicyRefused", "Not in force; what was before stays: %s", truncate(err.Error()))
 	}
 }
 
-func (r *rules) accept(name string, about *corev1.ConfigMap) {
-	delete(r.refused, name)
+func (r *rules) accept(name string, configMap *corev1.ConfigMap) {
+	delete(r.rejections, name)
 	r.reloads.WithLabelValues("accepted").Inc()
 	r.log.Info("in force", "source", name)
-	if about != nil {
-		r.events.Event(about, corev1.EventTypeNormal, "PolicyInForce", "Its policies are in force")
+	if configMap != nil {
+		r.events.Event(configMap, corev1.EventTypeNormal, "PolicyInForce", "Its policies are in force")
 	}
 }
 
-// cut truncates a message to fit the 1024 bytes of an Event.
-func cut(text string) string {
+// truncate truncates a message to fit the 1024 bytes of an Event.
+func truncate(text string) string {
 	const limit = 900
 	if len(text) > limit {
 		return strings.ToValidUTF8(text[:limit], "") + "…"
@@ -529,10 +529,10 @@ func cut(text string) string {
 	return text
 }
 
-// count updates metrics and status with the sources in force and the refused ones.
-func (r *rules) count() {
+// updateStatus updates metrics and status with the sources in force and the refused ones.
+func (r *rules) updateStatus() {
 	kinds := map[string]float64{"policies": 0, configuration: 0}
-	for name := range r.refused {
+	for name := range r.rejections {
 		if name == configuration {
 			kinds[configuration]++
 		} else {
@@ -543,26 +543,26 @@ func (r *rules) count() {
 		r.sources.WithLabelValues(kind).Set(n)
 	}
 	status := webhook.Status{Policies: len(r.set.IDs())}
-	for _, name := range slices.Sorted(maps.Keys(r.inForce)) {
-		if r.inForce[name].empty() {
-			status.Refused = append(status.Refused, name+": "+noPolicies)
+	for _, name := range slices.Sorted(maps.Keys(r.active)) {
+		if r.active[name].isEmpty() {
+			status.Rejections = append(status.Rejections, name+": "+noPolicies)
 		}
-		status.Own = append(status.Own, r.inForce[name].ids...)
+		status.CustomPolicies = append(status.CustomPolicies, r.active[name].ids...)
 	}
-	if r.applied != noFile {
-		status.Configuration = webhook.Fingerprint(r.applied)
+	if r.activeConfigSum != noFile {
+		status.Configuration = webhook.Fingerprint(r.activeConfigSum)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
-		status.Refused = append(status.Refused, name+": "+r.refused[name])
+	for _, name := range slices.Sorted(maps.Keys(r.rejections)) {
+		status.Rejections = append(status.Rejections, name+": "+r.rejections[name])
 	}
 	r.status.Store(&status)
 }
 
-// notInForce lists refused sources without reasons, because the health port is not authenticated.
-func (r *rules) notInForce() string {
+// rejectionNotes lists refused sources without reasons, because the health port is not authenticated.
+func (r *rules) rejectionNotes() string {
 	report := ""
-	for _, refused := range r.status.Load().Refused {
-		name, why, _ := strings.Cut(refused, ": ")
+	for _, rejection := range r.status.Load().Rejections {
+		name, why, _ := strings.Cut(rejection, ": ")
 		outcome := "refused, and what was before stays"
 		if why == noPolicies {
 			outcome = "none there"

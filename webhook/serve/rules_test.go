@@ -92,7 +92,7 @@ func newSite(t *testing.T, objects ...*corev1.ConfigMap) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.now = webhook.Rules{Evaluator: engine, Enforcement: s.read.Enforcement}
+	s.now = webhook.Rules{Evaluator: engine, Enforcement: s.config.Enforcement}
 	go s.informer.RunWithContext(t.Context())
 	if !cache.WaitForCacheSync(t.Context().Done(), s.informer.HasSynced) {
 		t.Fatal("the ConfigMaps are not listed")
@@ -124,7 +124,7 @@ func (s *site) says(want ...string) {
 	s.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		s.look(s.Context())
+		s.reload(s.Context())
 		got := s.messages()
 		if slices.Equal(got, want) || time.Now().After(deadline) {
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -133,7 +133,7 @@ func (s *site) says(want ...string) {
 			return
 		}
 		select { // the watch delivers put
-		case <-s.changed:
+		case <-s.changes:
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -195,14 +195,14 @@ func TestRulesFollow(t *testing.T) {
 	s.put(policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "three"), "notes.txt", "not Rego"))
 	s.says("three", "two")
 	empty := []string{s.folder + ": " + noPolicies}
-	if got := s.status.Load().Refused; !slices.Equal(got, empty) {
+	if got := s.status.Load().Rejections; !slices.Equal(got, empty) {
 		t.Errorf("of a folder without policies, the status says %q, want %q", got, empty)
 	}
 	s.write(filepath.Join(s.folder, "c_rule", "c_rule.rego"), policyNamed("c-rule", "four"))
 	s.says("four", "three", "two")
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {c-rule: \"off\"}}\n")
 	s.says("three", "two")
-	if refused := s.status.Load().Refused; len(refused) > 0 {
+	if refused := s.status.Load().Rejections; len(refused) > 0 {
 		t.Errorf("refused: %q", refused)
 	}
 	if err := s.client.CoreV1().ConfigMaps("termguard-system").Delete(t.Context(), "team-a", metav1.DeleteOptions{}); err != nil {
@@ -238,9 +238,9 @@ func TestRulesFollowBundles(t *testing.T) {
 		"no such file":             func() { _ = os.Remove(file) },
 	} {
 		change()
-		s.look(t.Context())
-		if !strings.Contains(s.refused[file], want) {
-			t.Errorf("it is refused as %q, want %q", s.refused[file], want)
+		s.reload(t.Context())
+		if !strings.Contains(s.rejections[file], want) {
+			t.Errorf("it is refused as %q, want %q", s.rejections[file], want)
 		}
 		s.says("two")
 	}
@@ -271,12 +271,12 @@ func TestRulesKeepTheLastGood(t *testing.T) {
 	}
 	for name, tc := range bad {
 		s.put(tc.cm)
-		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(s.refused["configmap termguard-system/team-a"], tc.want) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(s.rejections["configmap termguard-system/team-a"], tc.want) && time.Now().Before(deadline); {
 			select {
-			case <-s.changed:
+			case <-s.changes:
 			case <-time.After(10 * time.Millisecond):
 			}
-			s.look(t.Context())
+			s.reload(t.Context())
 		}
 		s.says("one", "two")
 		if events := s.drainEvents(); len(events) == 0 || !strings.HasPrefix(events[0], "Warning PolicyRefused") || !strings.Contains(strings.Join(events, "\n"), tc.want) {
@@ -299,25 +299,25 @@ func TestConfigurationKeepsTheLastGood(t *testing.T) {
 	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
 	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
 	s.write(s.file, head+"enforcement: {policies: {a-rule: deny}}\n")
-	s.look(t.Context())
+	s.reload(t.Context())
 	for name, text := range map[string]string{
 		"nonsense":                       "{",
 		"an unknown policy":              head + "enforcement: {policies: {a-rle: deny}}\n",
 		"a setting that needs a restart": head + "finalizerOwners: {example.com/f: external}\n",
 	} {
 		s.write(s.file, text)
-		s.look(t.Context())
-		if s.now.Enforcement.Policies["a-rule"] != config.Deny || s.refused[configuration] == "" {
-			t.Errorf("%s: enforcement is %+v, refused is %q", name, s.now.Enforcement, s.refused)
+		s.reload(t.Context())
+		if s.now.Enforcement.Policies["a-rule"] != config.Deny || s.rejections[configuration] == "" {
+			t.Errorf("%s: enforcement is %+v, refused is %q", name, s.now.Enforcement, s.rejections)
 		}
 		if got := s.refusals(configuration); got != 1 {
 			t.Errorf("%s: %v configurations are refused, want 1", name, got)
 		}
 	}
 	s.write(s.file, head+"finalizerOwners: {}\n") // same as absent
-	s.look(t.Context())
-	if s.now.Enforcement.Policies != nil || len(s.refused) > 0 {
-		t.Errorf("after it was mended: enforcement %+v, refused %q", s.now.Enforcement, s.refused)
+	s.reload(t.Context())
+	if s.now.Enforcement.Policies != nil || len(s.rejections) > 0 {
+		t.Errorf("after it was mended: enforcement %+v, refused %q", s.now.Enforcement, s.rejections)
 	}
 }
 
@@ -334,9 +334,9 @@ func TestConfigurationAppears(t *testing.T) {
 		} else {
 			s.write(s.file, text)
 		}
-		s.look(t.Context())
-		if denies := s.now.Enforcement.Default == config.Deny; denies != (text != "") || len(s.refused) > 0 || (fingerprint() == "") != (text == "") {
-			t.Errorf("file %q: enforcement %+v, refused %q, fingerprint %q", text, s.now.Enforcement, s.refused, fingerprint())
+		s.reload(t.Context())
+		if denies := s.now.Enforcement.Default == config.Deny; denies != (text != "") || len(s.rejections) > 0 || (fingerprint() == "") != (text == "") {
+			t.Errorf("file %q: enforcement %+v, refused %q, fingerprint %q", text, s.now.Enforcement, s.rejections, fingerprint())
 		}
 	}
 }
@@ -353,29 +353,29 @@ func TestPolicyGone(t *testing.T) {
 	}
 	s.says()
 	for _, when := range []string{"while it runs", "at the start"} {
-		if s.read.Enforcement.Default != config.Deny || !strings.Contains(s.refused[configuration], `no policy "a-rule"`) {
-			t.Errorf("%s: enforcement is %+v, refused is %q", when, s.read.Enforcement, s.refused)
+		if s.config.Enforcement.Default != config.Deny || !strings.Contains(s.rejections[configuration], `no policy "a-rule"`) {
+			t.Errorf("%s: enforcement is %+v, refused is %q", when, s.config.Enforcement, s.rejections)
 		}
 		if got := s.refusals(configuration); got != 1 {
 			t.Errorf("%s: %v configurations are refused, want 1", when, got)
 		}
-		if got, want := s.notInForce(), "[!]policies: none there (see the log): "+s.folder+"\n[!]policies: refused, and what was before stays (see the log): configuration\n"; got != want {
+		if got, want := s.rejectionNotes(), "[!]policies: none there (see the log): "+s.folder+"\n[!]policies: refused, and what was before stays (see the log): configuration\n"; got != want {
 			t.Errorf("%s: readyz says %q, want %q", when, got, want)
 		}
-		s.refused = map[string]string{}
+		s.rejections = map[string]string{}
 		if _, err := s.start(t.Context(), s.client); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.write(s.file, head+"enforcement: {policies: {a-rle: deny}}\n")
-	s.look(t.Context())
+	s.reload(t.Context())
 	s.put(policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
 	s.says("one")
-	if s.read.Enforcement.Default != config.Deny || !strings.Contains(s.refused[configuration], "a-rle") {
-		t.Errorf("another file that is wrong took the place of the one in force: %+v, %q", s.read.Enforcement, s.refused)
+	if s.config.Enforcement.Default != config.Deny || !strings.Contains(s.rejections[configuration], "a-rle") {
+		t.Errorf("another file that is wrong took the place of the one in force: %+v, %q", s.config.Enforcement, s.rejections)
 	}
 	s.write(s.file, head)
-	s.look(t.Context())
+	s.reload(t.Context())
 	if got := s.refusals(configuration); got != 0 {
 		t.Errorf("%v configurations are refused after it was mended", got)
 	}
@@ -396,7 +396,7 @@ func TestPolicyIsMisspelt(t *testing.T) {
 func TestRulesStart(t *testing.T) {
 	s := newSite(t, policyMap("team-a", "a_rule.rego", "package"))
 	s.says()
-	if s.refused["configmap termguard-system/team-a"] == "" {
+	if s.rejections["configmap termguard-system/team-a"] == "" {
 		t.Error("a ConfigMap that is wrong at the start is not named")
 	}
 	s.write(filepath.Join(s.folder, "c_rule", "c_rule.rego"), "package")
@@ -434,20 +434,20 @@ func TestFolderIsReadOnce(t *testing.T) {
 	}
 	r := &rules{readings: map[string]reading{}}
 	write("one", old)
-	first := r.folder(folder).sum
+	first := r.readFolder(folder).sum
 	write("two", old) // no real write keeps both size and time
-	if r.folder(folder).sum != first {
+	if r.readFolder(folder).sum != first {
 		t.Error("the folder was read again without a sign of a change")
 	}
 	write("two", old.Add(time.Minute))
-	second := r.folder(folder).sum
+	second := r.readFolder(folder).sum
 	if second == first {
 		t.Error("a new time was not noticed")
 	}
 	write("six", time.Now())
-	if third := r.folder(folder).sum; third == second {
+	if third := r.readFolder(folder).sum; third == second {
 		t.Error("a change just now was not noticed")
-	} else if write("ten", time.Now()); r.folder(folder).sum == third {
+	} else if write("ten", time.Now()); r.readFolder(folder).sum == third {
 		t.Error("a second change within the same moment was not noticed")
 	}
 }

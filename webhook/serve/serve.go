@@ -85,16 +85,16 @@ func Run(ctx context.Context, options Options) error {
 	}
 	defer s.broadcaster.Shutdown()
 	// The parts outlive ctx, because the server drains after its end.
-	behind, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.panicked))
-	var running sync.WaitGroup
+	partsCtx, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.reportPanic))
+	var wait sync.WaitGroup
 	defer func() {
 		stop()
-		running.Wait()
+		wait.Wait()
 	}()
 	for part, run := range map[string]func(context.Context){
 		"facts": s.live.Run, "rules": s.rules.run, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
 	} {
-		running.Go(func() { background.Keep(behind, part, run) })
+		wait.Go(func() { background.Keep(partsCtx, part, run) })
 	}
 	server := webhook.Server{
 		GetCertificate:   s.source.GetCertificate,
@@ -107,7 +107,7 @@ func Run(ctx context.Context, options Options) error {
 		Log:              options.Log,
 		Alive:            s.world.Reached,
 		Ready: []webhook.Check{
-			{Name: "policies", Check: func() error { return nil }, Note: s.rules.notInForce}, // never fails: without policies it would not have started
+			{Name: "policies", Check: func() error { return nil }, Note: s.rules.rejectionNotes}, // never fails: without policies it would not have started
 			{Name: "facts", Check: s.factsReady},
 			{Name: "certificate", Check: s.source.Ready},
 		},
@@ -131,8 +131,8 @@ type parts struct {
 	log         *slog.Logger
 }
 
-// panicked counts and logs the panic of a part, which then restarts.
-func (s *parts) panicked(part string, panicked any, stack []byte) {
+// reportPanic counts and logs the panic of a part, which then restarts.
+func (s *parts) reportPanic(part string, panicked any, stack []byte) {
 	s.panics.WithLabelValues(part).Inc()
 	s.log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
 }
@@ -196,19 +196,19 @@ func prepare(ctx context.Context, options Options) (*parts, error) {
 			if pair, err := s.source.GetCertificate(nil); err == nil && pair.Leaf != nil {
 				status.CertificateUntil = pair.Leaf.NotAfter
 			}
-			status.Unseen = unseen(world)
+			status.Unseen = unseenFacts(world)
 			return status
 		},
 		Registry: s.registry,
 		Log:      s.log,
 	})
-	s.handler.Use(s.rules.with(engine))
+	s.handler.Use(s.rules.webhookRules(engine))
 	s.rules.use = s.handler.Use
 	return s, nil
 }
 
-// unseen names the resources that the facts could not read, and why.
-func unseen(world *cluster.World) (names []string) {
+// unseenFacts names the resources that the facts could not read, and why.
+func unseenFacts(world *cluster.World) (names []string) {
 	world.Read(func(f cluster.Facts) {
 		for _, hidden := range f.Unseen() {
 			names = append(names, fmt.Sprintf("%s (%s)", hidden.Resource, hidden.Reason))
@@ -221,9 +221,9 @@ func certificate(options Options) (*certs.Source, error) {
 	if options.CertificateFile != "" {
 		return certs.Files(options.CertificateFile, options.KeyFile, options.Log), nil
 	}
-	own := options.Certs
-	own.Log = options.Log
-	return certs.Embedded(options.Cluster, own)
+	certOptions := options.Certs
+	certOptions.Log = options.Log
+	return certs.Embedded(options.Cluster, certOptions)
 }
 
 // awaitFacts waits until the facts are complete for the first time. The facts report later losses themselves.
