@@ -476,9 +476,6 @@ func schemaSet(shape func(schema any) any) (*ast.SchemaSet, error) {
 	return set, nil
 }
 
-// FactsSchema returns the JSON schema of the facts (data.cluster).
-func FactsSchema() ([]byte, error) { return embedded.ReadFile(schemaFolder + "/cluster.schema.json") }
-
 func readSchema(name string, into *any) error {
 	text, err := embedded.ReadFile(schemaFolder + "/" + name + ".json")
 	if err != nil {

@@ -136,7 +136,7 @@ func Text(t *testing.T, objects []*unstructured.Unstructured) []byte {
 		name, _ := item.(string)
 		version, group, _ := strings.Cut(name, ".")
 		gv := schema.GroupVersion{Group: group, Version: version}
-		stale[gv], byGroup[gv] = true, byGroup[gv]
+		stale[gv], byGroup[gv] = true, slices.Clone(byGroup[gv])
 	}
 	errors, _ := about["listErrors"].(map[string]any)
 	for name := range errors {
