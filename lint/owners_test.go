@@ -85,8 +85,8 @@ func TestKin(t *testing.T) {
 	}
 }
 
-// TestScaledToZero: an operator that is scaled to zero in one folder and runs in another is no finding: only a
-// cluster tells which of them is applied there.
+// TestScaledToZero checks that an operator that is scaled to zero in one folder and runs in another
+// is no finding: only a cluster shows which of them is applied there.
 func TestScaledToZero(t *testing.T) {
 	t.Parallel()
 	down := strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1)

@@ -247,8 +247,8 @@ func TestFlagsComplete(t *testing.T) {
 	}
 }
 
-// TestFailOn checks the exit code of what completes if an owner does its part: --fail-on=unproven asks that
-// it was seen to.
+// TestFailOn checks the exit code of a deletion that completes if an owner does its part:
+// --fail-on=unproven requires that it was seen to.
 func TestFailOn(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a")+`---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: kiali-operator, namespace: kiali-operator}, spec: {replicas: 1, template: {spec: {containers: [{name: c, image: quay.io/kiali/kiali-operator:v2.0.0}]}}}, status: {readyReplicas: 1}}

@@ -52,7 +52,7 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Check asks termguard's command line about an object, named as kubectl has it.
+// Check runs termguard check on an object, named as for kubectl.
 func (g *Guarded) Check(ctx context.Context, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
 }
@@ -73,7 +73,7 @@ func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (Repo
 	return g.CheckSnapshot(ctx, file, args...)
 }
 
-// CheckSnapshot asks as Check does, about what a file with a snapshot holds.
+// CheckSnapshot is Check over a file with a snapshot.
 func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }
@@ -121,8 +121,8 @@ func (g *Guarded) check(ctx context.Context, args ...string) (Report, error) {
 	return report, nil
 }
 
-// differs tells how the scan of the whole cluster answers otherwise about an object that is
-// Terminating than check did; "" where it does not. Of a node it asks about the drain.
+// differs describes how the scan of the whole cluster differs from check about a Terminating
+// object; "" if it does not. It compares the drain of a node.
 func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	if report.Target.Resource == "nodes" {
 		return "", nil
@@ -283,8 +283,8 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	return nil
 }
 
-// askOfHung asks check and scan about the object that is Terminating now, held by what the
-// scenario names. What is wrong about that, or about their answers, comes second.
+// askOfHung runs check and scan on the object that is now Terminating, blocked by what the scenario
+// names. The second result lists errors of that blocker or of their answers.
 func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wrong []string, err error) {
 	if s.Remains != "" {
 		held, err := g.remains(ctx, s)
