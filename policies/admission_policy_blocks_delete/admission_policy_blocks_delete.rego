@@ -53,14 +53,14 @@ deny contains finding(key, calls, "is refused") if {
 	refusals.sure(calls)
 }
 
-# A manifest does not tell who calls, and which objects there are: where the policy goes
-# by that, most pass it.
+# A manifest does not show the users and the objects: if the policy depends on them, it allows
+# most requests.
 warn contains object.union(finding(key, calls, "may be refused"), {"manifest": {"severity": "low"}}) if {
 	some key, calls in refused
 	not refusals.sure(calls)
 }
 
-# refused are the requests that the deletion needs, by policy and binding.
+# refused lists the denied requests that the deletion needs, by policy and binding.
 refused[key] := calls if {
 	some key, denied in data.cluster.denied[refusals.within]
 	calls := [call | some call in denied; call in refusals.needed]
@@ -95,7 +95,7 @@ finding(key, calls, outcome) := {
 	resource := sprintf("%sadmissionpolicybindings.admissionregistration.k8s.io", [kind])
 }
 
-# in_words are a kind of policy, what it does, and what its binding does.
+# in_words names a kind of policy, its effect, and the effect of its binding.
 in_words := {
 	"validating": {"named": "Validating", "verb": "denies", "binding": "denies"},
 	"mutating": {"named": "Mutating", "verb": "fails on", "binding": "is in force"},

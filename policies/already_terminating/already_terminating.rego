@@ -49,7 +49,7 @@ deny contains condition_finding(name, condition) if {
 	some name, condition in bad
 }
 
-# While pods are left the namespace controller ends its pass before it counts.
+# While pods remain, the namespace controller ends its pass before it counts.
 deny contains {
 	"msg": sprintf(
 		"Terminating for %s: the conditions say that nothing is left, but %d %s",
@@ -69,7 +69,7 @@ deny contains {
 	pods_left > 0
 }
 
-# A pod that its node has not finished with.
+# A pod whose node has not finished with it.
 deny contains {
 	"msg": sprintf("Terminating for %s past its grace period: %s", [elapsed, stage]),
 	"cause": {"elapsed": true},
@@ -87,15 +87,16 @@ deny contains {
 	not stranded
 }
 
-# stranded is true of a pod whose node does not answer: unreachable-node tells that, and
-# nobody knows what its containers do.
+# stranded reports whether the node of a pod does not answer: unreachable-node reports that, and
+# the state of the containers is unknown.
 stranded if {
 	node := data.cluster.notReady[pod.spec.nodeName]
 	node.ready == "Unknown"
 	not node.outOfService
 }
 
-# What the conditions name went after the last pass that ended: they tell no cause any more.
+# The blockers in the conditions were deleted after the last complete pass: the conditions name
+# no cause any more.
 warn contains {
 	"msg": sprintf("Terminating for %s: what its conditions name is gone, and the namespace controller has not looked again yet", [elapsed]),
 	"cause": {"elapsed": true},
@@ -112,7 +113,7 @@ warn contains {
 	count(held) == 0
 }
 
-# Its content's finalizers may be on their way; a failure may be one of a moment.
+# The finalizers of its content may be removed soon; a failure may be temporary.
 warn contains condition_finding(name, condition) if {
 	overdue
 	proceeding
@@ -142,8 +143,7 @@ warn contains {
 	count(held) == 0
 }
 
-# What its finalizers wait for. Those that nobody removes are told by
-# orphaned-finalizer.
+# Finalizers with a running owner. orphaned-finalizer reports those without.
 warn contains {
 	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
 	"cause": object.union(owners.cause(finalizer, "it is not removed yet, though its owner runs"), {"elapsed": true}),
@@ -163,23 +163,23 @@ warn contains {
 
 unremoved(finalizer) := sprintf("finalizer %s is not removed yet, though its owner runs", [finalizer])
 
-# quotes are what its status, and Events about it, say of that.
+# quotes lists statements of its status, and of Events about it.
 quotes := reports.quotes(reports.own)
 
-# waited is how long ago the object should have been gone, in seconds: the API
-# server puts the grace period of a pod into its deletionTimestamp.
+# waited is the time since the deadline of the deletion, in seconds: the deletionTimestamp of a
+# pod includes its grace period.
 waited := times.since(input.request.oldObject.metadata.deletionTimestamp) if request.deleting
 
 overdue if waited > grace.patience + slowest
 
-# slowest is what the pods of a namespace may take, in seconds.
+# slowest is the time that the pods of a namespace may take, in seconds.
 default slowest := 0
 
 slowest := grace.slowest
 
 elapsed := times.duration(waited)
 
-# told are the conditions of the namespace that tell of something wrong.
+# told lists the conditions of the namespace that report a problem.
 told[name] := condition if {
 	request.deletes_namespace
 	waited >= 0
@@ -188,14 +188,14 @@ told[name] := condition if {
 	name in object.keys(meanings)
 }
 
-# bad are those of them that may still hold.
+# bad lists the conditions that may still be true.
 bad[name] := condition if {
 	some name, condition in told
 	not stale[name]
 }
 
-# stale are those that name something, of which nothing is left. Pods go first, before
-# anything is looked at again.
+# stale lists the conditions whose named objects no longer exist. While pods remain, the
+# namespace controller updates nothing.
 stale[name] := condition if {
 	pods_left == 0
 	some name, condition in told
@@ -206,7 +206,7 @@ stale[name] := condition if {
 	}
 }
 
-# patterns find what the conditions are about, as the namespace controller writes it
+# patterns find the objects in conditions, as the namespace controller writes them
 # (pkg/controller/namespace/deletion/status_condition_utils.go).
 patterns := {
 	"NamespaceContentRemaining": `(\S+) has \d+ resource instances`,
@@ -215,7 +215,7 @@ patterns := {
 	"NamespaceDeletionContentFailure": `failed calling webhook "([^"]+)"`,
 }
 
-# gone is true of a resource of which the namespace holds nothing; events are not counted.
+# gone reports whether the namespace has no objects of a resource; events are not counted.
 gone("NamespaceContentRemaining", written) if {
 	resource := trim_suffix(written, ".")
 	not resource in {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
@@ -234,7 +234,7 @@ gone("NamespaceDeletionDiscoveryFailure", written) if {
 	not ailing(sprintf("%s.%s", [version, group]))
 }
 
-# A webhook that is there may refuse still.
+# An existing webhook may still deny requests.
 gone("NamespaceDeletionContentFailure", written) if {
 	every key, _ in object.get(data.cluster, "webhooks", {}) {
 		not endswith(key, sprintf("/%s", [written]))
@@ -246,13 +246,13 @@ hidden(resource) if {
 	unseen.resource in {resource, sprintf("*.%s", [concat(".", array.slice(split(resource, "."), 1, 99))])}
 }
 
-# blind is true if something that may lie in the namespace cannot be seen.
+# blind reports whether some content of the namespace is unseen.
 blind if {
 	some unseen in data.cluster.unseen
 	unseen.namespaced
 }
 
-# ailing is true of an APIService that is not healthy in every respect.
+# ailing reports whether an APIService is not fully healthy.
 ailing(name) if {
 	service := data.cluster.apiservices[name]
 	[service.available, service.stale, service.listError] != ["True", false, ""]
@@ -283,7 +283,7 @@ remedies := {
 	"NamespaceFinalizersRemaining": "Bring back the software that removes the finalizers that the condition names",
 }
 
-# proceeding is true if all that is left waits for finalizers whose owner runs.
+# proceeding reports whether all remaining objects wait for finalizers whose owner runs.
 default proceeding := false
 
 proceeding if {
@@ -310,8 +310,7 @@ default pods_left := 0
 
 pods_left := data.cluster.counts[request.name].pods
 
-# held are the finalizers of the object itself, by where each stands; of a
-# namespace, once it is empty.
+# held lists the finalizers of the object itself by path; for a namespace, only if it is empty.
 held[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	count(bad) == 0
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -324,17 +323,17 @@ held[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 	finalizer != "kubernetes"
 }
 
-# pod is the one under review: without its node, the pod garbage collector ends
-# it; with a grace period of 0, its node has finished with it.
+# pod is the pod under review: without its node, the pod garbage collector removes it; with a
+# grace period of 0, its node has finished with it.
 pod := input.request.oldObject if {
 	request.resource == "pods"
 	input.request.oldObject.metadata.deletionGracePeriodSeconds != 0
 	data.cluster.nodes[input.request.oldObject.spec.nodeName]
 }
 
-# conditions_of_kubelet are the three that a kubelet needs before it lets a pod go
-# (pkg/kubelet/kubelet.go, SyncTerminatingPod and SyncTerminatedPod), as far as
-# they show.
+# conditions_of_kubelet lists the three conditions for a kubelet to finish with a pod
+# (pkg/kubelet/kubelet.go, SyncTerminatingPod and SyncTerminatedPod), as far as the API shows
+# them.
 conditions_of_kubelet := array.concat(
 	[sprintf("1. containers stopped: %s", [containers])],
 	[
@@ -363,7 +362,7 @@ all_ended if {
 	}
 }
 
-# on_the_node are the commands that show the rest, where containers still run.
+# on_the_node lists the commands for the node that show the rest.
 on_the_node := [
 	steps.mend(
 		sprintf(
@@ -398,7 +397,7 @@ on_the_node := [
 	all_ended
 }
 
-# uid is the pod's, which names its directories.
+# uid is the UID of the pod, which is part of its directories.
 uid := object.get(pod.metadata, "uid", "UID")
 
 default stage := "its containers still run"

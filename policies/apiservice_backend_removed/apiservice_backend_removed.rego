@@ -57,13 +57,13 @@ warn contains finding(name, service, msg) if {
 	msg := sprintf("APIService %s depends on %s: once that is gone, no namespace can finish deleting", [name, request.word])
 }
 
-# A controller that is quick may take its finalizer off while the pass that deletes the
-# Service still runs. Mostly it does not.
+# A fast controller may remove its finalizer while the pass that deletes the Service still runs.
+# Usually it does not.
 default others := "no other namespace"
 
 others := "no namespace, probably not even this one," if count(later) > 0
 
-# lost are the APIServices that work now, and whose backend goes with the target.
+# lost lists the working APIServices whose backend is deleted with the target.
 lost[name] := service if {
 	request.deleting
 	some name, service in data.cluster.apiservices
@@ -86,8 +86,8 @@ goes(service) if {
 	service.backend.workloads == [{"resource": request.resource, "name": request.name}]
 }
 
-# later is what holds the namespace beyond the pass that deletes its Services.
-# Pods go in a pass before.
+# later lists the kinds that block the namespace beyond the pass that deletes its Services. Pods
+# are deleted in an earlier pass.
 later contains resource if {
 	request.deletes_namespace
 	some resources in data.cluster.finalized[request.name]
@@ -114,7 +114,7 @@ finding(name, service, msg) := {
 
 default told(_) := {}
 
-# Where the namespace cannot be deleted, a manifest can do no better.
+# A manifest cannot avoid it if the namespace cannot be deleted.
 told(service) := {
 	"severity": "info",
 	"remedy": "Nothing in this manifest: whoever uninstalls it deletes the APIService first.",
@@ -122,7 +122,7 @@ told(service) := {
 	no_choice(service.namespace)
 }
 
-# no_choice is true of a namespace that nobody deletes, or that an installer fills in.
+# no_choice reports whether the namespace is never deleted, or is a template value.
 no_choice(namespace) if namespace in request.immortal
 
 no_choice(namespace) if not regex.match(`^[a-z0-9-]+$`, namespace)

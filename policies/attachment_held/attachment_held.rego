@@ -53,7 +53,7 @@ warn contains own if data.cluster.attachments[attachment].why == "fails"
 
 warn contains volume(data.cluster.attachmentsOf[released].fails)
 
-# seen is true where it can be told that no CSINode names a driver.
+# seen reports whether CSINodes are visible, so that a missing driver is known.
 seen if not "csinodes.storage.k8s.io" in {hidden.resource | some hidden in data.cluster.unseen}
 
 attachment := request.name if {
@@ -61,7 +61,7 @@ attachment := request.name if {
 	request.resource == "volumeattachments.storage.k8s.io"
 }
 
-# released is the volume that is deleted; one that is bound waits for its claim first.
+# released is the deleted volume; a bound volume waits for its claim first.
 released := request.name if {
 	request.deleting
 	request.resource == "persistentvolumes"
@@ -84,7 +84,7 @@ own := {
 	known := data.cluster.attachments[attachment]
 }
 
-# volume is told of the attachments of one that is deleted.
+# volume reports the attachments of a deleted volume.
 volume(held) := {
 	"msg": sprintf("this volume stays attached to node %s: %s", [known.node, because(known)]),
 	"objects": array.concat(

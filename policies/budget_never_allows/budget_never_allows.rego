@@ -44,7 +44,7 @@ warn contains {
 	some {"field": field, "why": why} in reasons
 }
 
-# lasting says how long: an autoscaler may run more pods than the budget keeps.
+# lasting says how long: an autoscaler may run more pods than the budget needs.
 lasting(field) := " while its autoscaler runs no more than it must" if {
 	field == "spec.minAvailable"
 	counted.autoscaled

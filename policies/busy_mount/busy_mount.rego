@@ -43,7 +43,7 @@ deny contains teardown.finding("busy", "will", node, held, plan(held)) if {
 	some node, held in teardown.will("busy")
 }
 
-# What is seen on the node, before the delete.
+# Mounts that a probe sees on the node before the delete.
 deny contains teardown.probed("busy", "will", node, held, plan(held)) if {
 	some node, held in probes.will("busy")
 }
@@ -56,7 +56,7 @@ warn contains teardown.probed("busy", "may", node, held, plan(held)) if {
 	some node, held in probes.may("busy")
 }
 
-# What its manifest says.
+# Mounts that the manifest allows.
 warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
 	some held in pods.hazardous("mounts")
 	msg := sprintf(

@@ -102,7 +102,7 @@ warn contains finding(msg, deletes(finalizer), ownership, plan) if {
 	plan := before(finalizer, resource, signature)
 }
 
-# A controller that does not work now never will again.
+# A controller that does not work now never works again.
 warn contains finding(msg, deletes(finalizer), ownership, [step]) if {
 	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
@@ -118,7 +118,7 @@ warn contains finding(msg, deletes(finalizer), ownership, [step]) if {
 	)
 }
 
-# What the target owns goes first in the foreground.
+# In the foreground, the dependents of the target are deleted first.
 warn contains finding(msg, cause, ownership, [step]) if {
 	request.foreground
 	some [finalizer, resource, _] in removed
@@ -141,7 +141,7 @@ left(resource, finalizer, signature, what) := sprintf(
 	[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, what],
 )
 
-# within_first are the steps that delete content of the namespace while its controller runs.
+# within_first lists the steps that delete content of the namespace while its controller runs.
 within_first(finalizer, resource, bucket) := finalizers.going_first(request.name, finalizer, resource, bucket) if not made(resource)
 
 within_first(_, resource, _) := [step |
@@ -151,7 +151,8 @@ within_first(_, resource, _) := [step |
 	made(resource)
 }
 
-# before are the steps for what is elsewhere. Data is deleted for no controller's sake.
+# before lists the steps for objects in other namespaces. Volumes are not deleted to remove a
+# controller.
 before(finalizer, resource, signature) := first(finalizer, resource, signature) if {
 	not spared(resource)
 }
@@ -177,13 +178,13 @@ advice(resource) := ": delete those first" if not spared(resource)
 
 advice(resource) := "" if spared(resource)
 
-# spared is true of what nobody deletes for the sake of a controller.
+# spared reports whether objects of a kind are not deleted to remove a controller.
 spared(resource) if made(resource)
 
 spared(resource) if resource in data_kinds
 
-# made is true of what the controller makes for its custom resources: it deletes that with
-# them, or keeps it, as they say.
+# made reports whether the controller creates objects of a kind for its custom resources: it
+# deletes or keeps them with these.
 made(resource) if {
 	not data.cluster.crds[resource]
 	count(customs) > 0
@@ -194,7 +195,7 @@ customs contains [finalizer, resource, signature] if {
 	data.cluster.crds[resource]
 }
 
-# first are the steps that delete what is elsewhere: by name, where there are few.
+# first lists the steps that delete objects in other namespaces, by name if they are few.
 first(finalizer, resource, signature) := [step |
 	some ns, names in staying(finalizer, resource, signature)
 	some step in finalizers.going_first(ns, finalizer, resource, {"names": names, "count": count(names)})
@@ -207,7 +208,7 @@ first(finalizer, resource, signature) := [step] if {
 	step := steps.mend(sprintf("Delete the %s with finalizer %s first; go on when they are gone", [resource, finalizer]), [])
 }
 
-# staying are the names of what is elsewhere, by namespace.
+# staying lists the names of objects in other namespaces, by namespace.
 staying(finalizer, resource, signature) := {ns: names |
 	some ns in data.cluster.spread[resource][finalizer][signature].names
 	not ns in going(resource, finalizer, signature)
@@ -216,14 +217,14 @@ staying(finalizer, resource, signature) := {ns: names |
 	names := [name | some name in bucket.names; not together(resource, ns, name)]
 }
 
-# named is true where all of them are known by name, and lie in a few namespaces.
+# named reports whether all of them are known by name, in a few namespaces.
 named(finalizer, resource, signature) if {
 	few := count(staying(finalizer, resource, signature))
 	few == elsewhere(resource, finalizer, signature)
 	few <= 10
 }
 
-# removed are the finalizers that rest on what goes: triples [FINALIZER, RESOURCE,
+# removed lists the finalizers that depend on the deleted objects: triples [FINALIZER, RESOURCE,
 # SIGNATURE].
 removed contains [finalizer, resource, signature] if {
 	some what in gone
@@ -232,12 +233,12 @@ removed contains [finalizer, resource, signature] if {
 	some signature, _ in signatures
 }
 
-# place is where the facts have it.
+# place is the key of its namespace in the facts.
 place := request.name if request.deletes_namespace
 
 place := request.namespace if not request.deletes_namespace
 
-# gone are the names by which the facts know what goes.
+# gone lists the keys of the deleted objects in the facts.
 gone contains sprintf("namespaces/%s", [request.name]) if request.deletes_namespace
 
 gone contains sprintf("%s/%s", [request.resource, request.name]) if {
@@ -250,29 +251,29 @@ gone contains sprintf("%s/%s", [kind, request.name]) if {
 	not request.orphaning
 }
 
-# runs_on is true of a workload that leaves its pods behind.
+# runs_on reports whether the deletion of a workload keeps its pods.
 runs_on if {
 	request.orphaning
 	endswith(request.resource, ".apps")
 }
 
-# kind is that of the target, as owner references tell it.
+# kind is the kind of the target, as in owner references.
 kind := input.request.kind.kind if input.request.kind.group == ""
 
 kind := sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) if input.request.kind.group != ""
 
-# needed is what goes, in words.
+# needed names the deleted object.
 default needed := "its controller"
 
 needed := "a right that its controller needs" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
-# idle is the same of a controller that does not work.
+# idle names the deleted object of a controller that does not work.
 default idle := "its controller"
 
 idle := "a right of its controller" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
-# within are the objects in the namespace that hold them. Of a controller that does not work
-# orphaned-finalizer tells.
+# within lists the objects in the namespace with such finalizers. orphaned-finalizer reports
+# controllers that do not work.
 within contains [finalizer, resource, bucket] if {
 	request.deletes_namespace
 	some [finalizer, resource, signature] in removed
@@ -280,22 +281,23 @@ within contains [finalizer, resource, bucket] if {
 	bucket.ownership.state == "alive"
 }
 
-# certain is false of pods, which go together, and of the order before 1.33.
+# certain is false for pods, which are deleted together, and for the order before 1.33.
 certain(resource, bucket) if {
 	resource != "pods"
 	bucket.ownership.certainty == "will"
 	object.get(data.cluster.version, "podsFirst", true)
 }
 
-# elsewhere is how many other namespaces hold such objects; those without one count
-# as one.
+# elsewhere is the number of other namespaces with such objects; cluster-scoped objects count as
+# one namespace.
 elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - count(going(resource, finalizer, signature)) if {
 	group := data.cluster.spread[resource][finalizer][signature]
 }
 
-# going are the namespaces whose objects go: the one that is deleted, that of the target
-# where it alone is meant, those of which all are deleted together with it, and those whose
-# custom resources are: what the controller makes for these is their matter.
+# going lists the namespaces whose objects are deleted, too: the deleted namespace, that of the
+# target if it is the only object, namespaces whose objects are all in the same command, and
+# namespaces whose custom resources are, because the controller handles the objects that it
+# created for these.
 going(resource, finalizer, signature) := ({place |
 	bucket := data.cluster.finalized[place][finalizer][resource][signature]
 	all_go(resource, bucket)
@@ -319,7 +321,7 @@ all_together(ns, resource, bucket) if {
 	}
 }
 
-# together is true of what the same command deletes.
+# together reports whether the same command deletes an object.
 together(resource, ns, name) if is_number(data.cluster.set[resource][ns][name])
 
 all_go(_, _) if request.deletes_namespace

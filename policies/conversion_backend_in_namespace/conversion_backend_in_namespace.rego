@@ -76,7 +76,7 @@ warn contains object.union(finding(request.name, crd, msg, []), {"objects": [req
 	)
 }
 
-# lost are the definitions whose conversion webhook goes with the namespace, and may
+# lost lists the definitions whose conversion webhook is deleted with the namespace, and may
 # work until then.
 lost[name] := crd if {
 	request.deletes_namespace
@@ -84,7 +84,7 @@ lost[name] := crd if {
 	crd.backend.state != "down"
 }
 
-# converter is the Service that converts what the definition defines.
+# converter is the Service of the conversion webhook.
 converter := {"resource": "services", "namespace": service.namespace, "name": service.name} if {
 	service := input.request.object.spec.conversion.webhook.clientConfig.service
 }

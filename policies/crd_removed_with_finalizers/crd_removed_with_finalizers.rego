@@ -61,15 +61,14 @@ warn contains {
 	stored.storage
 }
 
-# A kind is retired so on purpose, as a rule; whether there are instances, manifests do
-# not tell.
+# This usually retires a kind on purpose; manifests do not show whether there are instances.
 retired := {
 	"severity": "low",
 	"remedy": "Where there are instances, serve the version that it stores until they are deleted.",
 }
 
-# held are the finalizers of instances, wherever they are, that are not removed:
-# by class, with what is known of each group of instances.
+# held lists the finalizers of instances in all namespaces that are not removed: by class, with
+# the owners of each group of instances.
 held[class][finalizer] := known if {
 	request.deletes_definition
 	some class in ["certain", "uncertain"]

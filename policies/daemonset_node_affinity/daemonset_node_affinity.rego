@@ -58,8 +58,8 @@ warn contains finding(request.name, name, expression) if {
 	unsorted(expression)
 }
 
-# reviewed are the node affinity expressions of a DaemonSet under review, as the
-# facts have those of the others.
+# reviewed lists the node affinity expressions of a DaemonSet under review, in the form of the
+# facts.
 reviewed(daemonset) := [expression |
 	request.resource in {"daemonsets.apps", "daemonsets.extensions"}
 	object.get(daemonset, ["spec", "updateStrategy", "type"], "RollingUpdate") != "OnDelete"

@@ -44,8 +44,8 @@ deny contains finding(node, driver, held, "will") if {
 	not restarting(node)
 }
 
-# The kubelet asks the plugin for the last pod of a claim only; and a pod on the node
-# may be about to register it.
+# The kubelet calls the plugin only for the last pod of a claim; and a pod on the node may be
+# about to register it.
 warn contains finding(node, driver, held, "may") if {
 	some [node, driver, how, held] in lacking
 	not sure(node, how)
@@ -53,8 +53,8 @@ warn contains finding(node, driver, held, "may") if {
 
 sure(node, "alone") if not restarting(node)
 
-# lacking are the pods without their driver, by node, driver, and whether others
-# have a claim with them. Where ResourceSlices are hidden, nothing tells.
+# lacking lists the pods without their driver, by node, driver, and whether they share a claim;
+# empty if ResourceSlices are hidden.
 lacking contains [node, driver, how, object.union(held, {"namespace": request.name})] if {
 	request.deletes_namespace
 	not hidden
@@ -76,7 +76,7 @@ hidden if {
 	unseen.resource == "resourceslices.resource.k8s.io"
 }
 
-# restarting is true where a pod on the node may be about to register the plugin.
+# restarting reports whether a pod on the node may be about to register the plugin.
 restarting(node) if data.cluster.plugins[node]
 
 finding(node, driver, held, certainty) := {

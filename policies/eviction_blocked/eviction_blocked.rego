@@ -50,8 +50,8 @@ warn contains finding(pods.drain, pods.namespace, pods.held) if {
 	not sure(pods.drain, pods.held)
 }
 
-# An eviction by itself is refused at once: who asks for it asks again. Software reads
-# the answer, and would only log the warning each time.
+# A single eviction is refused at once, and its client retries. Software would only log the
+# warning each time.
 warn contains {
 	"msg": sprintf("the API server refuses to evict this pod: %s", [drains.because(request.namespace, held)]),
 	"objects": array.concat([request.target], drains.covering(request.namespace, held)),
@@ -63,7 +63,7 @@ warn contains {
 	held := data.cluster.unevictable[request.namespace][request.name]
 }
 
-# sure is true where nothing but a change of the budget or its workload helps.
+# sure reports whether only a change of the budget or its workload helps.
 sure(drain, held) if {
 	drain.patient
 	held.why != "now"

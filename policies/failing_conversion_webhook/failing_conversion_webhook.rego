@@ -101,7 +101,7 @@ warn contains finding(request.name, older, msg, definition_steps(request.name, o
 	)
 }
 
-# unconverted are the definitions whose objects the namespace controller looks for.
+# unconverted lists the definitions whose objects the namespace controller lists.
 unconverted[name] := crd if {
 	request.deletes_namespace
 	some name, crd in data.cluster.unconverted
@@ -109,14 +109,14 @@ unconverted[name] := crd if {
 	crd.version != ""
 }
 
-# everywhere is true where no namespace can be looked into.
+# everywhere reports whether lists fail in all namespaces.
 everywhere(crd) if {
 	crd.refused
 	object.get(data.cluster.version, "listsFromCache", true)
 }
 
-# soon is true where objects cannot be read and the API server still lists from the
-# cache that it had before.
+# soon reports whether objects cannot be read, but the API server still lists from an older
+# cache.
 soon(crd) if {
 	crd.listError != ""
 	not crd.refused
@@ -128,8 +128,8 @@ here(name, crd) if {
 	data.cluster.counts[request.name][name] > 0
 }
 
-# older is the definition to delete, if it may have instances that are not stored
-# as new ones are.
+# older is the definition to delete, if instances may be stored in another version than new
+# ones.
 older := crd if {
 	request.deletes_definition
 	crd := data.cluster.unconverted[request.name]
@@ -178,7 +178,7 @@ converter(crd) := sprintf("Service %s/%s", [crd.service.namespace, crd.service.n
 
 converter(crd) := "the conversion webhook" if not crd.service
 
-# unserve lets deletions go through the version that everything is stored in.
+# unserve makes deletions use the stored version.
 unserve(name, crd) := [steps.remove(
 	sprintf(
 		"If the conversion webhook is gone for good, stop serving %s of %s: deletions then go through %s, the stored version (nothing is lost)",

@@ -62,7 +62,7 @@ warn contains finding(key, cause, calls, "may be refused") if {
 	not refusals.sure(calls)
 }
 
-# refused are the requests that the deletion needs, by webhook and cause.
+# refused lists the denied requests that the deletion needs, by webhook and cause.
 refused[[key, cause]] := calls if {
 	some key, blocked in data.cluster.blocked[refusals.within]
 	some cause in {call.cause | some call in blocked}

@@ -45,13 +45,13 @@ import data.termguard.lib.steps
 import data.termguard.lib.times
 import data.termguard.lib.wording
 
-# What goes with the target is stuck.
+# Objects that are deleted with the target are stuck.
 deny contains stuck(group) if {
 	some group in content
 	surely(group)
 }
 
-# The target itself is.
+# The target itself is stuck.
 deny contains {
 	"msg": sprintf("Terminating for %s: %s%s", [times.duration(times.since(since)), blame(finalizer, ownership), reports.saying(quotes)]),
 	"cause": object.union(owners.cause(finalizer, blame(finalizer, ownership)), {"elapsed": true}),
@@ -64,10 +64,10 @@ deny contains {
 	"steps": array.concat(reports.mending(quotes), [look(ownership)]),
 } if {
 	request.deleting
-	request.resource != "pods" # their kubelets may not have finished with them
+	request.resource != "pods" # their kubelets may not have finished
 	since := input.request.oldObject.metadata.deletionTimestamp
 	some i, finalizer in input.request.oldObject.metadata.finalizers
-	data.cluster.terminating[finalizer][request.resource] # which leaves out what Kubernetes removes
+	data.cluster.terminating[finalizer][request.resource] # without finalizers that Kubernetes removes
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 	times.since(since) > patience(finalizer, request.resource, request.namespace) * 6
@@ -81,7 +81,7 @@ warn contains stuck(group) if {
 	not surely(group)
 }
 
-# Others of the kind are, and the owner is the same.
+# Other objects of the kind with the same owner are stuck.
 warn contains warned(finalizer, request.resource, ownership, others, [request.target]) if {
 	request.deleting
 	not input.request.oldObject.metadata.deletionTimestamp
@@ -106,9 +106,9 @@ warn contains warned(finalizer, resource, bucket.ownership, others, objects) if 
 	objects := [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names]
 }
 
-# content are the groups of objects that wait for a finalizer, go with the target,
-# and may yet go. Those that nobody removes are told by orphaned-finalizer and
-# crd-removed-with-finalizers.
+# content lists the groups of objects that wait for a finalizer, are deleted with the target,
+# and may still finish. orphaned-finalizer and crd-removed-with-finalizers report finalizers
+# without a running owner.
 content contains {
 	"finalizer": finalizer, "resource": resource, "ownership": bucket.ownership,
 	"terminating": bucket.terminating,
@@ -133,30 +133,30 @@ content contains {
 	]
 }
 
-# waited is how long ago the oldest should have gone, in seconds.
+# waited is the time since the deadline of the oldest object, in seconds.
 waited(terminating) := times.since(terminating.objects[0].since)
 
-# holds_up is a group of which one is overdue.
+# holds_up reports whether an object of a group is overdue.
 holds_up(finalizer, resource, group) if overdue(finalizer, resource, group.terminating.objects[0])
 
 overdue(finalizer, resource, held) if times.since(held.since) > patience(finalizer, resource, held.namespace)
 
-# surely is a group of which one has waited so long that it is no matter of patience.
+# surely reports whether an object of a group is overdue beyond doubt.
 surely(group) if {
 	oldest := group.terminating.objects[0]
 	waited(group.terminating) > patience(group.finalizer, group.resource, oldest.namespace) * 6
 }
 
-# patience is what an owner may take, in seconds.
+# patience is the time that an owner may take, in seconds.
 patience(finalizer, resource, ns) := measured if {
 	measured := durations.patience(finalizer, resource, ns)
 } else := unmeasured
 
-# unmeasured is the same where it was not seen how long it takes.
+# unmeasured is that time without observations.
 unmeasured := object.get(data.params, ["finalizer-already-stuck", "seconds"], 600)
 
-# delivers is an owner that has removed the finalizer from something else since one was
-# overdue: that is its own matter, then.
+# delivers reports whether the owner has removed the finalizer from another object since one was
+# overdue, so the problem is specific to that one.
 delivers(finalizer, resource, ns, held) if {
 	seen := durations.of(finalizer, resource, ns)
 	times.since(held.since) - times.since(seen.last) > patience(finalizer, resource, held.namespace)
@@ -200,7 +200,7 @@ blame(finalizer, ownership) := sprintf("%s runs and does not remove finalizer %s
 
 blame(finalizer, ownership) := sprintf("nobody removes finalizer %s", [finalizer]) if ownership.state != "alive"
 
-# dated says since when the first few are Terminating.
+# dated lists the times since which the first few are Terminating.
 dated(list) := [sprintf("%s is Terminating since %s", [concat("/", [part | some part in [o.namespace, o.name]; part != ""]), o.since]) |
 	some o in array.slice(list, 0, 5)
 ]
@@ -213,7 +213,7 @@ look(ownership) := steps.mend(
 	[],
 )
 
-# by_hand are the steps that take the finalizer out of objects, where no owner runs.
+# by_hand lists the steps that remove the finalizer from objects if no owner runs.
 by_hand(group, _) := [] if group.ownership.state == "alive"
 
 by_hand(group, late) := [steps.force(

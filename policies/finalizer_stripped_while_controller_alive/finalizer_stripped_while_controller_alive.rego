@@ -63,7 +63,7 @@ warn contains {
 	ownership.state == "alive"
 }
 
-# taken are the finalizers that the update takes out, by where each stood.
+# taken lists the finalizers that the update removes, by path.
 taken[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	input.request.operation == "UPDATE"
 	object.get(input.request, "subResource", "") == ""

@@ -51,7 +51,7 @@ warn contains {
 	forced
 }
 
-# pod is the one that may still run.
+# pod is the pod, if it may still run.
 pod := {"node": node, "phase": phase} if {
 	node := pods.reviewed.spec.nodeName
 	node != ""
@@ -59,8 +59,8 @@ pod := {"node": node, "phase": phase} if {
 	not phase in pods.finished
 }
 
-# forced is a grace period of 0 that the request names: one of the pod's own is
-# what its author wanted.
+# forced reports whether the request has a grace period of 0. A pod with its own grace period of
+# 0 is intended.
 forced if {
 	pod
 	0 in grace.requested
@@ -77,7 +77,7 @@ runs_on := sprintf("its containers on node %s may keep running for a while", [po
 
 runs_on := sprintf("node %s is gone, and whether its containers run is unknown", [pod.node]) if not data.cluster.nodes[pod.node]
 
-# silent is true where the node stops no container.
+# silent reports whether the node stops no container.
 silent if nodes.stopped(data.cluster.notReady[pod.node])
 
 default double := ""

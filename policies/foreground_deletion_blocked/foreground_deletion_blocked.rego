@@ -56,7 +56,7 @@ warn contains stranded_finding(held, "may") if {
 	not nodes.harmless(held.node)
 }
 
-# stranded are the dependents that are pods of a node that is not ready.
+# stranded lists the dependents that are pods on a node that is not ready.
 stranded contains object.union(group, {"namespace": namespace, "name": name, "node": node}) if {
 	request.foreground
 	some uid in owners.chain
@@ -90,7 +90,7 @@ stranded_finding(held, certainty) := {
 	"steps": array.flatten([steps.pods_off(held.name, held.namespace, held.names), leave("pods")]),
 }
 
-# leave lets the target go without what it waits for.
+# leave deletes the target without waiting for its dependents.
 leave(dependents) := steps.force(
 	sprintf("Delete in the background: then the %s alone %s Terminating", [dependents, stay[dependents]]),
 	object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),

@@ -43,7 +43,7 @@ deny contains teardown.finding("immutable", "will", node, held, plan(held)) if {
 	some node, held in teardown.will("immutable")
 }
 
-# What is seen on the node, before the delete.
+# Files that a probe sees on the node before the delete.
 deny contains teardown.probed("immutable", "will", node, held, plan(held)) if {
 	some node, held in probes.will("immutable")
 }
@@ -56,7 +56,7 @@ warn contains teardown.probed("immutable", "may", node, held, plan(held)) if {
 	some node, held in probes.may("immutable")
 }
 
-# What its manifest says.
+# Files that the manifest makes immutable.
 warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
 	some held in pods.hazardous("immutable")
 	msg := sprintf(

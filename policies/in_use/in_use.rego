@@ -47,21 +47,21 @@ deny contains own(i, finalizer, users) if {
 	not leave(users)
 }
 
-# In a namespace that goes, those that refer from there go along.
+# In a deleted namespace, referrers inside it are deleted, too.
 deny contains content(found, users) if {
 	some found in contents
 	users := known(found.outside)
 	not leave(users)
 }
 
-# But not where each of two waits for the other.
+# Two objects that wait for each other stay.
 deny contains deadlock(found, users) if {
 	some found in contents
 	some users in found.inside
 	count(users.mutual) > 0
 }
 
-# Those that refer to it are on their way.
+# The referrers are Terminating.
 warn contains own(i, finalizer, users) if {
 	some i, finalizer in waiting
 	users := known(using(finalizer))
@@ -74,10 +74,10 @@ warn contains content(found, users) if {
 	leave(users)
 }
 
-# Those of which only their fields tell.
+# Referrers that only fields show.
 warn contains own(i, finalizer, naming(using(finalizer))) if some i, finalizer in waiting
 
-# Or whose owner nobody knows.
+# Finalizers with an unknown owner.
 warn contains own(i, finalizer, naming(using(finalizer))) if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -86,13 +86,12 @@ warn contains own(i, finalizer, naming(using(finalizer))) if {
 
 warn contains content(found, naming(found.outside)) if some found in contents
 
-# known are those of which the catalog tells that the owner waits for them, and naming the
-# others.
+# known lists the referrers that the owner waits for by the catalog, and naming the others.
 known(users) := [group | some group in users; not group.field]
 
 naming(users) := [group | some group in users; group.field]
 
-# waiting are the finalizers of the object whose owner runs, by place.
+# waiting lists the finalizers of the object whose owner runs, by index.
 waiting[i] := finalizer if {
 	request.deleting
 	not bound
@@ -101,31 +100,29 @@ waiting[i] := finalizer if {
 	input.ownership[finalizer].state == "alive"
 }
 
-# A volume that is bound waits for its claim: another policy tells that.
+# storage-in-use reports a bound volume, which waits for its claim.
 bound if {
 	request.resource == "persistentvolumes"
 	input.request.oldObject.status.phase == "Bound"
 }
 
-# So it does of a volume that cannot be detached.
+# attachment-held reports a volume that cannot be detached.
 undetached if {
 	request.resource == "persistentvolumes"
 	data.cluster.attachmentsOf[request.name]
 }
 
-# using are those that refer to the object, by resource, but for those that are
-# deleted together with it.
+# using lists the referrers by resource, except those deleted together with the object.
 using(finalizer) := [object.union(users, {"resource": of, "beside": beside(request.namespace, side)}) |
 	some of, sides in data.cluster.inUse[request.namespace][request.resource][request.name][finalizer]
 	some side, users in sides
 	not together(of, users, beside(request.namespace, side))
 ]
 
-# beside is where those lie that are named without a namespace: of those that do not lie in
-# that of the object, in none.
+# beside is the namespace of referrers that are named without one.
 beside(ns, side) := {"inside": ns, "outside": ""}[side]
 
-# together is true if all that refer go with the object.
+# together reports whether all referrers are deleted with the object.
 together(resource, users, ns) if {
 	count(users.names) == users.count
 	every name in users.names {
@@ -134,20 +131,20 @@ together(resource, users, ns) if {
 	}
 }
 
-# place is where an object lies that is named from a namespace.
+# place splits the name of an object into its namespace and name.
 place(ns, name) := [ns, name] if not contains(name, "/")
 
 place(_, name) := split(name, "/") if contains(name, "/")
 
-# leave is true if all that refer are being deleted.
+# leave reports whether all referrers are Terminating.
 leave(users) if {
 	every some_users in users {
 		some_users.leaving == some_users.count
 	}
 }
 
-# contents are the objects with finalizers that go with a namespace, and those
-# that refer to them: from there, and from elsewhere.
+# contents lists the objects with finalizers in a deleted namespace, and their referrers inside
+# and outside of it.
 contents contains {
 	"resource": of, "name": name, "finalizer": finalizer, "owner": working[0],
 	"inside": [object.union(sides.inside, {"resource": by, "beside": request.name}) | some by, sides in users],
@@ -207,7 +204,7 @@ refer(users) := sprintf("%d %s", [n, wording.plural(n, "object refers", "objects
 	n := sum([group.count | some group in users])
 }
 
-# first are the first few that refer.
+# first names the first few referrers.
 first(users) := concat(", ", array.slice(
 	[sprintf("%s %s%s", [group.resource, name, field(group)]) |
 		some group in users
@@ -226,7 +223,7 @@ objects(users) := [{"resource": group.resource, "namespace": where, "name": call
 	[where, called] := place(group.beside, name)
 ]
 
-# deletions are the steps that delete those that refer, each in its namespace.
+# deletions lists the steps that delete referrers, each in its namespace.
 deletions(users) := [steps.mend("See what holds those that refer to the object: they are being deleted already", [])] if {
 	count(users) > 0
 	leave(users)
@@ -257,7 +254,7 @@ deletions(users) := array.flatten([
 	not leave(users)
 }
 
-# keeping are the steps for volumes.
+# keeping lists the steps for volumes.
 keeping(users) := [steps.mend(
 	sprintf(
 		"Have the %s that the finding names refer to another, or keep the object: their data would go along",
@@ -270,7 +267,7 @@ keeping(users) := [steps.mend(
 	not group.carries
 ]
 
-# freeing is the step for what carries its identifier: that stands for what is stored there.
+# freeing is the step for objects with its identifier: they stand for stored data.
 freeing(users) := [steps.mend(
 	sprintf(
 		"Free what carries its identifier first, as by deleting the claims of volumes, if their data may go: %s",
@@ -283,7 +280,7 @@ freeing(users) := [steps.mend(
 
 volumes := {"persistentvolumeclaims", "persistentvolumes"}
 
-# removals delete the referrers of a group, in batches of one namespace.
+# removals lists the steps that delete the referrers of a group, in batches of one namespace.
 removals(group) := [step |
 	not group.carries
 	not group.resource in (volumes | {addresses})
@@ -296,10 +293,10 @@ removals(group) := [step |
 	)])
 ]
 
-# alone are those that refer on their own account.
+# alone lists the referrers without an owner.
 alone(group) := [name | some name in group.names; not name in object.get(group, "owned", [])]
 
-# as_told marks a step where it rests on what a tenant can write.
+# as_told marks steps that depend on something a tenant can write.
 as_told(users, list) := steps.hearsay("the status of those that refer", list) if told(users)
 
 as_told(users, list) := steps.hearsay("fields of those that refer", list) if count(naming(users)) > 0
@@ -314,5 +311,5 @@ told(users) if {
 	group.told
 }
 
-# addresses are made again for as long as their Service is there.
+# addresses are recreated while their Service exists.
 addresses := "ipaddresses.networking.k8s.io"

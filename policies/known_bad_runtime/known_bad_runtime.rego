@@ -61,7 +61,7 @@ warn contains {
 	some bug in data.cluster.buggy[node].bugs
 }
 
-# probed is what a probe saw on the node: so the bug shows before a pod is deleted.
+# probed lists the signs that a probe saw on the node, even before a pod is deleted.
 probed(node) := array.concat(
 	[line | some line in probes.evidence(node, probes.everywhere({"runtime"})[node].found)],
 	[line | some line in probes.evidence(node, probes.told("stuck")[node].found)],

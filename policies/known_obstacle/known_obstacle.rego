@@ -54,7 +54,7 @@ warn contains {
 	lacking(obstacle, {thing.resource | some thing in ownership.missing; thing.without != "leaves"})
 }
 
-# What is in a namespace.
+# Objects in a namespace.
 warn contains {
 	"msg": sprintf("%s %s finalizer %s, which may stay: %s", [
 		wording.counted(bucket.count, of), wording.plural(bucket.count, "has", "have"), finalizer,
@@ -74,7 +74,7 @@ warn contains {
 	lacking(obstacle, object.keys(object.get(data.cluster, ["needs", request.name, finalizer, of], {})))
 }
 
-# lacking is true where what the obstacle is about is among what is not there, or goes.
+# lacking reports whether the object that the obstacle is about is missing, or is deleted.
 lacking(obstacle, _) if not obstacle.lacks
 
 lacking(obstacle, things) if obstacle.lacks in things

@@ -69,7 +69,7 @@ warn contains own(i, finalizer, "may") if some i, finalizer in lacking.may
 
 warn contains content(found, "may") if some found in contents.may
 
-# Fields name it: whether the owner needs it is not known.
+# References in fields: whether the owner needs them is unknown.
 warn contains own(i, finalizer, "named") if some i, finalizer in lacking.named
 
 warn contains content(found, "named") if some found in contents.named
@@ -109,7 +109,7 @@ warn contains own_right(i, finalizer, "may") if some i, finalizer in barred.may
 
 warn contains right_of(found, "may") if some found in rights.may
 
-# The target itself is what others need.
+# Other objects need the target itself.
 warn contains {
 	"msg": sprintf(
 		"%s%s %s finalizer %s: %s",
@@ -132,7 +132,7 @@ warn contains {
 	why := sprintf("%s %s this to clear it, so delete them first", [owners.its(working[0]), need])
 }
 
-# What the owner of a finalizer needs goes in the same set.
+# An object that the owner of a finalizer needs is in the same set.
 warn contains {
 	"msg": sprintf(
 		"%s goes together with %s %s, which the owner of finalizer %s needs to clear it",
@@ -152,11 +152,11 @@ warn contains {
 	place(thing) <= place(request.target)
 }
 
-# place is when an object of the set is deleted.
+# place is the position of an object in the set.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
-# releases are the finalizers of a Terminating object that their owners, which run, remove: then it is
-# deleted.
+# releases lists the finalizers of a Terminating object with their running owners, who then let
+# it be deleted.
 releases(ns, of, name) := [[finalizer, bucket.ownership] |
 	some finalizer, resources in data.cluster.finalized[ns]
 	some bucket in resources[of]
@@ -179,7 +179,7 @@ saving(thing) := steps.mend(
 	[],
 )
 
-# placed is where an object lies that is named from a namespace.
+# placed splits the name of an object into its namespace and name.
 placed(ns, name) := {"namespace": ns, "name": name} if not contains(name, "/")
 
 placed(_, name) := {"namespace": split(name, "/")[0], "name": split(name, "/")[1]} if contains(name, "/")
@@ -188,8 +188,8 @@ requires := {true: "may need", false: "needs"}
 
 elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
 
-# lacking are the finalizers of the object whose owner runs and lacks something, by
-# what becomes of them and by their place.
+# lacking lists the finalizers of the object whose running owner lacks an object, by outcome and
+# index.
 lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -199,16 +199,16 @@ lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	ownership.state in works[object.get({"named": "named", "leaves": "named"}, thing.without, "known")]
 }
 
-# plausible is a need that names speak for. A PersistentVolume that an object is called after counts
-# if its deletion is what reaches the owner, as a CSI driver.
+# plausible reports whether a need follows from names. A PersistentVolume after which an object
+# is named counts only if its deletion reaches the owner, as for a CSI driver.
 plausible(of, without, _) if [of, without] != ["persistentvolumes", "named"]
 
 plausible("persistentvolumes", "named", ownership) if ownership.provisions
 
-# works are the states of an owner that may clear a finalizer.
+# works lists the states of an owner that may remove a finalizer.
 works := {"known": {"alive"}, "named": {"alive", "unknown"}}
 
-# outcome is what becomes of a finalizer without a thing: of some releases that is not sure.
+# outcome is the effect of a missing object: it is unsure for some releases.
 outcome(without, ownership) := "may" if {
 	without == "hangs"
 	ownership.unsure
@@ -241,8 +241,8 @@ own(i, finalizer, without) := {
 	])
 }
 
-# barred are the finalizers of the object whose owner runs and may not do what it must, by
-# what becomes of them and by their place.
+# barred lists the finalizers of the object whose running owner lacks a right, by outcome and
+# index.
 barred[act.without][i] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -272,8 +272,8 @@ own_right(i, finalizer, without) := {
 
 unallowed(ownership, acts) := sprintf("%s must %s, and no role lets it", [owners.its(ownership), acts])
 
-# rights are the objects that go with the target and whose owners run and may not do what
-# they must, by what becomes of them.
+# rights lists the objects deleted with the target whose running owners lack a right, by
+# outcome.
 rights[without] contains {
 	"namespace": ns, "finalizer": finalizer, "resource": of,
 	"what": what, "group": group, "owner": working[0],
@@ -286,8 +286,8 @@ rights[without] contains {
 	not goes_too(group)
 }
 
-# goes_too is true where the account that the owner would act as goes with the namespace:
-# without it, the owner lets the finalizer go.
+# goes_too reports whether the account that the owner would impersonate is deleted with the
+# namespace: without it, the owner removes the finalizer.
 goes_too(group) if {
 	request.deletes_namespace
 	group.as
@@ -318,7 +318,7 @@ give := steps.then("itself", "Give the owner that right by a role and a binding"
 
 stays := {"hangs": "is not", "may": "may not be"}
 
-# few bounds the things that are named.
+# few bounds the number of names in a message.
 few := 5
 
 listed(names) := concat(", ", names) if count(names) <= few
@@ -329,8 +329,8 @@ full(thing) := thing.name if thing.namespace in {"", request.namespace}
 
 full(thing) := sprintf("%s/%s", [thing.namespace, thing.name]) if not thing.namespace in {"", request.namespace}
 
-# contents are the objects that go with the target and whose owners run and lack
-# something, by what becomes of them.
+# contents lists the objects deleted with the target whose running owners lack an object, by
+# outcome.
 contents[outcome(without, working[0])] contains {
 	"namespace": ns, "finalizer": finalizer, "resource": of,
 	"thing": thing, "group": group, "owner": working[0],
@@ -344,7 +344,7 @@ contents[outcome(without, working[0])] contains {
 	plausible(thing, without, working[0])
 }
 
-# taken are the namespaces, finalizers and resources of what goes with the target.
+# taken lists the namespaces, finalizers and resources of objects deleted with the target.
 taken contains [request.name, finalizer, of] if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.needs[request.name]

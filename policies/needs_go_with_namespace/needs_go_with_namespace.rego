@@ -84,8 +84,8 @@ warn contains {
 	])
 }
 
-# What an object without a namespace needs: it may be deleted with what is in here, as a
-# VolumeSnapshotContent is with its VolumeSnapshot, or hang whenever it is deleted.
+# Needs of a cluster-scoped object: it may be deleted with the content of the namespace, as a
+# VolumeSnapshotContent with its VolumeSnapshot, or hang whenever it is deleted.
 warn contains {
 	"msg": sprintf(
 		"%s %s finalizer %s: %s",

@@ -40,7 +40,7 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
 
-# The network of the pod itself could not be torn down, again and again.
+# Repeated failures to tear down the network of the pod itself.
 deny contains failing(node, held, "stays") if {
 	some node, held in troubled
 	events.lasting(told(node))
@@ -79,8 +79,7 @@ warn contains {
 	total > 0
 }
 
-# going are the DaemonSets that install a network plugin and are deleted, and their
-# pods by node.
+# going lists the deleted DaemonSets that install a network plugin, and their pods by node.
 going[request.namespace][request.name] := nodes if {
 	request.deleting
 	request.resource == "daemonsets.apps"
@@ -92,7 +91,7 @@ going[request.name][name] := nodes if {
 	some name, nodes in data.cluster.networks[request.name]
 }
 
-# Its tokens are worth nothing once the account is gone.
+# Tokens of a deleted account are invalid.
 going[request.namespace][name] := nodes if {
 	request.deleting
 	request.resource == "serviceaccounts"
@@ -100,8 +99,8 @@ going[request.namespace][name] := nodes if {
 	acts(name)
 }
 
-# acts is true of a DaemonSet that acts as the account, or makes tokens of it for its
-# plugin, as that of Calico does of calico-cni-plugin.
+# acts reports whether a DaemonSet uses the account, or creates tokens of it for its plugin, as
+# Calico does for calico-cni-plugin.
 acts(name) if data.cluster.networkAccounts[request.namespace][request.name][name]
 
 acts(_) if contains(request.name, "cni")
@@ -110,7 +109,7 @@ default lost := "it"
 
 lost := "its service account" if request.resource == "serviceaccounts"
 
-# troubled are the nodes that could not tear the network of a pod down.
+# troubled lists the nodes that could not tear down the network of a pod.
 troubled[node] := held if {
 	not object.get(input.request, ["oldObject", "spec", "hostNetwork"], false)
 	some node, held in pods.waiting(data.cluster.kubeletEvents)

@@ -62,7 +62,7 @@ deny contains finding(node, held, "will") if {
 	events.lasting(told(node))
 }
 
-# What is seen on the node, before the delete.
+# Processes that a probe sees on the node before the delete.
 deny contains probed(node, held, "will") if {
 	some node, held in probes.will("stuck")
 }
@@ -73,8 +73,8 @@ warn contains finding(node, held, "may") if {
 	not events.lasting(told(node))
 }
 
-# Pods of others on the node: one whose containers have ended may have its own
-# reason, several have that of the node.
+# Other pods on the node: one whose containers have ended may have its own reason, several share
+# that of the node.
 warn contains {
 	"msg": sprintf(
 		"%s on node %s, where other pods should have been gone for %s, so %s may stay Terminating",
@@ -147,7 +147,7 @@ telling(others) if {
 	not pod.ended
 }
 
-# stuck_here are the pods of the namespace under review that should have been gone.
+# stuck_here lists the overdue pods of the namespace under review.
 stuck_here := [pod |
 	request.deletes_namespace
 	some pod in grace.overdue(data.cluster.leaving.namespaces[request.name])
@@ -180,7 +180,7 @@ stage(pod) := "its containers have ended, but its node has not cleaned up after 
 
 stage(pod) := "its containers still run" if not pod.ended
 
-# told are the events of a node about containers that cannot be stopped.
+# told lists the events of a node about containers that cannot be stopped.
 told(node) := [event |
 	nodes.serves(node)
 	some event in events.of(node, {"stuck"})

@@ -51,7 +51,7 @@ warn contains finding(node, held, array.concat(signs(node), [late(node)])) if {
 	count(signs(node)) > 0
 }
 
-# signs are that a disk is full, where nothing says that a stop failed for it.
+# signs lists evidence for a full disk, without a failed stop.
 signs(node) := array.flatten([
 	[sprintf("node %s has DiskPressure since %s: %s", [node, pressure.since, pressure.message]) |
 		pressure := data.cluster.nodes[node].diskPressure
@@ -60,7 +60,7 @@ signs(node) := array.flatten([
 	[line | some line in probes.evidence(node, probes.everywhere({"full"})[node].found)],
 ])
 
-# late is how many pods of a node should have been gone.
+# late is the number of overdue pods of a node.
 late(node) := sprintf("pods on it that should have been gone by %s: %d", [overdue[0].deadline, count(overdue)]) if {
 	overdue := grace.overdue(data.cluster.leaving.nodes[node])
 	count(overdue) > 0

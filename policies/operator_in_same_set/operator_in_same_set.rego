@@ -73,7 +73,7 @@ first := [steps.mend(sprintf("Leave the rest until %s is gone", [request.word]),
 	request.leaving
 }
 
-# The instances go with their definition, but who runs the command may not have meant them.
+# The instances are deleted with their definition, which the user may not intend.
 first := [steps.mend(lib_finalizers.first(request.name), [])] if request.deletes_definition
 
 message(workload, finalizers) := sprintf(
@@ -90,14 +90,14 @@ message(workload, finalizers) := sprintf(
 	place(workload) < place(request.target)
 }
 
-# command is what deletes the set.
+# command is the command that deletes the set.
 default command := "kubectl delete -f"
 
 command := data.cluster.setOrder.by
 
 default told := {}
 
-# flux bootstrap writes both into one folder, and nobody else.
+# Only flux bootstrap writes both into one folder.
 told := {
 	"severity": "low",
 	"remedy": "Nothing in manifests that flux bootstrap wrote: uninstall by flux uninstall, which removes the finalizers.",
@@ -105,8 +105,8 @@ told := {
 	endswith(request.resource, ".toolkit.fluxcd.io")
 }
 
-# removes are the workloads that go with the set, each with the finalizers that it
-# removes of the object. One that goes when the object is gone is none of them.
+# removes lists the workloads that are deleted with the set, each with the finalizers of the
+# object that it removes. Workloads that are deleted after the object are excluded.
 removes[workload] contains finalizer if {
 	some finalizer, owners in clearing
 	some owner in owners
@@ -114,7 +114,7 @@ removes[workload] contains finalizer if {
 	goes(workload)
 }
 
-# clearing are those that run and remove a finalizer of the object.
+# clearing lists the running owners of finalizers of the object.
 clearing[finalizer] contains owner if {
 	request.deleting
 	some finalizer in input.request.oldObject.metadata.finalizers
@@ -122,7 +122,8 @@ clearing[finalizer] contains owner if {
 	owner.state == "alive"
 }
 
-# Of a definition they are those of its instances, unless these are in the set themselves.
+# For a definition, it lists owners of finalizers of its instances, unless these are in the set
+# themselves.
 clearing[finalizer] contains owner if {
 	request.deletes_definition
 	not data.cluster.set[request.name]
@@ -141,8 +142,7 @@ goes(workload) if {
 	not waits
 }
 
-# certain is true where all that remove one of the finalizers are gone before the object
-# is deleted.
+# certain reports whether all owners of one of the finalizers are deleted before the object.
 certain(finalizers) if {
 	waits
 	some finalizer in finalizers
@@ -155,7 +155,7 @@ certain(finalizers) if {
 
 waits if data.cluster.setOrder.waits
 
-# place is when an object of the set is deleted.
+# place is the position of an object in the set.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
 several(finalizers) := sprintf("%s of its instances", [named(finalizers)]) if request.deletes_definition
@@ -177,5 +177,5 @@ named(finalizers) := finalizer if {
 
 named(finalizers) := sprintf("%d finalizers", [count(finalizers)]) if count(finalizers) > 1
 
-# called is a workload as people call it.
+# called names a workload.
 called(workload) := sprintf("%s %s/%s", [trim_suffix(workload.resource, "s.apps"), workload.namespace, workload.name])

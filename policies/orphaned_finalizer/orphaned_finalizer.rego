@@ -88,7 +88,7 @@ deny contains object.remove(own("metadata.finalizers", finalizer, ownership), ["
 	owners.certain(ownership)
 }
 
-# What is in a namespace.
+# Objects in a namespace.
 deny contains content(finalizer, resource, bucket) if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]
@@ -103,7 +103,7 @@ warn contains own(field, finalizer, ownership) if {
 	owners.uncertain(ownership)
 }
 
-# An eviction carries no object: its finalizers are those whose ownership is known.
+# An eviction carries no object: its finalizers are the keys of input.ownership.
 warn contains object.remove(own("metadata.finalizers", finalizer, ownership), ["field"]) if {
 	request.evicting
 	some finalizer, ownership in input.ownership
@@ -118,8 +118,8 @@ warn contains content(finalizer, resource, bucket) if {
 	owners.uncertain(bucket.ownership)
 }
 
-# An owner that runs, and needs what it can no longer have in the namespace. The
-# object alone it can clear.
+# A running owner that can no longer create an object in the namespace. It can clean up if only
+# its own object is deleted.
 warn contains thwarted(finalizer, resource, bucket) if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]
@@ -129,15 +129,15 @@ warn contains thwarted(finalizer, resource, bucket) if {
 	bucket.ownership.creates
 }
 
-# One that the catalog does not know, and that did make such things for its objects.
+# An owner outside the catalog that created such objects before.
 warn contains thwarted(finalizer, resource, tasked) if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.tasks[request.name]
 	some resource, tasked in resources
 }
 
-# The owner runs on each node, for what is on that: on one that is gone, or does not answer, nobody
-# does it.
+# The owner runs on each node for the objects there, but not on a deleted node or one that does
+# not answer.
 warn contains {
 	"msg": sprintf(
 		"finalizer %s in metadata.finalizers is not removed: only the pod of %s on node %s does, and none runs there",
@@ -156,7 +156,7 @@ warn contains {
 	not node in agents.on
 }
 
-# So it is of an eviction.
+# The same for an eviction.
 warn contains {
 	"msg": sprintf("finalizer %s is not removed: only the pod of %s on node %s does, and none runs there", [finalizer, agents.name, node]),
 	"cause": owners.cause(finalizer, on_its_node(agents)),
@@ -186,7 +186,7 @@ warn contains {
 	not it.node in it.agents.on
 }
 
-# Without the node, there is no agent for what is on it.
+# Without the node, no agent handles its pods.
 warn contains {
 	"msg": sprintf(
 		"%s on this node %s finalizer %s, which only the pod of %s here removes",
@@ -207,7 +207,7 @@ on_this_node if {
 	request.resource == "nodes"
 }
 
-# home is the node that the object is on.
+# home is the node of the object.
 home(_) := input.request.oldObject.spec.nodeName if request.resource == "pods"
 
 home(finalizer) := named[0] if {
@@ -219,7 +219,8 @@ home(finalizer) := named[0] if {
 	]
 }
 
-# is_node tells whether objects name a node by that: it is there, or one that others beside them name is.
+# is_node reports whether a value in objects is the name of a node: this node exists, or another
+# that they name.
 is_node(_, node, _, _) if data.cluster.nodes[node]
 
 is_node(ns, _, finalizer, of) if {
@@ -249,7 +250,7 @@ leaving_first(it) := steps.mend(
 	it.resource != "pods"
 }
 
-# located are the objects whose owner runs on each node, for what is there.
+# located lists the objects whose owner runs on each node, by node.
 located contains {
 	"namespace": ns, "node": node, "finalizer": finalizer, "resource": "pods",
 	"names": names, "count": count(names), "ownership": bucket.ownership, "agents": agents,
@@ -297,13 +298,13 @@ without_agent(node, finalizer, ownership) := [
 	),
 ]
 
-# fields are the finalizers of the object, by where each stands.
+# fields lists the finalizers of the object by path.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 }
 
-# The namespace controller removes its own once the content is gone.
+# The namespace controller removes its own finalizer after the content.
 fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 	request.deletes_namespace
 	some i, finalizer in input.request.oldObject.spec.finalizers
@@ -373,5 +374,5 @@ by_hand(field, _, ownership) := finalizers.giving_up_own(ownership) if {
 	request.deleting
 }
 
-# Where an evicted pod holds its finalizers is not told.
+# An eviction does not show the indexes of finalizers.
 by_hand(_, finalizer, ownership) := steps.remove(finalizers.gone_for_good(finalizer, ownership), []) if request.evicting

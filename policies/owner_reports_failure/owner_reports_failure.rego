@@ -65,7 +65,7 @@ warn contains {
 	worst := failing[0]
 }
 
-# What is in a namespace.
+# Objects in a namespace.
 warn contains {
 	"msg": sprintf(
 		"%s %s finalizer %s: %s",
@@ -91,7 +91,7 @@ warn contains {
 	why := sprintf("its owner, %s, %s", [named(bucket.ownership), reported(worst)])
 }
 
-# field is where that shows in the object: Events are no part of it.
+# field is the path of the report in the object; an Event has none.
 field(said) := "metadata.finalizers" if said.last
 
 field(said) := sprintf("status.%s", [shown(said)]) if not said.last
@@ -100,7 +100,7 @@ shown(said) := "phase" if said.type == "phase"
 
 shown(said) := "conditions" if said.type != "phase"
 
-# able are the owners of the finalizers that somebody may remove, here or elsewhere.
+# able lists the owners of finalizers that run here, or may run elsewhere.
 able contains ownership if {
 	request.deleting
 	data.cluster.crds[request.resource]
@@ -111,7 +111,7 @@ able contains ownership if {
 
 named(ownership) := {true: "which is unknown by name", false: owners.name(ownership)}[owners.name(ownership) == ""]
 
-# reported is what the owner says in its status, or in Events.
+# reported is the report of the owner, in the status or in Events.
 reported(said) := sprintf("%s %s: %s is %s (%s)", [since(said), said.how, said.type, said.status, brief(said)]) if {
 	not said.last
 }
@@ -126,8 +126,8 @@ since(said) := sprintf("has reported for %s", [times.duration(times.since(said.l
 	times.since(said.lastTransitionTime) >= 30
 }
 
-# advice is what to do about it. What was never good may have nothing to clean up: such
-# objects often go all the same.
+# advice is the next step. An object that was never good may have nothing to clean up, and is
+# often deleted anyway.
 advice(list, what, _) := sprintf("Delete, and if it stays, fix what %s", [what]) if {
 	reports.unready(list)
 	not request.leaving

@@ -48,8 +48,8 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
 
-# It is certain where the catalog knows that its owner waits, and that nobody removes the
-# finalizer of what it waits for.
+# It is certain if, by the catalog, the owner waits for an object whose finalizer no controller
+# removes.
 deny contains finding(wait, held) if {
 	some [wait, held] in held_up
 	certain(wait, held)
@@ -89,8 +89,8 @@ restoring(ownership) := finalizers.bringing_back(ownership) if owners.class(owne
 
 restoring(ownership) := [] if not owners.class(ownership)
 
-# related tells whether an object that stays is the one that is waited for: one that is only
-# referred to must lie beside it and be owned by an object of the kind that waits.
+# related reports whether the owner waits for an object that stays: an object that is only
+# referred to must be in the same namespace and owned by an object of the waiting kind.
 related(wait, held) if {
 	wait.where == ""
 	held.namespace in {object.get(wait.target, "namespace", ""), ""}
@@ -103,14 +103,14 @@ related(_, held) if {
 	sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) in split(trim_prefix(part, "owners="), ",")
 }
 
-# One that the status lists is said to be the object's own, and lies beside it.
+# An object that the status lists is one of the object's own, in the same namespace.
 related(wait, held) if {
 	wait.listed
 	held.namespace == request.namespace
 }
 
-# waits are those that wait for another, [RESOURCE, NAME], while their owner runs: what the
-# object refers to.
+# waits lists objects with a running owner that wait for another, [RESOURCE, NAME]: here,
+# references in the spec.
 waits contains {
 	"target": request.target, "owner": own[0], "how": "may wait for",
 	"what": [of, name], "where": sprintf(" (%s)", [field]),
@@ -121,7 +121,7 @@ waits contains {
 	some field in places
 }
 
-# What the status lists, as an AppWrapper does what it has made.
+# Objects that the status lists, such as the components of an AppWrapper.
 waits contains {
 	"target": request.target, "owner": own[0], "how": "may wait for",
 	"what": [of, entry.name], "where": sprintf(" (status.%s)", [field]), "listed": true,
@@ -138,7 +138,7 @@ waits contains {
 	endswith(of, group_of(entry))
 }
 
-# What the owner of one of its finalizers deletes first.
+# Objects that the owner of one of its finalizers deletes first.
 waits contains {
 	"target": request.target, "owner": ownership, "how": "waits for",
 	"what": [of, name], "where": "",
@@ -151,7 +151,7 @@ waits contains {
 	some name in group.names
 }
 
-# The same of what is in a namespace.
+# The same for objects in a namespace.
 waits contains {
 	"target": {"resource": resource, "namespace": request.name, "name": waiting},
 	"owner": ownership, "how": "waits for", "what": [of, name], "where": "",
@@ -165,7 +165,7 @@ waits contains {
 	some name in group.names
 }
 
-# The same of the instances of a definition, wherever they are.
+# The same for the instances of a definition in all namespaces.
 waits contains {
 	"target": {"resource": request.name, "namespace": ns, "name": waiting},
 	"owner": ownership, "how": "waits for", "what": [of, name], "where": "",
@@ -179,25 +179,23 @@ waits contains {
 	some name in group.names
 }
 
-# group_of is how the name of a resource ends, of the API group that an entry names: in any
-# way where it names none.
+# group_of is the suffix of resources of the API group in an entry, "" if it has none.
 group_of(entry) := concat("", [sprintf(".%s", [split(entry.apiVersion, "/")[0]]) | entry.apiVersion])
 
-# own are the owners of the object's own finalizers, which run.
+# own lists the running owners of the object's own finalizers.
 own := [ownership |
 	request.deleting
-	not request.foreground # foreground-deletion-blocked tells of all that it owns
+	not request.foreground # foreground-deletion-blocked reports its dependents
 	some finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
 ]
 
-# places are where what is waited for may lie. Of what goes with its own namespace,
-# orphaned-finalizer tells.
+# places lists the namespaces of objects that are waited for. orphaned-finalizer reports objects
+# that are deleted with their own namespace.
 places := {request.namespace, ""} | {wait.target.namespace | request.deletes_definition; some wait in waits}
 
-# stuck are objects beside those that wait, or without a namespace, that have a finalizer
-# which stays.
+# stuck lists objects in these places with a finalizer that stays.
 stuck contains {
 	"resource": of, "namespace": ns, "name": name, "signature": signature,
 	"finalizer": finalizer, "ownership": group.ownership, "why": why,
@@ -212,8 +210,8 @@ stuck contains {
 	why := reason(group, ns, name)
 }
 
-# One whose owner lacks what it needs stays, too, as a VolumeSnapshotContent without the
-# Secret that it names.
+# An object whose owner lacks an object that it needs stays, too, such as a
+# VolumeSnapshotContent without its Secret.
 stuck contains {
 	"resource": of, "namespace": ns, "name": name, "signature": signature,
 	"finalizer": finalizer, "ownership": group.ownership, "why": sprintf("its owner needs %s %s, which does not exist", [thing, lack]),
@@ -232,7 +230,7 @@ stuck contains {
 	lack := states[state].needed.names[0]
 }
 
-# reason is why the finalizer of an object stays.
+# reason says why the finalizer of an object stays.
 reason(group, _, _) := owners.reason(group.ownership) if owners.class(group.ownership)
 
 reason(group, ns, name) := sprintf("it has been Terminating for %s", [times.duration(times.since(held.since))]) if {
@@ -242,11 +240,11 @@ reason(group, ns, name) := sprintf("it has been Terminating for %s", [times.dura
 	times.since(held.since) > patience
 }
 
-# patience is how long what is waited for may take to go, in seconds: as long as a finalizer
-# of which nothing was seen (finalizer-already-stuck).
+# patience is how long the other object may be Terminating, in seconds, as in
+# finalizer-already-stuck without observations.
 patience := 600
 
-# referred are the objects that the spec names, by kind and name: in which fields.
+# referred lists the fields of the spec that name an object, by its kind and name.
 referred[value.kind][value.name] contains path if {
 	some path, value in fields
 	endswith(path, "Ref")
@@ -258,7 +256,7 @@ referred[value.kind][value.name] contains path if {
 	some value in list
 }
 
-# fields are those of the spec, and those one level below: whoever writes it may nest any.
+# fields lists the fields of the spec and those one level below, which bounds the work.
 fields[sprintf("spec.%s", [key])] := value if some key, value in input.request.oldObject.spec
 
 fields[sprintf("spec.%s.%s", [key, below])] := value if {

@@ -46,8 +46,8 @@ warn contains {
 } if {
 	not csi
 	some path, container in template.containers
-	contains(path, ".containers[") # what an init container mounts, it means to leave
-	not container.lifecycle.preStop # somebody has thought of stopping it
+	contains(path, ".containers[") # mounts of init containers stay on purpose
+	not container.lifecycle.preStop # it may unmount them
 	some i, mount in container.volumeMounts
 	mount.mountPropagation == "Bidirectional"
 	some volume in template.pod_spec.volumes
@@ -65,7 +65,7 @@ warn contains {
 	"field": sprintf("%s.volumes[%d].hostPath.path", [template.pod_path, i]),
 } if {
 	not csi
-	not request.resource in {"jobs.batch", "cronjobs.batch"} # soon over
+	not request.resource in {"jobs.batch", "cronjobs.batch"} # short-lived
 	some i, volume in template.pod_spec.volumes
 	trim_right(volume.hostPath.path, "/") in directories
 	some path, container in template.containers
@@ -88,18 +88,18 @@ warn contains {
 	some container in template.containers
 	some mount in container.volumeMounts
 	mount.name == volume.name
-	not mount.readOnly == true # who starts containers has no reason for it
+	not mount.readOnly == true # starting containers needs no read-only mount
 }
 
-# watches is true of what looks at the processes of its node: monitoring, which asks
-# the runtime for names.
+# watches reports whether pods read the processes of their node: monitoring, which queries the
+# runtime for names.
 watches if {
 	some volume in template.pod_spec.volumes
 	volume.hostPath.path in {"/", "/proc", "/proc/", "/sys/fs/cgroup", "/cgroup", "/sys"}
 }
 
-# removed is true of a volume that the kubelet has to remove before the pod can go, and
-# of a hostPath that shows it those of all pods.
+# removed reports whether the kubelet must remove a volume before the pod is deleted, or a
+# hostPath contains the volumes of all pods.
 removed(volume) if not volume.hostPath
 
 removed(volume) if {
@@ -107,8 +107,7 @@ removed(volume) if {
 	trim_suffix(volume.hostPath.path, "/") == directory
 }
 
-# stays is true of a container that lives as long as its pod: not of one that ends
-# before the others start.
+# stays reports whether a container runs as long as its pod.
 stays(path, _) if contains(path, ".containers[")
 
 stays(path, container) if {
@@ -116,7 +115,7 @@ stays(path, container) if {
 	container.restartPolicy == "Always"
 }
 
-# directories are where runtimes and the kubelet mount for pods, and those above.
+# directories lists the mount directories of runtimes and the kubelet, and their parents.
 directories := {
 	"", # the root
 	"/var",
@@ -132,8 +131,8 @@ directories := {
 	"/var/lib/kubelet/pods",
 }
 
-# csi is true of a CSI driver: it has the sidecars of one, or a directory among the
-# kubelet's plugins.
+# csi reports whether the pods are a CSI driver: they have its sidecars, or a directory among
+# the kubelet's plugins.
 csi if {
 	some container in template.containers
 	is_string(container.image)

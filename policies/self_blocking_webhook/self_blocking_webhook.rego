@@ -97,8 +97,8 @@ warn contains {
 	not "finalizers" in object.get(known, "everywhere", [])
 }
 
-# Operators do not ship custom resources: whether there are any in their own namespace
-# is up to others.
+# Operators do not ship custom resources: users decide whether there are any in the operator's
+# namespace.
 warn contains {
 	"msg": sprintf(
 		"webhook %s fails closed in namespace %s, which serves it: once that is deleted, its %s may be left behind",
@@ -118,8 +118,8 @@ warn contains {
 	hook := input.request.object.webhooks[i]
 	home := hook.clientConfig.service.namespace
 	not home in request.immortal
-	home != "system" # as kubebuilder calls the namespace that a kustomization names
-	regex.match(`^[a-z0-9-]+$`, home) # else it is to be filled in
+	home != "system" # the placeholder of kubebuilder, which a kustomization renames
+	regex.match(`^[a-z0-9-]+$`, home) # otherwise a template
 	kinds := [split(call, " ")[1] | some call in calls]
 	severity := {true: "low", false: "info"}[deletes]
 }
@@ -132,7 +132,7 @@ losses := {
 	"jobs": {"severity": "info", "loss": "no pod of a Job that runs in them can be deleted"},
 }
 
-# workloads is the loss of those that are held by their resource, as deployments.apps.
+# workloads is the loss of kinds named by their resource, such as deployments.apps.
 workloads(held) := [{"severity": "medium", "loss": sprintf("none of the %s in them can be deleted", [concat(", ", resources)])} |
 	resources := [resource | some resource in held; contains(resource, ".")]
 	count(resources) > 0
@@ -142,9 +142,9 @@ where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in
 
 where(hook) := "every namespace except those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
-# own are the webhooks that see custom resources in their own namespace, with the
-# requests: those of a kind that no namespace holds are left out, and where a rule names
-# several groups, kinds of one that another of them defines.
+# own lists the webhooks that match custom resources in their own namespace, with the requests.
+# Cluster-scoped kinds are excluded, and, if a rule has several groups, kinds of one group that
+# another group defines.
 own[i] := calls if {
 	request.applying
 	some i, hook in input.request.object.webhooks
@@ -158,7 +158,7 @@ own[i] := calls if {
 	count(calls) > 0
 }
 
-# named is a request by its kind: "*" in a group stands for all that is defined.
+# named is a request by its kind: "*" in a group is replaced by all defined kinds.
 named(seen) := [concat(" ", [seen[0], kind]) |
 	some kind, _ in data.cluster.crds
 	group(kind) == group(seen[1])

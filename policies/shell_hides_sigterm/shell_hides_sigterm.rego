@@ -51,7 +51,7 @@ warn contains {
 } if {
 	period > 5
 	not template.pod_spec.shareProcessNamespace == true
-	not template.pod_spec.hostPID == true # PID 1 is another
+	not template.pod_spec.hostPID == true # the container is not PID 1
 	object.get(template.pod_spec, "restartPolicy", "Always") == "Always"
 	some path, container in template.containers
 	contains(path, ".containers[")
@@ -59,8 +59,8 @@ warn contains {
 	started := starts(container)
 }
 
-# stopped is true of a container with a preStop hook that does more than wait: somebody
-# has thought of stopping it.
+# stopped reports whether a container has a preStop hook that does more than wait, and so may
+# stop it.
 stopped(container) if {
 	hook := container.lifecycle.preStop
 	not hook.sleep
@@ -76,7 +76,8 @@ waits(hook) if {
 	}
 }
 
-# starts is what a container starts as that keeps TERM, how it does, and why.
+# starts describes a start command that ignores TERM: the program, its command line, and the
+# reason.
 starts(container) := {"as": "a shell", "how": how, "why": why} if {
 	started := script(container)
 	how := sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)])
@@ -84,7 +85,7 @@ starts(container) := {"as": "a shell", "how": how, "why": why} if {
 	why := reasons(sh(started.shell, image(container)), started.runs)[0]
 }
 
-# What idles is told alike whether or not a shell has become it.
+# An idle program is reported alike with and without exec.
 starts(container) := {"as": split(last, " ")[0], "how": sprintf("it is PID 1: %s", [shortened(last)]), "why": idle(last)} if {
 	started := script(container)
 	not regex.match(`\btrap\s|<<`, started.runs)
@@ -98,7 +99,7 @@ starts(container) := {"as": split(text, " ")[0], "how": sprintf("it is PID 1: %s
 	idle(text) != ""
 }
 
-# So is a program that the command itself holds.
+# An inline program of an interpreter.
 starts(container) := {"as": interpreter, "how": how, "why": why} if {
 	started := words(container)
 	some interpreter, option in {"python": `^-[a-zA-Z]*c$`, "node": `^(-e|--eval)$`}
@@ -114,11 +115,11 @@ starts(container) := {"as": interpreter, "how": how, "why": why} if {
 	why := sprintf("%s does not end on TERM as PID 1 either, and the program sets no handler", [interpreter])
 }
 
-# goes_on tells, by interpreter, that a program runs until somebody stops it (measured with
+# goes_on matches, by interpreter, programs that run until they are stopped (measured with
 # python 3.11 and node).
 goes_on := {"python": `(?m)^while\s+(True|1)\s*:|\.serve_forever\(`, "node": `\bsetInterval\(|\.listen\(`}
 
-# keywords are those that a command follows: elsewhere exec is an argument, as of docker.
+# keywords lists words before a command: elsewhere exec is an argument, as in docker exec.
 keywords := "if|then|elif|else|while|until|do|time|command|builtin"
 
 shortened(text) := substring(trim(regex.replace(text, `\s+`, " "), " ;"), 0, 60)
@@ -126,17 +127,17 @@ shortened(text) := substring(trim(regex.replace(text, `\s+`, " "), " ;"), 0, 60)
 # period is the grace period of the pods, in seconds.
 period := grace.own(template.pod_spec)
 
-# words are what a container starts as. Arguments alone follow the entry point of the
-# image, which may be an init, unless it is one that has none.
+# words lists the start command of a container. Arguments alone follow the entry point of the
+# image, which may be an init, unless the image has none.
 words(container) := template.starts(container) if {
 	some entered in [count(template.words(container, "command")) > 0, regex.match(bare, image(container))]
 	entered
 }
 
-# bare are images without an entry point.
+# bare matches images without an entry point.
 bare := `^([^/]+/)*(alpine|busybox|debian|ubuntu|fedora|centos|rockylinux|almalinux|amazonlinux|ubi[0-9]+(-minimal)?)(:|@|$)`
 
-# script is the shell that a container starts as, and what it runs.
+# script is the shell that a container starts as, and its script.
 script(container) := {"shell": shell, "text": after[0], "runs": without_documents(after[0])} if {
 	started := words(container)
 	shell := regex.find_n(`[^/]*$`, started[0], 1)[0]
@@ -150,13 +151,13 @@ script(container) := {"shell": shell, "text": after[0], "runs": without_document
 	after := [word | some j, word in started; j > i; not regex.match(sprintf(`^(-[a-z]+|--|%s)$`, [settings]), word)]
 }
 
-# is_option tells a word before -c from a file that the shell would read.
+# is_option reports whether a word before -c is an option and not a file.
 is_option(started, j) if regex.match(`^(-[a-z]+|[-+][a-zA-Z]*[oO]|\+[a-z]+|--[a-z-]+|sh|ash)$`, started[j])
 
 is_option(started, j) if regex.match(`^[-+][a-zA-Z]*[oO]$|^--(rcfile|init-file)$`, started[j - 1]) # of several words
 
-# without_documents is a script without the text of its here-documents. Of one that does
-# not end, or of many, it keeps the mark.
+# without_documents is a script without the text of its here-documents. It keeps the mark if one
+# does not end, or if there are many.
 without_documents(text) := concat("\n", [kept |
 	some i, line in lines
 	every document in documents {
@@ -178,7 +179,7 @@ without_documents(text) := concat("\n", [kept |
 	]
 } else := text
 
-# here is where a here-document begins.
+# here matches the beginning of a here-document.
 here := `(?:^|\b|\s)<<-?\s*['"\\]?(\w+)['"]?`
 
 between(line, document) if {
@@ -186,20 +187,20 @@ between(line, document) if {
 	line <= document[1]
 }
 
-# substitute is what stands for the beginning of a here-document that ends: another input.
+# substitute replaces the beginning of a here-document with another input.
 substitute(line, documents) := " <_" if {
 	some document in documents
 	line == document[0]
 } else := "$0"
 
-# settings are those that follow -o.
+# settings matches arguments of -o.
 settings := "allexport|errexit|errtrace|nounset|pipefail|verbose|xtrace"
 
 default image(_) := ""
 
 image(container) := container.image if is_string(container.image) # a template may leave null
 
-# sh is the program behind a shell's name; "sh" where nobody can tell.
+# sh is the program behind a shell's name; "sh" if unknown.
 sh("sh", image) := "busybox" if {
 	regex.match(`alpine|(^|/)busybox(:|@|$)`, image)
 } else := "bash" if {
@@ -218,16 +219,16 @@ sh(shell, _) := "busybox" if shell in {"ash", "busybox"}
 
 sh(shell, _) := shell if shell in {"bash", "dash"}
 
-# reasons are why a shell stays PID 1, the best first.
+# reasons lists why a shell stays PID 1, the best first.
 reasons(shell, text) := [reason |
 	some reason in [loop(text, last), function_loop(text, last), pipe(last), idle(last), own(shell, text, last)]
 	reason != ""
 ] if {
 	last := tail(text)
-	not contains(last, "<_") # what reads a here-document is over soon
+	not contains(last, "<_") # readers of a here-document end soon
 }
 
-# tail is the last command of a script, without what is quoted or a comment.
+# tail is the last command of a script, without quoted text and comments.
 tail(text) := commands[count(commands) - 1] if {
 	quoted := regex.replace(text, `'[^']*'|"(?:\\.|[^"\\])*"|\\(?s:.)|(?:^|\s)#[^\n]*`, " _")
 	not regex.match(`['"]`, quoted) # one that is not closed ends the shell
@@ -242,7 +243,7 @@ default loop(_, _) := ""
 
 loop(_, last) := "a shell waits for what is in the background itself" if regex.match(`^wait\b`, last)
 
-# Others are over soon.
+# Other loops end soon.
 loop(text, last) := "a shell runs a loop itself" if {
 	regex.match(`^done\b`, last)
 	regex.match(`\bwhile\b|\buntil +(false|\[ +0 +\])|\bfor +\(\(`, text)
@@ -250,7 +251,7 @@ loop(text, last) := "a shell runs a loop itself" if {
 
 default function_loop(_, _) := ""
 
-# So it does in a function that the script ends with.
+# A loop in a function that the script ends with.
 function_loop(text, last) := loop(body, tail(body)) if {
 	name := split(last, " ")[0]
 	regex.match(`^\w+$`, name)
@@ -269,7 +270,7 @@ pipe(last) := "a shell waits for a pipeline itself" if {
 	not over(trim_space(part))
 }
 
-# over is true of programs that come to an end with their input.
+# over reports whether a program ends with its input.
 over(command) if {
 	regex.match(`^(/(usr/)?bin/)?(echo|printf|date|head|tail|wc|sort)\b`, command)
 	not regex.match(` -[a-zA-Z0-9]*[fF]`, command)
@@ -277,7 +278,7 @@ over(command) if {
 
 default idle(_) := ""
 
-# idle are programs without a handler for TERM, that run for longer than the grace period.
+# idle reports programs without a handler for TERM that run for longer than the grace period.
 idle(last) := sprintf("%s does not end on TERM as PID 1 either", [split(last, " ")[0]]) if {
 	regex.match(`^(/(usr/)?bin/)?(sleep |tail .*-[a-zA-Z0-9]*[fF])`, last)
 	every seconds in [to_number(trim(n, " s")) | some n in regex.find_n(` [0-9]+s?$`, last, 1)] {
@@ -291,7 +292,7 @@ idle(last) := "the web server of python does not end on TERM as PID 1 either" if
 
 default own(_, _, _) := ""
 
-# own is what sets the shells apart (measured with dash 0.5.12, bash 5.2 and busybox 1.35).
+# own is the difference between shells (measured with dash 0.5.12, bash 5.2 and busybox 1.35).
 own("dash", _, _) := "sh is dash in this image, which execs no command by itself"
 
 own("bash", _, last) := "bash execs no last command that is compound, or that has redirections" if {
@@ -300,7 +301,7 @@ own("bash", _, last) := "bash execs no last command that is compound, or that ha
 
 own("busybox", text, _) := "busybox does not exec the last command where a line break follows it" if endswith(text, "\n")
 
-# field is where the script stands.
+# field is the path of the script.
 field(path, container) := sprintf("%s.args", [path]) if count(template.words(container, "args")) > 0
 
 field(path, container) := sprintf("%s.command", [path]) if count(template.words(container, "args")) == 0

@@ -84,8 +84,8 @@ warn contains {
 	not collected[node]
 }
 
-# A drain evicts its pods side by side, and no API server asks about it: whoever does
-# wants to know how long it takes.
+# A drain evicts its pods in parallel. Only the command line asks about drains, to show their
+# duration.
 warn contains {
 	"msg": sprintf(
 		"%d %s may take up to %d s to stop, and the drain waits",
@@ -114,7 +114,7 @@ warn contains {
 	"evidence": [],
 	"estimate_seconds": (group.seconds + removal) + again(group.seconds),
 } if {
-	amiss # of most pods no more is to be worked out
+	amiss # cheap, and false in most clusters
 	some node, group in collected
 	group.seconds > threshold
 }
@@ -123,8 +123,8 @@ amiss if count(data.cluster.gone) > 0
 
 amiss if count(data.cluster.notReady) > 0
 
-# collected are the pods that need no kubelet to go, by node: pod garbage
-# collection looks every 20 s, and keeps a node that it misses in quarantine for 40 s
+# collected lists the pods that are deleted without a kubelet, by node: pod garbage collection
+# runs every 20 s, and keeps a missing node in quarantine for 40 s
 # (pkg/controller/podgc/gc_controller.go, gcCheckPeriod and quarantineTime).
 collected[node] := {"pods": held, "seconds": (20 + 40) + 20, "state": "does not exist any more"} if {
 	some node, held in pods.waiting(data.cluster.gone)
@@ -135,47 +135,46 @@ collected[node] := {"pods": held, "seconds": 20, "state": "is out of service"} i
 	data.cluster.notReady[node].outOfService
 }
 
-# again is what the namespace controller adds, in seconds: from when their grace
-# period is over until the pods are gone it fails, and looks again after twice as long
-# each time, a minute at most (pkg/controller/namespace/namespace_controller.go).
+# again is the time that the namespace controller adds, in seconds: it fails from the end of the
+# grace period until the pods are deleted, and backs off exponentially, for a minute at most
+# (pkg/controller/namespace/namespace_controller.go).
 again(_) := 0 if not request.deletes_namespace
 
 again(seconds) := max([min([seconds, 60]), floor(slowest.seconds / 2)]) + passes if request.deletes_namespace
 
 threshold := object.get(data.params, ["slow-termination", "seconds"], 60)
 
-# slowest are the pods of a namespace that take the longest.
+# slowest lists the pods of a namespace that take the longest.
 slowest := {"seconds": grace.slowest, "pods": data.cluster.podsByGrace[request.name][format_int(grace.slowest, 10)]}
 
-# stops is the upper bound, in seconds, for the containers of a pod: without a
-# grace period the API server removes it at once.
+# stops is the upper bound, in seconds, for the containers of a pod. The API server removes a
+# pod without a grace period at once.
 stops := grace.stops(pod.spec, period, idle) if period > 0
 
-# removal is what the kubelet needs after that, in seconds: to notice, to unmount
-# the volumes and to remove the cgroup. It measures 0.3 to 2.2 s (test/results/node.md).
+# removal is the time that the kubelet needs after that, in seconds: to notice, to unmount the
+# volumes and to remove the cgroup. Measured: 0.3 to 2.2 s (test/results/node.md).
 removal := 1
 
-# passes is what the namespace controller adds, in seconds: it waits 5 s before it
-# begins, and looks again after half the longest grace period
-# (pkg/controller/namespace/namespace_controller.go). It measures 6 to 12 s.
+# passes is the time that the namespace controller adds, in seconds: it waits 5 s before it
+# begins, and runs again after half the longest grace period
+# (pkg/controller/namespace/namespace_controller.go). Measured: 6 to 12 s.
 passes := 10
 
-# crowd is what it takes longer where many pods of one node stop at once, in seconds.
+# crowd is the extra time if many pods of one node stop at once, in seconds.
 crowd := max(array.concat([0], [work(node, held.count) |
 	some node, held in data.cluster.podsByNode[request.name]
 ]))
 
-# work is what it takes a node to stop so many pods at once, in seconds.
+# work is the time of a node to stop this number of pods at once, in seconds.
 work(node, count_of) := floor((count_of * object.get(data.cluster.nodes, [node, "stopMillis"], 0)) / 1000)
 
-# pod is the one under review. Where it has finished, or no node runs it, it has no
-# grace period.
+# pod is the pod under review. If it has finished, or no node runs it, it has no grace period.
 pod := pods.reviewed
 
-# longest bounds what is told, in seconds: 68 years. The API takes any number.
+# longest bounds the reported time, in seconds: 68 years. The API accepts any number.
 longest := 2147483632
 
-# period is the grace period of a pod that runs, in seconds.
+# period is the grace period of a running pod, in seconds.
 default period := 0
 
 period := grace.asked(pod.spec) if {
@@ -185,13 +184,12 @@ period := grace.asked(pod.spec) if {
 	not mirrored
 }
 
-# mirrored is a pod that shows a static one of its node: the kubelet removes it,
-# and makes it anew, as soon as it sees that it is deleted.
+# mirrored reports whether the pod mirrors a static pod: the kubelet removes and recreates it as
+# soon as it is deleted.
 mirrored if pod.metadata.annotations["kubernetes.io/config.mirror"]
 
-# nothing_runs of a pod whose containers all wait, for their image or to be
-# restarted, or have ended: there is nothing to stop. Of an eviction they are not
-# known.
+# nothing_runs reports whether all containers of a pod wait, for their image or to be restarted,
+# or have ended. An eviction does not show them.
 nothing_runs if {
 	every container in pod.spec.containers {
 		container.name in idle
@@ -201,7 +199,7 @@ nothing_runs if {
 	}
 }
 
-# idle are the containers that do not run.
+# idle lists the containers that do not run.
 idle contains status.name if {
 	some statuses in ["containerStatuses", "initContainerStatuses"]
 	some status in pod.status[statuses]
@@ -210,7 +208,7 @@ idle contains status.name if {
 	not object.get(status.state[state], "reason", "") in starting
 }
 
-# starting are the reasons to wait of a container that is about to run.
+# starting lists the waiting reasons of a container that is about to run.
 starting := {"ContainerCreating", "PodInitializing"}
 
 source := "the request" if count(grace.requested) > 0

@@ -58,19 +58,19 @@ deny contains {
 	"kubernetes.io/pv-protection" in input.request.oldObject.metadata.finalizers
 }
 
-# Its pods are being deleted: the claim follows if that ends.
+# Its pods are Terminating: the claim follows if they are deleted.
 warn contains claim_finding if {
 	leaving
 }
 
-# users are the pods that hold the claim.
+# users lists the pods that use the claim.
 users := data.cluster.storage.claims[request.namespace][request.name] if {
 	request.deleting
 	request.resource == "persistentvolumeclaims"
 	"kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
 }
 
-# leaving is true if every user is being deleted.
+# leaving reports whether all users are Terminating.
 default leaving := false
 
 leaving if {
@@ -102,7 +102,7 @@ claim_finding := {
 	]]),
 }
 
-# going_on are the steps for pods that are Terminating already.
+# going_on lists the steps for pods that are Terminating already.
 going_on := array.flatten([array.concat(
 	[step |
 		some node in {data.cluster.pods[request.namespace][name].node | some name in users.names; terminating(name)}

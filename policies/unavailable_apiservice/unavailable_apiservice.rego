@@ -54,8 +54,8 @@ deny contains finding(name, service, why, outcome) if {
 	outcome := "no namespace can finish deleting"
 }
 
-# The API server keeps the last discovery of a group for up to a minute
-# (kube-aggregator, discoveryRefreshInterval): what is quick still finishes.
+# The API server keeps the last discovery of a group for up to a minute (kube-aggregator,
+# discoveryRefreshInterval): fast deletions still finish.
 warn contains finding(name, service, why, outcome) if {
 	some name, service in suspects
 	service.available == "False"
@@ -71,14 +71,14 @@ warn contains finding(name, service, why, outcome) if {
 	outcome := "namespaces may not finish deleting"
 }
 
-# suspects are the APIServices that are not healthy in every respect.
+# suspects lists the APIServices that are not fully healthy.
 suspects[name] := service if {
 	request.deletes_namespace
 	some name, service in data.cluster.apiservices
 	[service.available, service.stale, service.listError] != ["True", false, ""]
 }
 
-# failures is what the API server's own check has missed.
+# failures lists problems that the API server's own check has missed.
 failures(service) := ["its discovery fails"] if service.stale
 
 failures(service) := ["its objects cannot be listed"] if {

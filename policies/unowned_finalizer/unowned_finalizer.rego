@@ -43,11 +43,11 @@ warn contains {
 
 default told(_) := {}
 
-# Without a cluster nobody knows what else is installed there.
+# Without a cluster, other installed software is unknown.
 told(ownership) := {"severity": "low"} if ownership.state == "unasked"
 
-# given are the finalizers of the manifest, by where each stands. The namespace
-# controller removes its own from the spec.
+# given lists the finalizers of the manifest by path. The namespace controller removes its own
+# from the spec.
 given[sprintf("metadata.finalizers[%d]", [i])] := finalizer if some i, finalizer in input.request.object.metadata.finalizers
 
 given[sprintf("spec.finalizers[%d]", [i])] := finalizer if {

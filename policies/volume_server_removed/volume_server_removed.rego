@@ -59,7 +59,7 @@ warn contains {
 	some namespace, held in clients
 }
 
-# home is where the servers are that go.
+# home is the namespace of the deleted servers.
 home := request.name if request.deletes_namespace
 
 else := request.namespace
@@ -85,13 +85,13 @@ default along := ""
 
 along := ", which goes with the namespace" if request.deletes_namespace
 
-# later says of pods that do not go along when that is.
+# later is the time at which pods stay that are not deleted with the server.
 later(namespace, held) := "" if {
 	request.deletes_namespace
 	namespace == home
 } else := sprintf(", whenever %s deleted", [wording.plural(held.count, "it is", "they are")])
 
-# way_out of pods that are stopped already, since their namespace is Terminating, is another.
+# way_out differs for pods that have stopped because their namespace is Terminating.
 way_out(resource, server, namespace) := sprintf(
 	"Unmount the volumes of %s on the nodes of the pods that are left, with umount -f -l: the kubelet does the rest",
 	[called(resource, server)],

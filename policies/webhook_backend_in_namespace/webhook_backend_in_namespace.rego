@@ -66,7 +66,7 @@ warn contains object.union(finding(key, calls, "may be refused"), manifest(key, 
 	}
 }
 
-# A Service that is deleted takes nothing else along, and holds nothing itself.
+# A deleted Service deletes nothing else, and blocks nothing itself.
 warn contains lost(key, sprintf("no finalizer can be removed from %s", [some_of(resources)]), resources) if {
 	some key, hook in served
 	resources := sort(freed(hook))
@@ -83,7 +83,7 @@ warn contains lost(key, sprintf("it refuses updates, and %s could not be read", 
 	count(resources) > 0
 }
 
-# served are the webhooks that fail closed and are up behind the Service that is deleted.
+# served lists the running webhooks behind the deleted Service that fail closed.
 served[key] := hook if {
 	request.deleting
 	request.resource == "services"
@@ -93,7 +93,7 @@ served[key] := hook if {
 	hook.backend.state != "down"
 }
 
-# So are those whose pods mount the Secret that is deleted, unless it is made again.
+# The same for webhooks whose pods mount the deleted Secret, unless it is recreated.
 served[key] := hook if {
 	request.deleting
 	request.resource == "secrets"
@@ -112,19 +112,20 @@ remade if {
 	owner.controller
 }
 
-# freed are the kinds from whose objects owners that run remove finalizers in the webhook's sight.
+# freed lists the kinds with finalizers whose running owners need updates that the webhook
+# matches.
 freed(hook) := {resource |
 	some resource, finalizers in data.cluster.spread
-	resource != "pods" # of Jobs, which finish
+	resource != "pods" # pods of Jobs finish
 	sees_updates(hook, resource)
 	some finalizer, signatures in finalizers
 	some signature, _ in signatures
 	data.cluster.finalizers[finalizer][resource][signature].state == "alive"
 }
 
-# matters tells of a kind that cannot be read whether the webhook may refuse an owner because of it.
+# matters reports whether the webhook may deny an update of an owner because of an unseen kind.
 matters(hook, resource) if {
-	resource != "secrets" # which many may not read, and few owners hold
+	resource != "secrets" # often unseen, and few have finalizers
 	sees_updates(hook, resource)
 }
 
@@ -146,14 +147,14 @@ sees_updates(hook, resource) if {
 	of in {"*", "*/*", plural}
 }
 
-# of_updates are the webhook's rules that match updates.
+# of_updates lists the webhook's rules that match updates.
 of_updates(hook) := [rule |
 	some rule in hook.rules
 	some operation in rule.operations
 	operation in {"UPDATE", "*"}
 ]
 
-# named is a resource by its plural and its API group.
+# named splits a resource into its plural and its API group.
 named(resource) := [substring(resource, 0, dot), substring(resource, dot + 1, -1)] if {
 	dot := indexof(resource, ".")
 	dot > 0
@@ -161,9 +162,8 @@ named(resource) := [substring(resource, 0, dot), substring(resource, dot + 1, -1
 
 named(resource) := [resource, ""] if not contains(resource, ".")
 
-# manifest is what a maintainer should make of it: where labels or conditions choose the
-# objects, or labels of a namespace that is not there, the manifests do not tell whether
-# there are any.
+# manifest lowers the severity if labels or conditions select the objects, or labels of a
+# namespace without a manifest: manifests do not show whether there are any.
 default manifest(_, _) := {}
 
 manifest(key, _) := {"manifest": {"severity": "low"}} if unlabelled(key)
@@ -174,16 +174,16 @@ manifest(_, calls) := {"manifest": {"severity": "low"}} if {
 	}
 }
 
-# unlabelled tells that no manifest has the namespace, and that the webhook goes by
-# labels that whoever creates it may set.
+# unlabelled reports whether no manifest has the namespace, and the webhook selects by labels
+# that its creator may set.
 unlabelled(key) if {
 	data.cluster.namespaces[request.name].implied
 	some requirement in object.get(data.cluster.webhooks[key], ["namespaceSelector", "matchExpressions"], [])
 	requirement.key != "kubernetes.io/metadata.name"
 }
 
-# refused are the requests that remain to be done when the backend is gone. A
-# refused update of namespaces/status does not stop the namespace controller.
+# refused lists the requests that remain after the backend was deleted. A denied update of
+# namespaces/status does not stop the namespace controller.
 refused[key] := calls if {
 	request.deletes_namespace
 	some key, blocked in data.cluster.selfBlocked[request.name]
@@ -191,9 +191,9 @@ refused[key] := calls if {
 	count(calls) > 0
 }
 
-# Since 1.33, the namespace controller goes on to what is not a pod in a later pass,
-# when the pods behind the Service have stopped. Whether the kubelet's own request to
-# remove a pod still finds one of them is a race.
+# Since 1.33, the namespace controller deletes other objects than pods in a later pass, after
+# the pods behind the Service have stopped. Whether the kubelet's own request to remove a pod
+# still reaches one of them is a race.
 sure(key, call) if {
 	call.certainty == "will"
 	call.resource != "pods"
@@ -201,19 +201,19 @@ sure(key, call) if {
 	refusals.ends_first(data.cluster.webhooks[key].backend)
 }
 
-# In one pass all goes in any order; but this comes last.
+# In one pass the order is not fixed, but this request comes last.
 sure(key, call) if {
 	call.certainty == "will"
 	not unlabelled(key)
 	[call.resource, call.subresource] == ["namespaces", "finalize"]
 }
 
-# left_out says what may keep the webhook from seeing the namespace.
+# left_out says why the webhook may not match the namespace.
 left_out(key) := ["no manifest has the namespace: one of its labels may leave it out"] if {
 	unlabelled(key)
 } else := []
 
-# chance says of requests that are refused if they come late that they may come early.
+# chance says that requests may come before the backend ends.
 chance(key, calls) := ["the namespace controller deletes in no fixed order: what it does before the backend ends is not refused"] if {
 	not unlabelled(key)
 	every call in calls {

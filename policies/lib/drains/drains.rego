@@ -6,15 +6,15 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
 
-# blocked are the pods that a drain cannot evict, and why.
+# blocked lists the pods that a drain cannot evict, and why.
 blocked contains {"drain": drain, "namespace": ns, "held": held} if {
 	some drain in asked
 	some ns, reasons in data.cluster.unevictableOn[drain.node]
 	some held in reasons
 }
 
-# asked are the drains that the request waits for: those of the nodes that the
-# owners of its finalizers evict all pods from first.
+# asked lists the drains that the request waits for: owners of its finalizers evict all pods
+# of the node first.
 asked contains {"node": request.name, "who": "the drain", "patient": true} if request.draining
 
 asked contains {
@@ -33,7 +33,8 @@ drained(_) := request.name if request.resource == "nodes"
 
 drained(drain) := object.get(input.request.oldObject, drain.node, "") if request.resource != "nodes"
 
-# patient is true of who asks budgets for ever, in this cluster, as far as the object tells.
+# patient reports whether the drain retries evictions forever in this cluster, as far as the
+# object shows.
 default patient(_) := false
 
 patient(drain) if {
@@ -42,43 +43,43 @@ patient(drain) if {
 	count(limits(drain)) == 0
 }
 
-# limits are after how many seconds it goes on, whatever budgets say.
+# limits are the seconds after which the drain ignores budgets.
 limits(drain) := {seconds |
 	some path in drain.bounded
 	seconds := in_seconds(object.get(input.request.oldObject, path, null))
 	not unlimited(drain, seconds)
 }
 
-# unlimited is what Cluster API, whose nodes may be elsewhere, takes for no limit;
-# Karpenter does not wait then.
+# unlimited reports whether the value means no limit: 0 does for Cluster API, whose nodes may be
+# in another cluster. Karpenter then does not wait at all.
 unlimited(drain, 0) if drain.elsewhere
 
 in_seconds(value) := value if is_number(value)
 
 in_seconds(value) := floor(time.parse_duration_ns(value) / 1000000000) if is_string(value)
 
-# bound is after how many seconds a drain goes on, whatever budgets say; undefined
-# where it does not. Whoever drains nodes elsewhere may wait for more than that.
+# bound is the number of seconds after which a drain ignores budgets; undefined if it never
+# does. A drain of nodes in another cluster may wait for longer.
 bound(drain) := min(drain.seconds) if {
 	count(object.get(drain, "seconds", set())) > 0
 }
 
-# slow is true of a drain that ends by itself.
+# slow reports whether a drain ends by itself.
 slow(drain) if {
 	bound(drain)
 	not drain.elsewhere
 }
 
-# held_up is the beginning of a sentence about pods that a drain cannot evict.
+# held_up begins a message about pods that a drain cannot evict.
 held_up(drain, ns, held) := sprintf(
 	"%d %s of namespace %s on node %s cannot be evicted: %s",
 	[held.count, wording.plural(held.count, "pod", "pods"), ns, drain.node, because(ns, held)],
 )
 
-# objects are the budgets and the pods.
+# objects lists the budgets and the pods.
 objects(ns, held) := array.concat(covering(ns, held), [{"resource": "pods", "namespace": ns, "name": name} | some name in held.names])
 
-# because is why the API server refuses evictions.
+# because says why the API server refuses evictions.
 because(_, held) := sprintf("PodDisruptionBudget %s never allows a disruption", [held.budgets[0]]) if held.why == "never"
 
 because(_, held) := sprintf("PodDisruptionBudgets %s both cover it, which evictions do not support", [concat(" and ", held.budgets)]) if {

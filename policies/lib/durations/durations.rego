@@ -2,12 +2,12 @@
 # description: How long owners of finalizers took to remove them, as far as that was seen.
 package termguard.lib.durations
 
-# of is how long it took in a namespace; what was seen in several counts in all.
+# of is the time observed in a namespace, or otherwise in all namespaces together.
 of(finalizer, resource, ns) := seen if {
 	seen := data.cluster.durations[finalizer][resource][ns]
 } else := data.cluster.durations[finalizer][resource][""]
 
-# told is that in words; nothing where it was not seen.
+# told is the observed time as evidence; empty if none was observed.
 told(finalizer, resource, ns) := [sprintf(
 	"finalizer %s was removed from %d %s before, usually within %d s, within %d s at most",
 	[finalizer, seen.count, resource, seen.usualSeconds, seen.longestSeconds],
@@ -15,9 +15,9 @@ told(finalizer, resource, ns) := [sprintf(
 	seen := of(finalizer, resource, ns)
 ]
 
-# patience is the longest that an owner may take before it counts as stuck, in
-# seconds: three times what was seen, and no less than two minutes, in which an owner
-# may start anew. Less than three objects are no measure.
+# patience is the number of seconds after which an owner counts as stuck: three times the
+# longest time observed on at least three objects, and at least two minutes, in which an owner
+# may restart.
 patience(finalizer, resource, ns) := max([120, seen.longestSeconds * 3]) if {
 	seen := of(finalizer, resource, ns)
 	seen.count >= 3

@@ -6,17 +6,17 @@ import data.termguard.lib.owners
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-# own are the finalizers of the target that are not removed, by class: pairs
-# [INDEX, FINALIZER].
+# own lists the finalizers of the target that are not removed, by class: pairs [INDEX,
+# FINALIZER].
 own[owners.class(ownership)] contains [i, finalizer] if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 }
 
-# taking_out takes finalizers out of objects: pairs [INDEX, FINALIZER] of
-# metadata.finalizers. Where another stands there by now, the API server refuses and
-# nothing is changed.
+# taking_out is the action that removes finalizers from objects: pairs [INDEX, FINALIZER] of
+# metadata.finalizers. If another finalizer has that index by now, the API server refuses the
+# patch.
 taking_out(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespace": ns, "type": "json", "patch": [change |
 	some pair in array.reverse(sort(pairs))
 	path := sprintf("/metadata/finalizers/%d", [pair[0]])
@@ -26,14 +26,14 @@ taking_out(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespa
 	]
 ]}
 
-# shifted are pairs [INDEX, FINALIZER] as they stand once others have gone.
+# shifted lists pairs [INDEX, FINALIZER] with their index after others were removed.
 shifted(pairs, gone) := [[pair[0] - count([1 | some other in gone; other[0] < pair[0]]), pair[1]] | some pair in pairs]
 
-# taking_own_out takes finalizers of the target out of it.
+# taking_own_out is the action that removes finalizers of the target.
 taking_own_out(pairs) := taking_out([request.word], request.namespace, pairs)
 
-# holders are the objects with finalizers that are not removed and go with the
-# target, by namespace, resource, name and class: pairs [INDEX, FINALIZER].
+# holders lists the objects deleted with the target that have finalizers that are not removed,
+# by namespace, resource, name and class: pairs [INDEX, FINALIZER].
 holders[request.name][of][holder][owners.class(bucket.ownership)] contains [at, finalizer] if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]
@@ -61,11 +61,11 @@ holders[ns][of][holder][owners.class(dependent.ownership)] contains [at, depende
 	holder := dependent.names[i]
 }
 
-# handful bounds the finalizers of one object that are taken out by one command.
+# handful bounds the finalizers of one object that one command removes.
 handful := 20
 
-# alike are the names of holders with the same pairs, by class, each finalizer
-# among them, namespace and resource.
+# alike lists the names of holders with the same pairs, by class, finalizer, namespace and
+# resource.
 alike[class][finalizer][ns][of][now] contains holder if {
 	some ns, resources in holders
 	some of, held_by in resources
@@ -76,14 +76,14 @@ alike[class][finalizer][ns][of][now] contains holder if {
 	some [_, finalizer] in pairs
 }
 
-# removed_before are the pairs that have gone when those of a class are removed:
-# what is certain comes first.
+# removed_before lists the pairs that are removed before those of a class: certain ones come
+# first.
 removed_before("certain", _) := set()
 
 removed_before("uncertain", classes) := object.get(classes, "certain", set())
 
-# giving_up are the steps that take a finalizer out of holders, and with it their
-# other ones of the same class: each that goes changes where the others stand.
+# giving_up lists the steps that remove a finalizer from holders, together with their other
+# finalizers of the same class, because each removal changes the indexes of the others.
 giving_up(finalizer, of, ownership) := as_told(ownership, [steps.remove(
 	gone_for_good(names_of(pairs), ownership),
 	taking_out(objects, ns, pairs),
@@ -93,14 +93,13 @@ giving_up(finalizer, of, ownership) := as_told(ownership, [steps.remove(
 	some objects in steps.batches(of, sort(names))
 ])
 
-# giving_up_own is the step that takes finalizers out of the target, all of one
-# class in one command.
+# giving_up_own is the step that removes all finalizers of one class from the target.
 giving_up_own(ownership) := as_told(ownership, [steps.remove(
 	gone_for_good(own_out[owners.class(ownership)].names, ownership),
 	own_out[owners.class(ownership)].how,
 )])[0]
 
-# as_told marks steps that rest on what a tenant may have written about the owner.
+# as_told marks steps that depend on statements of a tenant about the owner.
 as_told(ownership, list) := steps.hearsay(ownership.hearsay, list) if ownership.hearsay
 
 as_told(ownership, list) := list if not ownership.hearsay
@@ -118,9 +117,9 @@ own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]
 
 names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
-# going_first are the steps that delete objects of a namespace while somebody removes
-# their finalizers. What was made for another object goes with that, or stays, as its owner
-# has it: that is what is deleted. Not all of many are named.
+# going_first lists the steps that delete objects of a namespace while the owners of their
+# finalizers run. If an object was made for another, that other object is deleted, and its owner
+# decides about the first. Only some of many objects are named.
 going_first(ns, finalizer, resource, group) := [steps.mend(ahead(resource, of), how) |
 	candidates := made_for(ns, finalizer, resource, group)
 	roots := {root(finalizer, o) | some o in candidates.objects}
@@ -143,7 +142,7 @@ ahead(resource, of) := first(resource) if {
 
 first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
 
-# made_for are the custom resources of a namespace for which an owner puts its finalizer on
+# made_for lists the custom resources of a namespace for which an owner sets its finalizer on
 # objects of other kinds, or these objects themselves; and whether all are named.
 made_for(ns, finalizer, resource, group) := {
 	"objects": {{"resource": resource, "namespace": ns, "name": name} | some name in group.names},
@@ -165,16 +164,16 @@ made_for(ns, finalizer, resource, _) := {
 	others := {{"resource": "", "namespace": ns, "name": ""} | count(customs) == 0}
 }
 
-# made is true of a kind of Kubernetes on which an owner of custom resources puts the
-# finalizer of these, too.
+# made reports whether the owner of custom resources sets their finalizer on this built-in kind,
+# too.
 made(finalizer, resource) if {
 	not data.cluster.crds[resource]
 	some of, _ in data.cluster.finalizers[finalizer]
 	data.cluster.crds[of]
 }
 
-# root is what an object was made for, four links up: Rego has no recursion, and a pod of a
-# machine of a cluster needs three. What is being deleted needs nothing more.
+# root is the object that another was made for, four owner references up: Rego has no recursion,
+# and a pod of a machine of a cluster needs three. A Terminating object is its own root.
 root(finalizer, o) := o if {
 	some leaving in data.cluster.terminating[finalizer][o.resource].objects
 	[leaving.namespace, leaving.name] == [o.namespace, o.name]
@@ -182,7 +181,7 @@ root(finalizer, o) := o if {
 
 up(o) := controller if {
 	controller := data.cluster.controllers[o.resource][sprintf("%s/%s", [o.namespace, o.name])]
-	controller.resource != "nodes" # of which its kubelet says so
+	controller.resource != "nodes" # the kubelet sets this reference
 } else := o
 
 uncertain_to_run(ownership) if {
@@ -190,14 +189,14 @@ uncertain_to_run(ownership) if {
 	owners.uncertain(ownership)
 }
 
-# bringing_back are the steps that restore the owner of a finalizer.
+# bringing_back lists the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.then("itself", sprintf("Bring back %s", [owner_or(ownership)]), [])] if {
 	not uncertain_to_run(ownership)
 	not ownership.idle
 	not ownership.barred
 }
 
-# Of whom nobody knows whether it runs.
+# An owner that may run.
 bringing_back(ownership) := [steps.mend(
 	sprintf("Find out whether %s runs, and start it if not", [owner_or(ownership)]),
 	[],
@@ -215,8 +214,8 @@ bringing_back(ownership) := [steps.then("itself", sprintf("Make %s again, as it 
 	ownership.maker
 }
 
-# Whoever may create workloads in a namespace may have made what is up there under the name of
-# an owner: no command that grants a right is printed.
+# Any user who may create workloads in a namespace can create one under the name of an owner, so
+# no command that grants a right is printed.
 bringing_back(ownership) := [steps.then(
 	"itself", sprintf("%s update and patch %s, %s", [let(ownership), ownership.barred.resource, if_owner(ownership)]),
 	[],
@@ -262,7 +261,7 @@ owner_or(ownership) := owners.name(ownership) if owners.name(ownership) != ""
 
 owner_or(ownership) := "the controller that removes the finalizer" if owners.name(ownership) == ""
 
-# gone_for_good is the sentence for a finalizer that is taken out.
+# gone_for_good is the sentence of a step that removes a finalizer.
 gone_for_good(finalizers, ownership) := sprintf(
 	"%s, clean up what the finalizer protects%s, then remove %s: %s",
 	[condition(ownership), owners.cleared(ownership), finalizers, left_behind],
@@ -272,5 +271,5 @@ condition(ownership) := sprintf("If %s is gone for good", [owner_or(ownership)])
 
 condition(ownership) := sprintf("If %s must not have that right", [owner_or(ownership)]) if ownership.barred
 
-# left_behind is the price of a finalizer that is taken out.
+# left_behind is the price of removing a finalizer by hand.
 left_behind := "what nobody cleaned up stays behind"

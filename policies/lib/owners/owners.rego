@@ -4,13 +4,13 @@ package termguard.lib.owners
 
 import data.termguard.lib.request
 
-# certain is an owner of which it is sure that it does not remove its finalizer.
+# certain reports whether an owner surely does not remove its finalizer.
 certain(ownership) if {
 	ownership.state in {"absent", "down", "barred"}
 	ownership.certainty == "will"
 }
 
-# uncertain is one of which it is not sure that it does.
+# uncertain reports whether an owner may not remove its finalizer.
 uncertain(ownership) if {
 	ownership.state in {"absent", "down", "barred"}
 	ownership.certainty != "will"
@@ -18,15 +18,15 @@ uncertain(ownership) if {
 
 uncertain(ownership) if ownership.state == "unknown"
 
-# class is what is known of an owner that does not remove its finalizer.
+# class says how sure it is that an owner does not remove its finalizer.
 class(ownership) := "certain" if certain(ownership)
 
 class(ownership) := "uncertain" if uncertain(ownership)
 
-# name is who removes a finalizer, "" where nobody knows.
+# name is the name of the owner, "" if unknown.
 name(ownership) := object.get(ownership, "owner", "")
 
-# reason is why a finalizer is not removed.
+# reason says why a finalizer is not removed.
 reason(ownership) := sprintf("its owner, %s, is not installed", [name(ownership)]) if {
 	ownership.state == "absent"
 	certain(ownership)
@@ -39,7 +39,7 @@ reason(ownership) := "nothing that could remove it is running" if {
 	name(ownership) == ""
 }
 
-# What may do everything may be its owner, too.
+# A workload with all rights may be the owner, too.
 reason(ownership) := sprintf("its owner, %s, was not found", [name(ownership)]) if {
 	ownership.state == "absent"
 	uncertain(ownership)
@@ -94,20 +94,20 @@ reason(ownership) := sprintf("%s may not renew its lease, and waits to be electe
 	ownership.barred.lease
 }
 
-# cause is a finalizer whose owner is to blame that it stays. why, which holds for all objects, becomes
-# its title behind the name of the finalizer. The engine fills in the owner, as the facts name it.
+# cause blames the owner of a finalizer, which the engine fills in from the facts. The title is
+# the finalizer and why, which must be true for all objects.
 cause(finalizer, why) := {"finalizer": finalizer, "title": why, "owner": {}}
 
-# needs is a finalizer whose owner is not to blame.
+# needs is a cause that does not blame the owner.
 needs(finalizer, why) := {"finalizer": finalizer, "title": why}
 
-# cleared is what the owner does before it removes the finalizer, in brackets.
+# cleared is the work of the owner before it removes the finalizer, in parentheses.
 cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
 
 cleared(ownership) := "" if object.get(ownership, "clears", "") == ""
 
-# chain are the UIDs of the object under review and of what it owns, four links down:
-# Rego has no recursion, and a custom resource that owns a Deployment needs three.
+# chain lists the UIDs of the object under review and of its dependents, four owner references
+# down: Rego has no recursion, and a custom resource that owns a Deployment needs three.
 chain := (((start | second) | third) | fourth) | fifth
 
 start contains input.request.oldObject.metadata.uid
@@ -122,13 +122,13 @@ fifth := below(fourth)
 
 below(uids) := {uid | some owner in uids; some uid, _ in data.cluster.owners[owner].dependents}
 
-# dependents are those with finalizers, for which a deletion in the foreground waits.
+# dependents lists the dependents with finalizers, for which a deletion in the foreground waits.
 dependents contains held if {
 	request.foreground
 	some held in owned
 }
 
-# owned are what it owns that has finalizers.
+# owned lists the dependents with finalizers.
 owned contains object.union(group, {
 	"resource": of,
 	"namespace": ns,
@@ -143,17 +143,18 @@ owned contains object.union(group, {
 	ownership := data.cluster.finalizers[finalizer][of][signature]
 }
 
-# its is a running owner as the subject of a sentence.
+# its names an owner as the subject of a sentence.
 its(ownership) := {true: "its owner", false: sprintf("its owner, %s,", [name(ownership)])}[name(ownership) == ""]
 
-# at_work are the owners that run and remove a finalizer of objects in a namespace.
+# at_work lists the running owners of a finalizer of objects in a namespace.
 at_work(ns, finalizer, of) := [bucket.ownership |
 	some bucket in data.cluster.finalized[ns][finalizer][of]
 	bucket.ownership.state == "alive"
 ]
 
-# agents is the DaemonSet whose pod on each node removes a finalizer from what is on that node,
-# and the nodes with such a pod that runs: of one that runs on a few nodes, any pod may serve all.
+# agents is the DaemonSet whose pod on each node removes a finalizer from the pods of that node,
+# and the nodes with a running pod of it. If it runs on few nodes, any of its pods may serve all
+# nodes, so it does not count.
 agents(ownership) := {"name": sprintf("%s/%s", [workload.namespace, workload.name]), "on": on} if {
 	ownership.state == "alive"
 	[workload] = ownership.workloads

@@ -10,7 +10,7 @@ import data.termguard.lib.wording
 # to 0 (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
 finished := {"Succeeded", "Failed"}
 
-# reviewed is the pod under review. An eviction carries none: the facts know it.
+# reviewed is the pod under review. An eviction carries none, so it comes from the facts.
 reviewed := input.request.oldObject if {
 	request.deleting
 	request.resource == "pods"
@@ -25,9 +25,8 @@ reviewed := {
 	known := data.cluster.pods[request.namespace][request.name]
 }
 
-# waiting are, of the nodes given (an object by name), those that have pods which
-# the request waits for and which need their kubelet to go: how many, the names
-# of some, and their namespace.
+# waiting lists the given nodes (an object by name) with pods that the request waits for and
+# that only their kubelet can delete: count, some names and namespace.
 waiting(names) := {node: held |
 	count(names) > 0
 	some node, held in alone
@@ -36,8 +35,8 @@ waiting(names) := {node: held |
 	not request.deletes_namespace
 }
 
-# Of a namespace they are found from the smaller side: few nodes may be in
-# trouble, but a namespace may be on all of them.
+# For a namespace it walks the smaller side: few nodes may be broken, but a namespace may have
+# pods on all of them.
 waiting(names) := {node: object.union(held, {"namespace": request.name}) |
 	some node, _ in names
 	held := data.cluster.podsByNode[request.name][node]
@@ -54,22 +53,21 @@ waiting(names) := {node: object.union(held, {"namespace": request.name}) |
 	count(names) > count(data.cluster.podsByNode[request.name])
 }
 
-# alone is the pod under review, by its node. Without a node or a grace period,
-# or finished, it needs no kubelet to go.
+# alone is the pod under review, by its node. A pod without a node or a grace period, or a
+# finished one, is deleted without its kubelet.
 alone[reviewed.spec.nodeName] := {"count": 1, "names": [request.name], "namespace": request.namespace} if {
 	not over(reviewed)
 	grace.asked(reviewed.spec) != 0
 }
 
-# over is true for a pod that had ended before it was deleted. One that ended since
-# waits for its node to clean up, until its grace period is 0
-# (pkg/kubelet/status/status_manager.go).
+# over reports whether a pod had ended before it was deleted. A pod that ended later waits for
+# its node to clean up, until its grace period is 0 (pkg/kubelet/status/status_manager.go).
 over(pod) if {
 	pod.status.phase in finished
 	object.get(pod.metadata, "deletionGracePeriodSeconds", 0) == 0
 }
 
-# about is true for what is about a pod that the request waits for.
+# about reports whether the request waits for this pod.
 about(pod) if {
 	request.deletes_namespace
 	pod.namespace == request.name
@@ -81,8 +79,7 @@ about(pod) if {
 	pod.name == request.name
 }
 
-# hazardous are the pods that the request waits for and that have a hazard, by
-# node.
+# hazardous lists the pods with a hazard that the request waits for, by node.
 hazardous(hazard) := {node: object.union(held, {"namespace": request.name}) |
 	some node, held in data.cluster.hazards[request.name][hazard]
 } if {
@@ -96,21 +93,21 @@ hazardous(hazard) := {node: held |
 	not request.deletes_namespace
 }
 
-# who is the beginning of a sentence about pods.
+# who begins a sentence about pods.
 who(_) := "this pod is" if request.resource == "pods"
 
 who(held) := sprintf("%d %s", [held.count, wording.plural(held.count, "pod is", "pods are")]) if request.resource == "namespaces"
 
-# they and them are how the sentence goes on.
+# they and them continue it.
 they(held) := wording.plural(held.count, "it", "they")
 
 them(held) := wording.plural(held.count, "it", "them")
 
-# named are pods as the objects of a finding.
+# named lists pods as objects of a finding.
 named(held) := [{"resource": "pods", "namespace": held.namespace, "name": name} | some name in held.names]
 
-# because blames a node: why begins with which, whose or where.
+# because is the cause of a finding: a node, and a relative clause that says why.
 because(node, why) := {"node": node, "title": why}
 
-# on are a node and pods of it as the objects of a finding.
+# on lists a node and its pods as objects of a finding.
 on(node, held) := array.concat([{"resource": "nodes", "namespace": "", "name": node}], named(held))

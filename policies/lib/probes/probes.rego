@@ -7,19 +7,19 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
 
-# patience is how old a report may be, in seconds: five times what lies between two.
+# patience is the maximum age of a report, in seconds: five times the interval.
 patience := 600
 
-# current is true for a node whose report counts: of a clock that is ahead by more than
-# a minute nothing is known.
+# current reports whether the report of a node counts. A clock that is more than a minute ahead
+# makes it worthless.
 current(node) if {
 	age := times.since(data.cluster.probes[node].at)
 	age >= -60
 	age <= patience
 }
 
-# told are, by node, the pods that the request waits for and that a probe found a cause
-# for, with all that it found.
+# told lists, by node, the pods that the request waits for and for which a probe reported a
+# cause, with its findings.
 told(cause) := {node: {"namespace": held.namespace, "names": names, "count": count(names), "found": found} |
 	some node, held in pods.waiting(data.cluster.probes)
 	current(node)
@@ -34,13 +34,13 @@ told(cause) := {node: {"namespace": held.namespace, "names": names, "count": cou
 	found := [f | some name in names; some f in by_pod[name]]
 }
 
-# will are those that stay: what their own containers do, they may undo when they stop.
+# will lists the pods that stay. Containers may undo what they did themselves when they stop.
 will(cause) := {node: held |
 	some node, held in told(cause)
 	sure(held)
 }
 
-# may are the others.
+# may lists the other pods.
 may(cause) := {node: held |
 	some node, held in told(cause)
 	not sure(held)
@@ -52,7 +52,7 @@ sure(held) if {
 	not undone(held, f.cause)
 }
 
-# undone is true where the manifests of all of them say that they cause it themselves.
+# undone reports whether, by their manifests, all pods cause it themselves.
 undone(held, cause) if {
 	every name in held.names {
 		hazards[cause] in data.cluster.pods[held.namespace][name].hazards
@@ -61,8 +61,8 @@ undone(held, cause) if {
 
 hazards := {"immutable": "immutable", "busy": "mounts"}
 
-# everywhere are, by node, the pods that the request waits for where a probe found a
-# cause that concerns all pods of the node.
+# everywhere lists, by node, the pods that the request waits for if a probe reported a cause
+# that concerns all pods of the node.
 everywhere(causes) := {node: object.union(held, {"found": found}) |
 	some node, held in pods.waiting(data.cluster.probes)
 	current(node)
@@ -70,8 +70,8 @@ everywhere(causes) := {node: object.union(held, {"found": found}) |
 	count(found) > 0
 }
 
-# concerned is true for the pod under review, or one of the namespace under review
-# that is still there.
+# concerned reports whether a pod is the pod under review, or an existing pod of the namespace
+# under review.
 concerned(_, name) if {
 	not request.deletes_namespace
 	name == request.name
@@ -84,7 +84,7 @@ concerned(node, name) if {
 	not pod.phase in pods.finished
 }
 
-# same is false for what an earlier pod of the name left behind.
+# same is false for remains of an earlier pod with the same name.
 same(f) if not earlier(f)
 
 earlier(f) if {
@@ -92,8 +92,8 @@ earlier(f) if {
 	f.uid != reviewed
 }
 
-# finding is about what was found, which is so of the node: evidence by name, and what to run on the node before
-# everything else.
+# finding is a finding of a probe about a node, with the command to run on the node
+# as the first step.
 finding(msg, why, node, held, plan) := {
 	"msg": msg,
 	"cause": pods.because(node, why),

@@ -6,7 +6,7 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
 
-# own are what the status of the object under review says, and Events about it.
+# own lists the status conditions of the object under review, and Events about it.
 own := array.concat(
 	object.get(input, "conditions", []),
 	[event |
@@ -15,17 +15,17 @@ own := array.concat(
 	],
 )
 
-# of is the same of an object in a namespace, as far as it was read.
+# of lists the same for an object in a namespace, if it was read.
 of(ns, resource, name) := object.get(data.cluster.conditions, [ns, resource, name], [])
 
-# failures are the reports that have said for a while that an owner fails.
+# failures lists the reports of a failing owner that are old enough.
 failures(list, ownership) := [object.union(said, {"how": how}) |
 	some said in most(list)
 	how := counts(said, ownership)
 ]
 
-# quotes are what an object that is being deleted says of that: first what fails, then what it
-# has said since its deletion began.
+# quotes lists reports of a Terminating object: first failures, then reports since its deletion
+# began.
 quotes(list) := array.slice(
 	array.concat(
 		[said | some said in most(list); wrong(said)],
@@ -36,7 +36,7 @@ quotes(list) := array.slice(
 
 explains(said) if reason(said) != silent
 
-# saying goes behind a message that tells no cause.
+# saying is the end of a message without a cause.
 saying(quoted) := "" if count(quoted) == 0
 
 saying(quoted) := sprintf("; it says %s: %s", [head(quoted[0]), clean(reason(quoted[0]), 60)]) if count(quoted) > 0
@@ -45,12 +45,12 @@ head(said) := said.status if said.type == "phase"
 
 head(said) := said.type if said.type != "phase"
 
-# mending is the step that comes before any look into a log.
+# mending is the step before a look into a log.
 mending(quoted) := [steps.mend(sprintf("See to what it says: %s", [clean(told(quoted[0]), 250)]), [])] if count(quoted) > 0
 
 mending(quoted) := [] if count(quoted) == 0
 
-# most bounds the reports that are read: the facts bound them, a snapshot of a stranger need not.
+# most bounds the number of reports: the facts bound them, but a foreign snapshot may not.
 most(list) := array.slice([said | some said in list; said.lastTransitionTime], 0, 40)
 
 wrong(said) if fails(said)
@@ -59,7 +59,7 @@ wrong(said) if blocked(said)
 
 wrong(said) if warns(said)
 
-# counts tells how a report counts, if it does.
+# counts says how a report counts, if it does.
 counts(said, ownership) := "that it fails" if {
 	fails(said)
 	lasts(said, ownership)
@@ -73,13 +73,13 @@ counts(said, ownership) := "that it fails" if {
 } else := "that it fails" if {
 	warns(said)
 
-	# A controller writes an Event each time that it fails, and none when it does not any more.
+	# A controller writes an Event for each failure, and none for a success.
 	times.since(said.lastTransitionTime) - times.since(said.last) > patience(ownership)
 	times.since(said.last) < 1800
 }
 
-# lasts is true of what an owner has said for long enough, or says of the deletion itself. That
-# a run has failed is about the run, not about who cleans up after it.
+# lasts reports whether a report is old enough, or is about the deletion itself. The failure of
+# a finished run is about the run, not about its cleanup.
 lasts(said, ownership) if {
 	not said.ended
 	times.since(said.lastTransitionTime) > patience(ownership)
@@ -87,27 +87,27 @@ lasts(said, ownership) if {
 
 lasts(said, _) if answers(said)
 
-# answers is true of what was said since the deletion began.
+# answers reports whether a report was written after the deletion began.
 answers(said) if {
 	not said.last
 	times.since(said.lastTransitionTime) <= times.since(said.deleted)
 }
 
-# patience is how long a condition may be bad before it counts, in seconds: a
-# controller that starts, or retries, passes through bad states. Who is taken for the
-# owner by its rights alone is not known to do its work: nothing else speaks for it.
+# patience is how long a condition may be bad before it counts, in seconds: a controller that
+# starts or retries passes through bad states. It is short for an owner that is assumed from its
+# rights alone.
 patience(ownership) := 30 if ownership.circumstantial
 
 patience(ownership) := 600 if not ownership.circumstantial
 
-# fails is true of a report that tells of an error, rather than of work that goes on.
+# fails reports whether a report is about an error rather than about work in progress.
 fails(said) if {
 	said.status == "False"
 	not regex.match(feared, said.type)
 	tells(said, failure)
 }
 
-# Of what most controllers mean by these types, a word about access is enough, and so is none.
+# For these common types a word about access is enough, and so is no reason at all.
 fails(said) if {
 	said.status == "False"
 	regex.match(hoped_for, said.type)
@@ -127,7 +127,7 @@ fails(said) if {
 	tells(said, concat("|", [failure, access, silent]))
 }
 
-# Where there are no conditions.
+# A phase instead of conditions.
 fails(said) if {
 	said.type == "phase"
 	regex.match(failure, said.status)
@@ -139,27 +139,27 @@ fails(said) if {
 	admits(said)
 }
 
-# blocked is true of a condition that says by its type that something is in the way.
+# blocked reports whether the type of a condition names a blocker.
 blocked(said) if {
 	said.status == "True"
 	endswith(said.type, "Blocked")
 }
 
-# warns is true of Events about a failure.
+# warns reports whether an Event is about a failure.
 warns(said) if {
 	said.last
 	regex.match(concat("|", [failure, access, silent]), reason(said))
 }
 
-# tells is true where a reason has one of the words, or a message admits a failure.
+# tells reports whether a reason has one of the words, or a message admits a failure.
 tells(said, words) if regex.match(words, regex.replace(reason(said), denial, ""))
 
 tells(said, _) if admits(said)
 
 admits(said) if regex.match(sentence, regex.replace(object.get(said, "message", ""), denial, ""))
 
-# unready is true of an object that, as far as it says, was not good for a moment since it was
-# created: what it failed at then need not be there to be cleaned up.
+# unready reports whether an object was never good since its creation, by its own reports: the
+# resources that it failed to create need no cleanup.
 unready(list) if {
 	early := [1 | some said in list; new(said)]
 	count(early) > 0
@@ -167,8 +167,8 @@ unready(list) if {
 	count(good) == 0
 }
 
-# never_ready is true of a condition that the owner wrote while it took the object in
-# hand, within a minute, and that has not been good since.
+# never_ready reports whether a condition that the owner wrote within a minute of the creation
+# has not been good since.
 never_ready(said) if {
 	said.status != "True"
 	regex.match(`(Ready|Available|Healthy)$`, said.type)
@@ -178,7 +178,7 @@ never_ready(said) if {
 
 new(said) if times.since(said.created) - times.since(said.lastTransitionTime) < 60
 
-# reason is that of a report; some have nothing but a message, or not even that.
+# reason is the reason of a report. Some have only a message, or not even that.
 default reason(_) := "no reason given"
 
 reason(said) := said.reason
@@ -187,8 +187,7 @@ reason(said) := said.message if not said.reason
 
 silent := reason({})
 
-# hoped_for are the ends of types that are True while all is well, and feared of those that
-# are False.
+# hoped_for matches types that are True while all is well, and feared types that are False.
 hoped_for := `(Ready|Synced|Reconciled|Healthy|Available|Succeeded|Applied|Valid|Accepted|Programmed|Connected)$`
 
 feared := concat("", [
@@ -197,8 +196,7 @@ feared := concat("", [
 	`|paused|suspended|expired|pressure|exceeded|time(d_?)?out|lost|drift(ed)?|outofdate|restarting)$`,
 ])
 
-# failure are words of an error in a reason, access those of a lack of rights, and sentence
-# what tells of an error in a message.
+# failure matches errors in a reason, access missing rights, and sentence errors in a message.
 failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|refused|rejected|notfound|missing|unreachable|time[d_]*out`
 
 access := `(?i)auth|credential`
@@ -208,7 +206,7 @@ sentence := concat("", [
 	`|refused|timed out|timeout|unreachable|invalid|no such|not found|does not exist)\b`,
 ])
 
-# denial are words that say of a failure that there is none.
+# denial matches words that negate a failure.
 denial := `(?i)\b(no|not|non|without|zero|0|never)[ _-]?(\w+ )?(errors?|fail\w*|invalid|missing|denied|rejected)\w*`
 
 # told is a report as evidence.
@@ -223,5 +221,5 @@ because(said) := concat("", [sprintf(": %s", [clean(text, limit)]) |
 	text := said[key]
 ])
 
-# clean is text of others in one line, and no longer than that.
+# clean is foreign text in one line of bounded length.
 clean(text, limit) := substring(trim_space(regex.replace(text, `[[:cntrl:]\s]+`, " ")), 0, limit)

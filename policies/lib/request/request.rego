@@ -2,8 +2,7 @@
 # description: What the request is about, what it asks for, and who makes it.
 package termguard.lib.request
 
-# target is the object that the request is about. Items of a deletecollection come
-# without a name of their own.
+# target is the object of the request. Items of a deletecollection have no name in the request.
 target := {"resource": resource, "namespace": namespace, "name": name}
 
 default resource := ""
@@ -22,19 +21,19 @@ default namespace := ""
 
 namespace := input.request.namespace if resource != "namespaces"
 
-# word is the target as kubectl takes it: TYPE/NAME.
+# word is the target as an argument of kubectl: TYPE/NAME.
 word := sprintf("%s/%s", [resource, name])
 
-# deleting is the request to delete the target itself, not one of its parts.
+# deleting is the request to delete the target itself, not a subresource.
 deleting if {
 	input.request.operation == "DELETE"
 	object.get(input.request, "subResource", "") == ""
 }
 
-# leaving is true of a target that is being deleted already.
+# leaving reports whether the target is Terminating already.
 leaving if input.request.oldObject.metadata.deletionTimestamp
 
-# ahead is what a sentence says of the deletion to come, "" where it has begun.
+# ahead is text about a deletion that has not begun, and otherwise "".
 ahead(text) := text if not leaving
 
 ahead(_) := "" if leaving
@@ -63,22 +62,22 @@ foreground if {
 	"foregroundDeletion" in input.request.oldObject.metadata.finalizers
 }
 
-# orphaning is the request to delete the target and keep what it owns.
+# orphaning is the request to delete the target and keep its dependents.
 orphaning if {
 	deleting
 	input.request.options.propagationPolicy == "Orphan"
 }
 
-# evicting is the request to evict the target, a pod: the delete that it causes
-# is not shown to admission.
+# evicting is the request to evict the target, a pod: admission does not see the delete that it
+# causes.
 evicting if {
 	input.request.operation == "CREATE"
 	input.request.subResource == "eviction"
 	resource == "pods"
 }
 
-# draining is the question of whether all pods of the target, a node, can be evicted.
-# No API server asks it: a drain is a loop of its client.
+# draining asks whether all pods of the target, a node, can be evicted. No API server sends this
+# request: a drain is a loop of its client.
 draining if {
 	input.request.operation == "CONNECT"
 	input.request.subResource == "drain"
@@ -91,9 +90,8 @@ applying if {
 	object.get(input.request, "subResource", "") == ""
 }
 
-# person is true where nothing tells that software makes the request: it is
-# neither a service account nor part of the control plane or a node. Some
-# distributions call their administrator system:admin.
+# person reports whether the user seems to be a person: neither a service account nor part of
+# the control plane or a node. Some distributions call their administrator system:admin.
 default person := false
 
 person if not startswith(user, "system:")
@@ -104,6 +102,6 @@ default user := ""
 
 user := input.request.userInfo.username
 
-# immortal are the namespaces that the API server deletes for nobody, as package question
-# has them (TestImmortal).
+# immortal lists the namespaces that the API server never deletes, as in package question
+# (TestImmortal).
 immortal := {"default", "kube-public", "kube-system"}

@@ -4,25 +4,25 @@
 #   and how kubectl does it where it can be run as it stands.
 package termguard.lib.steps
 
-# mend restores: nobody gives up anything. As with all steps, how is an action (Action
-# of the engine, which makes the command of it), the words of a command that only a
-# person runs (the engine quotes them for a shell), or [].
+# mend repairs and loses nothing. As in all steps, how is an action (Action of the engine, which
+# derives the command), the words of a command for a person (the engine quotes them for a
+# shell), or [].
 mend(sentence, how) := step("mend", sentence, how)
 
-# remove gives up one thing by hand.
+# remove gives up one object or finalizer.
 remove(sentence, how) := step("remove", sentence, how)
 
 # force comes last: its sentence names the price.
 force(sentence, how) := step("force", sentence, how)
 
-# then mends, and says what follows unless something else blocks, too: "again", the user deletes
-# again, or "itself", the deletion finishes. The engine adds the words.
+# then repairs, and names the effect unless something else blocks, too: "again", the user
+# deletes again, or "itself", the deletion finishes. The engine adds the words.
 then(what, sentence, []) := {"kind": "mend", "do": sentence, "then": what}
 
 then(what, sentence, how) := {"kind": "mend", "do": sentence, "then": what, "action": how} if is_object(how)
 
-# hearsay marks steps that rest on what a tenant can write, such as an Event: termguard
-# delete does not carry them out outside of what is deleted.
+# hearsay marks steps that depend on something a tenant can write, such as an Event: termguard
+# delete runs them only on the objects that it deletes.
 hearsay(source, list) := [object.union(step, {"hearsay": source}) | some step in list]
 
 step(kind, sentence, []) := {"kind": kind, "do": sentence}
@@ -34,8 +34,8 @@ step(kind, sentence, how) := {"kind": kind, "do": sentence, "command": how} if {
 	count(how) > 0
 }
 
-# batches are objects of one resource as kubectl takes them, a few in a line.
-# TYPE/NAME keeps a name from being taken for an option.
+# batches lists objects of one resource as arguments of kubectl, ten to a command. TYPE/NAME
+# protects against names that look like options.
 batches(resource, names) := [[sprintf("%s/%s", [resource, name]) | some name in array.slice(names, from, from + 10)] |
 	some from in numbers.range_step(0, count(names), 10)
 	from < count(names)
@@ -44,10 +44,10 @@ batches(resource, names) := [[sprintf("%s/%s", [resource, name]) | some name in 
 # deleted deletes objects, RESOURCE/NAME each.
 deleted(objects, ns) := {"verb": "delete", "objects": objects, "namespace": ns}
 
-# deletion does not wait: for what the deletion of each waits for in turn.
+# deletion does not wait for the objects to be deleted.
 deletion(objects, ns) := object.union(deleted(objects, ns), {"noWait": true})
 
-# pods_off gets pods off a node that cannot stop them.
+# pods_off lists the steps for pods on a node that cannot stop them.
 pods_off(node, ns, names) := array.concat(
 	[
 		mend(sprintf("Bring node %s back, and its pods go by themselves", [node]), []),
@@ -69,7 +69,7 @@ pods_off(node, ns, names) := array.concat(
 	forced(ns, names),
 )
 
-# forced ends pods as objects.
+# forced removes only the objects of pods.
 forced(ns, names) := [force(
 	concat(" ", [
 		"Remove only the object: containers on a machine that still runs keep running, next to their replacement",

@@ -8,26 +8,26 @@ import data.termguard.lib.events
 import data.termguard.lib.pods
 import data.termguard.lib.probes
 
-# will are the pods that stay, by node: events about them name the cause again and again.
+# will lists the pods that stay, by node: repeated events about them name the cause.
 will(cause) := {node: held |
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	events.lasting(told(node, cause))
 }
 
-# may are those that may stay: events about them have named the cause.
+# may lists the pods that may stay: an event about them named the cause.
 may(cause) := {node: held |
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	count(told(node, cause)) > 0
 	not events.lasting(told(node, cause))
 }
 
-# told are the events of a node about what is deleted that name the cause.
+# told lists the events of a node that name the cause, about the pods that are deleted.
 told(node, cause) := [event |
 	some event in events.of(node, {cause})
 	pods.about(event)
 ]
 
-# finding is about pods of a node, by the error that the kubelet meets.
+# finding reports pods of a node by the error of the kubelet.
 finding(cause, certainty, node, held, plan) := {
 	"msg": message(cause, certainty, node, held),
 	"cause": pods.because(node, why(cause, certainty, held)),
@@ -36,7 +36,7 @@ finding(cause, certainty, node, held, plan) := {
 	"steps": plan,
 }
 
-# probed is about the same, where a probe saw it on the node.
+# probed reports the same, seen by a probe on the node.
 probed(cause, certainty, node, held, plan) := probes.finding(
 	message(cause, certainty, node, held), why(cause, certainty, held),
 	node, held, plan,
@@ -54,7 +54,7 @@ errors := {
 	"immutable": "operation not permitted",
 }
 
-# hazard is about pods whose manifest shows that they may be left with the cause.
+# hazard reports pods whose manifest may lead to the error.
 hazard(msg, evidence, held, plan) := {
 	"msg": sprintf("%s Terminating", [msg]),
 	"objects": pods.named(held),
