@@ -32,10 +32,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// early is how long before its signature a certificate becomes valid, so that API servers whose clocks are
+// backdate is how long before its signature a certificate becomes valid, so that API servers whose clocks are
 // behind accept it at once. It is short for short-lived certificates, which would otherwise be renewed
 // constantly.
-func early(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
+func backdate(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
 
 // commonName is the authority's name: certificates with other names are removed from the caBundle.
 const commonName = "termguard-webhook-ca"
@@ -61,16 +61,16 @@ func Embedded(config *rest.Config, options Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect for certificates: %w", err)
 	}
-	return embedded(client, nil, options), nil
+	return newEmbedded(client, nil, options), nil
 }
 
-// embedded returns a source that signs with authority, or with the authority in the Secret if that is nil.
-func embedded(client kubernetes.Interface, authority cmtls.Authority, options Options) *Source {
+// newEmbedded returns a source that signs with authority, or with the authority in the Secret if that is nil.
+func newEmbedded(client kubernetes.Interface, authority cmtls.Authority, options Options) *Source {
 	bundle := newBundle(client, options)
 	if authority == nil {
 		authority = newKeeper(client, options, bundle.secrets)
 	}
-	gate := &gate{Authority: authority, trusts: bundle.trusts}
+	gate := &trustGate{Authority: authority, trustedSince: bundle.trustedSince}
 	source := &cmtls.DynamicSource{
 		DNSNames:      []string{serverName(options)},
 		Authority:     gate,
@@ -79,7 +79,7 @@ func embedded(client kubernetes.Interface, authority cmtls.Authority, options Op
 	return &Source{
 		certificate: source,
 		start:       []func(context.Context) error{source.Start, bundle.run},
-		why:         gate.why,
+		reason:      gate.reason,
 		log:         options.Log,
 	}
 }
@@ -88,17 +88,17 @@ func embedded(client kubernetes.Interface, authority cmtls.Authority, options Op
 // (k8s.io/apiserver/pkg/util/webhook/client.go).
 func serverName(o Options) string { return o.Service + "." + o.Namespace + ".svc" }
 
-// settle is how long a new authority must have been in the configuration before certificates signed by it are
-// served: each API server learns of the change by its own watch.
-const settle = 5 * time.Second
+// propagationDelay is how long a new authority must have been in the configuration before certificates signed
+// by it are served: each API server learns of the change by its own watch.
+const propagationDelay = 5 * time.Second
 
-// gate signs only once the API server trusts the authority. While the authority changes, the previous
+// trustGate signs only once the API server trusts the authority. While the authority changes, the previous
 // certificate is served, so that no review is lost.
-type gate struct {
+type trustGate struct {
 	cmtls.Authority
-	// trusts returns since when the webhook configuration trusts a certificate, or an error that says why it
-	// does not.
-	trusts func(leaf *x509.Certificate) (since time.Time, err error)
+	// trustedSince returns since when the webhook configuration trusts a certificate, or an error that says why
+	// it does not.
+	trustedSince func(leaf *x509.Certificate) (since time.Time, err error)
 
 	mu     sync.Mutex
 	signed bool
@@ -107,25 +107,25 @@ type gate struct {
 
 // Sign implements cmtls.Authority. If the certificate is not trusted yet it returns
 // ErrCertificateNotAvailable, so that the source keeps the previous one and retries.
-func (g *gate) Sign(template *x509.Certificate) (*x509.Certificate, error) {
+func (g *trustGate) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	leaf, err := g.Authority.Sign(template)
 	if err != nil {
 		return nil, err
 	}
-	since, err := g.trusts(leaf)
+	trustedSince, err := g.trustedSince(leaf)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err = err; err != nil {
 		return nil, fmt.Errorf("%w: %w", authority.ErrCertificateNotAvailable, err)
 	}
-	if g.signed && time.Since(since) < settle {
+	if g.signed && time.Since(trustedSince) < propagationDelay {
 		return nil, fmt.Errorf("%w: API servers are learning of the new authority", authority.ErrCertificateNotAvailable)
 	}
 	g.signed = true
 	return leaf, nil
 }
 
-func (g *gate) why() string {
+func (g *trustGate) reason() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {

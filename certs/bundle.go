@@ -40,103 +40,103 @@ const (
 type bundle struct {
 	client  kubernetes.Interface
 	options Options
-	changed chan struct{}
+	changes chan struct{}
 
 	secrets, configurations cache.SharedIndexInformer
 
-	mu        sync.Mutex
-	synced    bool
-	installed bool      // a webhook in the configuration calls our Service
-	seen      []byte    // the current caBundle
-	since     time.Time // when seen was first observed
+	mu         sync.Mutex
+	synced     bool
+	hasWebhook bool      // a webhook in the configuration calls our Service
+	caBundle   []byte    // the current caBundle
+	since      time.Time // when seen was first observed
 }
 
 func newBundle(client kubernetes.Interface, options Options) *bundle {
-	b := &bundle{client: client, options: options, changed: make(chan struct{}, 1)}
-	only := func(name string) informers.SharedInformerOption {
+	b := &bundle{client: client, options: options, changes: make(chan struct{}, 1)}
+	byName := func(name string) informers.SharedInformerOption {
 		return informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		})
 	}
-	b.secrets = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Namespace), only(options.Secret)).
+	b.secrets = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(options.Namespace), byName(options.Secret)).
 		Core().V1().Secrets().Informer()
-	b.configurations = informers.NewSharedInformerFactoryWithOptions(client, resync, only(options.Configuration)).
+	b.configurations = informers.NewSharedInformerFactoryWithOptions(client, resync, byName(options.Configuration)).
 		Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
 	for _, informer := range []cache.SharedIndexInformer{b.secrets, b.configurations} {
 		// AddEventHandler fails only on a stopped informer; these have not started.
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { b.kick() },
-			UpdateFunc: func(any, any) { b.kick() },
-			DeleteFunc: func(any) { b.kick() },
+			AddFunc:    func(any) { b.notify() },
+			UpdateFunc: func(any, any) { b.notify() },
+			DeleteFunc: func(any) { b.notify() },
 		})
 	}
 	return b
 }
 
-func (b *bundle) kick() {
+func (b *bundle) notify() {
 	select {
-	case b.changed <- struct{}{}:
+	case b.changes <- struct{}{}:
 	default:
 	}
 }
 
 func (b *bundle) run(ctx context.Context) error {
-	var running sync.WaitGroup
-	defer running.Wait()
+	var wait sync.WaitGroup
+	defer wait.Wait()
 	for _, informer := range []cache.SharedIndexInformer{b.secrets, b.configurations} {
-		running.Go(func() { informer.RunWithContext(ctx) })
+		wait.Go(func() { informer.RunWithContext(ctx) })
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), b.secrets.HasSynced, b.configurations.HasSynced) {
 		return nil
 	}
-	var again <-chan time.Time
+	var retry <-chan time.Time
 	for {
-		b.look()
+		b.observe()
 		if err := b.reconcile(ctx); err != nil && ctx.Err() == nil {
 			b.options.Log.Warn("the webhook configuration cannot be given its certificate authority; trying again", "configuration", b.options.Configuration, "error", err)
-			again = time.After(retryPause)
+			retry = time.After(retryPause)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-b.changed:
-		case <-again:
-			again = nil
+		case <-b.changes:
+		case <-retry:
+			retry = nil
 		}
 	}
 }
 
-// look records the configuration's current bundle.
-func (b *bundle) look() {
+// observe records the configuration's current bundle.
+func (b *bundle) observe() {
 	configuration := b.configuration()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.synced = true
-	var seen []byte
-	ours := b.ours(configuration)
-	b.installed = len(ours) > 0
-	for _, w := range ours {
-		if seen = w.ClientConfig.CABundle; len(seen) == 0 {
+	var caBundle []byte
+	webhooks := b.ownWebhooks(configuration)
+	b.hasWebhook = len(webhooks) > 0
+	for _, w := range webhooks {
+		if caBundle = w.ClientConfig.CABundle; len(caBundle) == 0 {
 			break // this webhook trusts no authority yet
 		}
 	}
-	if !bytes.Equal(b.seen, seen) {
-		b.seen, b.since = slices.Clone(seen), time.Now()
+	if !bytes.Equal(b.caBundle, caBundle) {
+		b.caBundle, b.since = slices.Clone(caBundle), time.Now()
 	}
 }
 
-// trusts returns since when the webhook configuration trusts a certificate.
-func (b *bundle) trusts(leaf *x509.Certificate) (time.Time, error) {
+// trustedSince returns since when the webhook configuration trusts a certificate.
+func (b *bundle) trustedSince(leaf *x509.Certificate) (time.Time, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case !b.synced:
 		return time.Time{}, errors.New("the webhook configuration has not been read yet")
-	case !b.installed:
+	case !b.hasWebhook:
 		return time.Time{}, fmt.Errorf("no ValidatingWebhookConfiguration %s calls Service %s/%s: apply it", b.options.Configuration, b.options.Namespace, b.options.Service)
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(b.seen)
+	roots.AppendCertsFromPEM(b.caBundle)
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName(b.options), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 		return time.Time{}, fmt.Errorf("ValidatingWebhookConfiguration %s does not trust the authority yet: %w", b.options.Configuration, err)
 	}
@@ -150,17 +150,17 @@ func (b *bundle) configuration() *admissionv1.ValidatingWebhookConfiguration {
 	return configuration
 }
 
-func (b *bundle) ours(configuration *admissionv1.ValidatingWebhookConfiguration) []admissionv1.ValidatingWebhook {
+func (b *bundle) ownWebhooks(configuration *admissionv1.ValidatingWebhookConfiguration) []admissionv1.ValidatingWebhook {
 	if configuration == nil {
 		return nil
 	}
-	var ours []admissionv1.ValidatingWebhook
+	var webhooks []admissionv1.ValidatingWebhook
 	for _, w := range configuration.Webhooks {
 		if s := w.ClientConfig.Service; s != nil && s.Namespace == b.options.Namespace && s.Name == b.options.Service {
-			ours = append(ours, w)
+			webhooks = append(webhooks, w)
 		}
 	}
-	return ours
+	return webhooks
 }
 
 // reconcile patches the webhooks whose bundle is out of date. The resourceVersion makes the API server reject
@@ -181,23 +181,23 @@ func (b *bundle) reconcile(ctx context.Context) error {
 		Name         string       `json:"name"`
 		ClientConfig clientConfig `json:"clientConfig"`
 	}
-	var patched []webhook
-	for _, w := range b.ours(configuration) {
-		keep := early(b.options.CADuration) + b.options.LeafDuration
-		want, err := extend(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], keep, time.Now())
+	var webhooks []webhook
+	for _, w := range b.ownWebhooks(configuration) {
+		keep := backdate(b.options.CADuration) + b.options.LeafDuration
+		want, err := rotateBundle(w.ClientConfig.CABundle, obj.(*corev1.Secret).Data[caKey], keep, time.Now())
 		if err != nil {
 			return fmt.Errorf("secret %s/%s: %w", b.options.Namespace, b.options.Secret, err)
 		}
 		if !bytes.Equal(want, w.ClientConfig.CABundle) {
-			patched = append(patched, webhook{w.Name, clientConfig{want}})
+			webhooks = append(webhooks, webhook{w.Name, clientConfig{want}})
 		}
 	}
-	if len(patched) == 0 {
+	if len(webhooks) == 0 {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": configuration.ResourceVersion},
-		"webhooks": patched,
+		"webhooks": webhooks,
 	})
 	if err != nil {
 		return err
@@ -207,24 +207,24 @@ func (b *bundle) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.options.Log.Info("gave the webhook configuration its certificate authority", slog.String("configuration", b.options.Configuration), slog.Int("webhooks", len(patched)))
+	b.options.Log.Info("gave the webhook configuration its certificate authority", slog.String("configuration", b.options.Configuration), slog.Int("webhooks", len(webhooks)))
 	return nil
 }
 
-// extend returns the bundle for an authority, newest certificate first: its own; predecessors from the
+// rotateBundle returns the bundle for an authority, newest certificate first: its own; predecessors from the
 // present bundle, while certificates signed by them may still be served (keep, counted from the start of the
 // authority's validity); and any successor that another replica has added.
-func extend(present, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
-	own, err := parse(authority)
+func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
+	certificates, err := parse(authority)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", caKey, err)
 	}
-	if len(own) == 0 {
+	if len(certificates) == 0 {
 		return nil, fmt.Errorf("%s holds no certificate", caKey)
 	}
-	current := own[0]
+	current := certificates[0]
 	roots := []*x509.Certificate{current}
-	others, err := parse(present)
+	others, err := parse(oldBundle)
 	if err != nil {
 		others = nil // an unreadable bundle is replaced
 	}

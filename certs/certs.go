@@ -19,7 +19,7 @@ import (
 type Source struct {
 	certificate cmtls.CertificateSource
 	start       []func(context.Context) error
-	why         func() string // why there is no certificate yet, or ""
+	reason      func() string // why there is no certificate yet, or ""
 	log         *slog.Logger
 }
 
@@ -29,7 +29,7 @@ const restartPause = 5 * time.Second
 // Run keeps the certificate up to date until ctx ends. It logs failures and retries, because the last
 // certificate is better than none.
 func (s *Source) Run(ctx context.Context) {
-	ctx = logr.NewContext(ctx, logr.FromSlogHandler(atLeast{s.log.Handler(), slog.LevelWarn}))
+	ctx = logr.NewContext(ctx, logr.FromSlogHandler(levelHandler{s.log.Handler(), slog.LevelWarn}))
 	done := make(chan struct{})
 	for _, start := range s.start {
 		go func() {
@@ -59,21 +59,21 @@ func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 // Ready returns an error while there is no certificate to serve.
 func (s *Source) Ready() error {
 	if _, err := s.certificate.GetCertificate(nil); err != nil {
-		return notReadyError{why: s.why(), err: err}
+		return notReadyError{reason: s.reason(), err: err}
 	}
 	return nil
 }
 
 type notReadyError struct {
-	why string
-	err error
+	reason string
+	err    error
 }
 
 func (e notReadyError) Error() string {
-	if e.why == "" {
+	if e.reason == "" {
 		return e.err.Error()
 	}
-	return e.err.Error() + ": " + e.why
+	return e.err.Error() + ": " + e.reason
 }
 
 func (e notReadyError) Unwrap() error { return e.err }
@@ -88,25 +88,25 @@ func Files(certificate, key string, log *slog.Logger) *Source {
 	return &Source{
 		certificate: source,
 		start:       []func(context.Context) error{source.Start},
-		why:         func() string { return "waiting for " + certificate + " and " + key },
+		reason:      func() string { return "waiting for " + certificate + " and " + key },
 		log:         log,
 	}
 }
 
-// atLeast drops records below a level: cert-manager's packages are verbose.
-type atLeast struct {
+// levelHandler drops records below a level: cert-manager's packages are verbose.
+type levelHandler struct {
 	slog.Handler
 	level slog.Level
 }
 
-func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+func (h levelHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= h.level && h.Handler.Enabled(ctx, level)
 }
 
-func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelHandler{h.Handler.WithAttrs(attrs), h.level}
 }
 
-func (h atLeast) WithGroup(name string) slog.Handler {
-	return atLeast{h.Handler.WithGroup(name), h.level}
+func (h levelHandler) WithGroup(name string) slog.Handler {
+	return levelHandler{h.Handler.WithGroup(name), h.level}
 }

@@ -127,8 +127,8 @@ func secret(r root) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "guard", Name: "ca"}, Data: map[string][]byte{caKey: r.pem()}}
 }
 
-// servedSigner fails the test unless the webhook configuration trusts the served certificate, and returns the name
-// of its signer.
+// servedSigner fails the test unless the webhook configuration trusts the served certificate, and returns the
+// name of its signer.
 func servedSigner(t *testing.T, client *fake.Clientset, source *Source, roots map[string]root) string {
 	t.Helper()
 	c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "guard", metav1.GetOptions{})
@@ -168,7 +168,7 @@ func TestRotation(t *testing.T) {
 		signs := &signer{t: t, root: roots["old"]}
 		o := options
 		o.setDefaults()
-		source := embedded(client, signs, o)
+		source := newEmbedded(client, signs, o)
 		if err := source.Ready(); err == nil {
 			t.Error("ready before it runs")
 		}
@@ -228,7 +228,7 @@ func TestSkew(t *testing.T) {
 		client := fake.NewClientset(configuration())
 		o := options
 		o.setDefaults()
-		source := embedded(client, nil, o)
+		source := newEmbedded(client, nil, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
@@ -272,7 +272,7 @@ func TestNotInstalled(t *testing.T) {
 		r := newRoot(t, commonName, time.Now())
 		o := options
 		o.setDefaults()
-		source := embedded(fake.NewClientset(secret(r)), &signer{t: t, root: r}, o)
+		source := newEmbedded(fake.NewClientset(secret(r)), &signer{t: t, root: r}, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
@@ -294,7 +294,7 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 		client := fake.NewClientset(configuration(), secret(roots["ours"]))
 		o := options
 		o.setDefaults()
-		source := embedded(client, &signer{t: t, root: roots["ours"]}, o)
+		source := newEmbedded(client, &signer{t: t, root: roots["ours"]}, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
@@ -358,7 +358,7 @@ func TestExtend(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := extend(tc.present, tc.authority, 7*day, now)
+			got, err := rotateBundle(tc.present, tc.authority, 7*day, now)
 			if (err != nil) != tc.err {
 				t.Fatalf("%s\nerror %v", tc.reason, err)
 			}
@@ -373,7 +373,7 @@ func FuzzExtend(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), []byte("x"))
 	f.Add([]byte(nil), []byte(nil))
 	f.Fuzz(func(t *testing.T, present, authority []byte) {
-		bundle, err := extend(present, authority, time.Hour, time.Now())
+		bundle, err := rotateBundle(present, authority, time.Hour, time.Now())
 		if err == nil && len(bundle) == 0 {
 			t.Error("neither a bundle nor an error")
 		}

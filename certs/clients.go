@@ -19,9 +19,9 @@ type Clients struct {
 	names []string
 	log   *slog.Logger
 
-	mu       sync.Mutex
-	modified time.Time
-	pool     *x509.CertPool
+	mu      sync.Mutex
+	modTime time.Time
+	pool    *x509.CertPool
 }
 
 // NewClients returns Clients that accept certificates with one of the common names, or with any if names is
@@ -37,7 +37,7 @@ func (c *Clients) read() error {
 	if err != nil {
 		return fmt.Errorf("read the authority of clients: %w", err)
 	}
-	if info.ModTime().Equal(c.modified) {
+	if info.ModTime().Equal(c.modTime) {
 		return nil
 	}
 	text, err := os.ReadFile(c.file)
@@ -48,7 +48,7 @@ func (c *Clients) read() error {
 	if !pool.AppendCertsFromPEM(text) {
 		return fmt.Errorf("the authority of clients, %s, holds no certificate; want PEM", c.file)
 	}
-	c.pool, c.modified = pool, info.ModTime()
+	c.pool, c.modTime = pool, info.ModTime()
 	return nil
 }
 

@@ -25,44 +25,44 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// keeper maintains the authority in the Secret: it creates one if none there can sign, and replaces it after
-// two thirds of its validity. Every replica runs one; the Secret's resourceVersion lets only one of them
-// write.
+// authorityKeeper maintains the authority in the Secret: it creates one if none there can sign, and replaces
+// it after two thirds of its validity. Every replica runs one; the Secret's resourceVersion lets only one of
+// them write.
 //
 // It replaces cert-manager's DynamicAuthority, which cannot set the start of validity: certificates from a
 // replica whose clock is ahead must be valid at once on the API servers (early).
-type keeper struct {
+type authorityKeeper struct {
 	client  kubernetes.Interface
 	options Options
 	secrets cache.SharedIndexInformer // run by the bundle
-	changed chan struct{}
+	changes chan struct{}
 
-	mu      sync.Mutex
-	current []byte // the last certificate announced to watches
-	watches []chan<- struct{}
+	mu        sync.Mutex
+	announced []byte // the last certificate announced to watches
+	watches   []chan<- struct{}
 }
 
 const checkInterval = 10 * time.Second
 
-func newKeeper(client kubernetes.Interface, options Options, secrets cache.SharedIndexInformer) *keeper {
-	k := &keeper{client: client, options: options, secrets: secrets, changed: make(chan struct{}, 1)}
-	kick := func() {
+func newKeeper(client kubernetes.Interface, options Options, secrets cache.SharedIndexInformer) *authorityKeeper {
+	k := &authorityKeeper{client: client, options: options, secrets: secrets, changes: make(chan struct{}, 1)}
+	notify := func() {
 		select {
-		case k.changed <- struct{}{}:
+		case k.changes <- struct{}{}:
 		default:
 		}
 	}
 	// AddEventHandler fails only on a stopped informer; this one has not started.
 	_, _ = secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { kick() },
-		UpdateFunc: func(any, any) { kick() },
-		DeleteFunc: func(any) { kick() },
+		AddFunc:    func(any) { notify() },
+		UpdateFunc: func(any, any) { notify() },
+		DeleteFunc: func(any) { notify() },
 	})
 	return k
 }
 
 // Run implements cmtls.Authority.
-func (k *keeper) Run(ctx context.Context) error {
+func (k *authorityKeeper) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), k.secrets.HasSynced) {
 		return nil
 	}
@@ -75,14 +75,14 @@ func (k *keeper) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-k.changed:
+		case <-k.changes:
 		case <-time.After(pause):
 		}
 	}
 }
 
 // ensure creates an authority if needed. Watchers are notified once it arrives by the Secret's watch.
-func (k *keeper) ensure(ctx context.Context) error {
+func (k *authorityKeeper) ensure(ctx context.Context) error {
 	secret := k.secret()
 	pair, err := readPair(secret)
 	switch {
@@ -94,14 +94,14 @@ func (k *keeper) ensure(ctx context.Context) error {
 			err = errors.New("there is none yet")
 		}
 		k.options.Log.Info("making a certificate authority", "reason", err)
-		return k.make(ctx, secret)
+		return k.createAuthority(ctx, secret)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if bytes.Equal(k.current, pair.Leaf.Raw) {
+	if bytes.Equal(k.announced, pair.Leaf.Raw) {
 		return nil
 	}
-	k.current = pair.Leaf.Raw
+	k.announced = pair.Leaf.Raw
 	for _, watch := range k.watches {
 		select {
 		case watch <- struct{}{}:
@@ -111,8 +111,8 @@ func (k *keeper) ensure(ctx context.Context) error {
 	return nil
 }
 
-// make writes a new authority into the Secret. It is no error if another replica was first.
-func (k *keeper) make(ctx context.Context, secret *corev1.Secret) error {
+// createAuthority writes a new authority into the Secret. It is no error if another replica was first.
+func (k *authorityKeeper) createAuthority(ctx context.Context, secret *corev1.Secret) error {
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (k *keeper) make(ctx context.Context, secret *corev1.Secret) error {
 }
 
 // secret returns the Secret, nil if it does not exist.
-func (k *keeper) secret() *corev1.Secret {
+func (k *authorityKeeper) secret() *corev1.Secret {
 	obj, _, _ := k.secrets.GetStore().GetByKey(k.options.Namespace + "/" + k.options.Secret)
 	secret, _ := obj.(*corev1.Secret)
 	return secret
@@ -177,7 +177,7 @@ func readPair(secret *corev1.Secret) (tls.Certificate, error) {
 
 // Sign implements cmtls.Authority. The certificate is valid for LeafDuration, but not longer than the
 // authority.
-func (k *keeper) Sign(template *x509.Certificate) (*x509.Certificate, error) {
+func (k *authorityKeeper) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	if !k.secrets.HasSynced() {
 		return nil, authority.ErrCertificateNotAvailable
 	}
@@ -185,18 +185,18 @@ func (k *keeper) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", authority.ErrCertificateNotAvailable, err)
 	}
-	left := time.Until(pair.Leaf.NotAfter)
-	if left <= 0 {
+	remaining := time.Until(pair.Leaf.NotAfter)
+	if remaining <= 0 {
 		return nil, fmt.Errorf("%w: the authority has expired", authority.ErrCertificateNotAvailable)
 	}
 	template.BasicConstraintsValid = true
-	return issue(template, pair.Leaf, template.PublicKey, pair.PrivateKey, min(k.options.LeafDuration, left))
+	return issue(template, pair.Leaf, template.PublicKey, pair.PrivateKey, min(k.options.LeafDuration, remaining))
 }
 
 // issue signs a certificate that is valid for duration from now, and slightly before.
 func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.PrivateKey, duration time.Duration) (*x509.Certificate, error) {
 	now := time.Now()
-	template.NotBefore, template.NotAfter = now.Add(-early(duration)), now.Add(duration)
+	template.NotBefore, template.NotAfter = now.Add(-backdate(duration)), now.Add(duration)
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		return nil, err
@@ -205,14 +205,14 @@ func issue(template, parent *x509.Certificate, public crypto.PublicKey, key cryp
 }
 
 // WatchRotation implements cmtls.Authority.
-func (k *keeper) WatchRotation(output chan<- struct{}) {
+func (k *authorityKeeper) WatchRotation(output chan<- struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.watches = append(k.watches, output)
 }
 
 // StopWatchingRotation implements cmtls.Authority.
-func (k *keeper) StopWatchingRotation(output chan<- struct{}) {
+func (k *authorityKeeper) StopWatchingRotation(output chan<- struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.watches = slices.DeleteFunc(k.watches, func(other chan<- struct{}) bool { return other == output })

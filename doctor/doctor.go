@@ -69,15 +69,15 @@ type Report struct {
 	Checks     []Check `json:"checks"`
 }
 
-const page = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
+const pageURL = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
 
 const (
-	oldest    = "1.30"              // first version with every field of the webhook's configuration
-	caSoon    = 14 * 24 * time.Hour // the embedded authority is renewed after two thirds of a year
-	leafSoon  = 24 * time.Hour      // the embedded certificate is renewed after two thirds of a week
-	maxNamed  = 10                  // namespaces listed for their labels
-	pageSize  = 500
-	questions = 3 // attempts while no replica answers within the second that the API server waits
+	minVersion    = "1.30"              // first version with every field of the webhook's configuration
+	caWarning     = 14 * 24 * time.Hour // the embedded authority is renewed after two thirds of a year
+	leafWarning   = 24 * time.Hour      // the embedded certificate is renewed after two thirds of a week
+	maxNamespaces = 10                  // namespaces listed for their labels
+	pageSize      = 500
+	attempts      = 3 // attempts while no replica answers within the second that the API server waits
 )
 
 type examination struct {
@@ -86,11 +86,11 @@ type examination struct {
 	warnings *warnings // warnings of the API server
 	report   Report
 
-	hooks    *admissionregistrationv1.ValidatingWebhookConfiguration // nil if absent or not readable
-	status   webhook.Status
-	answered bool
-	unrun    bool     // no pod has run yet, so there are no logs
-	own      []string // ids of the policies that are not built in
+	hooks          *admissionregistrationv1.ValidatingWebhookConfiguration // nil if absent or not readable
+	status         webhook.Status
+	hasStatus      bool
+	neverRan       bool     // no pod has run yet, so there are no logs
+	customPolicies []string // ids of the policies that are not built in
 }
 
 type warnings struct {
@@ -105,7 +105,7 @@ func (t *warnings) HandleWarningHeader(_ int, _, text string) {
 	t.lines = append(t.lines, text)
 }
 
-func (t *warnings) drain() []string {
+func (t *warnings) take() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := t.lines
@@ -127,52 +127,52 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 		return e.report, fmt.Errorf("connect: %w", err)
 	}
 	e.client = client
-	served, err := client.Discovery().ServerVersion()
+	serverVersion, err := client.Discovery().ServerVersion()
 	if err != nil {
 		return e.report, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	e.apiServer(served.GitVersion)
-	if e.absent(ctx) {
+	e.checkAPIServer(serverVersion.GitVersion)
+	if e.notInstalled(ctx) {
 		return e.report, nil
 	}
-	for _, look := range []func(context.Context){e.installed, e.reachable, e.replicas, e.certificate, e.facts, e.policies, e.configuration, e.labels, e.unasked} {
-		look(ctx)
+	for _, check := range []func(context.Context){e.checkInstalled, e.checkReachable, e.checkReplicas, e.checkCertificate, e.checkFacts, e.checkPolicies, e.checkConfiguration, e.checkLabels, e.checkFailOpen} {
+		check(ctx)
 		if err := ctx.Err(); err != nil {
 			return e.report, err
 		}
 	}
-	e.report.Healthy = e.answered && !slices.ContainsFunc(e.report.Checks, func(c Check) bool { return c.Result == Failed })
+	e.report.Healthy = e.hasStatus && !slices.ContainsFunc(e.report.Checks, func(c Check) bool { return c.Result == Failed })
 	return e.report, nil
 }
 
-func (e *examination) say(c Check) {
+func (e *examination) add(c Check) {
 	if c.Result != OK {
-		c.More = page + c.Name
+		c.More = pageURL + c.Name
 	}
 	e.report.Checks = append(e.report.Checks, c)
 }
 
-// sayUnread reports that something could not be read.
-func (e *examination) sayUnread(name, what, verb, resource string, err error) {
+// addUnreadable reports that something could not be read.
+func (e *examination) addUnreadable(name, what, verb, resource string, err error) {
 	c := Check{Name: name, Result: Unseen, Says: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	if apierrors.IsForbidden(err) {
 		c.Says = what + " may not be read by you"
 		c.Do = fmt.Sprintf("ask for the verb %s on %s", verb, resource)
 	}
-	e.say(c)
+	e.add(c)
 }
 
-func (e *examination) apiServer(gitVersion string) {
+func (e *examination) checkAPIServer(gitVersion string) {
 	c := Check{Name: "api-server", Result: OK, Says: gitVersion}
-	if v, err := version.ParseGeneric(gitVersion); err == nil && v.LessThan(version.MustParseGeneric(oldest)) {
-		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s is older than %s", gitVersion, oldest), "upgrade the cluster"
+	if v, err := version.ParseGeneric(gitVersion); err == nil && v.LessThan(version.MustParseGeneric(minVersion)) {
+		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s is older than %s", gitVersion, minVersion), "upgrade the cluster"
 	}
-	e.say(c)
+	e.add(c)
 }
 
-// absent reports whether neither the webhook nor the workload exists; if so, that is the only check in the
-// report.
-func (e *examination) absent(ctx context.Context) bool {
+// notInstalled reports whether neither the webhook nor the workload exists; if so, that is the only check in
+// the report.
+func (e *examination) notInstalled(ctx context.Context) bool {
 	_, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -187,34 +187,34 @@ func (e *examination) absent(ctx context.Context) bool {
 // hookNames are the webhooks of the configuration in deploy/.
 var hookNames = []string{"delete.termguard.dev", "finalizer-edit.termguard.dev", "finalize.termguard.dev"}
 
-func (e *examination) installed(ctx context.Context) {
+func (e *examination) checkInstalled(ctx context.Context) {
 	const name, install = "installed", "install termguard, as docs/install.md says"
 	hooks, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration), Do: install})
+		e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration), Do: install})
 		return
 	case err != nil:
-		e.sayUnread(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
+		e.addUnreadable(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
 		return
 	}
 	e.hooks = hooks
 	missing := slices.Clone(hookNames)
-	var elsewhere []string
+	var foreign []string
 	for _, h := range hooks.Webhooks {
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == h.Name })
 		if s := h.ClientConfig.Service; s == nil || s.Namespace != e.Namespace {
-			elsewhere = append(elsewhere, h.Name)
+			foreign = append(foreign, h.Name)
 		}
 	}
 	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d webhooks call Service %s in namespace %s", len(hooks.Webhooks), e.service(), e.Namespace)}
 	switch {
 	case len(missing) > 0:
 		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("ValidatingWebhookConfiguration %s has no webhook %s", e.Configuration, strings.Join(missing, ", ")), "apply the manifests of your version again"
-	case len(elsewhere) > 0:
-		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s does not call a Service in namespace %s", strings.Join(elsewhere, ", "), e.Namespace), "name the namespace that termguard runs in: --namespace"
+	case len(foreign) > 0:
+		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s does not call a Service in namespace %s", strings.Join(foreign, ", "), e.Namespace), "name the namespace that termguard runs in: --namespace"
 	}
-	e.say(c)
+	e.add(c)
 }
 
 // service returns the name of the Service that the API server calls.
@@ -229,35 +229,35 @@ func (e *examination) service() string {
 	return "termguard"
 }
 
-func (e *examination) replicas(ctx context.Context) {
+func (e *examination) checkReplicas(ctx context.Context) {
 	const name = "replicas"
 	deployment, err := e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Deployment termguard in namespace %s", e.Namespace), Do: "install termguard, or name its namespace: --namespace"})
+		e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Deployment termguard in namespace %s", e.Namespace), Do: "install termguard, or name its namespace: --namespace"})
 		return
 	case err != nil:
-		e.sayUnread(name, "Deployment termguard", "get", "deployments in namespace "+e.Namespace, err)
+		e.addUnreadable(name, "Deployment termguard", "get", "deployments in namespace "+e.Namespace, err)
 		return
 	}
 	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
 	pods, err := e.client.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		e.sayUnread(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
+		e.addUnreadable(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
 		return
 	}
-	e.unrun = !slices.ContainsFunc(pods.Items, hasRun)
-	e.say(e.replicasCheck(deployment, pods.Items))
+	e.neverRan = !slices.ContainsFunc(pods.Items, hasRun)
+	e.add(e.newReplicasCheck(deployment, pods.Items))
 }
 
-// replicasCheck reports how many replicas are ready, and their versions.
-func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1.Pod) Check {
+// newReplicasCheck reports how many replicas are ready, and their versions.
+func (e *examination) newReplicasCheck(deployment *appsv1.Deployment, pods []corev1.Pod) Check {
 	desired, ready := int32(1), deployment.Status.ReadyReplicas
 	if deployment.Spec.Replicas != nil {
 		desired = *deployment.Spec.Replicas
 	}
 	images := map[string]bool{}
-	var ailing []string
+	var problems []string
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil {
 			continue
@@ -265,19 +265,19 @@ func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1
 		for _, container := range pod.Spec.Containers {
 			images[container.Image] = true
 		}
-		if why := notReady(pod); why != "" {
-			if age := e.Now().Sub(pod.CreationTimestamp.Time); !pod.CreationTimestamp.IsZero() && age < young {
+		if why := notReadyReason(pod); why != "" {
+			if age := e.Now().Sub(pod.CreationTimestamp.Time); !pod.CreationTimestamp.IsZero() && age < startupTime {
 				why += fmt.Sprintf(" (made %d s ago)", int(max(0, age.Seconds())))
 			}
-			ailing = append(ailing, fmt.Sprintf("pod %s: %s", pod.Name, why))
+			problems = append(problems, fmt.Sprintf("pod %s: %s", pod.Name, why))
 		}
 	}
-	c := Check{Name: "replicas", Result: OK, Says: fmt.Sprintf("%d of %d are ready", ready, desired), Also: ailing}
+	c := Check{Name: "replicas", Result: OK, Says: fmt.Sprintf("%d of %d are ready", ready, desired), Also: problems}
 	if len(images) == 1 {
 		c.Says += ", all of " + slices.Collect(maps.Keys(images))[0]
 	}
 	switch {
-	case ready == 0 && !e.answered:
+	case ready == 0 && !e.hasStatus:
 		c.Result, c.Do = Failed, "kubectl -n "+e.Namespace+" describe pods -l app.kubernetes.io/name=termguard"
 	case ready < desired:
 		c.Result, c.Do = Warning, "kubectl -n "+e.Namespace+" rollout status deployment/termguard"
@@ -289,8 +289,8 @@ func (e *examination) replicasCheck(deployment *appsv1.Deployment, pods []corev1
 	return c
 }
 
-// young is the age up to which a pod that is not ready may still be starting.
-const young = 2 * time.Minute
+// startupTime is the age up to which a pod that is not ready may still be starting.
+const startupTime = 2 * time.Minute
 
 // hasRun reports whether a container of the pod ever ran, and so may have a log.
 func hasRun(pod corev1.Pod) bool {
@@ -299,8 +299,8 @@ func hasRun(pod corev1.Pod) bool {
 	})
 }
 
-// notReady returns why a pod is not ready, "" if it is.
-func notReady(pod corev1.Pod) string {
+// notReadyReason returns why a pod is not ready, "" if it is.
+func notReadyReason(pod corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return strings.TrimSuffix("not scheduled yet: "+c.Message, ": ")
@@ -327,34 +327,34 @@ func notReady(pod corev1.Pod) string {
 	return "not ready"
 }
 
-// reachable requests the status by the path that reviews take.
-func (e *examination) reachable(ctx context.Context) {
+// checkReachable requests the status by the path that reviews take.
+func (e *examination) checkReachable(ctx context.Context) {
 	const name = "reachable"
 	if e.hooks == nil {
-		e.say(Check{Name: name, Result: Unseen, Says: "not tried, as the webhooks cannot be read"})
+		e.add(Check{Name: name, Result: Unseen, Says: "not tried, as the webhooks cannot be read"})
 		return
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, webhook.StatusFinalizer)
-	for range questions {
-		e.warnings.drain()
+	for range attempts {
+		e.warnings.take()
 		_, err := e.client.CoreV1().Services(e.Namespace).Patch(ctx, e.service(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case apierrors.IsNotFound(err):
-			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
+			e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
 			return
 		case apierrors.IsForbidden(err):
-			e.sayUnread(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
+			e.addUnreadable(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
 			return
 		case err != nil:
-			e.say(Check{Name: name, Result: Failed, Says: fmt.Sprintf("a dry run in namespace %s fails: %v", e.Namespace, err)})
+			e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("a dry run in namespace %s fails: %v", e.Namespace, err)})
 			return
 		}
-		if e.status, e.answered = webhook.ParseStatus(e.warnings.drain()); e.answered {
+		if e.status, e.hasStatus = webhook.ParseStatus(e.warnings.take()); e.hasStatus {
 			break
 		}
 	}
-	if !e.answered {
-		e.say(Check{
+	if !e.hasStatus {
+		e.add(Check{
 			Name: name, Result: Failed, Says: "the API server asked, and got no answer: deletes are let through unchecked",
 			Do: "look at the checks beside this one; then at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard",
 		})
@@ -364,13 +364,13 @@ func (e *examination) reachable(ctx context.Context) {
 	if e.Version != "" && e.Version != e.status.Version {
 		c.Says += fmt.Sprintf(" (you run %s)", e.Version)
 	}
-	e.say(c)
+	e.add(c)
 }
 
-func (e *examination) certificate(context.Context) {
+func (e *examination) checkCertificate(context.Context) {
 	const name = "certificate"
 	if e.hooks == nil {
-		e.say(Check{Name: name, Result: Unseen, Says: "the webhooks cannot be read"})
+		e.add(Check{Name: name, Result: Unseen, Says: "the webhooks cannot be read"})
 		return
 	}
 	c := Check{Name: name, Result: OK}
@@ -379,24 +379,24 @@ func (e *examination) certificate(context.Context) {
 	switch {
 	case err != nil:
 		c.Result, c.Says, c.Do = Failed, err.Error(), "kubectl -n "+e.Namespace+" logs -l app.kubernetes.io/name=termguard: it tells why the caBundle was not written"
-		if e.unrun {
+		if e.neverRan {
 			c.Do = "see to the pods first (replicas, above): termguard writes the caBundle once it runs, and no pod has run yet"
 		}
 	case until.Before(now):
 		c.Result, c.Says, c.Do = Failed, "the authority in the caBundle ended "+day(until), "restart termguard: kubectl -n "+e.Namespace+" rollout restart deployment/termguard"
 	default:
 		c.Says = "the authority holds until " + day(until)
-		if until.Sub(now) < caSoon {
+		if until.Sub(now) < caWarning {
 			c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
 		}
 	}
-	if leaf := e.status.CertificateUntil; e.answered && !leaf.IsZero() {
+	if leaf := e.status.CertificateUntil; e.hasStatus && !leaf.IsZero() {
 		c.Says += ", the certificate until " + day(leaf)
-		if c.Result == OK && leaf.Sub(now) < leafSoon {
+		if c.Result == OK && leaf.Sub(now) < leafWarning {
 			c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
 		}
 	}
-	e.say(c)
+	e.add(c)
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -434,30 +434,30 @@ func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time
 	return until, err
 }
 
-// silent reports that no replica answered, for checks that need one.
-func (e *examination) silent(name string) bool {
-	if !e.answered {
-		e.say(Check{Name: name, Result: Unseen, Says: "only a replica knows, and none answered"})
+// addNoStatus reports that no replica answered, for checks that need one.
+func (e *examination) addNoStatus(name string) bool {
+	if !e.hasStatus {
+		e.add(Check{Name: name, Result: Unseen, Says: "only a replica knows, and none answered"})
 	}
-	return !e.answered
+	return !e.hasStatus
 }
 
-func (e *examination) facts(context.Context) {
+func (e *examination) checkFacts(context.Context) {
 	const name = "facts"
-	if e.silent(name) {
+	if e.addNoStatus(name) {
 		return
 	}
 	switch {
 	case e.status.Facts != "":
-		e.say(Check{Name: name, Result: Failed, Says: e.status.Facts + ": deletes are let through unchecked until it is done", Do: "wait; if it does not end, look at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard"})
+		e.add(Check{Name: name, Result: Failed, Says: e.status.Facts + ": deletes are let through unchecked until it is done", Do: "wait; if it does not end, look at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard"})
 	case len(e.status.Unseen) > 0:
-		e.say(Check{Name: name, Result: Warning, Says: "not all of the cluster is seen: where it matters, the answer is unknown", Also: e.status.Unseen, Do: "forbidden: grant list and watch; discovery or error: see what serves that API, kubectl get apiservices"})
+		e.add(Check{Name: name, Result: Warning, Says: "not all of the cluster is seen: where it matters, the answer is unknown", Also: e.status.Unseen, Do: "forbidden: grant list and watch; discovery or error: see what serves that API, kubectl get apiservices"})
 	default:
-		e.say(Check{Name: name, Result: OK, Says: "complete"})
+		e.add(Check{Name: name, Result: OK, Says: "complete"})
 	}
 }
 
-func (e *examination) policies(ctx context.Context) {
+func (e *examination) checkPolicies(ctx context.Context) {
 	const name = "policies"
 	elsewhere, err := e.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: config.PolicyLabel, Limit: pageSize})
 	var ignored []string
@@ -468,11 +468,11 @@ func (e *examination) policies(ctx context.Context) {
 			}
 		}
 	}
-	if e.silent(name) {
+	if e.addNoStatus(name) {
 		return
 	}
-	e.own = e.status.CustomPolicies
-	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d are in force, %d of them your own", e.status.Policies, len(e.own))}
+	e.customPolicies = e.status.CustomPolicies
+	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d are in force, %d of them your own", e.status.Policies, len(e.customPolicies))}
 	var refused []string
 	for _, r := range e.status.Rejections {
 		if !strings.HasPrefix(r, "configuration:") {
@@ -485,23 +485,23 @@ func (e *examination) policies(ctx context.Context) {
 	case len(ignored) > 0:
 		c.Result, c.Says, c.Also, c.Do = Warning, c.Says+"; some are not read", ignored, "move them to namespace "+e.Namespace
 	}
-	e.say(c)
+	e.add(c)
 }
 
-func (e *examination) configuration(ctx context.Context) {
+func (e *examination) checkConfiguration(ctx context.Context) {
 	const name = "configuration"
-	if e.silent(name) {
+	if e.addNoStatus(name) {
 		return
 	}
 	for _, r := range e.status.Rejections {
 		if why, ours := strings.CutPrefix(r, "configuration:"); ours {
-			e.say(Check{Name: name, Result: Failed, Says: "not all that is written is in force: " + strings.TrimSpace(why), Do: "mend ConfigMap termguard-config, or the values of the chart"})
+			e.add(Check{Name: name, Result: Failed, Says: "not all that is written is in force: " + strings.TrimSpace(why), Do: "mend ConfigMap termguard-config, or the values of the chart"})
 			return
 		}
 	}
 	cm, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		e.sayUnread(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
+		e.addUnreadable(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
 		return
 	}
 	text, has := cm.Data["config.yaml"]
@@ -511,35 +511,35 @@ func (e *examination) configuration(ctx context.Context) {
 	}
 	switch {
 	case err == nil && !has:
-		e.say(Check{Name: name, Result: Failed, Says: "ConfigMap termguard-config has no key config.yaml, so nothing of it is in force", Do: "move what it says to the key config.yaml"})
+		e.add(Check{Name: name, Result: Failed, Says: "ConfigMap termguard-config has no key config.yaml, so nothing of it is in force", Do: "move what it says to the key config.yaml"})
 	case fingerprint != e.status.Configuration:
-		e.say(Check{Name: name, Result: Warning, Says: "ConfigMap termguard-config says something else than what is in force", Do: "wait: the kubelet brings a change within a minute or so; then ask again"})
+		e.add(Check{Name: name, Result: Warning, Says: "ConfigMap termguard-config says something else than what is in force", Do: "wait: the kubelet brings a change within a minute or so; then ask again"})
 	case !has:
-		e.say(Check{Name: name, Result: OK, Says: "there is no ConfigMap termguard-config: the defaults are in force"})
+		e.add(Check{Name: name, Result: OK, Says: "there is no ConfigMap termguard-config: the defaults are in force"})
 	default:
-		e.say(Check{Name: name, Result: OK, Says: "ConfigMap termguard-config is in force"})
+		e.add(Check{Name: name, Result: OK, Says: "ConfigMap termguard-config is in force"})
 	}
 }
 
-// labels finds labels and annotations of namespaces that have no effect.
-func (e *examination) labels(ctx context.Context) {
+// checkLabels finds labels and annotations of namespaces that have no effect.
+func (e *examination) checkLabels(ctx context.Context) {
 	const name = "labels"
 	embedded, err := policies.Load(policies.Embedded())
 	if err != nil {
-		e.say(Check{Name: name, Result: Unseen, Says: err.Error()})
+		e.add(Check{Name: name, Result: Unseen, Says: err.Error()})
 		return
 	}
 	// Only a replica knows the policies that are not built in; if its list is truncated, any label may be
 	// valid.
 	var ids []string
-	if cut := len(e.own) > 0 && strings.HasSuffix(e.own[len(e.own)-1], "…"); e.answered && !cut {
-		ids = append(embedded.IDs(), e.own...)
+	if cut := len(e.customPolicies) > 0 && strings.HasSuffix(e.customPolicies[len(e.customPolicies)-1], "…"); e.hasStatus && !cut {
+		ids = append(embedded.IDs(), e.customPolicies...)
 	}
 	var wrong []string
 	for next := ""; ; {
 		list, err := e.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if err != nil {
-			e.sayUnread(name, "the labels of namespaces", "list", "namespaces", err)
+			e.addUnreadable(name, "the labels of namespaces", "list", "namespaces", err)
 			return
 		}
 		for _, ns := range list.Items {
@@ -552,14 +552,14 @@ func (e *examination) labels(ctx context.Context) {
 		}
 	}
 	if len(wrong) == 0 {
-		e.say(Check{Name: name, Result: OK, Says: "no label or annotation of a namespace is misspelt"})
+		e.add(Check{Name: name, Result: OK, Says: "no label or annotation of a namespace is misspelt"})
 		return
 	}
-	c := Check{Name: name, Result: Failed, Says: fmt.Sprintf("%d labels or annotations of namespaces have no effect", len(wrong)), Also: wrong[:min(maxNamed, len(wrong))], Do: "mend them: kubectl label namespace NAME WRONG- RIGHT=MODE"}
-	if n := len(wrong) - maxNamed; n > 0 {
+	c := Check{Name: name, Result: Failed, Says: fmt.Sprintf("%d labels or annotations of namespaces have no effect", len(wrong)), Also: wrong[:min(maxNamespaces, len(wrong))], Do: "mend them: kubectl label namespace NAME WRONG- RIGHT=MODE"}
+	if n := len(wrong) - maxNamespaces; n > 0 {
 		c.Also = append(c.Also, fmt.Sprintf("and %d more", n))
 	}
-	e.say(c)
+	e.add(c)
 }
 
 // misspelt lists the labels and annotations of an object that have no effect.
@@ -581,12 +581,12 @@ func misspelt(o metav1.ObjectMeta, ids []string) []string {
 	return wrong
 }
 
-// unasked reads how often the API server let a request through because the webhook failed.
-func (e *examination) unasked(ctx context.Context) {
+// checkFailOpen reads how often the API server let a request through because the webhook failed.
+func (e *examination) checkFailOpen(ctx context.Context) {
 	const name = "unasked"
 	text, err := e.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		e.sayUnread(name, "the API server's metrics", "get", "the non-resource URL /metrics", err)
+		e.addUnreadable(name, "the API server's metrics", "get", "the non-resource URL /metrics", err)
 		return
 	}
 	total := 0.0
@@ -600,8 +600,8 @@ func (e *examination) unasked(ctx context.Context) {
 		}
 	}
 	if total == 0 {
-		e.say(Check{Name: name, Result: OK, Says: "this API server got an answer to every question since it started"})
+		e.add(Check{Name: name, Result: OK, Says: "this API server got an answer to every question since it started"})
 		return
 	}
-	e.say(Check{Name: name, Result: Warning, Says: fmt.Sprintf("this API server let %.0f requests through without an answer since it started", total), Do: "watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does"})
+	e.add(Check{Name: name, Result: Warning, Says: fmt.Sprintf("this API server let %.0f requests through without an answer since it started", total), Do: "watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does"})
 }

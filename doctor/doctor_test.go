@@ -26,7 +26,7 @@ import (
 func with(status webhook.Status, objects ...runtime.Object) *examination {
 	return &examination{
 		Options: Options{Namespace: "termguard-system", Configuration: "termguard", Now: func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		client:  fake.NewClientset(objects...), warnings: &warnings{}, answered: true, status: status,
+		client:  fake.NewClientset(objects...), warnings: &warnings{}, hasStatus: true, status: status,
 	}
 }
 
@@ -81,9 +81,9 @@ func TestChecks(t *testing.T) {
 	crashed := pod("a", "t:1", "CrashLoopBackOff")
 	crashed.Status.ContainerStatuses[0].RestartCount = 1
 	authority := func(e *examination) {
-		e.installed(t.Context())
-		e.replicas(t.Context())
-		e.certificate(t.Context())
+		e.checkInstalled(t.Context())
+		e.checkReplicas(t.Context())
+		e.checkCertificate(t.Context())
 		last := &e.report.Checks[len(e.report.Checks)-1]
 		last.Says = last.Do
 	}
@@ -94,37 +94,37 @@ func TestChecks(t *testing.T) {
 		result Result
 		says   string // part of its message
 	}{
-		{"a server of today", with(webhook.Status{}), func(e *examination) { e.apiServer("v1.36.3") }, OK, "v1.36.3"},
-		{"a server of old", with(webhook.Status{}), func(e *examination) { e.apiServer("v1.29.9") }, Failed, "older than 1.30"},
-		{"all webhooks", with(webhook.Status{}, hooks(hookNames...)), func(e *examination) { e.installed(t.Context()) }, OK, "3 webhooks call Service termguard"},
-		{"one was deleted", with(webhook.Status{}, hooks(hookNames[:2]...)), func(e *examination) { e.installed(t.Context()) }, Failed, "has no webhook finalize.termguard.dev"},
-		{"none", with(webhook.Status{}), func(e *examination) { e.installed(t.Context()) }, Failed, "there is no ValidatingWebhookConfiguration termguard"},
-		{"no Deployment", with(webhook.Status{}), func(e *examination) { e.replicas(t.Context()) }, Failed, "there is no Deployment"},
-		{"both ready", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:1", "")), func(e *examination) { e.replicas(t.Context()) }, OK, "2 of 2 are ready, all of t:1"},
-		{"a rollout", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:2", "")), func(e *examination) { e.replicas(t.Context()) }, Warning, "of several versions: t:1, t:2"},
-		{"one pulls no image", with(webhook.Status{}, replicas(1), pod("a", "t:1", ""), pod("b", "t:1", "ImagePullBackOff")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod b: ImagePullBackOff"},
-		{"no node has room", with(webhook.Status{}, replicas(0), unscheduled("0/2 nodes are available")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod a: not scheduled yet: 0/2 nodes are available"},
-		{"no node was inspected", with(webhook.Status{}, replicas(0), unscheduled("")), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod a: not scheduled yet"},
-		{"young", with(webhook.Status{}, replicas(0), fresh), func(e *examination) { e.replicas(t.Context()) }, Warning, "pod a: ContainerCreating (made 5 s ago)"},
+		{"a server of today", with(webhook.Status{}), func(e *examination) { e.checkAPIServer("v1.36.3") }, OK, "v1.36.3"},
+		{"a server of old", with(webhook.Status{}), func(e *examination) { e.checkAPIServer("v1.29.9") }, Failed, "older than 1.30"},
+		{"all webhooks", with(webhook.Status{}, hooks(hookNames...)), func(e *examination) { e.checkInstalled(t.Context()) }, OK, "3 webhooks call Service termguard"},
+		{"one was deleted", with(webhook.Status{}, hooks(hookNames[:2]...)), func(e *examination) { e.checkInstalled(t.Context()) }, Failed, "has no webhook finalize.termguard.dev"},
+		{"none", with(webhook.Status{}), func(e *examination) { e.checkInstalled(t.Context()) }, Failed, "there is no ValidatingWebhookConfiguration termguard"},
+		{"no Deployment", with(webhook.Status{}), func(e *examination) { e.checkReplicas(t.Context()) }, Failed, "there is no Deployment"},
+		{"both ready", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:1", "")), func(e *examination) { e.checkReplicas(t.Context()) }, OK, "2 of 2 are ready, all of t:1"},
+		{"a rollout", with(webhook.Status{}, replicas(2), pod("a", "t:1", ""), pod("b", "t:2", "")), func(e *examination) { e.checkReplicas(t.Context()) }, Warning, "of several versions: t:1, t:2"},
+		{"one pulls no image", with(webhook.Status{}, replicas(1), pod("a", "t:1", ""), pod("b", "t:1", "ImagePullBackOff")), func(e *examination) { e.checkReplicas(t.Context()) }, Warning, "pod b: ImagePullBackOff"},
+		{"no node has room", with(webhook.Status{}, replicas(0), unscheduled("0/2 nodes are available")), func(e *examination) { e.checkReplicas(t.Context()) }, Warning, "pod a: not scheduled yet: 0/2 nodes are available"},
+		{"no node was inspected", with(webhook.Status{}, replicas(0), unscheduled("")), func(e *examination) { e.checkReplicas(t.Context()) }, Warning, "pod a: not scheduled yet"},
+		{"young", with(webhook.Status{}, replicas(0), fresh), func(e *examination) { e.checkReplicas(t.Context()) }, Warning, "pod a: ContainerCreating (made 5 s ago)"},
 		{"no log", with(webhook.Status{}, hooks(hookNames...), replicas(0), unscheduled("")), authority, Failed, "no pod has run yet"},
 		{"a log", with(webhook.Status{}, hooks(hookNames...), replicas(0), crashed), authority, Failed, "logs -l app.kubernetes.io/name=termguard"},
-		{"facts", with(webhook.Status{}), func(e *examination) { e.facts(t.Context()) }, OK, "complete"},
-		{"facts to come", with(webhook.Status{Facts: "still reading the cluster"}), func(e *examination) { e.facts(t.Context()) }, Failed, "let through unchecked until"},
-		{"unseen", with(webhook.Status{Unseen: []string{"1: secrets (forbidden)"}}), func(e *examination) { e.facts(t.Context()) }, Warning, "secrets (forbidden)"},
-		{"policies", with(webhook.Status{Policies: 40, CustomPolicies: []string{"a"}}), func(e *examination) { e.policies(t.Context()) }, OK, "40 are in force, 1 of them your own"},
-		{"refused", with(webhook.Status{Rejections: []string{"configmap x/y: no"}}), func(e *examination) { e.policies(t.Context()) }, Failed, "configmap x/y: no"},
-		{"not read", with(webhook.Status{}, elsewhere), func(e *examination) { e.policies(t.Context()) }, Warning, "configmap shop/ours has the label"},
-		{"in force", with(webhook.Status{Configuration: "2d711642b726b044"}, configured), func(e *examination) { e.configuration(t.Context()) }, OK, "is in force"},
-		{"not yet", with(webhook.Status{Configuration: "1"}, configured), func(e *examination) { e.configuration(t.Context()) }, Warning, "something else"},
-		{"defaults", with(webhook.Status{}), func(e *examination) { e.configuration(t.Context()) }, OK, "there is no ConfigMap termguard-config: the defaults are in force"},
-		{"deleted, and still in force", with(webhook.Status{Configuration: "1"}), func(e *examination) { e.configuration(t.Context()) }, Warning, "something else"},
-		{"another key", with(webhook.Status{}, misnamed), func(e *examination) { e.configuration(t.Context()) }, Failed, "has no key config.yaml"},
-		{"wrong", with(webhook.Status{Rejections: []string{"configuration: no"}}, configured), func(e *examination) { e.configuration(t.Context()) }, Failed, "not all that is written is in force: no"},
-		{"labels", with(webhook.Status{CustomPolicies: []string{"mine"}}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny", "a": "b"}, map[string]string{"termguard.dev/allow-hang": "x"})), func(e *examination) { e.policies(t.Context()); e.labels(t.Context()) }, OK, "no label"},
-		{"of no policy", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny"}, nil)), func(e *examination) { e.labels(t.Context()) }, Failed, `there is no policy "mine"`},
-		{"of no meaning", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enfroce": "deny"}, nil)), func(e *examination) { e.labels(t.Context()) }, Failed, "label termguard.dev/enfroce is ignored"},
-		{"an annotation", with(webhook.Status{}, labelled(nil, map[string]string{"termguard.dev/enforce": "deny"})), func(e *examination) { e.labels(t.Context()) }, Failed, "it has to be a label"},
-		{"no authority", with(webhook.Status{}, hooks(hookNames...)), func(e *examination) { e.installed(t.Context()); e.certificate(t.Context()) }, Failed, "caBundle of webhook delete.termguard.dev is empty"},
+		{"facts", with(webhook.Status{}), func(e *examination) { e.checkFacts(t.Context()) }, OK, "complete"},
+		{"facts to come", with(webhook.Status{Facts: "still reading the cluster"}), func(e *examination) { e.checkFacts(t.Context()) }, Failed, "let through unchecked until"},
+		{"unseen", with(webhook.Status{Unseen: []string{"1: secrets (forbidden)"}}), func(e *examination) { e.checkFacts(t.Context()) }, Warning, "secrets (forbidden)"},
+		{"policies", with(webhook.Status{Policies: 40, CustomPolicies: []string{"a"}}), func(e *examination) { e.checkPolicies(t.Context()) }, OK, "40 are in force, 1 of them your own"},
+		{"refused", with(webhook.Status{Rejections: []string{"configmap x/y: no"}}), func(e *examination) { e.checkPolicies(t.Context()) }, Failed, "configmap x/y: no"},
+		{"not read", with(webhook.Status{}, elsewhere), func(e *examination) { e.checkPolicies(t.Context()) }, Warning, "configmap shop/ours has the label"},
+		{"in force", with(webhook.Status{Configuration: "2d711642b726b044"}, configured), func(e *examination) { e.checkConfiguration(t.Context()) }, OK, "is in force"},
+		{"not yet", with(webhook.Status{Configuration: "1"}, configured), func(e *examination) { e.checkConfiguration(t.Context()) }, Warning, "something else"},
+		{"defaults", with(webhook.Status{}), func(e *examination) { e.checkConfiguration(t.Context()) }, OK, "there is no ConfigMap termguard-config: the defaults are in force"},
+		{"deleted, and still in force", with(webhook.Status{Configuration: "1"}), func(e *examination) { e.checkConfiguration(t.Context()) }, Warning, "something else"},
+		{"another key", with(webhook.Status{}, misnamed), func(e *examination) { e.checkConfiguration(t.Context()) }, Failed, "has no key config.yaml"},
+		{"wrong", with(webhook.Status{Rejections: []string{"configuration: no"}}, configured), func(e *examination) { e.checkConfiguration(t.Context()) }, Failed, "not all that is written is in force: no"},
+		{"labels", with(webhook.Status{CustomPolicies: []string{"mine"}}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny", "a": "b"}, map[string]string{"termguard.dev/allow-hang": "x"})), func(e *examination) { e.checkPolicies(t.Context()); e.checkLabels(t.Context()) }, OK, "no label"},
+		{"of no policy", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enforce.mine": "deny"}, nil)), func(e *examination) { e.checkLabels(t.Context()) }, Failed, `there is no policy "mine"`},
+		{"of no meaning", with(webhook.Status{}, labelled(map[string]string{"termguard.dev/enfroce": "deny"}, nil)), func(e *examination) { e.checkLabels(t.Context()) }, Failed, "label termguard.dev/enfroce is ignored"},
+		{"an annotation", with(webhook.Status{}, labelled(nil, map[string]string{"termguard.dev/enforce": "deny"})), func(e *examination) { e.checkLabels(t.Context()) }, Failed, "it has to be a label"},
+		{"no authority", with(webhook.Status{}, hooks(hookNames...)), func(e *examination) { e.checkInstalled(t.Context()); e.checkCertificate(t.Context()) }, Failed, "caBundle of webhook delete.termguard.dev is empty"},
 	} {
 		tt.look(tt.e)
 		checks := tt.e.report.Checks

@@ -41,7 +41,7 @@ type walk struct {
 	*inspection
 	id          string
 	limit       *rate.Limiter
-	left        int // remaining budget of files
+	remaining   int // remaining budget of files
 	findings    int
 	unsupported bool // a file system does not report the flags
 }
@@ -50,38 +50,38 @@ var errStop = errors.New("enough")
 
 // inspectFiles finds immutable and append-only files in the volumes whose files the kubelet removes.
 func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
-	pods, err := os.Open(l.below(path.Join(l.Kubelet, "pods")))
+	pods, err := os.Open(l.nodePath(path.Join(l.Kubelet, "pods")))
 	if err != nil {
 		l.report.Miss("files in volumes: %v", err)
 		return
 	}
 	defer pods.Close()
-	blind := 0
+	unsupportedPods := 0
 	ids := l.uids()
 	for i, id := range ids {
 		// Each pod gets an equal share of the remaining budget, so one with many files does not starve the
 		// others.
-		w := walk{inspection: l, id: id, limit: limit, left: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
+		w := walk{inspection: l, id: id, limit: limit, remaining: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
 		for _, kind := range fileVolumes {
-			err := w.into(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
+			err := w.walkDir(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
 			if errors.Is(err, errStop) {
 				break
 			}
 		}
 		if w.unsupported {
-			blind++
+			unsupportedPods++
 		}
 		if ctx.Err() != nil {
 			return
 		}
 	}
-	if blind > 0 {
-		l.report.Miss("attributes of files in volumes of %d pods: their file system does not tell", blind)
+	if unsupportedPods > 0 {
+		l.report.Miss("attributes of files in volumes of %d pods: their file system does not tell", unsupportedPods)
 	}
 }
 
-// into walks a directory, which is at shown on the node. It stays on one file system and follows no link.
-func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, depth int) error {
+// walkDir walks a directory, which is at shown on the node. It stays on one file system and follows no link.
+func (w *walk) walkDir(ctx context.Context, parent *os.File, name, shown string, depth int) error {
 	dir, err := openBelow(parent, name, shown)
 	switch {
 	case errors.Is(err, errSkip):
@@ -97,7 +97,7 @@ func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, de
 			return errStop
 		}
 		for _, entry := range names {
-			if err := w.file(ctx, dir, entry, path.Join(shown, entry), depth); err != nil {
+			if err := w.visit(ctx, dir, entry, path.Join(shown, entry), depth); err != nil {
 				return err
 			}
 		}
@@ -107,13 +107,13 @@ func (w *walk) into(ctx context.Context, parent *os.File, name, shown string, de
 	}
 }
 
-// file checks one directory entry and, if it is a directory, walks it.
-func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth int) error {
-	if w.left == 0 {
+// visit checks one directory entry and, if it is a directory, walks it.
+func (w *walk) visit(ctx context.Context, dir *os.File, name, shown string, depth int) error {
+	if w.remaining == 0 {
 		w.report.Miss("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", w.id, w.MaxFiles)
 		return errStop
 	}
-	w.left--
+	w.remaining--
 	w.report.Files++
 	a, err := w.attributes(dir, name)
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth
 	}
 	w.unsupported = w.unsupported || !a.supported
 	if a.immutable || a.appendOnly {
-		w.add(w.id, undeletable(a, shown))
+		w.add(w.id, newImmutableFinding(a, shown))
 		if w.findings++; w.findings == maxOfPod {
 			return errStop
 		}
@@ -133,11 +133,11 @@ func (w *walk) file(ctx context.Context, dir *os.File, name, shown string, depth
 		w.report.Miss("files in %s: it is too deep", shown)
 		return nil
 	}
-	return w.into(ctx, dir, name, shown, depth+1)
+	return w.walkDir(ctx, dir, name, shown, depth+1)
 }
 
-// undeletable returns the finding for a file that cannot be removed.
-func undeletable(a attributes, shown string) report.Finding {
+// newImmutableFinding returns the finding for a file that cannot be removed.
+func newImmutableFinding(a attributes, shown string) report.Finding {
 	var flags, words []string
 	if a.immutable {
 		flags, words = append(flags, "-i"), append(words, "immutable")

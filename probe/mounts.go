@@ -76,9 +76,9 @@ func (l *inspection) readMounts() {
 	}
 }
 
-// volume splits a path below a pod's volumes, KUBELET/pods/UID/volumes/PLUGIN/NAME/REST
+// splitVolume splits a path below a pod's volumes, KUBELET/pods/UID/volumes/PLUGIN/NAME/REST
 // (pkg/kubelet/kubelet_getters.go).
-func (l *inspection) volume(name string) (id, dir, rest string, ok bool) {
+func (l *inspection) splitVolume(name string) (id, dir, rest string, ok bool) {
 	below, ok := strings.CutPrefix(name, l.Kubelet+"/pods/")
 	if !ok {
 		return "", "", "", false
@@ -102,7 +102,7 @@ func (l *inspection) volume(name string) (id, dir, rest string, ok bool) {
 func (l *inspection) inspectMounts() {
 	var all map[int]process
 	for _, m := range l.mounts {
-		id, _, rest, ok := l.volume(m.point)
+		id, _, rest, ok := l.splitVolume(m.point)
 		if _, here := l.pods[id]; !ok || !here {
 			continue
 		}
@@ -138,11 +138,11 @@ func command(verb, name string) string {
 
 func (l *inspection) mountOf(name string) (top mount, ok bool) {
 	for _, m := range l.mounts { // of two mounts at one point, the later covers the earlier
-		if (m.point == "/" || within(name, m.point)) && len(m.point) >= len(top.point) {
+		if (m.point == "/" || isWithin(name, m.point)) && len(m.point) >= len(top.point) {
 			top, ok = m, true
 		}
 	}
 	return top, ok
 }
 
-func sorted[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[int]V) []int { return slices.Sorted(maps.Keys(m)) }

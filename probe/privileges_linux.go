@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// required are the capabilities that each inspection needs: to search directories of other users, and to read
-// /proc/PID/root, cwd, fd and wchan of their processes.
-const required = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
+// requiredCapabilities are the capabilities that each inspection needs: to search directories of other users,
+// and to read /proc/PID/root, cwd, fd and wchan of their processes.
+const requiredCapabilities = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
-// Drop permanently drops every capability that an inspection does not need, also for programs it might execute, and
-// prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod,
-// it needs no privilege.
+// Drop permanently drops every capability that an inspection does not need, also for programs it might
+// execute, and prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already,
+// as in a pod, it needs no privilege.
 //
 // The process stays root because the runtime's socket belongs to root. Landlock could forbid writing files,
 // but would also forbid inspecting other processes (security/landlock/task.c).
@@ -33,7 +33,7 @@ func Drop() error {
 	}
 	if has[0].Effective&(1<<unix.CAP_SETPCAP) != 0 { // without it, no_new_privs bounds executed programs
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-			if required&(1<<c) != 0 {
+			if requiredCapabilities&(1<<c) != 0 {
 				continue
 			}
 			if errno := prctl(unix.PR_CAPBSET_DROP, c, 0); errno != 0 && errno != unix.EINVAL { // EINVAL: unknown to this kernel
@@ -45,7 +45,7 @@ func Drop() error {
 		return fmt.Errorf("drop the ambient capabilities: %w", errno)
 	}
 	for i := range has {
-		keep := has[i].Permitted & uint32(uint64(required)>>(32*i))
+		keep := has[i].Permitted & uint32(uint64(requiredCapabilities)>>(32*i))
 		has[i] = unix.CapUserData{Effective: keep, Permitted: keep}
 	}
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&has[0])), 0); errno != 0 {

@@ -79,8 +79,8 @@ type inspection struct {
 	report report.Report
 }
 
-// Look inspects the node once. It fails only if the kubelet's directory cannot be read, because then this is not
-// a node.
+// Look inspects the node once. It fails only if the kubelet's directory cannot be read, because then this is
+// not a node.
 func Look(ctx context.Context, options Options) (report.Report, error) {
 	l := &inspection{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
@@ -102,14 +102,14 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 	return l.report, nil
 }
 
-// below returns the path of a node's file within Root.
-func (l *inspection) below(name string) string { return path.Join(l.Root, name) }
+// nodePath returns the path of a node's file within Root.
+func (l *inspection) nodePath(name string) string { return path.Join(l.Root, name) }
 
 // findPods lists the pods that have a kubelet directory and takes their names from their log directories,
 // NAMESPACE_NAME_UID (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory). Of two pods with one name
 // only the newer gets it: the other was force-deleted, and its remains block nothing.
 func (l *inspection) findPods() error {
-	entries, err := l.local(path.Join(l.Kubelet, "pods"))
+	entries, err := l.readDir(path.Join(l.Kubelet, "pods"))
 	if err != nil {
 		return fmt.Errorf("read the pods of the kubelet (is this a node, and is its directory %s?): %w", l.Kubelet, err)
 	}
@@ -120,7 +120,7 @@ func (l *inspection) findPods() error {
 		}
 	}
 	l.report.Pods = len(l.pods)
-	logs, err := l.local(l.Logs)
+	logs, err := l.readDir(l.Logs)
 	if err != nil {
 		l.report.Miss("the names of pods: %v", err)
 	}
@@ -150,12 +150,12 @@ func (l *inspection) findPods() error {
 	return nil
 }
 
-// local reads a directory unless it is on a network file system, which might never answer.
-func (l *inspection) local(dir string) ([]fs.DirEntry, error) {
-	if m, ok := l.mountOf(dir); ok && remote(m.kind) {
+// readDir reads a directory unless it is on a network file system, which might never answer.
+func (l *inspection) readDir(dir string) ([]fs.DirEntry, error) {
+	if m, ok := l.mountOf(dir); ok && isRemote(m.kind) {
 		return nil, fmt.Errorf("%s is on %s, at %s, which might not answer", dir, m.kind, m.point)
 	}
-	return fs.ReadDir(l.node, inside(dir))
+	return fs.ReadDir(l.node, fsPath(dir))
 }
 
 // add adds a finding about a pod of this node. It is a note if the pod's name is unknown, because then the

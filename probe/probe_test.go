@@ -534,7 +534,7 @@ func FuzzMount(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, line string) {
 		if m, err := parseMount(line); err == nil {
 			l := inspection{Options: Options{Kubelet: "/var/lib/kubelet"}}
-			l.volume(m.point)
+			l.splitVolume(m.point)
 			podOf(m.point)
 		}
 	})

@@ -138,8 +138,8 @@ func (p process) isShim() bool {
 // inspectProcesses checks processes twice, to skip states that pass.
 func (l *inspection) inspectProcesses(ctx context.Context) {
 	all := l.processes()
-	first := suspects(all)
-	if len(first) == 0 {
+	previous := suspects(all)
+	if len(previous) == 0 {
 		return
 	}
 	select {
@@ -149,22 +149,22 @@ func (l *inspection) inspectProcesses(ctx context.Context) {
 	case <-time.After(l.Again):
 	}
 	all = l.processes()
-	again := suspects(all)
-	for _, pid := range sorted(again) {
-		p := again[pid]
-		if before, same := first[pid]; !same || before.start != p.start || before.state != p.state {
+	current := suspects(all)
+	for _, pid := range sortedKeys(current) {
+		p := current[pid]
+		if before, same := previous[pid]; !same || before.start != p.start || before.state != p.state {
 			continue
 		}
 		switch {
 		case p.isShim() && p.state == 'T':
-			l.stoppedShim(p, all)
+			l.reportStoppedShim(p, all)
 		case p.state == 'D' && l.inFreezer(p.pid):
 			// A frozen process looks the same; its cgroup is reported instead.
 		case p.state == 'D':
 			if id, ok := l.podOfProcess(p.pid); ok {
 				l.add(id, report.Finding{
 					Cause: report.Stuck, Certainty: report.May,
-					Evidence: fmt.Sprintf("process %d (%s) is in state D%s: no signal reaches it", p.pid, p.name, l.waitsIn(p.pid)),
+					Evidence: fmt.Sprintf("process %d (%s) is in state D%s: no signal reaches it", p.pid, p.name, l.kernelFunction(p.pid)),
 				})
 			}
 		default: // version 1 shows no cgroup of a zombie
@@ -180,7 +180,7 @@ func (l *inspection) inspectProcesses(ctx context.Context) {
 
 // podsOfShim returns the pods of the shim's children: no path names the pod of the shim itself.
 func (l *inspection) podsOfShim(shim int, all map[int]process) (ids []string) {
-	for _, pid := range sorted(all) {
+	for _, pid := range sortedKeys(all) {
 		if all[pid].parent != shim {
 			continue
 		}
@@ -191,8 +191,8 @@ func (l *inspection) podsOfShim(shim int, all map[int]process) (ids []string) {
 	return ids
 }
 
-// stoppedShim reports a stopped shim for each of its pods: the runtime waits for it to kill them.
-func (l *inspection) stoppedShim(shim process, all map[int]process) {
+// reportStoppedShim reports a stopped shim for each of its pods: the runtime waits for it to kill them.
+func (l *inspection) reportStoppedShim(shim process, all map[int]process) {
 	for _, id := range l.podsOfShim(shim.pid, all) {
 		l.add(id, report.Finding{
 			Cause: report.Stuck, Certainty: report.Will,
@@ -202,8 +202,8 @@ func (l *inspection) stoppedShim(shim process, all map[int]process) {
 	}
 }
 
-// waitsIn returns the kernel function that a process waits in, if readable (proc_pid_wchan(5)).
-func (l *inspection) waitsIn(pid int) string {
+// kernelFunction returns the kernel function that a process waits in, if readable (proc_pid_wchan(5)).
+func (l *inspection) kernelFunction(pid int) string {
 	text, _, err := l.read(fmt.Sprintf("/proc/%d/wchan", pid))
 	if err != nil || text == "" || text == "0" {
 		return ""
@@ -214,7 +214,7 @@ func (l *inspection) waitsIn(pid int) string {
 // holders returns up to maxHolders processes outside the pod that have their working directory, root or open
 // files in dir. It reads links of /proc without following them.
 func (l *inspection) holders(dir, id string, all map[int]process) (holders []process) {
-	for _, pid := range sorted(all) {
+	for _, pid := range sortedKeys(all) {
 		if len(holders) == maxHolders {
 			break
 		}
@@ -235,7 +235,7 @@ const (
 
 // uses reports whether a process has its working directory, its root or an open file in a directory.
 func (l *inspection) uses(pid int, dir string) bool {
-	base := l.below("/proc/" + strconv.Itoa(pid))
+	base := l.nodePath("/proc/" + strconv.Itoa(pid))
 	links := []string{"cwd", "root"}
 	if f, err := os.Open(path.Join(base, "fd")); err == nil {
 		names, _ := f.Readdirnames(maxLinks)
@@ -246,12 +246,12 @@ func (l *inspection) uses(pid int, dir string) bool {
 	}
 	return slices.ContainsFunc(links, func(link string) bool {
 		to, err := os.Readlink(path.Join(base, link))
-		return err == nil && within(to, dir)
+		return err == nil && isWithin(to, dir)
 	})
 }
 
-// within reports whether a path is dir or lies below it.
-func within(name, dir string) bool {
+// isWithin reports whether a path is dir or lies below it.
+func isWithin(name, dir string) bool {
 	rest, ok := strings.CutPrefix(name, dir)
 	return ok && (rest == "" || rest[0] == '/')
 }

@@ -38,12 +38,12 @@ func podOf(cgroup string) (id, rest string, ok bool) {
 // filesOf opens a directory that belongs to the kernel or the kubelet.
 func filesOf(root string) fs.FS { return os.DirFS(root) }
 
-// inside returns an absolute path in the form that package fs expects.
-func inside(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
+// fsPath returns an absolute path in the form that package fs expects.
+func fsPath(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
 // read reads up to maxRead bytes of a kernel file and reports whether that was all of it.
 func (l *inspection) read(name string) (text string, whole bool, err error) {
-	f, err := l.node.Open(inside(name))
+	f, err := l.node.Open(fsPath(name))
 	if err != nil {
 		return "", false, err
 	}

@@ -22,7 +22,7 @@ const maxAnswer = 16 << 20
 func (l *inspection) inspectRuntime(ctx context.Context) {
 	call := l.callRuntime
 	if call == nil {
-		c := newCRI(l.below(l.Runtime))
+		c := newCRI(l.nodePath(l.Runtime))
 		defer c.close()
 		call = c.call
 	}
@@ -95,10 +95,10 @@ func (c *cri) call(ctx context.Context, method string) error {
 	return nil
 }
 
-// callError returns the error of a call: errPatience if it timed out.
+// callError returns the error of a call: errTimeout if it timed out.
 func callError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return errPatience
+		return errTimeout
 	}
 	if netErr, ok := errors.AsType[*url.Error](err); ok {
 		return netErr.Err // drop the URL, which is made up

@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// full is the usage of a file system, in percent, from which it counts as full.
-const full = 95
+// fullPercent is the usage of a file system, in percent, from which it counts as full.
+const fullPercent = 95
 
 // space is the usage of a file system, in percent.
 type space struct{ blocks, inodes int }
@@ -26,8 +26,8 @@ func percentUsed(all, free uint64) int {
 	return int(float64(all-free) / float64(all) * 100)
 }
 
-// remote reports whether file systems of this kind depend on a server, which may be down.
-func remote(kind string) bool {
+// isRemote reports whether file systems of this kind depend on a server, which may be down.
+func isRemote(kind string) bool {
 	return strings.HasPrefix(kind, "nfs") || strings.HasPrefix(kind, "fuse") ||
 		slices.Contains([]string{"cifs", "smb3", "ceph", "glusterfs", "9p", "afs", "lustre"}, kind)
 }
@@ -46,28 +46,28 @@ func (l *inspection) inspectSpace(ctx context.Context) {
 				Remedy:   command("mount -o remount,rw", m.point),
 			})
 		}
-		if remote(m.kind) {
+		if isRemote(m.kind) {
 			l.report.Miss("free space of %s: it is on %s, which might not answer", dir.path, m.kind)
 			continue
 		}
-		s, err := patiently(ctx, l.Patience, func() (space, error) { return l.space(l.below(dir.path)) })
+		s, err := withTimeout(ctx, l.Patience, func() (space, error) { return l.space(l.nodePath(dir.path)) })
 		switch {
 		case err != nil:
 			l.report.Miss("free space of %s: %v", dir.path, err)
-		case s.blocks >= full:
+		case s.blocks >= fullPercent:
 			l.report.Add(report.Finding{Cause: report.Full, Certainty: report.May, Evidence: fmt.Sprintf("the file system of the %s, at %s, is %d %% full", dir.of, m.point, s.blocks)})
-		case s.inodes >= full:
+		case s.inodes >= fullPercent:
 			l.report.Add(report.Finding{Cause: report.Full, Certainty: report.May, Evidence: fmt.Sprintf("of the file system of the %s, at %s, %d %% of the inodes are used", dir.of, m.point, s.inodes)})
 		}
 	}
 }
 
-// errPatience is the error of a call that timed out.
-var errPatience = errors.New("no answer")
+// errTimeout is the error of a call that timed out.
+var errTimeout = errors.New("no answer")
 
-// patiently calls ask and waits for its result up to patience. A call that never returns keeps its goroutine,
+// withTimeout calls ask and waits for its result up to patience. A call that never returns keeps its goroutine,
 // hence only local file systems are checked, once each.
-func patiently[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (answer T, err error) {
+func withTimeout[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (answer T, err error) {
 	type result struct {
 		answer T
 		err    error
@@ -83,6 +83,6 @@ func patiently[T any](ctx context.Context, patience time.Duration, ask func() (T
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	case <-time.After(patience):
-		return answer, fmt.Errorf("%w within %s", errPatience, patience)
+		return answer, fmt.Errorf("%w within %s", errTimeout, patience)
 	}
 }
