@@ -82,11 +82,11 @@ func (o pod) Named() string { return o.name }
 
 // state is the state that decides whether a pod can be evicted.
 type state struct {
-	alike  *set
-	node   unique.Handle[string]
-	ready  bool
-	passes bool // evictions ignore its budgets
-	drains bool // kubectl drain evicts it
+	set       *set
+	node      unique.Handle[string]
+	ready     bool
+	exempt    bool // evictions ignore its budgets
+	drainable bool // kubectl drain evicts it
 }
 
 type budget struct {
@@ -114,43 +114,43 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	}
 	_, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]
 	controller := metav1.GetControllerOfNoCopy(o)
-	in := p.in(o.Namespace)
+	ns := p.namespaceFor(o.Namespace)
 	now := state{
-		alike: in.alike(o.Labels), node: unique.Make(o.Spec.NodeName), ready: ready(o),
-		passes: facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
-		drains: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
+		set: ns.setFor(o.Labels), node: unique.Make(o.Spec.NodeName), ready: ready(o),
+		exempt:    facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
+		drainable: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
 	}
-	entry := in.pods.At(o.Name)
+	entry := ns.pods.At(o.Name)
 	if entry != nil && entry.state == now {
 		return true // most updates change nothing here
 	}
-	now.alike.pods++ // before leave, which may delete the same set
+	now.set.pods++ // before leave, which may delete the same set
 	if entry == nil {
-		in.pods.Put(pod{name: o.Name})
-		entry = in.pods.At(o.Name)
+		ns.pods.Put(pod{name: o.Name})
+		entry = ns.pods.At(o.Name)
 	} else {
-		in.leave(entry.alike)
+		ns.removePod(entry.set)
 	}
 	entry.state = now
-	p.judge(o.Namespace, entry)
+	p.update(o.Namespace, entry)
 	return true
 }
 
-func (n *namespace) leave(alike *set) {
-	if alike.pods--; alike.pods == 0 {
-		delete(n.sets, alike.text)
+func (n *namespace) removePod(s *set) {
+	if s.pods--; s.pods == 0 {
+		delete(n.sets, s.text)
 	}
 }
 
-// alike returns the set of pods with these labels.
-func (n *namespace) alike(of labels.Set) *set {
-	key := of.String()
+// setFor returns the set of pods with these labels.
+func (n *namespace) setFor(podLabels labels.Set) *set {
+	key := podLabels.String()
 	if n.sets[key] == nil {
-		added := &set{labels: of, text: key}
+		created := &set{labels: podLabels, text: key}
 		for name, b := range n.budgets {
-			added.cover(name, b.selector.Matches(of))
+			created.cover(name, b.selector.Matches(podLabels))
 		}
-		n.sets[key] = added
+		n.sets[key] = created
 	}
 	return n.sets[key]
 }
@@ -163,17 +163,17 @@ func ready(o *corev1.Pod) bool {
 
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
-	in := p.namespaces[key.Namespace]
-	if in == nil {
+	ns := p.namespaces[key.Namespace]
+	if ns == nil {
 		return
 	}
-	entry := in.pods.At(key.Name)
+	entry := ns.pods.At(key.Name)
 	if entry == nil {
 		return
 	}
 	p.release(key.Namespace, entry)
-	in.leave(entry.alike)
-	in.pods.Delete(key.Name)
+	ns.removePod(entry.set)
+	ns.pods.Delete(key.Name)
 	p.prune(key.Namespace)
 }
 
@@ -181,7 +181,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if p.options.Manifests {
 		if o.Status.ExpectedPods > 0 {
-			p.put(o)
+			p.writeBudget(o)
 		}
 		return true
 	}
@@ -189,34 +189,34 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if err != nil {
 		selector = labels.Nothing() // as the API server treats it
 	}
-	in := p.in(o.Namespace)
-	before := in.budgets[o.Name]
-	if before == nil && len(in.budgets) == maxBudgets {
+	ns := p.namespaceFor(o.Namespace)
+	before := ns.budgets[o.Name]
+	if before == nil && len(ns.budgets) == maxBudgets {
 		p.options.Sight.Cut("poddisruptionbudgets.policy", o.Namespace, "more budgets than are kept of one namespace")
 		return false
 	}
 	now := &budget{selector: selector, text: selector.String()}
-	now.ready, now.unready = refuses(o)
-	in.budgets[o.Name] = now
-	p.put(o)
+	now.ready, now.unready = refusalReasons(o)
+	ns.budgets[o.Name] = now
+	p.writeBudget(o)
 	selectsOthers := before == nil || before.text != now.text
 	if !selectsOthers && before.ready == now.ready && before.unready == now.unready {
 		return true
 	}
-	touched := map[*set]bool{}
-	for _, alike := range in.sets {
+	changed := map[*set]bool{}
+	for _, podSet := range ns.sets {
 		if selectsOthers {
-			alike.cover(o.Name, selector.Matches(alike.labels))
+			podSet.cover(o.Name, selector.Matches(podSet.labels))
 		}
-		if selectsOthers || slices.Contains(alike.budgets, o.Name) {
-			touched[alike] = true
+		if selectsOthers || slices.Contains(podSet.budgets, o.Name) {
+			changed[podSet] = true
 		}
 	}
-	p.judgeAll(o.Namespace, touched)
+	p.updateAll(o.Namespace, changed)
 	return true
 }
 
-func (p *Part) put(o *policyv1.PodDisruptionBudget) {
+func (p *Part) writeBudget(o *policyv1.PodDisruptionBudget) {
 	status := map[string]any{
 		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
 		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
@@ -229,29 +229,29 @@ func (p *Part) put(o *policyv1.PodDisruptionBudget) {
 
 // ForgetBudget undoes KeepBudget.
 func (p *Part) ForgetBudget(key types.NamespacedName) {
-	in := p.namespaces[key.Namespace]
-	if in == nil || in.budgets[key.Name] == nil {
+	ns := p.namespaces[key.Namespace]
+	if ns == nil || ns.budgets[key.Name] == nil {
 		return
 	}
-	delete(in.budgets, key.Name)
-	if len(in.budgets) == 0 { // until then, budgets beyond the limit may remain
+	delete(ns.budgets, key.Name)
+	if len(ns.budgets) == 0 { // until then, budgets beyond the limit may remain
 		p.options.Sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
 	}
 	p.doc.Prune("budgets", key.Namespace, key.Name)
-	touched := map[*set]bool{}
-	for _, alike := range in.sets {
-		if slices.Contains(alike.budgets, key.Name) {
-			alike.cover(key.Name, false)
-			touched[alike] = true
+	changed := map[*set]bool{}
+	for _, podSet := range ns.sets {
+		if slices.Contains(podSet.budgets, key.Name) {
+			podSet.cover(key.Name, false)
+			changed[podSet] = true
 		}
 	}
-	p.judgeAll(key.Namespace, touched)
+	p.updateAll(key.Namespace, changed)
 	p.prune(key.Namespace)
 }
 
-// refuses returns why a budget refuses the eviction of a ready and of an unready pod that it alone covers; ""
-// means it allows it.
-func refuses(o *policyv1.PodDisruptionBudget) (ready, unready string) {
+// refusalReasons returns why a budget refuses the eviction of a ready and of an unready pod that it alone
+// covers; "" means it allows it.
+func refusalReasons(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	failed := meta.FindStatusCondition(o.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	switch {
 	case o.Status.ObservedGeneration < o.Generation:
@@ -284,32 +284,32 @@ func (s *set) cover(budget string, selects bool) {
 	}
 }
 
-// judgeAll judges the pods of some sets of a namespace.
-func (p *Part) judgeAll(namespace string, sets map[*set]bool) {
+// updateAll updates the pods of some sets of a namespace.
+func (p *Part) updateAll(namespace string, sets map[*set]bool) {
 	if len(sets) == 0 {
 		return
 	}
-	in := p.namespaces[namespace]
-	for o := range in.pods.All() {
-		if sets[o.alike] {
-			p.judge(namespace, in.pods.At(o.name))
+	ns := p.namespaces[namespace]
+	for o := range ns.pods.All() {
+		if sets[o.set] {
+			p.update(namespace, ns.pods.At(o.name))
 		}
 	}
 }
 
-// judge lists a pod among the unevictable ones of its node, by reason, if its eviction is refused.
-func (p *Part) judge(namespace string, o *pod) {
+// update lists a pod among the unevictable ones of its node, by reason, if its eviction is refused.
+func (p *Part) update(namespace string, o *pod) {
 	p.release(namespace, o)
 	why := p.refusal(namespace, o)
 	if why == "" {
 		return
 	}
-	budgets := o.alike.budgets[:min(maxPerPod, len(o.alike.budgets))]
+	budgets := o.set.budgets[:min(maxPerPod, len(o.set.budgets))]
 	group := []string{"unevictableOn", o.node.Value(), namespace, why + " " + strings.Join(budgets, " ")}
 	o.group = &group
 	entry := map[string]any{"why": why, "budgets": facts.List(budgets)}
 	p.doc.Put(entry, "unevictable", namespace, o.name)
-	if o.drains {
+	if o.drainable {
 		p.groups.Add(o.name, group...)
 		listed := p.groups.At(group...).Facts()
 		listed["why"], listed["budgets"] = entry["why"], entry["budgets"]
@@ -318,19 +318,19 @@ func (p *Part) judge(namespace string, o *pod) {
 
 func (p *Part) refusal(namespace string, o *pod) string {
 	switch {
-	case o.passes || len(o.alike.budgets) == 0:
+	case o.exempt || len(o.set.budgets) == 0:
 		return ""
-	case len(o.alike.budgets) > 1:
+	case len(o.set.budgets) > 1:
 		return Several
 	}
-	b := p.namespaces[namespace].budgets[o.alike.budgets[0]]
+	b := p.namespaces[namespace].budgets[o.set.budgets[0]]
 	if o.ready {
 		return b.ready
 	}
 	return b.unready
 }
 
-// release undoes judge.
+// release undoes update.
 func (p *Part) release(namespace string, o *pod) {
 	if o.group == nil {
 		return
@@ -340,17 +340,17 @@ func (p *Part) release(namespace string, o *pod) {
 	o.group = nil
 }
 
-func (p *Part) in(name string) *namespace {
-	in := p.namespaces[name]
-	if in == nil {
-		in = &namespace{budgets: map[string]*budget{}, sets: map[string]*set{}}
-		p.namespaces[name] = in
+func (p *Part) namespaceFor(name string) *namespace {
+	ns := p.namespaces[name]
+	if ns == nil {
+		ns = &namespace{budgets: map[string]*budget{}, sets: map[string]*set{}}
+		p.namespaces[name] = ns
 	}
-	return in
+	return ns
 }
 
 func (p *Part) prune(name string) {
-	if in := p.namespaces[name]; in.pods.Empty() && len(in.budgets) == 0 {
+	if ns := p.namespaces[name]; ns.pods.Empty() && len(ns.budgets) == 0 {
 		delete(p.namespaces, name)
 	}
 }

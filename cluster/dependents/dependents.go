@@ -18,7 +18,7 @@ type Part struct {
 	groups   facts.Groups
 	byObject map[object]*link
 	byUID    map[types.UID]*link
-	holding  map[types.UID]int // blockers and shown dependents per owner
+	blockers map[types.UID]int // blockers and shown dependents per owner
 }
 
 type object struct {
@@ -29,7 +29,7 @@ type object struct {
 // link is a dependent and the one owner that it blocks.
 type link struct {
 	uid, owner types.UID
-	shown      bool // listed as a dependent that may stay
+	listed     bool // listed as a dependent that may stay
 }
 
 // New returns a Part that writes into doc and lists at most limit objects per group.
@@ -37,16 +37,16 @@ func New(doc facts.Document, limit int) *Part {
 	doc["owners"] = map[string]any{}
 	return &Part{
 		doc: doc, groups: facts.NewGroups(doc, limit),
-		byObject: map[object]*link{}, byUID: map[types.UID]*link{}, holding: map[types.UID]int{},
+		byObject: map[object]*link{}, byUID: map[types.UID]*link{}, blockers: map[types.UID]int{},
 	}
 }
 
-// leaves are resources treated as owning nothing, because they are too numerous to keep.
-var leaves = map[string]bool{"pods": true, "endpointslices.discovery.k8s.io": true, "controllerrevisions.apps": true}
+// leafResources are resources treated as owning nothing, because they are too numerous to keep.
+var leafResources = map[string]bool{"pods": true, "endpointslices.discovery.k8s.io": true, "controllerrevisions.apps": true}
 
 // Keep records which owner an object blocks, and reports whether it blocks one.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object) bool {
-	if leaves[resource] {
+	if leafResources[resource] {
 		return false
 	}
 	at := object{resource, key}
@@ -60,12 +60,12 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object) 
 	if uid == "" || owner == "" {
 		return false
 	}
-	if before := p.byUID[uid]; before != nil && p.show(before, false) {
-		p.chain(before.owner)
+	if previous := p.byUID[uid]; previous != nil && p.setListed(previous, false) {
+		p.propagate(previous.owner)
 	}
 	l := &link{uid: uid, owner: owner}
 	p.byObject[at], p.byUID[uid] = l, l
-	p.chain(uid)
+	p.propagate(uid)
 	return true
 }
 
@@ -80,8 +80,8 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	if p.byUID[l.uid] == l {
 		delete(p.byUID, l.uid)
 	}
-	p.show(l, false)
-	p.chain(l.owner)
+	p.setListed(l, false)
+	p.propagate(l.owner)
 }
 
 // Block lists an object that may stay under the owner that it blocks, by name in the group at path below the
@@ -89,14 +89,14 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 func (p *Part) Block(owner types.UID, name string, placed bool, at int, path ...string) {
 	path = append([]string{"owners", string(owner)}, path...)
 	if g := p.groups.At(path...); g == nil || !g.Has(name) {
-		p.holding[owner]++
+		p.blockers[owner]++
 	}
 	if placed {
 		p.groups.Place(name, at, path...)
 	} else {
 		p.groups.Add(name, path...)
 	}
-	p.chain(owner)
+	p.propagate(owner)
 }
 
 // Unblock undoes Block.
@@ -107,36 +107,36 @@ func (p *Part) Unblock(owner types.UID, name string, path ...string) {
 	}
 	p.groups.Remove(name, path...)
 	p.release(owner)
-	p.chain(owner)
+	p.propagate(owner)
 }
 
 func (p *Part) release(owner types.UID) {
-	if p.holding[owner]--; p.holding[owner] <= 0 {
-		delete(p.holding, owner)
+	if p.blockers[owner]--; p.blockers[owner] <= 0 {
+		delete(p.blockers, owner)
 	}
 }
 
-// chain shows an object as a dependent of its owner if something blocks it, hides it otherwise, and continues
-// upwards while anything changes.
-func (p *Part) chain(uid types.UID) {
+// propagate shows an object as a dependent of its owner if something blocks it, hides it otherwise, and
+// continues upwards while anything changes.
+func (p *Part) propagate(uid types.UID) {
 	for {
 		l := p.byUID[uid]
-		if l == nil || !p.show(l, p.holding[uid] > 0) {
+		if l == nil || !p.setListed(l, p.blockers[uid] > 0) {
 			return
 		}
 		uid = l.owner
 	}
 }
 
-// show sets whether a link is shown and reports whether that changed.
-func (p *Part) show(l *link, shown bool) bool {
-	if l.shown == shown {
+// setListed sets whether a link is shown and reports whether that changed.
+func (p *Part) setListed(l *link, listed bool) bool {
+	if l.listed == listed {
 		return false
 	}
-	l.shown = shown
+	l.listed = listed
 	path := []string{"owners", string(l.owner), "dependents", string(l.uid)}
-	if shown {
-		p.holding[l.owner]++
+	if listed {
+		p.blockers[l.owner]++
 		p.doc.Put(true, path...)
 		return true
 	}
