@@ -57,7 +57,7 @@ type row struct {
 	whole     bool // more than its metadata
 }
 
-// Answer is what the API server said.
+// Answer is the answer of the API server.
 type Answer struct {
 	Type string          `json:"type,omitempty"`
 	Code int             `json:"code"`
@@ -75,7 +75,7 @@ func newArchive() (*Archive, error) {
 	}, nil
 }
 
-// temporary returns a file that exists until it is closed, but on Windows, where it has to be removed then.
+// temporary returns a file that exists until it is closed. On Windows, the caller removes it then.
 func temporary() (*os.File, error) {
 	file, err := os.CreateTemp("", "termguard-snapshot-*")
 	if err == nil {
@@ -115,7 +115,7 @@ func (a *Archive) dial(_ context.Context, _, address string) (net.Conn, error) {
 	return nil, errUntried
 }
 
-// scope identifies what a list selects.
+// scope identifies the objects that a list selects.
 func scope(namespace, labelSelector, fieldSelector string) string {
 	return namespace + "\n" + labelSelector + "\n" + fieldSelector
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// facts reads what is at a path: how many objects it shows, as "namespace/resource", and what is unseen.
+// facts reads a path, and returns the number of objects by "namespace/resource", and the unseen resources.
 func facts(t *testing.T, path string) (counts map[string]int, unseen []string) {
 	t.Helper()
 	world, err := World(t.Context(), path, cluster.Options{})
@@ -203,7 +203,7 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// TestBomb: what is small and unpacks to much is not read to its end.
+// TestBomb: a small archive that unpacks to much is not read to its end.
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer
@@ -327,7 +327,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestRecord: what a recorder wrote answers as the API server did, and no other requests.
+// TestRecord: a recorded file answers recorded requests as the API server did, and no others.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 
 var verbs = metav1.Verbs{"delete", "get", "list"}
 
-// serve adds a resource to those that objects show to be served.
+// serve adds a resource that an object shows to be served.
 func (a *Archive) serve(gv schema.GroupVersion, api metav1.APIResource) {
 	if !slices.ContainsFunc(a.served[gv], func(known metav1.APIResource) bool { return known.Name == api.Name }) {
 		if len(api.Verbs) == 0 {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// weighed bounds what is read of one value.
+// weighed bounds the bytes that are read of one value.
 type weighed struct {
 	io.Reader
 	left int

@@ -57,7 +57,7 @@ type list struct {
 	file      string
 }
 
-// foreign reads what is at a path.
+// foreign reads the file or folder at a path.
 func (a *Archive) foreign(at string) error {
 	d := &dump{Archive: a, uids: map[string]string{}}
 	about, err := os.Stat(at)
@@ -236,7 +236,7 @@ func (d *document) resources(object map[string]any) error {
 // deepest bounds Lists in Lists.
 const deepest = 3
 
-// add adds an object, or those of a List.
+// add adds an object, or the objects of a List.
 func (d *document) add(o *unstructured.Unstructured, depth int) error {
 	if o.GetKind() == "Facts" && strings.HasPrefix(o.GetAPIVersion(), "termguard.dev/") {
 		return errOld
@@ -369,7 +369,7 @@ func (d *document) list(kind schema.GroupKind) {
 	d.lists = append(d.lists, l)
 }
 
-// finish names the resources, when all definitions are known, and what was listed as a whole.
+// finish names the resources, when all definitions are known, and the complete lists.
 func (d *dump) finish() error {
 	if d.found+len(d.lists) == 0 {
 		return errNothing

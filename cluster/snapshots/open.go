@@ -24,7 +24,7 @@ const (
 	// longestLine bounds one object, in bytes: etcd takes 1.5 MiB of one (etcd, server/embed/config.go,
 	// DefaultMaxRequestBytes), and discovery of 1,000 definitions is smaller than this.
 	longestLine = 64 << 20
-	// most bounds what is read of a snapshot, in bytes after decompression.
+	// most bounds a snapshot, in bytes after decompression.
 	most = 16 << 30
 )
 
@@ -48,7 +48,7 @@ func Open(path string) (*Archive, error) {
 	return a, nil
 }
 
-// World returns the facts of what is at a path.
+// World returns the facts of a snapshot or dump at a path.
 func World(ctx context.Context, path string, options cluster.Options) (*cluster.World, error) {
 	a, err := Open(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *Archive) World(ctx context.Context, options cluster.Options) (*cluster.
 	return live.Collect(ctx, a.Config(), a.Options(options), nil, metav1.NamespaceAll, slog.New(slog.DiscardHandler))
 }
 
-// load reads what is at a path.
+// load reads the snapshot or dump at a path.
 func (a *Archive) load(path string) error {
 	if about, err := os.Stat(path); err == nil && about.IsDir() {
 		return a.foreign(path)
@@ -111,7 +111,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lines reads what a Recorder wrote.
+// lines reads the lines of a Recorder.
 func (a *Archive) lines(in *bufio.Reader) error {
 	var of place
 	var whole, ended bool

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiVersion is that of the lines that are no objects of the cluster.
+// apiVersion is the version of all lines except objects of the cluster.
 const apiVersion = "termguard.dev/v2"
 
 // line is a line of a snapshot that is no object of the cluster.
@@ -30,7 +30,7 @@ type line struct {
 	Now *time.Time `json:"now,omitempty"`
 	// Redacted says that names are replaced, and texts left out.
 	Redacted bool `json:"redacted,omitempty"`
-	// Path is that of a request; an Answer is none with objects, and a List is followed by its objects.
+	// Path is the path of a request. Answer is an answer without objects; the objects of a List follow it.
 	Path          string `json:"path,omitempty"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
@@ -38,7 +38,7 @@ type line struct {
 	MetadataOnly bool `json:"metadataOnly,omitempty"`
 	Last         bool `json:"last,omitempty"`
 	*Answer
-	// Address is that of a backend whose certificate is not trusted, and Why.
+	// Address is a backend whose certificate is not trusted; Why says why.
 	Address string `json:"address,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
@@ -46,7 +46,7 @@ type line struct {
 // Kinds of lines. The last one is the end: without it, the snapshot was cut.
 const snapshotLine, answerLine, listLine, distrustLine, endLine = "Snapshot", "Answer", "List", "Distrust", "End"
 
-// Recorder writes what is read of a cluster.
+// Recorder writes the answers of an API server.
 type Recorder struct {
 	mu     sync.Mutex
 	out    io.Writer
@@ -71,7 +71,7 @@ func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
 	return r
 }
 
-// Record makes clients of a configuration pass on what they read. They read JSON.
+// Record makes clients of a configuration pass on the answers that they receive, in JSON.
 func (r *Recorder) Record(config *rest.Config) {
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} })
 }

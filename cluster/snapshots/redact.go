@@ -47,10 +47,10 @@ var (
 	nameEnds = []string{"name", "names", "namespace", "namespaces", "ref", "refs", "uid", "uuid", "id", "ids", "node", "nodes"}
 	// mapFields hold names as keys, too.
 	mapFields = []string{"labels", "matchLabels", "annotations", "nodeSelector", "selector", "volumeAttributes", "fieldsV1"}
-	// codeFields hold CEL: what it quotes is replaced.
+	// codeFields hold CEL: its strings are replaced.
 	codeFields = []string{"expression", "messageExpression"}
 
-	// word matches what is replaced at once, quoted a string in CEL, and amount a number, a duration or a quantity.
+	// word matches one word, quoted a string in CEL, and amount a number, a duration or a quantity.
 	word   = regexp.MustCompile(`[A-Za-z0-9]+`)
 	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	// address is an IPv4 address in a text.
@@ -141,7 +141,7 @@ func (r *redactor) sentence(text string) string {
 	})
 }
 
-// learn collects the words of an object that stay, and those of names.
+// learn collects the words of an object that stay, and the words of names.
 func (r *redactor) learn(key string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -175,7 +175,7 @@ func isName(key string) bool {
 	return slices.Contains(nameFields, key) || slices.ContainsFunc(nameEnds, func(end string) bool { return strings.HasSuffix(strings.ToLower(key), end) })
 }
 
-// argument replaces what follows an option.
+// argument replaces the value of an option.
 func (r *redactor) argument(text string) string {
 	option, value, assigns := strings.Cut(text, "=")
 	switch {

@@ -65,7 +65,7 @@ func again(t *testing.T, a *snapshots.Archive, redacted bool) []byte {
 	return out.Bytes()
 }
 
-// answers evaluates the policies about all objects, and returns what they find without names.
+// answers evaluates the policies about all objects, and returns the verdicts and findings without names.
 func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found []string) {
 	t.Helper()
 	place, err := scan.FromCluster(t.Context(), a.Config(), a.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
@@ -90,7 +90,7 @@ func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found
 
 // otherwise are fixtures over which a redacted snapshot has another answer: policies read content of ConfigMaps
 // or of certificates, texts, CEL over names in part, numbers in names, or reports of node probes, which it
-// leaves out. Whoever reads it is told so.
+// leaves out. `check` and `scan` say so.
 var otherwise = []string{
 	"daemonset_node_affinity/testdata/hang_apply.yaml", "daemonset_node_affinity/testdata/hang_delete.yaml", "daemonset_node_affinity/testdata/hang_namespace.yaml", "daemonset_node_affinity/testdata/ok_sorted.yaml", // the order of values
 	"failing_conversion_webhook/testdata/hang_every_namespace.yaml", "unavailable_apiservice/testdata/hang_unlisted.yaml", // messages of errors

@@ -22,13 +22,13 @@ import (
 	"github.com/termguard/termguard/cluster/live"
 )
 
-// place is what the path of a request names.
+// place is the list or object that the path of a request names.
 type place struct {
 	schema.GroupVersionResource
 	namespace, name string
 }
 
-// placeOf returns what the path of a list or an object names, false for other paths.
+// placeOf returns the place of a path, false for paths of other requests.
 func placeOf(path string) (p place, is bool) {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -54,7 +54,7 @@ func asked(u *url.URL) string {
 	return u.Path + "\n" + query.Get("labelSelector") + "\n" + query.Get("fieldSelector")
 }
 
-// RoundTrip answers as the API server would: only what was read of it, and only to readers.
+// RoundTrip answers as the API server did, and only requests that read.
 func (a *Archive) RoundTrip(r *http.Request) (*http.Response, error) {
 	said := a.answer(r)
 	var text string
