@@ -77,7 +77,11 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 			namespace = only
 		}
 	}
-	if world, err = types.Collect(ctx, config, options, namespace, log); err != nil {
+	from := namespace
+	if options.Everywhere {
+		from = ""
+	}
+	if world, err = types.Collect(ctx, config, options, from, log); err != nil {
 		return nil, nil, nil, err
 	}
 	for i, s := range subjects {

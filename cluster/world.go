@@ -80,6 +80,8 @@ type Options struct {
 	Arrived func(Resource, metav1.Object)
 	// Now returns the time. Defaults to time.Now.
 	Now func() time.Time
+	// Everywhere says that all namespaces are read for a question about one, as in a file.
+	Everywhere bool
 
 	// Manifests is set if the objects are manifests: everything else is unknown.
 	Manifests *Manifests

@@ -101,7 +101,7 @@ func (a *Archive) Options(options cluster.Options) cluster.Options {
 	if !a.now.IsZero() {
 		options.Now = func() time.Time { return a.now }
 	}
-	options.Dial = a.dial
+	options.Dial, options.Everywhere = a.dial, true
 	return options
 }
 

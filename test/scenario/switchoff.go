@@ -123,8 +123,14 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 		Kind: obj.GroupVersionKind(), Resource: gvr, Namespace: obj.GetNamespace(), Name: obj.GetName(), Object: obj.Object,
 		User: authenticationv1.UserInfo{Username: "admin", Groups: []string{"system:masters"}},
 	}
-	if gvr.GroupResource() == question.Namespaces && s.Asks == "check" { // which reads more of what is in it
-		if err := world.ReadConditions(ctx, g.Config(), obj.GetName(), slog.New(slog.DiscardHandler)); err != nil {
+	if s.Asks == "check" { // which reads more
+		log := slog.New(slog.DiscardHandler)
+		if gvr.GroupResource() == question.Namespaces {
+			err = world.ReadConditions(ctx, g.Config(), obj.GetName(), log)
+		} else {
+			err = world.ReadWarningsOf(ctx, g.Config(), gvr.GroupResource(), obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), log)
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 	}
