@@ -50,7 +50,7 @@
 #       for: [$FINALIZERS]
 #     - kinds: [$ELSEWHERE] # who removes them, and what for, may be any kind
 #       except: [secrets] # which are told of one by one
-#       for: [$FINALIZERS]
+#       for: [$FINALIZERS, nodes]
 #     - kinds: [daemonsets.apps] # whose pods may be the only ones to remove them there
 #       for: [nodes]
 #   remedy: >-
