@@ -371,9 +371,9 @@ func relative(dir, full string) string {
 // lintSets lints the sets, one per processor at a time.
 func (r *run) lintSets(ctx context.Context) error {
 	work := make(chan *input)
-	errs := make(chan error, runtime.GOMAXPROCS(0)+1)
+	errs := make(chan error, runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) + 1 {
+	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
 			var firstErr error
 			for i := range work {
