@@ -44,7 +44,7 @@ func TestForesee(t *testing.T) {
 		"waits for one that the plan does not name":     {"it has no finalizer, so the operator does not clean it up", heldStore + push("", "Delete"), []string{push1, vault, operator}},
 		"waits for one that comes later":                {"the operator cleans it up as well, and the store waits for it", heldStore + push(", finalizers: [pushsecret.externalsecrets.io/finalizer]", "Delete"), []string{push1, vault, operator}},
 		"near miss: it deletes nothing at the provider": {"the store does not wait for that", heldStore + push("", "None"), []string{vault, operator}},
-		"waits for one that another object controls":    {"a person decides what to delete first", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete what the pushsecrets.external-secrets.io were made for, as the owner references of demo/push say: they go along; or have that refer to another", vault, operator}},
+		"waits for one that another object controls":    {"a person decides what to delete first", heldStore + push(", ownerReferences: [{apiVersion: x.io/v1, kind: App, name: a, uid: u, controller: true}]", "Delete"), []string{"For clustersecretstores.external-secrets.io/vault: delete the owners of the pushsecrets.external-secrets.io, named in the owner references of demo/push, or let those refer to another object", vault, operator}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := worldFrom(t, tc.cluster)

@@ -99,7 +99,7 @@ func TestOrder(t *testing.T) {
 			"uid: k1, controller: true", "uid: k1", []string{"gadgets.alive.test/made -n shop, kialis.kiali.io/kiali -n shop"},
 		},
 		"a webhook that fails": {
-			[]string{"gadgets.alive.test/shop/one", "validatingwebhookconfigurations.admissionregistration.k8s.io/dead"}, []string{"validatingwebhookconfigurations.admissionregistration.k8s.io/dead", "gadgets.alive.test/one -n shop"}, "it sees DELETE",
+			[]string{"gadgets.alive.test/shop/one", "validatingwebhookconfigurations.admissionregistration.k8s.io/dead"}, []string{"validatingwebhookconfigurations.admissionregistration.k8s.io/dead", "gadgets.alive.test/one -n shop"}, "it matches DELETE",
 			"resources: [gadgets]}], failurePolicy: Fail", "resources: [gadgets]}], failurePolicy: Ignore", []string{"gadgets.alive.test/one -n shop, validatingwebhookconfigurations.admissionregistration.k8s.io/dead"},
 		},
 	} {

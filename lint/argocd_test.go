@@ -98,7 +98,7 @@ func TestArgoDeploysItself(t *testing.T) {
 				if name == "Foreground" {
 					want[0] += "/foreground"
 				}
-				want[0] += " may stay: Argo CD deletes its own controller with what this Application deploys, and nobody is left to remove it"
+				want[0] += " may stay: Argo CD deletes its own controller with this Application, and no controller remains to remove it"
 			}
 			var got []string
 			for _, line := range lines(run(t, lint.Options{Paths: []string{"."}, Dir: dir})) {

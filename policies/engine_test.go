@@ -68,7 +68,7 @@ func TestEvaluateNamespaceDelete(t *testing.T) {
 	}
 	want := Result{Findings: []Finding{
 		{
-			Policy: "orphaned-finalizer", Title: "Finalizer that nobody removes", Certainty: Will, Severity: High,
+			Policy: "orphaned-finalizer", Title: "Finalizer that no controller removes", Certainty: Will, Severity: High,
 			Message:  "2 kialis.kiali.io have finalizer kiali.io/finalizer: its owner, Kiali operator, is not installed",
 			Objects:  []Object{{"kialis.kiali.io", "demo", "kiali"}, {"kialis.kiali.io", "demo", "kiali-b"}},
 			Evidence: []string{"no Deployment kiali-operator"},

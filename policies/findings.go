@@ -253,7 +253,7 @@ func cause(value any, into *Cause) error {
 	case into.Finalizer != "":
 		into.Title = "finalizer " + into.Finalizer + ": " + into.Title
 	case into.Node != "":
-		into.Title = "node " + into.Node + ", " + into.Title
+		into.Title = "node " + into.Node + " " + into.Title
 	}
 	into.Title, _ = text(into.Title, MaxMessage)
 	return nil

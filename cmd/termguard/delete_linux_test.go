@@ -388,7 +388,7 @@ func TestDeleteQuestion(t *testing.T) {
 		"\n\nRemove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo?\n  risked: what the finalizer protects stays behind, if nobody cleaned it up; it touches kialis.kiali.io/a -n demo (whose it is, its metadata does not tell)\n  $ kubectl patch kialis.kiali.io/a -n demo ",
 		"\n[y/N] ",
 		"\"maybe\" is neither yes nor no: taken as no\n",
-		"  declined: If Kiali operator (Ansible operator) is gone for good",
+		"  declined: If Kiali operator (Ansible operator) will not run again",
 	} {
 		if !strings.Contains(transcript, want) {
 			t.Errorf("want %q: exit code %d: %s%s", want, code, transcript, errs)

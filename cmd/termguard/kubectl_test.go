@@ -112,19 +112,19 @@ func TestFirstScreen(t *testing.T) {
 	}{
 		"Namespace": {"one cause in a namespace: the first command is shown, and the long one is last",
 			"{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [kiali.io/finalizer]}}",
-			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Bring back Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
+			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Reinstall or restart Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
 		"Alike": {"one cause of all that are named",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup]}}",
-			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "nothing was found that removes it", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Find out whether", "2. If the controller that removes the finalizer is gone for good", "(its command is long, and stands last)"}, 700, 300},
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "no controller that removes it was found", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Check whether the owner", "2. If the owner of the finalizer will not run again", "(its command is long, and stands last)"}, 700, 300},
 		"Causes": {"three causes in a namespace",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fSHARE.example.com/x]}}",
-			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: find out"}, 700, 300},
+			[]string{"ns/demo"}, []string{"namespaces/demo: at-risk: ", "f0.example.com/x", "f1.example.com/x", "f2.example.com/x", "and 97 more", "; 3 things may hold it; first: check whether"}, 700, 300},
 		"Own": {"each object has a cause of its own: the others are counted by kind, and the plan is cut",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [fNUMBER.example.com/x]}}",
-			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: find out", "297 objects more, each for a cause of its own"}, 125, 300},
+			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 things may hold it; first: check whether", "297 objects more, each for a cause of its own"}, 125, 300},
 		"Terminating": {"objects stuck for the same reason are one line, in columns",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
-			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "nothing was found that removes it; 299 more", "to see what ends it: termguard check "}, 24, 300},
+			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "no controller that removes it was found; 299 more", "to see what ends it: termguard check "}, 24, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -403,7 +403,7 @@ status: {readyReplicas: 1}
 	answers := map[string]bool{}
 	for _, item := range s.Items {
 		for _, h := range item.HeldBy {
-			if strings.Contains(h.Says, "reported for") {
+			if strings.Contains(h.Says, "has reported a failure") {
 				answers[item.Target.Ref()] = true
 			}
 		}

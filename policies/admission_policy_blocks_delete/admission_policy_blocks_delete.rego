@@ -1,20 +1,20 @@
 # METADATA
-# title: Admission policy that denies what a deletion needs
+# title: Admission policy that denies a request of a deletion
 # description: >-
-#   An admission policy denies requests that a deletion needs and that the person
-#   who starts it does not make: the namespace controller deletes each object of a
-#   namespace and then updates namespaces/finalize, the kubelet deletes a pod a second
-#   time, and the owner of a finalizer removes it with an UPDATE. The deletion then starts
-#   and never finishes. The policy is evaluated for the user who will make each request,
-#   as the API server would, with its parameters and the namespace; by check, with the
-#   objects, too. A MutatingAdmissionPolicy denies where it fails and failurePolicy is Fail.
+#   An admission policy denies requests that a deletion needs, but that the user who starts
+#   it does not make: the namespace controller deletes each object of a namespace and then
+#   updates namespaces/finalize, the kubelet deletes a pod a second time, and the owner of a
+#   finalizer removes it with an UPDATE. The deletion then starts and never finishes. The
+#   admission policy is evaluated for the user of each request, as in the API server, with
+#   its parameters and the namespace; in check, also with the objects. A
+#   MutatingAdmissionPolicy denies a request if it fails and failurePolicy is Fail.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 #     description: Validating admission policies.
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
 #     description: Mutating admission policies.
 #   - ref: https://github.com/kubernetes/apiserver/blob/v0.36.3/pkg/admission/plugin/policy/validating/validator.go
-#     description: What a policy decides, and what follows from an error.
+#     description: Decisions of a policy, and the effect of an error.
 # custom:
 #   id: admission-policy-blocks-delete
 #   severity: high
@@ -30,32 +30,32 @@
 #       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
 #     Change the policy or its binding so that it allows the requests of the control plane
-#     and of the owners of finalizers (a matchCondition on request.userInfo), or exclude
-#     the namespace in the binding. The deletion then finishes by itself. Last, delete the
-#     binding: until it is back, everybody may do what it forbids.
+#     and of the owners of finalizers (a matchCondition on request.userInfo), or exclude the
+#     namespace in the binding. The deletion then finishes by itself. As a last resort,
+#     delete the binding: until it is restored, nothing enforces the policy.
 #   manifest:
 #     remedy: >-
-#       Let the control plane and the owners of finalizers pass, with a matchCondition on
+#       Exempt the control plane and the owners of finalizers with a matchCondition on
 #       request.userInfo, or exclude the namespace in the binding.
 #   limits: >-
 #     If the policy reads the object, the status of the namespace, the authorizer, or
 #     options of the request, or if the finalizer is not one of Kubernetes itself, the
-#     finding says "may". check and lint read up to 500 objects that the policy would see,
-#     check no Secrets; parameters are read every 10 s, but no Secrets. Of a MutatingAdmissionPolicy,
-#     whether its result can be applied.
+#     finding says "may". check and lint read up to 500 objects that the policy matches
+#     (check reads no Secrets); parameters are read every 10 s, except Secrets. Whether the
+#     result of a MutatingAdmissionPolicy can be applied.
 package termguard.admission_policy_blocks_delete
 
 import data.termguard.lib.refusals
 import data.termguard.lib.steps
 
-deny contains finding(key, calls, "is refused") if {
+deny contains finding(key, calls, "is denied") if {
 	some key, calls in refused
 	refusals.sure(calls)
 }
 
 # A manifest does not show the users and the objects: if the policy depends on them, it allows
 # most requests.
-warn contains object.union(finding(key, calls, "may be refused"), {"manifest": {"severity": "low"}}) if {
+warn contains object.union(finding(key, calls, "may be denied"), {"manifest": {"severity": "low"}}) if {
 	some key, calls in refused
 	not refusals.sure(calls)
 }
@@ -69,7 +69,7 @@ refused[key] := calls if {
 
 finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"%sAdmissionPolicy %s %s what the deletion needs: %s",
+		"%sAdmissionPolicy %s %s a request of the deletion: %s",
 		[words.named, policy, words.verb, refusals.first(calls, outcome)],
 	),
 	"cause": {"refusal": sprintf("policy/%s", [key])},
@@ -80,11 +80,11 @@ finding(key, calls, outcome) := {
 	"evidence": evidence(words, binding, facts, calls),
 	"steps": [
 		steps.mend(
-			"Let the control plane and the owners of finalizers pass the policy, or exclude the namespace in the binding",
+			"Exempt the control plane and the owners of finalizers from the policy, or exclude the namespace in the binding",
 			[],
 		),
 		steps.force(
-			"Delete the binding: until it is back, what the policy forbids is allowed for everybody",
+			"Delete the binding: until it is restored, nothing enforces the policy",
 			steps.deletion([sprintf("%s/%s", [resource, binding])], ""),
 		),
 	],
@@ -103,7 +103,7 @@ in_words := {
 
 evidence(words, binding, facts, calls) := array.flatten([
 	sprintf("binding %s %s, failurePolicy %s", [binding, words.binding, facts.failurePolicy]),
-	[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
+	[sprintf("it requires: %s", [demand]) | some demand in facts.validations],
 	[sprintf("it %s %s", [words.verb, refusals.counted(call)]) | some call in calls],
-	[sprintf("of these, %s", [name]) | some call in calls; some name in array.slice(call.names, 0, 3)],
+	[sprintf("among them %s", [name]) | some call in calls; some name in array.slice(call.names, 0, 3)],
 ])

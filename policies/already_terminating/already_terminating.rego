@@ -1,16 +1,16 @@
 # METADATA
 # title: Already Terminating for too long
 # description: >-
-#   An object was deleted and is still there. For a namespace, its conditions show how far
-#   the namespace controller came. For a pod, its containers show whether the runtime
-#   cannot stop them or the node cannot clean up after them. For anything else, the
-#   finalizers that are left show what it waits for. Up to a minute past the grace period
-#   counts as normal.
+#   An object was deleted and still exists. For a namespace, its conditions show the
+#   progress of the namespace controller. For a pod, its containers show whether the runtime
+#   cannot stop them or the node cannot clean up after them. For other objects, the
+#   remaining finalizers show the blockers. Up to a minute past the grace period counts as
+#   normal.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/status_condition_utils.go
-#     description: The conditions of a namespace that is being deleted.
+#     description: The conditions of a Terminating namespace.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/138208
-#     description: The conditions say that everything is gone while pods hang.
+#     description: The conditions say that everything is deleted while pods hang.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/70916
 #     description: Make it clear why a namespace is still in Terminating.
 # custom:
@@ -21,17 +21,16 @@
 #   triggers: [delete]
 #   needs: [input.request.oldObject.metadata.deletionTimestamp]
 #   remedy: >-
-#     Repair what the finding names, and the deletion continues by itself. Deleting again
-#     does nothing. For a namespace, repair APIs first (kubectl get apiservices), then
-#     look at what remains in it. For a pod, look at the log of its kubelet (verbosity 3
+#     Repair the blocker in the finding, and the deletion continues by itself. Deleting
+#     again does nothing. For a namespace, repair APIs first (kubectl get apiservices), then
+#     look at its remaining content. For a pod, look at the log of its kubelet (verbosity 3
 #     names the reason) and restart the container runtime; reboot the node if a process
-#     cannot be killed. Last, force: it removes only the object, and what the object stood
-#     for stays behind.
+#     cannot be killed. As a last resort, force the deletion: that removes only the object,
+#     and anything not cleaned up is leaked.
 #   limits: >-
-#     The conditions of a namespace are those of the last pass that ended. Some software
-#     takes more than a minute for its finalizer and then finishes: the finding says
-#     "may". The webhook never asks this policy, because the API server does not show it a
-#     second delete.
+#     The conditions of a namespace are those of the last complete pass. Some software takes
+#     more than a minute for its finalizer and then finishes: the finding says "may". The
+#     webhook never evaluates this policy, because it gets no second delete.
 package termguard.already_terminating
 
 import data.termguard.lib.grace
@@ -52,14 +51,14 @@ deny contains condition_finding(name, condition) if {
 # While pods remain, the namespace controller ends its pass before it counts.
 deny contains {
 	"msg": sprintf(
-		"Terminating for %s: the conditions say that nothing is left, but %d %s",
-		[elapsed, pods_left, wording.plural(pods_left, "pod is", "pods are")],
+		"Terminating for %s: %d %s, although the conditions report no remaining content",
+		[elapsed, pods_left, wording.plural(pods_left, "pod remains", "pods remain")],
 	),
 	"cause": {"elapsed": true},
 	"objects": [request.target],
-	"evidence": ["pods go first: nothing else in the namespace is deleted before"],
+	"evidence": ["pods are deleted first: nothing else in the namespace is deleted before"],
 	"steps": [steps.mend(
-		sprintf("See what holds each of the pods: kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s", [request.name]),
+		sprintf("Find the blocker of each pod: kubectl get pods -n %[1]s, then kubectl termguard check pods/NAME -n %[1]s", [request.name]),
 		[],
 	)],
 } if {
@@ -75,7 +74,7 @@ deny contains {
 	"cause": {"elapsed": true},
 	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
 	"evidence": array.concat(
-		[sprintf("it should have been gone by %s", [pod.metadata.deletionTimestamp])],
+		[sprintf("it is overdue since %s", [pod.metadata.deletionTimestamp])],
 		conditions_of_kubelet,
 	),
 	"steps": array.concat(
@@ -98,12 +97,15 @@ stranded if {
 # The blockers in the conditions were deleted after the last complete pass: the conditions name
 # no cause any more.
 warn contains {
-	"msg": sprintf("Terminating for %s: what its conditions name is gone, and the namespace controller has not looked again yet", [elapsed]),
+	"msg": sprintf(
+		"Terminating for %s: the blockers in its conditions are deleted, and the namespace controller has not retried yet",
+		[elapsed],
+	),
 	"cause": {"elapsed": true},
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message]) | some condition in stale],
 	"steps": [steps.mend(
-		"Look again in a minute or two; if the namespace is still there, see whether kube-controller-manager runs",
+		"Check again in a minute or two; if the namespace still exists, check whether kube-controller-manager runs",
 		[],
 	)],
 } if {
@@ -132,13 +134,13 @@ warn contains {
 	"objects": [request.target],
 	"evidence": [sprintf("deletionTimestamp %s", [input.request.oldObject.metadata.deletionTimestamp])],
 	"steps": [steps.mend(
-		"See whether kube-controller-manager runs, and in its log whether a webhook or a policy refuses its requests",
+		"Check whether kube-controller-manager runs, and whether its log shows requests denied by a webhook or policy",
 		[],
 	)],
 } if {
 	overdue
 	request.deletes_namespace
-	count(told) == 0
+	count(reported) == 0
 	pods_left == 0
 	count(held) == 0
 }
@@ -148,11 +150,11 @@ warn contains {
 	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
 	"cause": object.union(owners.cause(finalizer, "it is not removed yet, though its owner runs"), {"elapsed": true}),
 	"objects": [request.target],
-	"evidence": array.concat([reports.told(said) | some said in quotes], object.get(ownership, "evidence", [])),
+	"evidence": array.concat([reports.quoted(said) | some said in quotes], object.get(ownership, "evidence", [])),
 	"field": field,
 	"steps": array.concat(
 		reports.mending(quotes),
-		[steps.mend("Look at the log of what removes the finalizer, and at the events of the object", [])],
+		[steps.mend("Look at the log of the owner of the finalizer, and at the events of the object", [])],
 	),
 } if {
 	overdue
@@ -179,8 +181,8 @@ slowest := grace.slowest
 
 elapsed := times.duration(waited)
 
-# told lists the conditions of the namespace that report a problem.
-told[name] := condition if {
+# reported lists the conditions of the namespace that report a problem.
+reported[name] := condition if {
 	request.deletes_namespace
 	waited >= 0
 	some name, condition in data.cluster.namespaces[request.name].conditions
@@ -190,7 +192,7 @@ told[name] := condition if {
 
 # bad lists the conditions that may still be true.
 bad[name] := condition if {
-	some name, condition in told
+	some name, condition in reported
 	not stale[name]
 }
 
@@ -198,11 +200,11 @@ bad[name] := condition if {
 # namespace controller updates nothing.
 stale[name] := condition if {
 	pods_left == 0
-	some name, condition in told
+	some name, condition in reported
 	names := {match[1] | some match in regex.find_all_string_submatch_n(patterns[name], condition.message, -1)}
 	count(names) > 0
 	every thing in names {
-		gone(name, thing)
+		resolved(name, thing)
 	}
 }
 
@@ -215,27 +217,27 @@ patterns := {
 	"NamespaceDeletionContentFailure": `failed calling webhook "([^"]+)"`,
 }
 
-# gone reports whether the namespace has no objects of a resource; events are not counted.
-gone("NamespaceContentRemaining", written) if {
+# resolved reports whether the namespace has no objects of a resource; events are not counted.
+resolved("NamespaceContentRemaining", written) if {
 	resource := trim_suffix(written, ".")
 	not resource in {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
 	not hidden(resource)
 	object.get(data.cluster.counts, [request.name, resource], 0) == 0
 }
 
-gone("NamespaceFinalizersRemaining", written) if {
+resolved("NamespaceFinalizersRemaining", written) if {
 	not blind
 	not data.cluster.finalized[request.name][written]
 }
 
-gone("NamespaceDeletionDiscoveryFailure", written) if {
+resolved("NamespaceDeletionDiscoveryFailure", written) if {
 	[group, version] := split(written, "/")
 	not hidden(sprintf("*.%s", [group]))
 	not ailing(sprintf("%s.%s", [version, group]))
 }
 
 # An existing webhook may still deny requests.
-gone("NamespaceDeletionContentFailure", written) if {
+resolved("NamespaceDeletionContentFailure", written) if {
 	every key, _ in object.get(data.cluster, "webhooks", {}) {
 		not endswith(key, sprintf("/%s", [written]))
 	}
@@ -276,11 +278,11 @@ failures := {
 }
 
 remedies := {
-	"NamespaceDeletionDiscoveryFailure": "Bring back the API that kubectl get apiservices shows unavailable, or delete its APIService",
+	"NamespaceDeletionDiscoveryFailure": "Restore the API that kubectl get apiservices shows as unavailable, or delete its APIService",
 	"NamespaceDeletionGroupVersionParsingFailure": "Delete the APIService of the API that kubectl api-versions shows",
-	"NamespaceDeletionContentFailure": "Fix what the condition names: often a webhook or a conversion webhook whose backend is down",
-	"NamespaceContentRemaining": "See what holds what the condition counts, pods first",
-	"NamespaceFinalizersRemaining": "Bring back the software that removes the finalizers that the condition names",
+	"NamespaceDeletionContentFailure": "Fix the problem in the condition, often a webhook or a conversion webhook whose backend is down",
+	"NamespaceContentRemaining": "Find and fix the blockers of the objects in the condition, pods first",
+	"NamespaceFinalizersRemaining": "Reinstall or restart the owners of the finalizers in the condition",
 }
 
 # proceeding reports whether all remaining objects wait for finalizers whose owner runs.
@@ -337,8 +339,8 @@ pod := input.request.oldObject if {
 conditions_of_kubelet := array.concat(
 	[sprintf("1. containers stopped: %s", [containers])],
 	[
-		sprintf("2. volumes gone: %s", [after_containers]),
-		sprintf("3. cgroup gone: %s", [after_containers]),
+		sprintf("2. volumes unmounted: %s", [after_containers]),
+		sprintf("3. cgroup removed: %s", [after_containers]),
 	],
 )
 
@@ -367,7 +369,7 @@ on_the_node := [
 	steps.mend(
 		sprintf(
 			concat(" ", [
-				"See on node %s what keeps the containers: crictl pods --name %s (does the runtime answer?),",
+				"On node %s, find out why the containers still run: crictl pods --name %s (does the runtime answer?),",
 				"journalctl -u kubelet (from verbosity 3 on it names the reason),",
 				"ps -eo pid,stat,wchan:30,args | grep -E ' [DZ]' (processes that cannot be killed)",
 			]),
@@ -384,7 +386,7 @@ on_the_node := [
 	steps.mend(
 		sprintf(
 			concat(" ", [
-				"See on node %[1]s what is left: grep /var/lib/kubelet/pods/%[2]s /proc/mounts (volumes and mounts in them),",
+				"On node %[1]s, find the remains: grep /var/lib/kubelet/pods/%[2]s /proc/mounts (volumes and mounts in them),",
 				"lsattr -R /var/lib/kubelet/pods/%[2]s/volumes (files with i or a cannot be removed),",
 				"find /sys/fs/cgroup -name '*%[3]s*' (its cgroup), journalctl -u kubelet (the reason)",
 			]),
@@ -392,7 +394,7 @@ on_the_node := [
 		),
 		[],
 	),
-	steps.mend("Unmount what is mounted there, or chattr -i -a what is immutable: the kubelet tries again within two minutes", []),
+	steps.mend("Unmount the remaining mounts, or run chattr -i -a on immutable files: the kubelet retries within two minutes", []),
 ] if {
 	all_ended
 }

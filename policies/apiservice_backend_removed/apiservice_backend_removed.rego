@@ -4,11 +4,11 @@
 #   The Service behind an APIService is deleted, and the APIService stays, because it is
 #   cluster-scoped. From then on the namespace controller cannot discover every API, so no
 #   namespace can finish. That includes the namespace of the Service itself, unless it
-#   finishes in the pass that deletes the Service: content with finalizers mostly takes
+#   finishes in the pass that deletes the Service: objects with finalizers usually take
 #   longer, while pods are deleted in an earlier pass.
 # related_resources:
 #   - ref: https://github.com/prometheus-operator/kube-prometheus/issues/275
-#     description: A namespace that holds an adapter sticks on its own APIService.
+#     description: A namespace with an adapter hangs because of its own APIService.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 #     description: The namespace controller's passes.
 #   - ref: https://github.com/kubernetes/kube-aggregator/blob/v0.36.3/pkg/apiserver/handler_discovery.go
@@ -26,20 +26,20 @@
 #     - kinds: [apiservices.apiregistration.k8s.io]
 #       for: [services, deployments.apps, statefulsets.apps, daemonsets.apps]
 #   remedy: >-
-#     Delete the APIService first. That removes no data, and the rest of its software goes
-#     with the namespace. If it is too late, delete the APIService then, and every waiting
-#     namespace finishes by itself. Forcing a namespace instead leaves its content as
-#     orphans.
+#     Delete the APIService first. That removes no data, and the rest of its software is
+#     deleted with the namespace. If namespaces are Terminating already, delete the
+#     APIService, and they finish by themselves. Forcing a namespace instead orphans its
+#     content.
 #   manifest:
 #     once: true
 #     remedy: >-
 #       Ship it in a namespace of its own, with the APIService before its Service in the
-#       file: what comes first is deleted first.
+#       file: objects are deleted in the order of the file.
 #   limits: >-
-#     Whether the namespace of the Service itself can finish is chance where a controller
-#     removes its finalizers within milliseconds, and where pods are deleted while others
-#     keep the namespace. The pods of a Deployment that is deleted with --cascade=orphan.
-#     Services whose endpoints are maintained by hand.
+#     Whether the namespace of the Service itself can finish depends on timing if a
+#     controller removes its finalizers within milliseconds, or if pods are deleted while
+#     other objects block the namespace. The pods of a Deployment that is deleted with
+#     --cascade=orphan. Services whose endpoints are maintained by hand.
 package termguard.apiservice_backend_removed
 
 import data.termguard.lib.request
@@ -48,13 +48,13 @@ import data.termguard.lib.steps
 warn contains finding(name, service, msg) if {
 	request.deletes_namespace
 	some name, service in lost
-	msg := sprintf("APIService %s is served from namespace %s: once that is gone, %s can finish deleting", [name, request.name, others])
+	msg := sprintf("APIService %s is served from namespace %s: after that is deleted, %s can finish deleting", [name, request.name, others])
 }
 
 warn contains finding(name, service, msg) if {
 	not request.deletes_namespace
 	some name, service in lost
-	msg := sprintf("APIService %s depends on %s: once that is gone, no namespace can finish deleting", [name, request.word])
+	msg := sprintf("APIService %s depends on %s: after that is deleted, no namespace can finish deleting", [name, request.word])
 }
 
 # A fast controller may remove its finalizer while the pass that deletes the Service still runs.
@@ -68,20 +68,20 @@ lost[name] := service if {
 	request.deleting
 	some name, service in data.cluster.apiservices
 	[service.available, service.stale, service.listError] == ["True", false, ""]
-	goes(service)
+	loses(service)
 }
 
-goes(service) if {
+loses(service) if {
 	request.deletes_namespace
 	service.service.namespace == request.name
 }
 
-goes(service) if {
+loses(service) if {
 	request.resource == "services"
 	service.service == {"namespace": request.namespace, "name": request.name}
 }
 
-goes(service) if {
+loses(service) if {
 	service.service.namespace == request.namespace
 	service.backend.workloads == [{"resource": request.resource, "name": request.name}]
 }
@@ -102,22 +102,22 @@ finding(name, service, msg) := {
 		{"resource": "services", "namespace": service.service.namespace, "name": service.service.name},
 	],
 	"evidence": array.concat(
-		[sprintf("it is served by Service %s/%s, which goes", [service.service.namespace, service.service.name])],
-		[sprintf("namespace %s holds %s with finalizers, which mostly outlast the Service", [request.name, resource]) | some resource in later],
+		[sprintf("it is served by Service %s/%s, which is deleted", [service.service.namespace, service.service.name])],
+		[sprintf("namespace %s has %s with finalizers, which usually outlast the Service", [request.name, resource]) | some resource in later],
 	),
 	"steps": [steps.remove(
-		"Delete the APIService before what serves it: that removes no data",
+		"Delete the APIService before its backend: that removes no data",
 		steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),
 	)],
-	"manifest": told(service.service),
+	"manifest": unavoidable(service.service),
 }
 
-default told(_) := {}
+default unavoidable(_) := {}
 
 # A manifest cannot avoid it if the namespace cannot be deleted.
-told(service) := {
+unavoidable(service) := {
 	"severity": "info",
-	"remedy": "Nothing in this manifest: whoever uninstalls it deletes the APIService first.",
+	"remedy": "Nothing in this manifest: when uninstalling it, delete the APIService first.",
 } if {
 	no_choice(service.namespace)
 }

@@ -3,12 +3,11 @@
 # description: >-
 #   The attacher of a CSI driver keeps a finalizer on a VolumeAttachment until it has
 #   detached the volume, and on the PersistentVolume as long as it is attached anywhere. It
-#   tries for ever: while the storage behind it answers with an error, and where nothing
-#   tells any more what the driver calls the node. A node that is gone is no trouble as long
-#   as the attachment tells that.
+#   retries forever while the storage behind it returns an error, or if the driver's name
+#   for the node is unknown. A deleted node is no problem if the attachment has that name.
 # related_resources:
 #   - ref: https://github.com/kubernetes-csi/external-attacher/blob/v4.13.0/pkg/controller/csi_handler.go
-#     description: What the attacher needs to detach a volume (csiDetach, getNodeID).
+#     description: Inputs of the attacher to detach a volume (csiDetach, getNodeID).
 #   - ref: https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume-attachment-v1/
 #     description: VolumeAttachment, and its status.detachError.
 # custom:
@@ -24,19 +23,19 @@
 #     - kinds: [volumeattachments.storage.k8s.io]
 #       for: [persistentvolumes]
 #   remedy: >-
-#     Fix what the error names, at the driver or at the storage behind it: the attacher
-#     tries again, and the rest follows. Or detach the volume by hand at the storage: the
-#     attacher then finds that done.
+#     Fix the error, at the driver or at the storage behind it: the attacher retries, and
+#     the deletion finishes by itself. Or detach the volume by hand at the storage: the
+#     attacher notices that.
 #   manifest:
 #     remedy: >-
-#       Take the VolumeAttachment out of the manifests: the attach-detach controller makes
-#       one, and deletes it, by itself.
+#       Remove the VolumeAttachment from the manifests: the attach-detach controller creates
+#       and deletes VolumeAttachments by itself.
 #   limits: >-
-#     Whether detaching will fail is seen only once it was tried: when the attachment is
-#     being deleted. A drain whose owner waits until volumes are detached, as Karpenter does.
-#     An attachment whose PersistentVolume is gone is told by
-#     missing-reference, one whose attacher is gone by orphaned-finalizer, and a volume that
-#     is only still attached by in-use.
+#     Whether detaching fails is known only after the first attempt, when the attachment is
+#     Terminating. A drain that waits until volumes are detached, as Karpenter does.
+#     missing-reference reports an attachment without its PersistentVolume,
+#     orphaned-finalizer one without its attacher, and in-use a volume that is merely
+#     attached.
 package termguard.attachment_held
 
 import data.termguard.lib.request
@@ -97,9 +96,9 @@ volume(held) := {
 	known := data.cluster.attachments[held.names[0]]
 }
 
-because(known) := sprintf("nothing tells what CSI driver %s calls that node", [known.driver]) if known.why == "lost"
+because(known) := sprintf("the ID of that node at CSI driver %s is unknown", [known.driver]) if known.why == "lost"
 
-because(known) := "its attacher tries to detach it, and fails" if known.why == "fails"
+because(known) := "its attacher fails to detach it" if known.why == "fails"
 
 evidence(name, known) := array.concat(
 	[sprintf("CSINode %s lists: %s", [known.node, listed]) | known.why == "lost"; listed := drivers(known.node)],
@@ -116,7 +115,7 @@ drivers(node) := "no driver" if count(object.get(data.cluster.csinodes, [node, "
 mended(known) := steps.mend(
 	sprintf(
 		concat(" ", [
-			"Bring CSI driver %s back on node %s, or annotate the attachment with what the driver calls the node",
+			"Restore CSI driver %s on node %s, or annotate the attachment with the driver's ID for the node",
 			"(csi.alpha.kubernetes.io/node-id): the attacher then detaches the volume",
 		]),
 		[known.driver, known.node],
@@ -129,8 +128,8 @@ mended(known) := steps.mend(
 mended(known) := steps.mend(
 	sprintf(
 		concat(" ", [
-			"Fix what the error names, at CSI driver %s or at the storage behind it, or detach the volume there by hand:",
-			"its attacher tries again",
+			"Fix the error, at CSI driver %s or at the storage behind it, or detach the volume there by hand:",
+			"its attacher retries",
 		]),
 		[known.driver],
 	),

@@ -1,15 +1,15 @@
 # METADATA
 # title: Disruption budget that never allows an eviction
 # description: >-
-#   A PodDisruptionBudget that keeps as many pods as there are, or lets none be missing,
-#   refuses each eviction, even while all its pods are healthy. kubectl drain, the cluster
-#   autoscaler, Karpenter and Cluster API ask again and again, so a node with such a pod is
-#   never empty, and what waits for that does not finish. A plain delete asks no budget.
+#   A PodDisruptionBudget whose minAvailable is all of its pods, or whose maxUnavailable is
+#   0, refuses each eviction, even while all its pods are healthy. kubectl drain, the
+#   cluster autoscaler, Karpenter and Cluster API retry, so the drain of a node with such a
+#   pod does not end. A plain delete ignores budgets.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/disruption/disruption.go
 #     description: How many disruptions a budget allows.
 #   - ref: https://kubernetes.io/docs/tasks/run-application/configure-pdb/#think-about-how-your-application-reacts-to-disruptions
-#     description: What a budget is to allow.
+#     description: How to configure a budget.
 # custom:
 #   id: budget-never-allows
 #   aliases: [eviction-blocked]
@@ -17,12 +17,11 @@
 #   triggers: [apply]
 #   resources: [poddisruptionbudgets.policy]
 #   remedy: >-
-#     Let the budget allow one disruption (maxUnavailable 1), or let the workload run one
-#     replica more than the budget keeps. Without either, take the budget away.
+#     Allow one disruption in the budget (maxUnavailable 1), or run one replica more than
+#     the budget needs. Otherwise delete the budget.
 #   limits: >-
-#     In manifests, workloads that the set does not hold, those that KEDA scales to none,
-#     and pods that neither a Deployment nor a StatefulSet runs. Who means to hold up each
-#     drain, to be asked first.
+#     In manifests: workloads outside the set, workloads that KEDA scales to zero, and pods
+#     of neither a Deployment nor a StatefulSet. Budgets that block each drain on purpose.
 package termguard.budget_never_allows
 
 import data.termguard.lib.request
@@ -30,11 +29,11 @@ import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
-		"PodDisruptionBudget %s allows no eviction%s: %s, so a drain of a node with such a pod does not end",
+		"PodDisruptionBudget %s allows no eviction%s: %s, so the drain of a node with such a pod does not end",
 		[request.name, lasting(field), why],
 	),
 	"objects": [request.target],
-	"evidence": [sprintf("it selects %d %s, and keeps %d", [counted.expected, pods, counted.needed]) |
+	"evidence": [sprintf("it selects %d %s, and needs %d", [counted.expected, pods, counted.needed]) |
 		counted.expected > 0
 		pods := wording.plural(counted.expected, "pod", "pods")
 	],
@@ -45,7 +44,7 @@ warn contains {
 }
 
 # lasting says how long: an autoscaler may run more pods than the budget needs.
-lasting(field) := " while its autoscaler runs no more than it must" if {
+lasting(field) := " while its autoscaler runs the minimum" if {
 	field == "spec.minAvailable"
 	counted.autoscaled
 	input.request.object.spec.minAvailable != "100%"

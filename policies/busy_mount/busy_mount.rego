@@ -3,7 +3,7 @@
 # description: >-
 #   The kubelet unmounts the volumes of a pod and removes its directories. If something is
 #   still mounted inside them, that fails with "device or resource busy": the containers
-#   end, and the pod stays Terminating. A container can make such mounts through a volume
+#   stop, but the pod stays Terminating. A container can create such mounts through a volume
 #   that it mounts with mountPropagation Bidirectional.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
@@ -18,19 +18,19 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.kubeletEvents, data.cluster.hazards.$NAMESPACE, data.cluster.probes]
 #   remedy: >-
-#     Find out on the node what is mounted below the pod's directory (findmnt -l | grep
-#     /var/lib/kubelet/pods/UID), or who uses it (fuser -vm DIRECTORY). Unmount it, or
-#     stop the process that uses it. The kubelet tries again within two minutes, and the
-#     deletion finishes by itself. Last, kubectl delete pod --force --grace-period=0
-#     removes only the object: the mount stays, and its data with it.
+#     On the node, find the mounts below the pod's directory (findmnt -l | grep
+#     /var/lib/kubelet/pods/UID) and the processes that use them (fuser -vm DIRECTORY).
+#     Unmount them, or stop the processes. The kubelet retries within two minutes, and the
+#     deletion finishes by itself. As a last resort, kubectl delete pod --force
+#     --grace-period=0 removes only the object: the mount stays, and its data with it.
 #   manifest:
 #     remedy: >-
-#       Let the pod unmount what it mounts on TERM, or in a preStop hook, and mount
-#       directories of the node with mountPropagation HostToContainer.
+#       Let the pod unmount its mounts on TERM or in a preStop hook, and mount directories
+#       of the node with mountPropagation HostToContainer.
 #   limits: >-
 #     Mounts that another process on the node made, without node probes (termguard probe)
-#     and until an attempt to unmount has failed. A network file system whose server is
-#     gone. Neither shows in the cluster by itself.
+#     and until an attempt to unmount has failed. A network file system without its server.
+#     The API shows neither.
 package termguard.busy_mount
 
 import data.termguard.lib.pods
@@ -60,17 +60,17 @@ warn contains teardown.probed("busy", "may", node, held, plan(held)) if {
 warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
 	some held in pods.hazardous("mounts")
 	msg := sprintf(
-		"%s may leave mounts in an emptyDir (mountPropagation Bidirectional): left there, they keep %s",
+		"%s may leave mounts in an emptyDir (mountPropagation Bidirectional), which keep %s",
 		[wording.plural(held.count, "this pod", sprintf("%d pods", [held.count])), pods.them(held)],
 	)
-	evidence := "what a container mounts in a volume with mountPropagation Bidirectional is mounted on its node, too"
+	evidence := "mounts of a container in a volume with mountPropagation Bidirectional appear on its node, too"
 }
 
 plan(held) := array.concat(
 	[steps.mend(
 		concat(" ", [
-			"Find on the node what is mounted below the pod's directory (findmnt -l | grep /var/lib/kubelet/pods/UID; UID is the",
-			"pod's) or who holds it (fuser -vm DIRECTORY), and unmount it or stop who holds it. The kubelet tries again within",
+			"On the node, find the mounts below the pod's directory (findmnt -l | grep /var/lib/kubelet/pods/UID; UID is the",
+			"pod's) or the processes that use them (fuser -vm DIRECTORY); unmount them or stop the processes. The kubelet retries within",
 			"two minutes.",
 		]),
 		[],

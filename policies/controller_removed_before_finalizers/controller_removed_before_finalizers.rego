@@ -1,20 +1,19 @@
 # METADATA
-# title: Controller deleted before what it must clean up
+# title: Controller deleted before the objects that it must clean up
 # description: >-
-#   The controller that removes a finalizer is deleted with the target, and objects with
-#   that finalizer are still there. In a namespace that holds both an operator and its
-#   custom resources, pods are deleted first (since Kubernetes 1.33), so the operator is
-#   gone when the rest is deleted. The operator's Deployment, its service account, its
-#   namespace, and the role or binding that alone lets it update such objects, or renew the
-#   lease by which it elects who works, are deleted at once, but the objects cannot be
-#   deleted afterwards. So is what owns the Deployment, such as a Kafka cluster, a
+#   The controller that removes a finalizer is deleted with the target, while objects with
+#   that finalizer still exist. In a namespace with both an operator and its custom
+#   resources, pods are deleted first (since Kubernetes 1.33), so the operator no longer
+#   runs when the rest is deleted. The operator's Deployment, its service account, its
+#   namespace, and the only role or binding that allows it to update such objects or to
+#   renew its lease, are deleted at once, but the objects cannot be deleted afterwards. The
+#   same is true of an owner of the Deployment, such as a Kafka cluster, a
 #   ClusterServiceVersion or a Crossplane Provider: the garbage collector deletes the
-#   Deployment after it, unless dependents are orphaned, and before it in the foreground. The
-#   same holds of a controller that crashes or is scaled to zero: without these, it never
-#   works again.
+#   Deployment after it, unless dependents are orphaned, and before it in the foreground. A
+#   controller that crashes or is scaled to zero never works again without these objects.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
-#     description: Pods go first since 1.33.
+#     description: Pods are deleted first since 1.33.
 #   - ref: https://github.com/cloudnative-pg/cloudnative-pg/issues/10535
 #     description: Operator and operand in one namespace.
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
@@ -22,9 +21,9 @@
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
 #     description: Roles, and bindings, which give them to service accounts.
 #   - ref: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
-#     description: What goes with its owner, and when.
+#     description: Which dependents are deleted with their owner, and when.
 #   - ref: https://github.com/cozystack/cozystack/issues/3793
-#     description: KafkaTopics whose operator went with the Kafka cluster.
+#     description: KafkaTopics whose operator was deleted with the Kafka cluster.
 # custom:
 #   id: controller-removed-before-finalizers
 #   severity: high
@@ -33,13 +32,13 @@
 #   needs: [data.cluster.removers.$NAMESPACE]
 #   relies_on:
 #     - kinds: [$ELSEWHERE]
-#       except: # what operators seldom guard, and does not tell who runs, and may do what
+#       except: # operators seldom protect them, and they show no owners or rights
 #         - events
 #         - services
 #         - endpointslices.discovery.k8s.io
 #         - poddisruptionbudgets.policy
 #         - resourceclaims.resource.k8s.io
-#         - secrets # termguard can be installed without
+#         - secrets # termguard can be installed without reading them
 #       for:
 #         - namespaces
 #         - deployments.apps
@@ -53,22 +52,21 @@
 #         - customresourcedefinitions.apiextensions.k8s.io
 #         - $CUSTOM
 #   remedy: >-
-#     Delete the objects with the finalizer first, wait until they are gone, and then
-#     delete the controller. If it is too late, install the controller again, and the
-#     deletion finishes. Last, clean up by hand what the finalizer protects, then remove
-#     the finalizer: anything that nobody cleaned up stays behind.
+#     Delete the objects with the finalizer first, wait until they are deleted, and then
+#     delete the controller. If the controller is deleted already, reinstall it, and the
+#     deletion finishes. As a last resort, clean up the protected resources by hand, then
+#     remove the finalizer: anything not cleaned up is leaked.
 #   limits: >-
 #     Roles and bindings that are deleted with their namespace, roles that are only
 #     aggregated into the controller's role, and rights from another authorizer than RBAC. A
-#     lease in another namespace than its controller. In manifests, see
+#     lease in another namespace than its controller. For manifests, see
 #     operator-in-same-set. A controller that runs outside the cluster, or in several
-#     namespaces. A Deployment with several owners, of which one goes. A Deployment, role or
-#     binding that is deleted to be created again: the deletions that wait for it then
-#     continue. Of custom resources that have no finalizers, the webhook is shown only the
-#     deletion of Kafka clusters, ClusterServiceVersions and packages of Crossplane, and of
-#     others in the foreground: check tells of all. Of two Kafka clusters, the operator of
-#     either counts as remover of the topics of both. Secrets with finalizers, where Secrets
-#     may not be listed.
+#     namespaces. A Deployment with several owners, one of them deleted. A Deployment, role
+#     or binding that is recreated: the deletions that wait for it then continue. For custom
+#     resources without finalizers, the webhook gets only deletions of Kafka clusters,
+#     ClusterServiceVersions and Crossplane packages, and deletions in the foreground; check
+#     reports all. With two Kafka clusters, the operator of either counts as the owner of
+#     the finalizers of both. Secrets with finalizers, if Secrets cannot be listed.
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers
@@ -111,7 +109,7 @@ warn contains finding(msg, deletes(finalizer), ownership, [step]) if {
 	msg := sprintf("%s, which does not work now", [left(resource, finalizer, signature, idle)])
 	step := steps.mend(
 		sprintf(
-			"Get its controller to work again, then delete the %s with finalizer %s; go on when they are gone",
+			"Repair its controller, then delete the %s with finalizer %s; continue after they are deleted",
 			[resource, finalizer],
 		),
 		[],
@@ -126,10 +124,10 @@ warn contains finding(msg, cause, ownership, [step]) if {
 	finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 	ownership.state == "alive"
-	msg := sprintf("in the foreground, the controller that removes its finalizer %s goes first: it owns it", [finalizer])
-	cause := owners.needs(finalizer, "its controller goes first, which it owns")
+	msg := sprintf("the controller of its finalizer %s is its dependent, and is deleted first in the foreground", [finalizer])
+	cause := owners.needs(finalizer, "its controller is a dependent of the object, and is deleted first")
 	step := steps.mend(
-		sprintf("Delete %s in the background: its controller then goes after it", [request.word]),
+		sprintf("Delete %s in the background: its controller is then deleted after it", [request.word]),
 		object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 	)
 }
@@ -165,7 +163,7 @@ before(_, resource, _) := [step |
 }
 
 before(finalizer, resource, _) := [steps.mend(
-	sprintf("Keep %s for as long as there are %s with finalizer %s: without it, these stay", [request.word, resource, finalizer]),
+	sprintf("Keep %s while there are %s with finalizer %s: without it, they stay Terminating", [request.word, resource, finalizer]),
 	[],
 )] if {
 	not made(resource)
@@ -205,7 +203,7 @@ first(finalizer, resource, signature) := [step |
 
 first(finalizer, resource, signature) := [step] if {
 	not named(finalizer, resource, signature)
-	step := steps.mend(sprintf("Delete the %s with finalizer %s first; go on when they are gone", [resource, finalizer]), [])
+	step := steps.mend(sprintf("Delete the %s with finalizer %s first; continue after they are deleted", [resource, finalizer]), [])
 }
 
 # staying lists the names of objects in other namespaces, by namespace.
@@ -227,8 +225,8 @@ named(finalizer, resource, signature) if {
 # removed lists the finalizers that depend on the deleted objects: triples [FINALIZER, RESOURCE,
 # SIGNATURE].
 removed contains [finalizer, resource, signature] if {
-	some what in gone
-	some finalizer, resources in data.cluster.removers[place][what]
+	some object_key in deleted_keys
+	some finalizer, resources in data.cluster.removers[place][object_key]
 	some resource, signatures in resources
 	some signature, _ in signatures
 }
@@ -238,15 +236,15 @@ place := request.name if request.deletes_namespace
 
 place := request.namespace if not request.deletes_namespace
 
-# gone lists the keys of the deleted objects in the facts.
-gone contains sprintf("namespaces/%s", [request.name]) if request.deletes_namespace
+# deleted_keys lists the keys of the deleted objects in the facts.
+deleted_keys contains sprintf("namespaces/%s", [request.name]) if request.deletes_namespace
 
-gone contains sprintf("%s/%s", [request.resource, request.name]) if {
+deleted_keys contains sprintf("%s/%s", [request.resource, request.name]) if {
 	request.deleting
 	not runs_on
 }
 
-gone contains sprintf("%s/%s", [kind, request.name]) if {
+deleted_keys contains sprintf("%s/%s", [kind, request.name]) if {
 	request.deleting
 	not request.orphaning
 }

@@ -1,17 +1,17 @@
 # METADATA
-# title: Conversion webhook that deletions need
+# title: Conversion webhook deleted before its objects
 # description: >-
 #   Objects of a CustomResourceDefinition are deleted in the version that discovery lists
-#   first. Where they are stored in another, a conversion webhook has to answer for each.
-#   If it is served from the namespace that is deleted, its pods go before the objects
-#   there, and nobody converts these, or those in any other namespace. The definition is
-#   cluster-scoped and stays. Since Kubernetes 1.31, lists fail as well once the API server
-#   has to fill its cache anew, and then no namespace finishes.
+#   first. If they are stored in another version, a conversion webhook converts each of
+#   them. If the webhook is served from the deleted namespace, its pods are deleted before
+#   the objects there, and neither these nor objects in other namespaces can be converted.
+#   The definition is cluster-scoped and stays. Since Kubernetes 1.31, lists fail as well
+#   when the API server has to refill its cache, and then no namespace finishes.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/118357
-#     description: A namespace with the conversion webhook of what it holds.
+#     description: A namespace with the conversion webhook of its own content.
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/apiserver/conversion/webhook_converter.go
-#     description: Which objects are converted, and what happens if that fails.
+#     description: Which objects are converted, and the effect of a failure.
 #   - ref: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#version-priority
 #     description: Which version discovery lists first.
 # custom:
@@ -22,22 +22,22 @@
 #   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.conversionsFrom.$NAMESPACE, data.cluster.conversionsFrom.*.$NAME]
 #   remedy: >-
-#     Delete the objects while the conversion webhook still answers, and wait until they
-#     are gone; then delete the namespace. If objects elsewhere are to stay, first have
-#     them all stored in the version that discovery lists first, and take the others out
-#     of status.storedVersions: they need no conversion then. If it is too late, bring the
-#     webhook back.
+#     Delete the objects while the conversion webhook still answers, and wait until they are
+#     deleted; then delete the namespace. To keep objects in other namespaces, first store
+#     them all in the version that discovery lists first, and remove the other versions from
+#     status.storedVersions: the objects then need no conversion. If the webhook does not
+#     run any more, restore it.
 #   manifest:
 #     once: true
 #     severity: medium
 #     remedy: >-
-#       Make the newest served version the storage version: what is stored from then on
-#       can be deleted without the conversion webhook. Or serve no newer version than the
-#       one that is stored.
+#       Make the newest served version the storage version: objects stored from then on can
+#       be deleted without the conversion webhook. Or serve no version newer than the
+#       storage version.
 #   limits: >-
-#     In which version an object is stored: if several are possible, the finding says
-#     "may". So it does where no pod that takes time to stop separates the end of the
-#     webhook from that of the objects. Deletions of the Service or workload alone.
+#     The version in which an object is stored: if several are possible, the finding says
+#     "may". It also says "may" if no slow pod separates the end of the webhook from the
+#     deletion of the objects. Deletions of the Service or workload alone.
 package termguard.conversion_backend_in_namespace
 
 import data.termguard.lib.refusals
@@ -48,21 +48,30 @@ deny contains finding(name, crd, msg, first(name)) if {
 	some name, crd in lost
 	here(name) > 0
 	certain(crd)
-	msg := sprintf("the conversion webhook of %s goes before those here, so they cannot be converted to %s and deleted", [name, crd.version])
+	msg := sprintf(
+		"the conversion webhook of %s is deleted before the objects here, so they cannot be converted to %s and deleted",
+		[name, crd.version],
+	)
 }
 
 warn contains finding(name, crd, msg, first(name)) if {
 	some name, crd in lost
 	here(name) > 0
 	not certain(crd)
-	msg := sprintf("the conversion webhook of %s may go before those here, which may have to be converted to %s", [name, crd.version])
+	msg := sprintf(
+		"the conversion webhook of %s may be deleted before the objects here, which may need a conversion to %s",
+		[name, crd.version],
+	)
 }
 
 warn contains finding(name, crd, msg, elsewhere) if {
 	some name, crd in lost
 	here(name) == 0
 	crd.instances > 0
-	msg := sprintf("the conversion webhook of %s goes, without which %d elsewhere may not be deleted any more", [name, crd.instances])
+	msg := sprintf(
+		"the conversion webhook of %s is deleted, and objects in other namespaces (%d) may become undeletable",
+		[name, crd.instances],
+	)
 }
 
 warn contains object.union(finding(request.name, crd, msg, []), {"objects": [request.target, converter]}) if {
@@ -71,7 +80,7 @@ warn contains object.union(finding(request.name, crd, msg, []), {"objects": [req
 	some definitions in data.cluster.conversionsFrom
 	crd := definitions[request.name]
 	msg := sprintf(
-		"stored as %s and deleted as %s: while the conversion webhook does not answer, none can be deleted",
+		"objects are stored as %s and deleted as %s: while the conversion webhook does not answer, none can be deleted",
 		[concat(" or ", crd.storedVersions), crd.version],
 	)
 }
@@ -107,6 +116,12 @@ finding(name, crd, msg, plan) := {
 	"steps": plan,
 }
 
-first(name) := [steps.mend(sprintf("Delete the %s here first, while the webhook still answers; go on when they are gone", [name]), [])]
+first(name) := [steps.mend(
+	sprintf(
+		"Delete the %s here first, while the webhook still answers; continue after they are deleted",
+		[name],
+	),
+	[],
+)]
 
-elsewhere := [steps.mend("Delete those elsewhere first, or have them all stored in the version that they are deleted in", [])]
+elsewhere := [steps.mend("Delete the objects in other namespaces first, or store them all in the version in which they are deleted", [])]

@@ -3,12 +3,12 @@
 # description: >-
 #   Deleting a CustomResourceDefinition deletes all of its instances, in every namespace,
 #   inside the API server: no admission webhook sees them. Instances with a finalizer that
-#   nobody removes stay, and the definition stays Terminating with them. Deleting the
-#   definition is the only moment to notice. If a definition serves no version, nobody can
-#   see its instances or remove their finalizers.
+#   no controller removes stay, and the definition stays Terminating with them. Deleting the
+#   definition is the only moment to notice. If a definition serves no version, no client
+#   can see its instances or remove their finalizers.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/controller/finalizer/crd_finalizer.go
-#     description: How a definition takes its instances with it.
+#     description: How instances are deleted with their definition.
 #   - ref: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#delete-a-customresourcedefinition
 #     description: Delete a CustomResourceDefinition.
 # custom:
@@ -21,16 +21,16 @@
 #   relies_on:
 #     - kinds: [$INSTANCES]
 #   remedy: >-
-#     Keep the definition and the software behind it, delete the instances first, and wait
-#     until they are gone. If that software is gone for good, clean up what each finalizer
-#     protects, then remove it from the instances by hand: anything that nobody cleaned up
-#     stays behind.
+#     Keep the definition and its software, delete the instances first, and wait until they
+#     are deleted. If the software will not run again, clean up the resources that each
+#     finalizer protects, then remove it from the instances by hand: anything not cleaned up
+#     is leaked.
 #   manifest:
 #     remedy: >-
-#       Keep the CustomResourceDefinition apart from its custom resources, in a folder or
-#       a release that goes last, and ship what removes their finalizers.
+#       Keep the CustomResourceDefinition apart from its custom resources, in a folder or a
+#       release that is deleted last, and ship the owners of their finalizers.
 #   limits: >-
-#     Instances that cannot be listed, as when the conversion webhook is down.
+#     Instances that cannot be listed, for example because the conversion webhook is down.
 package termguard.crd_removed_with_finalizers
 
 import data.termguard.lib.finalizers
@@ -43,10 +43,10 @@ deny contains finding(finalizer, known[0]) if some finalizer, known in held.cert
 warn contains finding(finalizer, known[0]) if some finalizer, known in held.uncertain
 
 warn contains {
-	"msg": "the definition serves no version: nobody can see whether its instances have finalizers, or remove them",
+	"msg": "the definition serves no version, so finalizers of its instances can neither be seen nor removed",
 	"objects": [request.target],
 	"evidence": [sprintf("versions that are not served: %s", [concat(", ", [v.name | some v in versions])])],
-	"steps": [steps.mend("Serve the version that the definition stores, and check again: then its instances can be seen", {
+	"steps": [steps.mend("Serve the version that the definition stores, and check again: its instances are then visible", {
 		"verb": "patch",
 		"objects": [sprintf("customresourcedefinitions/%s", [request.name])],
 		"type": "json",
@@ -64,7 +64,7 @@ warn contains {
 # This usually retires a kind on purpose; manifests do not show whether there are instances.
 retired := {
 	"severity": "low",
-	"remedy": "Where there are instances, serve the version that it stores until they are deleted.",
+	"remedy": "If there are instances, serve the version that it stores until they are deleted.",
 }
 
 # held lists the finalizers of instances in all namespaces that are not removed: by class, with

@@ -1,17 +1,17 @@
 # METADATA
-# title: DaemonSet that deletes its pods without end
+# title: DaemonSet that deletes its pods endlessly
 # description: >-
 #   Kubernetes 1.8 to 1.11 sorts the values of a node affinity in place, in the DaemonSet
 #   controller's own cache. If the required node affinity of a DaemonSet lists two or more
-#   values out of order, the DaemonSet never matches its own revision: its pods are
-#   deleted and created again without end, and some are always Terminating.
+#   values out of order, the DaemonSet never matches its own revision: its pods are deleted
+#   and recreated endlessly, and some are always Terminating.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/66298
 #     description: The loop.
 #   - ref: https://github.com/kubernetes/kubernetes/pull/66480
 #     description: The fix; in 1.11.3 through pull request 67096.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/70458
-#     description: It takes values that are not in ascending order.
+#     description: Values in other than ascending order cause it.
 # custom:
 #   id: daemonset-node-affinity
 #   severity: medium
@@ -20,8 +20,8 @@
 #   resources: [namespaces, daemonsets.apps, daemonsets.extensions]
 #   needs: [data.cluster.version.bugs]
 #   remedy: >-
-#     Use a nodeSelector, a single value, or sort the values in ascending order.
-#     For good, upgrade to Kubernetes 1.11.3, 1.12 or later.
+#     Use a nodeSelector, a single value, or sort the values in ascending order. As a
+#     permanent fix, upgrade to Kubernetes 1.11.3, 1.12 or later.
 #   limits: >-
 #     The update strategy is known only for an object under review: with OnDelete there is
 #     no loop. A delete ends the loop with the DaemonSet, so the finding then says "may".
@@ -76,7 +76,7 @@ unsorted(expression) if {
 
 finding(namespace, name, expression) := {
 	"msg": sprintf(
-		"the values of %s (%s) are out of order: Kubernetes %s deletes and creates the pods without end",
+		"the values of %s (%s) are out of order: Kubernetes %s deletes and recreates the pods endlessly",
 		[expression.key, concat(", ", expression.values), data.cluster.version.git],
 	),
 	"objects": [{"resource": "daemonsets.apps", "namespace": namespace, "name": name}],

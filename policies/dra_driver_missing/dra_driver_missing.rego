@@ -1,10 +1,11 @@
 # METADATA
 # title: Pod whose device driver is not on its node
 # description: >-
-#   A kubelet asks the DRA driver's plugin on its node to give back the devices that it
-#   prepared for a pod. If the plugin is gone, because the driver was uninstalled or its
-#   pod there was deleted first, the containers end, and the pod stays Terminating until
-#   the plugin is back. A pod that never started has nothing prepared and can be deleted.
+#   A kubelet calls the DRA driver's plugin on its node to release the devices that the
+#   plugin prepared for a pod. If the plugin does not run, because the driver was
+#   uninstalled or its pod there was deleted first, the containers stop, but the pod stays
+#   Terminating until the plugin runs again. A pod that never started has no prepared
+#   devices and can be deleted.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/cm/dra/manager.go
 #     description: '"DRA driver … is not registered" (unprepareResources).'
@@ -18,19 +19,20 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.undriven.$NAMESPACE]
 #   remedy: >-
-#     Bring back the driver's plugin on that node (usually a pod of a DaemonSet), and the
+#     Restore the driver's plugin on that node (usually a pod of a DaemonSet), and the
 #     deletion finishes by itself. Uninstall a driver only after the pods that use its
-#     devices are gone. Last, kubectl delete pod --force --grace-period=0 removes only the
-#     object: the devices stay prepared on the node, and may be given to another pod.
+#     devices are deleted. As a last resort, kubectl delete pod --force --grace-period=0
+#     removes only the object: the devices stay prepared on the node, and may be given to
+#     another pod.
 #   manifest:
 #     remedy: >-
 #       Ship the plugin of the DRA driver for these nodes, in a folder or a release that is
 #       deleted after the pods that use its devices.
 #   limits: >-
-#     Devices that are not tied to one node. A plugin that has just gone: the kubelet
-#     deletes its ResourceSlices half a minute later. A plugin that is there and fails.
-#     What may not be read: where RBAC hides ResourceSlices, nothing is said.
-#     Clusters before Kubernetes 1.32, which serve devices in other versions.
+#     Devices that are not tied to one node. A plugin that has just stopped: the kubelet
+#     deletes its ResourceSlices half a minute later. A plugin that runs and fails.
+#     ResourceSlices that RBAC hides: there is no finding then. Clusters before Kubernetes
+#     1.32, which serve devices in other versions.
 package termguard.dra_driver_missing
 
 import data.termguard.lib.nodes
@@ -80,26 +82,25 @@ hidden if {
 restarting(node) if data.cluster.plugins[node]
 
 finding(node, driver, held, certainty) := {
-	"msg": sprintf(
-		"%s on node %s, where DRA driver %s has no devices any more, so %s %s stay Terminating",
-		[pods.who(held), node, driver, pods.they(held), certainty],
-	),
-	"cause": pods.because(node, sprintf("where DRA driver %s has no devices any more", [driver])),
+	"msg": pods.stay(node, why, held, certainty),
+	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
 	"evidence": [
-		sprintf("a ResourceClaim has a device of DRA driver %s, which its plugin on node %s has to give back", [driver, node]),
+		sprintf("a ResourceClaim has a device of DRA driver %s, which its plugin on node %s must release", [driver, node]),
 		sprintf("no ResourceSlice of DRA driver %s is for node %s, and %s registers a plugin there", [driver, node, whose(node)]),
 	],
 	"steps": array.concat(
 		[steps.mend(
 			sprintf(
-				"Bring the plugin of DRA driver %s back on node %s: its pod there, usually one of a DaemonSet, registers it.",
+				"Restore the plugin of DRA driver %s on node %s: its pod there, usually one of a DaemonSet, registers it.",
 				[driver, node],
 			),
 			[],
 		)],
 		steps.forced(held.namespace, held.names),
 	),
+} if {
+	why := sprintf("no longer has devices of DRA driver %s", [driver])
 }
 
 whose(node) := "a pod" if restarting(node)

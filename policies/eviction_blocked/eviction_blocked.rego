@@ -1,19 +1,19 @@
 # METADATA
-# title: Drain that a PodDisruptionBudget holds up
+# title: Drain blocked by a PodDisruptionBudget
 # description: >-
 #   kubectl drain, Karpenter and Cluster API evict the pods of a node one by one. The API
 #   server refuses an eviction while the pod's PodDisruptionBudget allows no disruption, and
-#   whenever two budgets cover one pod. They ask again and again: the drain does not end,
-#   and neither does the deletion of a NodeClaim or Machine that waits for it. A budget that
-#   allows nothing even while all its pods are healthy never allows it. A plain delete of a
-#   pod or of a Node asks no budget.
+#   whenever two budgets select one pod. The clients retry: the drain does not end, and
+#   neither does the deletion of a NodeClaim or Machine that waits for it. A budget that
+#   allows no disruption even while all its pods are healthy never allows one. A plain
+#   delete of a pod or of a Node ignores budgets.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/storage/eviction.go
-#     description: What the API server asks before it evicts a pod.
+#     description: Checks of the API server before it evicts a pod.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/disruption/disruption.go
 #     description: How many disruptions a budget allows.
 #   - ref: https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod
-#     description: How long Karpenter lets budgets hold up a node.
+#     description: How long budgets can delay Karpenter.
 # custom:
 #   id: eviction-blocked
 #   severity: high
@@ -25,13 +25,13 @@
 #     - kinds: [poddisruptionbudgets.policy, pods]
 #       for: [nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]
 #   remedy: >-
-#     Let the workload run one replica more than its budget needs, or let the budget allow
-#     a disruption, and the drain goes on by itself. Last, delete the pods: that asks no
-#     budget, and the application runs without them until others are ready.
+#     Run one replica more than the budget needs, or allow a disruption in the budget, and
+#     the drain continues by itself. As a last resort, delete the pods: a delete ignores
+#     budgets, and the application runs without the pods until their replacements are ready.
 #   limits: >-
 #     A budget that allows one disruption while two of its pods are on the node is not
-#     told: the second eviction waits until another pod is ready elsewhere. Whether a pod
-#     finds a place elsewhere. Exceptions of those who drain (Karpenter's do-not-disrupt,
+#     reported: the second eviction waits until another pod is ready elsewhere. Whether a
+#     pod can be scheduled elsewhere. Exceptions of the clients (Karpenter's do-not-disrupt,
 #     Cluster API's MachineDrainRules).
 package termguard.eviction_blocked
 

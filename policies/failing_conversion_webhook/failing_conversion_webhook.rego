@@ -1,19 +1,18 @@
 # METADATA
 # title: Conversion webhook that does not answer
 # description: >-
-#   Objects of a CustomResourceDefinition are stored in one version and deleted through
-#   the version that discovery lists first. If these differ, a conversion webhook converts
-#   the objects, and while it does not answer, they can be neither listed nor deleted.
-#   Since Kubernetes 1.31 the API server answers lists from a cache of the whole resource.
-#   If one object in any namespace cannot be converted, the cache cannot be filled, lists
-#   fail in every namespace, and no namespace finishes deleting. Deleting the definition
-#   goes through its storage version: it hangs if there are objects from before that
-#   version was changed.
+#   Objects of a CustomResourceDefinition are stored in one version and deleted through the
+#   version that discovery lists first. If these differ, a conversion webhook converts the
+#   objects, and while it does not answer, they can be neither listed nor deleted. Since
+#   Kubernetes 1.31 the API server answers lists from a cache of the whole resource. If one
+#   object in any namespace cannot be converted, the cache cannot be filled, lists fail in
+#   every namespace, and no namespace finishes deleting. Deleting the definition uses its
+#   storage version: it hangs if there are objects from before that version was changed.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/apiserver/conversion/webhook_converter.go
-#     description: Which objects are converted, and what happens if that fails.
+#     description: Which objects are converted, and the effect of a failure.
 #   - ref: https://github.com/kubernetes/apiserver/blob/v0.36.3/pkg/storage/cacher/delegator.go
-#     description: Lists are refused while the cache cannot be filled.
+#     description: Lists fail while the cache cannot be filled.
 #   - ref: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/
 #     description: Versions, storedVersions and how objects are moved to another one.
 # custom:
@@ -24,22 +23,21 @@
 #   resources: [namespaces, customresourcedefinitions.apiextensions.k8s.io]
 #   needs: [data.cluster.unconverted for namespaces, data.cluster.unconverted.$NAME]
 #   remedy: >-
-#     Bring back the Service behind the conversion webhook, and the deletion finishes
-#     within a minute or two. If its software is gone for good and all objects are stored
-#     in one version, stop serving the others: deletions then need no conversion, and
-#     nothing is lost. Setting the conversion to None always helps, at a price: objects
-#     that stay lose the fields that their version does not have when they are next
-#     written.
+#     Restore the Service behind the conversion webhook, and the deletion finishes within a
+#     minute or two. If its software was uninstalled and all objects are stored in one
+#     version, stop serving the others: deletions then need no conversion, and nothing is
+#     lost. Setting the conversion to None always helps, at a price: objects that stay lose
+#     the fields that their version does not have when they are next written.
 #   manifest:
 #     remedy: >-
 #       Ship the backend of the conversion webhook, stop serving the versions in which
 #       nothing is stored, or set the conversion strategy to None.
 #   limits: >-
-#     In which version an object is stored: if several are possible, the finding says
-#     "may", unless lists fail already. While the API server still has its cache from
-#     before, only namespaces with such objects hang, until the API server restarts or the
-#     objects change. Owners of finalizers that ask for another version. A webhook that
-#     works again still counts as broken for up to half a minute.
+#     The version in which an object is stored: if several are possible, the finding says
+#     "may", unless lists fail already. While the API server still has an older cache, only
+#     namespaces with such objects hang, until the API server restarts or the objects
+#     change. Owners of finalizers that use another version. A repaired webhook still counts
+#     as broken for up to half a minute.
 package termguard.failing_conversion_webhook
 
 import data.termguard.lib.request
@@ -60,7 +58,7 @@ deny contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	not crd.version in crd.storedVersions
 	here(name, crd)
 	msg := sprintf(
-		"the conversion webhook of %s does not answer, so those here cannot be converted to %s and deleted",
+		"the conversion webhook of %s does not answer, so objects here cannot be converted to %s and deleted",
 		[name, crd.version],
 	)
 }
@@ -77,7 +75,7 @@ warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	count(crd.storedVersions) > 1
 	here(name, crd)
 	msg := sprintf(
-		"the conversion webhook of %s does not answer, and those here may be stored in another version than %s",
+		"the conversion webhook of %s does not answer, and objects here may be stored in another version than %s",
 		[name, crd.version],
 	)
 }
@@ -87,7 +85,7 @@ warn contains finding(name, crd, msg, namespace_steps(name, crd)) if {
 	soon(crd)
 	not here(name, crd)
 	msg := sprintf(
-		"the conversion webhook of %s does not answer: once lists as %s fail, no namespace can finish deleting",
+		"the conversion webhook of %s does not answer: when lists as %s fail, no namespace can finish deleting",
 		[name, crd.version],
 	)
 }
@@ -161,18 +159,18 @@ finding(name, crd, msg, plan) := {
 
 namespace_steps(name, crd) := array.flatten([restore(crd), unserve(name, crd), steps.force(
 	sprintf(
-		"Set the conversion of %s to None: objects that stay lose fields that are not in both versions when they are written next",
+		"Set the conversion of %s to None: objects that stay lose fields that are not in both versions when they are next written",
 		[name],
 	),
 	unconvert(name),
 )])
 
 definition_steps(name, crd) := [restore(crd), steps.remove(
-	sprintf("If the software of %s is gone for good, set the conversion to None: the instances go in any case, unharmed", [name]),
+	sprintf("If the software of %s was uninstalled, set the conversion to None: the instances are deleted anyway", [name]),
 	unconvert(name),
 )]
 
-restore(crd) := steps.mend(sprintf("Bring back %s: what waits then finishes within a minute or two", [converter(crd)]), [])
+restore(crd) := steps.mend(sprintf("Restore %s, and the deletion finishes within a minute or two", [converter(crd)]), [])
 
 converter(crd) := sprintf("Service %s/%s", [crd.service.namespace, crd.service.name])
 
@@ -181,7 +179,7 @@ converter(crd) := "the conversion webhook" if not crd.service
 # unserve makes deletions use the stored version.
 unserve(name, crd) := [steps.remove(
 	sprintf(
-		"If the conversion webhook is gone for good, stop serving %s of %s: deletions then go through %s, the stored version (nothing is lost)",
+		"If the conversion webhook was uninstalled, stop serving %s of %s: deletions then use %s, the stored version (nothing is lost)",
 		[crd.version, name, stored],
 	),
 	{"verb": "patch", "objects": [sprintf("customresourcedefinitions/%s", [name])], "type": "json", "patch": [

@@ -1,22 +1,22 @@
 # METADATA
-# title: Webhook that refuses what a deletion needs
+# title: Webhook that denies a request of a deletion
 # description: >-
-#   A webhook with failurePolicy Fail refuses whatever it matches while its backend does
-#   not answer, while its caBundle does not match the certificate of the backend, and if
-#   one of its matchConditions cannot be evaluated. A deletion is more than the request of
-#   the person who starts it: the namespace controller deletes each object of a namespace
-#   and then updates namespaces/finalize, the kubelet deletes a pod a second time, and the
-#   owner of a finalizer removes it with an UPDATE. If the webhook sees one of these, the
-#   deletion starts and never finishes. If the API server reported within the last half
-#   hour that it could not call the webhook, or that the webhook refuses deletions, the
-#   finding says "may".
+#   A webhook with failurePolicy Fail denies all requests that it matches while its backend
+#   does not answer, while its caBundle does not match the certificate of the backend, and
+#   if one of its matchConditions cannot be evaluated. A deletion needs more than the first
+#   request: the namespace controller deletes each object of a namespace and then updates
+#   namespaces/finalize, the kubelet deletes a pod a second time, and the owner of a
+#   finalizer removes it with an UPDATE. If the webhook matches one of these, the deletion
+#   starts and never finishes. If the API server reported within the last half hour that it
+#   could not call the webhook, or that the webhook denied deletions, the finding says
+#   "may".
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
 #     description: The failure policy of a webhook.
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practice for admission webhooks.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
-#     description: The requests of the namespace controller; it goes on where namespaces/status is refused.
+#     description: The requests of the namespace controller, which continues if namespaces/status is denied.
 # custom:
 #   id: failing-webhook-blocks-delete
 #   severity: high
@@ -31,33 +31,34 @@
 #         - endpointslices.discovery.k8s.io
 #       for: [namespaces, customresourcedefinitions.apiextensions.k8s.io, $FINALIZERS]
 #   remedy: >-
-#     Bring back the Service behind the webhook, or make caBundle and certificate match,
-#     and the deletion finishes by itself. If its software is gone for good, delete its
-#     configuration. Setting failurePolicy to Ignore helps too, at a price: until it is
-#     set back, everything that the webhook should check goes through unchecked.
+#     Restore the Service behind the webhook, or make caBundle and certificate match, and
+#     the deletion finishes by itself. If its software was uninstalled, delete its
+#     configuration. Setting failurePolicy to Ignore helps too, at a price: until it is set
+#     back, requests that the webhook should check are allowed unchecked.
 #   manifest:
 #     remedy: >-
 #       Ship the backend of the webhook, and a caBundle that matches its certificate. Guard
 #       fields that may be absent with has() in its matchConditions. Or set failurePolicy:
 #       Ignore.
 #   limits: >-
-#     A backend that is up and refuses or times out shows only in what the API server
-#     reported. Certificates are checked by the webhook, and by the command line with
+#     A backend that runs and denies requests or times out shows only in reports of the API
+#     server. Certificates are checked by termguard's webhook, and by the command line with
 #     --dial-webhooks. Webhooks that are called by URL. If an objectSelector or a
-#     matchCondition goes by the object, check reads up to 500 of them, but no Secrets; else
-#     the finding says "may". A finalizer that the delete itself adds (foregroundDeletion, orphan)
-#     counts if other objects of its kind in the namespace have finalizers already.
+#     matchCondition depends on the object, check reads up to 500 objects, except Secrets;
+#     otherwise the finding says "may". A finalizer that the delete itself adds
+#     (foregroundDeletion, orphan) counts if other objects of its kind in the namespace have
+#     finalizers already.
 package termguard.failing_webhook_blocks_delete
 
 import data.termguard.lib.refusals
 import data.termguard.lib.steps
 
-deny contains finding(key, cause, calls, "is refused") if {
+deny contains finding(key, cause, calls, "is denied") if {
 	some [key, cause], calls in refused
 	refusals.sure(calls)
 }
 
-warn contains finding(key, cause, calls, "may be refused") if {
+warn contains finding(key, cause, calls, "may be denied") if {
 	some [key, cause], calls in refused
 	not refusals.sure(calls)
 }
@@ -76,17 +77,17 @@ finding(key, cause, calls, outcome) := {
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.concat(
 		[sprintf("%s, failurePolicy Fail: %s", [key, calls[0].why])],
-		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
+		[sprintf("it matches %s", [refusals.counted(call)]) | some call in calls],
 	),
 	"steps": refusals.by_cause(cause, [
 		mending(hook, cause),
 		steps.remove(
-			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
+			sprintf("If the software of webhook configuration %s was uninstalled, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 		),
 		steps.force(
 			sprintf(
-				"Set failurePolicy of webhook %s to Ignore: until it is set back, what it should check goes through unchecked",
+				"Set failurePolicy of webhook %s to Ignore: until it is set back, its requests are allowed unchecked",
 				[hook.name],
 			),
 			[],
@@ -98,7 +99,7 @@ finding(key, cause, calls, outcome) := {
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
 }
 
-mending(hook, "down") := steps.then("itself", sprintf("Bring back Service %s", [refusals.service(hook)]), [])
+mending(hook, "down") := steps.then("itself", sprintf("Restore Service %s", [refusals.service(hook)]), [])
 
 mending(hook, "untrusted") := steps.mend(
 	sprintf(
@@ -109,16 +110,16 @@ mending(hook, "untrusted") := steps.mend(
 )
 
 mending(hook, "condition") := steps.mend(
-	sprintf("Correct the matchConditions of webhook %s: guard what may be absent with has()", [hook.name]),
+	sprintf("Correct the matchConditions of webhook %s: guard optional fields with has()", [hook.name]),
 	[],
 )
 
 mending(hook, "failing") := steps.mend(
-	sprintf("See why the API server cannot call Service %s: the evidence shows what it said", [refusals.service(hook)]),
+	sprintf("Find out why the API server cannot call Service %s: the evidence has its error", [refusals.service(hook)]),
 	[],
 )
 
 mending(hook, "refusing") := steps.mend(
-	sprintf("Do what webhook %s asks for: the evidence shows what it said", [hook.name]),
+	sprintf("Comply with webhook %s: the evidence has its answer", [hook.name]),
 	[],
 )

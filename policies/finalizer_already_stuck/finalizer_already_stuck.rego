@@ -1,18 +1,17 @@
 # METADATA
-# title: Finalizer that its owner already fails to remove
+# title: Finalizer that its running owner does not remove
 # description: >-
-#   The software that removes a finalizer runs, and objects have been Terminating for much
-#   longer than it takes: it cannot finish with them. Those in a namespace that is deleted,
-#   or of a definition that is, keep it from going; those elsewhere show that others may
-#   stay, too. From three times the longest that was seen of that finalizer on, two minutes
-#   at least, this may be a hang, and from six times as long as that it is one. Where
-#   nothing was seen, it is from data.params["finalizer-already-stuck"].seconds on, 600 by
-#   default.
+#   The software that removes a finalizer runs, but objects have been Terminating for much
+#   longer than it usually takes. In a deleted namespace, or of a deleted definition, they
+#   block the deletion; elsewhere they show that other objects may stay, too. The finding
+#   says "may" after three times the longest observed time for that finalizer, and at least
+#   two minutes, and "will" after six times as long as that. Without observations, it says
+#   "may" after data.params["finalizer-already-stuck"].seconds, 600 by default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace
-#     description: A namespace waits for everything in it.
+#     description: A namespace waits for its whole content.
 # custom:
 #   id: finalizer-already-stuck
 #   severity: high
@@ -26,14 +25,14 @@
 #     - kinds: [$INSTANCES]
 #       for: [customresourcedefinitions.apiextensions.k8s.io]
 #   remedy: >-
-#     See why the objects that are Terminating do not go: their events, their conditions,
-#     and the log of the software that removes the finalizer tell. Mend that: as long as its
-#     owner runs, the finalizer protects what is not cleaned up yet.
+#     Find out why the objects stay Terminating, from their events, their conditions, and
+#     the log of the software that removes the finalizer. Fix that: while its owner runs,
+#     the finalizer protects resources that are not cleaned up yet.
 #   limits: >-
-#     Finalizers that Kubernetes itself removes, and pods that their kubelet has not
-#     finished with: other policies tell of them. Software that takes longer than an hour
-#     by design. The command line sees only one namespace of most kinds: what is stuck
-#     elsewhere, the webhook tells.
+#     Finalizers that Kubernetes itself removes, and pods whose kubelet has not finished
+#     with them: other policies report these. Software that takes longer than an hour by
+#     design. The command line sees most kinds in one namespace only; the webhook reports
+#     stuck objects in others.
 package termguard.finalizer_already_stuck
 
 import data.termguard.lib.durations
@@ -57,7 +56,7 @@ deny contains {
 	"cause": object.union(owners.cause(finalizer, blame(finalizer, ownership)), {"elapsed": true}),
 	"objects": [request.target],
 	"evidence": array.flatten([
-		[reports.told(said) | some said in quotes], durations.told(finalizer, request.resource, request.namespace),
+		[reports.quoted(said) | some said in quotes], durations.evidence(finalizer, request.resource, request.namespace),
 		object.get(ownership, "evidence", []),
 	]),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
@@ -164,14 +163,14 @@ delivers(finalizer, resource, ns, held) if {
 
 stuck(group) := {
 	"msg": sprintf("%s %s %s: %s", [
-		wording.counted(n, group.resource), wording.plural(n, "is Terminating, for", "are Terminating, the oldest for"),
+		wording.counted(n, group.resource), wording.plural(n, "has been Terminating for", "have been Terminating, the oldest for"),
 		times.duration(waited(group.terminating)), blame(group.finalizer, group.ownership),
 	]),
 	"cause": owners.cause(group.finalizer, blame(group.finalizer, group.ownership)),
 	"objects": [{"resource": group.resource, "namespace": o.namespace, "name": o.name} | some o in late],
 	"evidence": array.flatten([
-		[sprintf("%s: %s", [name, reports.told(said)]) | some name, said in quotes],
-		dated(late), durations.told(group.finalizer, group.resource, late[0].namespace),
+		[sprintf("%s: %s", [name, reports.quoted(said)]) | some name, said in quotes],
+		dated(late), durations.evidence(group.finalizer, group.resource, late[0].namespace),
 		object.get(group.ownership, "evidence", []),
 	]),
 	"steps": array.flatten([[step | some said in quotes; some step in reports.mending([said])], look(group.ownership), by_hand(group, late)]),
@@ -187,18 +186,18 @@ warned(finalizer, resource, ownership, others, objects) := {
 	"objects": objects,
 	"evidence": array.flatten([
 		dated([o | some o in others; overdue(finalizer, resource, o)]),
-		durations.told(finalizer, resource, others[0].namespace), object.get(ownership, "evidence", []),
+		durations.evidence(finalizer, resource, others[0].namespace), object.get(ownership, "evidence", []),
 	]),
 	"steps": [look(ownership)],
 } if {
 	oldest := times.since(others[0].since)
 }
 
-blame(finalizer, ownership) := sprintf("%s runs and does not remove finalizer %s", [owners.its(ownership), finalizer]) if {
+blame(finalizer, ownership) := sprintf("%s runs, but does not remove finalizer %s", [owners.its(ownership), finalizer]) if {
 	ownership.state == "alive"
 }
 
-blame(finalizer, ownership) := sprintf("nobody removes finalizer %s", [finalizer]) if ownership.state != "alive"
+blame(finalizer, ownership) := sprintf("no controller removes finalizer %s", [finalizer]) if ownership.state != "alive"
 
 # dated lists the times since which the first few are Terminating.
 dated(list) := [sprintf("%s is Terminating since %s", [concat("/", [part | some part in [o.namespace, o.name]; part != ""]), o.since]) |
@@ -207,7 +206,7 @@ dated(list) := [sprintf("%s is Terminating since %s", [concat("/", [part | some 
 
 look(ownership) := steps.mend(
 	sprintf(
-		"See why the finalizer stays: the log of %s, and the events and conditions of what is Terminating",
+		"Find out why the finalizer stays, in the log of %s and the events and conditions of the Terminating objects",
 		[finalizers.owner_or(ownership)],
 	),
 	[],
@@ -218,7 +217,7 @@ by_hand(group, _) := [] if group.ownership.state == "alive"
 
 by_hand(group, late) := [steps.force(
 	sprintf("Remove %s by hand: %s", [group.finalizer, finalizers.left_behind]),
-	finalizers.taking_out(objects, ns, [[at, group.finalizer]]),
+	finalizers.removing(objects, ns, [[at, group.finalizer]]),
 ) |
 	some ns in {o.namespace | some o in late}
 	some at in {o.at | some o in late; o.at >= 0}

@@ -1,13 +1,12 @@
 # METADATA
 # title: Finalizer removed by hand while its owner runs
 # description: >-
-#   A finalizer stands for work that must be done before its object is deleted: delete a
-#   load balancer, a volume, rows in a database. If somebody removes it while the software
-#   that does this work runs, the object is deleted at once. What the finalizer protects
-#   is left behind, and nothing points to it any more.
+#   A finalizer stands for work before its object is deleted: delete a load balancer, a
+#   volume, rows in a database. If a user removes it while the software that does this work
+#   runs, the object is deleted at once, and the protected resources are leaked.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
-#     description: What finalizers are for, and why not to remove them by hand.
+#     description: The purpose of finalizers, and why not to remove them by hand.
 # custom:
 #   id: finalizer-stripped-while-controller-alive
 #   severity: high
@@ -25,13 +24,13 @@
 #         - clusterrolebindings.rbac.authorization.k8s.io
 #       for: [$FINALIZERS]
 #   remedy: >-
-#     Leave the finalizer and give its owner time. The log of the owner and the events of
-#     the object show what it waits for. Last, if you remove the finalizer anyway, clean
-#     up by hand what it protects: nothing else will.
+#     Keep the finalizer and give its owner time. The log of the owner and the events of the
+#     object show the blocker. As a last resort, if you remove the finalizer anyway, clean
+#     up the protected resources by hand: nothing else will.
 #   limits: >-
-#     Whether the owner will ever finish: only that it runs is known. Software that
-#     removes the finalizers of other software: only people are warned, and a service
-#     account that a person uses counts as software.
+#     Whether the owner will ever finish: only that it runs is known. Software that removes
+#     the finalizers of other software: only users are warned, and a service account that a
+#     person uses counts as software.
 package termguard.finalizer_stripped_while_controller_alive
 
 import data.termguard.lib.owners
@@ -39,18 +38,18 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 
 warn contains {
-	"msg": sprintf("finalizer %s is removed by hand while %s runs: what it protects is left behind", [finalizer, owners.its(ownership)]),
+	"msg": sprintf("finalizer %s is removed by hand while %s runs: anything not cleaned up is leaked", [finalizer, owners.its(ownership)]),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
 	"field": field,
 	"steps": [
 		steps.mend(
-			sprintf("Leave %s in place, and look at the log of %s and at the events of the object", [finalizer, who(ownership)]),
+			sprintf("Keep %s, and look at the log of %s and at the events of the object", [finalizer, who(ownership)]),
 			[],
 		),
 		steps.force(
 			sprintf(
-				"Remove the finalizer, and do by hand what its owner does%s: nothing else will",
+				"Remove the finalizer, and do the cleanup of its owner by hand%s: nothing else will",
 				[owners.cleared(ownership)],
 			),
 			[],

@@ -1,12 +1,11 @@
 # METADATA
 # title: Forced deletion of a pod
 # description: >-
-#   With a grace period of 0 the API server removes the object of a pod at once and waits
-#   for nobody. Its node learns of it later, or never if it does not answer. Containers
-#   may keep running, with their ports, locks and volumes. A StatefulSet creates the
-#   replacement at once, so two pods of the same identity may run. The deletion does not
-#   hang; the finding warns about the price. Pods that have finished, or were never
-#   scheduled, have none.
+#   With a grace period of 0 the API server removes the object of a pod at once. Its node
+#   learns of it later, or never if it does not answer. Containers may keep running, with
+#   their ports, locks and volumes. A StatefulSet creates the replacement at once, so two
+#   pods of the same identity may run. The deletion does not hang; the finding warns about
+#   the price. Pods that have finished, or were never scheduled, have none.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced
 #     description: Forced pod termination.
@@ -23,9 +22,9 @@
 #     - input.request.object.deleteOptions.gracePeriodSeconds
 #   remedy: >-
 #     Delete without --force first: kubectl delete pod NAME. If that hangs, kubectl
-#     termguard check pods/NAME names the cause. For a node that is off for good, the
-#     taint node.kubernetes.io/out-of-service removes its pods and detaches their volumes.
-#     Force only when you know that nothing of the pod runs any more.
+#     termguard check pods/NAME names the cause. For a node that is off for good, the taint
+#     node.kubernetes.io/out-of-service removes its pods and detaches their volumes. Force a
+#     deletion only when you know that no container of the pod runs any more.
 #   limits: >-
 #     Whether the containers keep running: only the node shows that.
 package termguard.force_delete
@@ -75,7 +74,7 @@ runs_on := sprintf("its containers on node %s may keep running for a while", [po
 	not silent
 }
 
-runs_on := sprintf("node %s is gone, and whether its containers run is unknown", [pod.node]) if not data.cluster.nodes[pod.node]
+runs_on := sprintf("node %s does not exist, and its containers may still run", [pod.node]) if not data.cluster.nodes[pod.node]
 
 # silent reports whether the node stops no container.
 silent if nodes.stopped(data.cluster.notReady[pod.node])

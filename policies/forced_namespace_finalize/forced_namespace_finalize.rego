@@ -1,11 +1,11 @@
 # METADATA
 # title: Namespace finalized by force
 # description: >-
-#   The namespace controller removes kubernetes from spec.finalizers of a namespace when
-#   nothing is left in it. If somebody removes it sooner, with an update of
-#   namespaces/finalize, the namespace disappears and its content stays: objects in a
-#   namespace that does not exist. Nothing deletes them any more, nobody removes their
-#   finalizers, and they are back as soon as somebody creates a namespace of that name.
+#   The namespace controller removes kubernetes from spec.finalizers of an empty namespace.
+#   If a user removes it sooner, with an update of namespaces/finalize, the namespace is
+#   deleted and its content stays, in a namespace that does not exist. Nothing deletes these
+#   objects or removes their finalizers, and they reappear when a namespace of that name is
+#   created.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace
 #     description: How namespaces are deleted.
@@ -18,11 +18,11 @@
 #   resources: [namespaces]
 #   needs: [data.cluster.counts.$NAMESPACE]
 #   remedy: >-
-#     Find out what the namespace waits for (kubectl termguard check namespaces/NAME),
-#     repair that, and the deletion finishes by itself. Or delete what is left in it
-#     first. Last, if you finalize it by force anyway, save the list of what is in it:
-#     those objects stay in etcd, and what they stand for (load balancers, volumes,
-#     machines) continues to exist.
+#     Find the blockers of the namespace (kubectl termguard check namespaces/NAME), repair
+#     them, and the deletion finishes by itself. Or delete its remaining content first. As a
+#     last resort, if you finalize it by force anyway, save the list of its content: these
+#     objects stay in etcd, and the resources behind them (load balancers, volumes,
+#     machines) are leaked.
 #   limits: >-
 #     The numbers are a moment old. One ConfigMap and one ServiceAccount are taken for
 #     kube-root-ca.crt and default, which every namespace has. Events, leases, and objects
@@ -36,7 +36,7 @@ import data.termguard.lib.wording
 
 warn contains {
 	"msg": sprintf(
-		"ending namespace %s by force orphans %d %s: %s",
+		"finalizing namespace %s by force orphans %d %s: %s",
 		[request.name, total, wording.plural(total, "object", "objects"), listed],
 	),
 	"objects": [request.target],
@@ -76,13 +76,13 @@ listed := sprintf("%s and %d more kinds", [concat(", ", array.slice(described, 0
 
 plan := [
 	steps.then(
-		"itself", sprintf("Fix what the namespace waits for (kubectl termguard check namespaces/%s)", [request.name]),
+		"itself", sprintf("Fix the blockers of the namespace (kubectl termguard check namespaces/%s)", [request.name]),
 		[],
 	),
 	steps.force(
 		concat(" ", [
-			"End the namespace by force, having saved the list of what is in it:",
-			"those objects stay in etcd without a namespace, and what they stand for stays in existence",
+			"Finalize the namespace by force, after saving the list of its content:",
+			"these objects stay in etcd without a namespace, and the resources behind them are leaked",
 		]),
 		[],
 	),

@@ -2,15 +2,15 @@
 # title: Foreground deletion that waits for its dependents
 # description: >-
 #   An object that is deleted in the foreground stays, with the finalizer
-#   foregroundDeletion, until the garbage collector has deleted every object that it owns
-#   and whose owner reference has blockOwnerDeletion, and the objects that those own. One
-#   dependent that cannot be deleted holds the whole chain: nobody removes its finalizer,
-#   or it is a pod on a node that cannot stop it.
+#   foregroundDeletion, until the garbage collector has deleted all its dependents with
+#   blockOwnerDeletion, and their dependents. One dependent that cannot be deleted blocks
+#   the whole chain: no controller removes its finalizer, or it is a pod on a node that
+#   cannot stop it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion
 #     description: Deletion in the foreground.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/garbagecollector/garbagecollector.go
-#     description: What the garbage collector waits for (processDeletingDependentsItem).
+#     description: How the garbage collector waits for dependents (processDeletingDependentsItem).
 # custom:
 #   id: foreground-deletion-blocked
 #   severity: medium
@@ -18,13 +18,14 @@
 #   triggers: [delete]
 #   needs: [data.cluster.owners.$UID]
 #   remedy: >-
-#     Repair what holds the dependent: bring back the software that removes its finalizer,
-#     or its node. The chain then finishes by itself. Or delete in the background: the
-#     owner is then deleted at once, and only the dependent stays Terminating. Last,
-#     remove the finalizer of the dependent by hand: what it protects is left behind.
+#     Repair the blocker of the dependent: reinstall or restart the software that removes
+#     its finalizer, or its node. The chain then finishes by itself. Or delete in the
+#     background: the owner is then deleted at once, and only the dependent stays
+#     Terminating. As a last resort, remove the finalizer of the dependent by hand: anything
+#     not cleaned up is leaked.
 #   limits: >-
-#     Dependents with more than one owner, objects that a pod owns, chains of more
-#     than five links, and objects that the garbage collector cannot list.
+#     Dependents with more than one owner, objects that a pod owns, chains of more than five
+#     owner references, and objects that the garbage collector cannot list.
 package termguard.foreground_deletion_blocked
 
 import data.termguard.lib.finalizers
@@ -92,7 +93,7 @@ stranded_finding(held, certainty) := {
 
 # leave deletes the target without waiting for its dependents.
 leave(dependents) := steps.force(
-	sprintf("Delete in the background: then the %s alone %s Terminating", [dependents, stay[dependents]]),
+	sprintf("Delete in the background: only the %s then %s Terminating", [dependents, stay[dependents]]),
 	object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),
 )
 

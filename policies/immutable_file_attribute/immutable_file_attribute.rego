@@ -1,14 +1,14 @@
 # METADATA
 # title: Files that cannot be removed
 # description: >-
-#   A file with the attribute i (chattr +i) or a (chattr +a) cannot be removed, not even
-#   by root. In a volume of the pod, it stops the kubelet from removing the volume: the
-#   pod stays Terminating until somebody clears the attribute on the node.
+#   A file with the attribute i (chattr +i) or a (chattr +a) cannot be removed, not even by
+#   root. In a volume of the pod, it prevents the kubelet from removing the volume: the pod
+#   stays Terminating until the attribute is cleared on the node.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
 #     description: The attributes.
 #   - ref: https://man7.org/linux/man-pages/man7/capabilities.7.html
-#     description: CAP_LINUX_IMMUTABLE, which setting them takes.
+#     description: CAP_LINUX_IMMUTABLE, which is needed to set them.
 # custom:
 #   id: immutable-file-attribute
 #   aliases: [immutable-files]
@@ -37,7 +37,10 @@ import data.termguard.lib.request
 import data.termguard.lib.template
 
 warn contains {
-	"msg": sprintf("container %s runs chattr +%s: a volume with such a file cannot be removed, nor can the pod", [container.name, attribute]),
+	"msg": sprintf(
+		"container %s runs chattr +%s: a volume with such a file cannot be removed, so the pod stays Terminating",
+		[container.name, attribute],
+	),
 	"objects": [request.target],
 	"evidence": [substring(found[0], 0, 100)],
 	"field": sprintf("%s.%s[%d]", [path, key, i]),
@@ -51,7 +54,7 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("container %s may make files that nobody can remove: it has CAP_LINUX_IMMUTABLE", [container.name]),
+	"msg": sprintf("container %s may make files that cannot be removed: it has CAP_LINUX_IMMUTABLE", [container.name]),
 	"objects": [request.target],
 	"evidence": ["such a file in a volume keeps the pod Terminating"],
 	"field": sprintf("%s.securityContext.capabilities.add[%d]", [path, i]),

@@ -2,9 +2,9 @@
 # title: Files that cannot be removed
 # description: >-
 #   The kubelet removes an emptyDir of a pod file by file. A file with the attribute
-#   immutable or append-only (chattr +i, +a) cannot be removed by anyone. The containers
-#   end, and the pod stays Terminating until the attribute is cleared. Only the kubelet's
-#   log shows the cause.
+#   immutable or append-only (chattr +i, +a) cannot be removed, not even by root. The
+#   containers stop, but the pod stays Terminating until the attribute is cleared. Only the
+#   kubelet's log shows the cause.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
 #     description: The attributes a and i.
@@ -20,17 +20,18 @@
 #   remedy: >-
 #     Clear the attribute while the pod still runs (chattr -R -i -a DIRECTORY in the
 #     container), or afterwards on its node, below /var/lib/kubelet/pods/UID/volumes. The
-#     kubelet tries again within two minutes, and the deletion finishes by itself. Last,
-#     kubectl delete pod --force --grace-period=0 removes only the object: the files stay
-#     on the node's disk.
+#     kubelet retries within two minutes, and the deletion finishes by itself. As a last
+#     resort, kubectl delete pod --force --grace-period=0 removes only the object: the files
+#     stay on the node's disk.
 #   manifest:
 #     remedy: >-
 #       Do not set the attribute in a volume of the pod, or clear it in a preStop hook
 #       (chattr -R -i -a DIR).
 #   limits: >-
 #     A program that sets the attribute by itself: without node probes (termguard probe),
-#     only chattr in the command of a container that may use it is seen. Files in a container's own layer do not hold the
-#     pod with containerd; they stay on the disk.
+#     the policy sees only chattr in the command of a container that may use it. With
+#     containerd, files in a container's own layer do not block the pod; they stay on the
+#     disk.
 package termguard.immutable_files
 
 import data.termguard.lib.pods
@@ -60,7 +61,7 @@ warn contains teardown.probed("immutable", "may", node, held, plan(held)) if {
 warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
 	some held in pods.hazardous("immutable")
 	msg := sprintf(
-		"%s makes files in an emptyDir immutable or append-only: left so, they keep %s",
+		"%s makes files in an emptyDir immutable or append-only, which may keep %s",
 		[wording.plural(held.count, "a command of this pod", sprintf("a command of %d pods", [held.count])), pods.them(held)],
 	)
 	evidence := "a container may use the attribute (CAP_LINUX_IMMUTABLE or privileged), and its command runs chattr"
@@ -68,11 +69,11 @@ warn contains teardown.hazard(msg, evidence, held, plan(held)) if {
 
 plan(held) := array.concat(
 	[
-		steps.mend("While the pod still runs, remove the attribute in its container: chattr -R -i -a DIRECTORY.", []),
+		steps.mend("While the pod still runs, clear the attribute in its container: chattr -R -i -a DIRECTORY.", []),
 		steps.mend(
 			concat(" ", [
-				"Afterwards, remove the attribute on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
-				"chattr -R -i -a mends them. The kubelet tries again within two minutes.",
+				"Afterwards, clear the attribute on the node: lsattr -R /var/lib/kubelet/pods/UID/volumes shows the files (UID is the pod's),",
+				"chattr -R -i -a clears it. The kubelet retries within two minutes.",
 			]),
 			[],
 		),

@@ -1,16 +1,16 @@
 # METADATA
 # title: Object that others refer to
 # description: >-
-#   Some finalizers stay, by design, for as long as others refer to the object: a
-#   GatewayClass with Gateways, a ProviderConfig with usages, an AppProject with
-#   Applications, a VolumeAttributesClass with claims, a VolumeSnapshot with claims that are
-#   still restored from it, a PersistentVolume with attachments. Their owner runs, and waits. It
-#   does not delete those that refer. What lies in a namespace that is deleted goes with
-#   those that refer to it from there; not with others. Of kinds that the catalog does not
-#   know, the objects tell: a custom resource names another of its API group in a field
-#   that is called after the kind or the end of it (deploymentName), or carries an
-#   identifier that stands in the status of the other (backendUUID), as a volume does.
-#   Whether the owner waits for that is not known: then the verdict is "may hang".
+#   Some finalizers stay, by design, while other objects refer to the object: a GatewayClass
+#   with Gateways, a ProviderConfig with usages, an AppProject with Applications, a
+#   VolumeAttributesClass with claims, a VolumeSnapshot with claims that are still restored
+#   from it, a PersistentVolume with attachments. Their owner runs and waits, and does not
+#   delete the referrers. In a deleted namespace, referrers inside it are deleted, too;
+#   those in other namespaces are not. For kinds outside the catalog, fields show
+#   references: a custom resource names another of its API group in a field that is called
+#   after the kind or its end (deploymentName), or has an identifier from the status of the
+#   other (backendUUID), as a volume does. Whether the owner waits for such a referrer is
+#   unknown, so the verdict is "may hang".
 # related_resources:
 #   - ref: https://gateway-api.sigs.k8s.io/api-types/gatewayclass/
 #     description: The finalizer gateway-exists-finalizer.gateway.networking.k8s.io.
@@ -26,14 +26,14 @@
 #     - kinds: [$REFERRERS]
 #       for: [$FINALIZERS]
 #   remedy: >-
-#     Delete those that refer to the object first, or have them refer to another: then it
-#     goes by itself. What holds data, have refer to another.
+#     Delete the referrers first, or let them refer to another object: the deletion then
+#     finishes by itself. Do not delete referrers with data.
 #   limits: >-
-#     Which finalizers wait for whom is known of the kinds in the catalog. Of others, those
-#     count that name the object in their spec, beside it or without a namespace; that have
-#     a finalizer or a status, or a label that says the same; and that nothing else owns:
-#     what has a controller goes with it. What a selector selects does not count. Whether
-#     those that refer can be deleted themselves: ask about them, too.
+#     Only the catalog knows which finalizers wait for referrers. Of other kinds, an object
+#     counts if it names the target in its spec, in the same namespace or without one, has a
+#     finalizer, a status, or a label that says the same, and has no owner: objects with a
+#     controller are deleted with it. Selectors do not count. Whether the referrers
+#     themselves can be deleted: check them, too.
 package termguard.in_use
 
 import data.termguard.lib.owners
@@ -170,7 +170,7 @@ own(i, finalizer, users) := {
 
 content(found, users) := {
 	"msg": sprintf(
-		"%s %s %s while %s to it from elsewhere: %s (finalizer %s)",
+		"%s %s %s while %s to it from other namespaces: %s (finalizer %s)",
 		[found.resource, found.name, stays(users), refer(users), first(users), found.finalizer],
 	),
 	"objects": array.concat(
@@ -185,7 +185,7 @@ content(found, users) := {
 
 deadlock(found, users) := {
 	"msg": sprintf(
-		"%s %s and %s %s refer to each other, and each has a finalizer that stays while the other does",
+		"%s %s and %s %s refer to each other, and the finalizer of each waits for the other",
 		[found.resource, found.name, users.resource, concat(", ", users.mutual)],
 	),
 	"objects": array.concat(
@@ -193,7 +193,7 @@ deadlock(found, users) := {
 		[{"resource": users.resource, "namespace": request.name, "name": name} | some name in users.mutual],
 	),
 	"evidence": object.get(found.owner, "evidence", []),
-	"steps": [steps.mend(sprintf("Take the reference to the other out of one of them%s", [request.ahead(", before the deletion")]), [])],
+	"steps": [steps.mend(sprintf("Remove the reference from one of them%s", [request.ahead(", before the deletion")]), [])],
 }
 
 stays(users) := "stays" if count(naming(users)) == 0
@@ -224,7 +224,7 @@ objects(users) := [{"resource": group.resource, "namespace": where, "name": call
 ]
 
 # deletions lists the steps that delete referrers, each in its namespace.
-deletions(users) := [steps.mend("See what holds those that refer to the object: they are being deleted already", [])] if {
+deletions(users) := [steps.mend("Find the blockers of the referrers: they are Terminating already", [])] if {
 	count(users) > 0
 	leave(users)
 }
@@ -233,7 +233,7 @@ deletions(users) := array.flatten([
 	[step | some group in users; some step in removals(group)],
 	[steps.remove(
 		sprintf(
-			"Delete what the %s were made for, as the owner references of %s say: they go along; or have that refer to another",
+			"Delete the owners of the %s, named in the owner references of %s, or let those refer to another object",
 			[group.resource, concat(", ", group.owned)],
 		),
 		[],
@@ -244,7 +244,7 @@ deletions(users) := array.flatten([
 	keeping(users),
 	freeing([group | some group in users; group.carries]),
 	[steps.mend(
-		sprintf("Delete the Services that have these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
+		sprintf("Delete the Services with these addresses, or recreate them with other addresses: %s", [concat(", ", group.names)]),
 		[],
 	) |
 		some group in users
@@ -257,7 +257,7 @@ deletions(users) := array.flatten([
 # keeping lists the steps for volumes.
 keeping(users) := [steps.mend(
 	sprintf(
-		"Have the %s that the finding names refer to another, or keep the object: their data would go along",
+		"Let the %s in the finding refer to another object, or keep this one: deleting them deletes their data",
 		[group.resource],
 	),
 	[],
@@ -270,7 +270,7 @@ keeping(users) := [steps.mend(
 # freeing is the step for objects with its identifier: they stand for stored data.
 freeing(users) := [steps.mend(
 	sprintf(
-		"Free what carries its identifier first, as by deleting the claims of volumes, if their data may go: %s",
+		"First free the objects with its identifier, for example by deleting the claims of volumes, if their data may be deleted: %s",
 		[first(users)],
 	),
 	[],
@@ -287,8 +287,8 @@ removals(group) := [step |
 	some where in {spot | some name in alone(group); spot := place(group.beside, name)[0]}
 	names := [called | some name in alone(group); [at, called] := place(group.beside, name); at == where]
 	some batch in steps.batches(group.resource, names)
-	some step in as_told([group], [steps.remove(
-		sprintf("Delete the %s that refer to the object, or have them refer to another: then it goes by itself", [group.resource]),
+	some step in with_source([group], [steps.remove(
+		sprintf("Delete the %s that refer to the object, or let them refer to another", [group.resource]),
 		steps.deleted(batch, where),
 	)])
 ]
@@ -296,17 +296,17 @@ removals(group) := [step |
 # alone lists the referrers without an owner.
 alone(group) := [name | some name in group.names; not name in object.get(group, "owned", [])]
 
-# as_told marks steps that depend on something a tenant can write.
-as_told(users, list) := steps.hearsay("the status of those that refer", list) if told(users)
+# with_source marks steps that depend on something a tenant can write.
+with_source(users, list) := steps.hearsay("the status of referrers", list) if tenant_status(users)
 
-as_told(users, list) := steps.hearsay("fields of those that refer", list) if count(naming(users)) > 0
+with_source(users, list) := steps.hearsay("fields of referrers", list) if count(naming(users)) > 0
 
-as_told(users, list) := list if {
-	not told(users)
+with_source(users, list) := list if {
+	not tenant_status(users)
 	count(naming(users)) == 0
 }
 
-told(users) if {
+tenant_status(users) if {
 	some group in users
 	group.told
 }

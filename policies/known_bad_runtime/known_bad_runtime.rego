@@ -2,11 +2,10 @@
 # title: Node with a kubelet or runtime that is known to hang
 # description: >-
 #   Some releases of the kubelet, docker and containerd have bugs that keep a pod
-#   Terminating. If a node runs one of them and there are signs of the bug, the finding
-#   says "may hang" and lists the signs: the kubelet fails to stop containers, pods should
-#   have been gone by now, or a node probe sees a runtime or processes that do not go on.
-#   Without signs most deletions finish, and there is no
-#   finding.
+#   Terminating. If a node runs one of them and there are signs of the bug, the finding says
+#   "may hang" and lists the signs: the kubelet fails to stop containers, pods are overdue,
+#   or a node probe sees a runtime or processes that make no progress. Without signs most
+#   deletions finish, and there is no finding.
 # related_resources:
 #   - ref: https://github.com/moby/moby/issues/31768
 #     description: docker 17, device or resource busy.
@@ -36,11 +35,8 @@ import data.termguard.lib.probes
 import data.termguard.lib.steps
 
 warn contains {
-	"msg": sprintf(
-		"%s on node %s, whose %s %s has a known bug that shows here, so %s may stay Terminating",
-		[pods.who(held), node, bug.component, bug.version, pods.they(held)],
-	),
-	"cause": pods.because(node, sprintf("whose %s %s has a known bug that shows here", [bug.component, bug.version])),
+	"msg": pods.stay(node, why, held, "may"),
+	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
 	"evidence": array.concat([sprintf("%s (affected: %s; fixed in: %s; %s)", [bug.symptom, bug.affected, bug.fixedIn, bug.source])], signs),
 	"steps": [
@@ -49,7 +45,7 @@ warn contains {
 			concat(" ", [
 				sprintf("Drain node %s and upgrade its %s (fixed in: %s).", [node, bug.component, bug.fixedIn]),
 				"Forcing is not advised: kubectl delete pod --force --grace-period=0 removes only the object, and on such a node",
-				"the container usually runs on, beside its replacement.",
+				"the container usually keeps running beside its replacement.",
 			]),
 			[],
 		),
@@ -59,19 +55,20 @@ warn contains {
 	signs := array.flatten([events.evidence(events.of(node, {"stuck", "busy"})), overdue(node), probed(node)])
 	count(signs) > 0
 	some bug in data.cluster.buggy[node].bugs
+	why := sprintf("shows a known bug of %s %s", [bug.component, bug.version])
 }
 
 # probed lists the signs that a probe saw on the node, even before a pod is deleted.
 probed(node) := array.concat(
 	[line | some line in probes.evidence(node, probes.everywhere({"runtime"})[node].found)],
-	[line | some line in probes.evidence(node, probes.told("stuck")[node].found)],
+	[line | some line in probes.evidence(node, probes.reported("stuck")[node].found)],
 )
 
 prune(bug) := ", then docker container prune" if bug.component == "docker"
 
 prune(bug) := "" if bug.component != "docker"
 
-overdue(node) := [sprintf("pods on the node that should have been gone by %s: %d", [late[0].deadline, count(late)]) |
+overdue(node) := [sprintf("pods on the node that are overdue since %s: %d", [late[0].deadline, count(late)]) |
 	late := grace.overdue(data.cluster.leaving.nodes[node])
 	count(late) > 0
 ]

@@ -1,12 +1,11 @@
 # METADATA
-# title: Owner that something known will stop
+# title: Owner with a known obstacle
 # description: >-
-#   The software that removes a finalizer runs, and something is known that keeps it from
-#   doing so: a fault of the release that runs here, which later ones have not, a right that
-#   this release needs and no role gives it, or a setting of the object, such as a pause or
-#   protection against deletion, that none gets past. The catalog lists them, each with the
-#   thread or file that tells of it. Of an owner that it does not know, an annotation or label
-#   of its domain that says that the object is paused is taken for such a setting.
+#   The software that removes a finalizer runs, but there is a known obstacle: a bug of this
+#   release that later ones do not have, a right that this release needs and no role gives
+#   it, or a setting of the object, such as a pause or deletion protection. The catalog
+#   lists them, each with its source. For an owner outside the catalog, an annotation or
+#   label of its domain that says that the object is paused counts as such a setting.
 # related_resources:
 #   - ref: https://github.com/kubernetes-sigs/kueue/issues/10759
 #     description: A ClusterQueue that its controller forgot.
@@ -23,12 +22,12 @@
 #   triggers: [delete]
 #   needs: [input.ownership.*.obstacles, data.cluster.finalized.$NAMESPACE.*.*.*.ownership.obstacles for namespaces]
 #   remedy: >-
-#     Do what the finding says before the deletion: upgrade the software, give it the right,
-#     or change the setting, and wait until the owner has taken that in.
+#     Remove the obstacle before the deletion: upgrade the software, give it the right, or
+#     change the setting, and wait until the owner has noticed.
 #   limits: >-
-#     Faults that the catalog knows, of releases whose image has a version as its tag. Most
-#     faults show only sometimes: the finding says "may". A build that carries the mended
-#     code under an old version.
+#     Only bugs in the catalog, of releases whose image has a version as its tag. Most bugs
+#     show only sometimes: the finding says "may". A build with the fix under an old
+#     version.
 package termguard.known_obstacle
 
 import data.termguard.lib.owners
@@ -85,7 +84,7 @@ why(obstacle) := sprintf("%s runs, which %s", [obstacle.release, obstacle.sympto
 }
 
 why(obstacle) := sprintf(
-	"%s runs, which must %s %s, and no role lets it",
+	"%s runs, which must %s %s, and no role allows it",
 	[obstacle.release, obstacle.right.verb, obstacle.right.resource],
 ) if {
 	obstacle.right

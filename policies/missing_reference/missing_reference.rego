@@ -1,18 +1,18 @@
 # METADATA
-# title: Finalizer whose owner needs what is not there
+# title: Finalizer whose owner needs a missing object
 # description: >-
-#   The software that removes a finalizer often reads something first: a Secret with
-#   credentials, a kubeconfig, the project or the class that the object names. If that
-#   does not exist, the owner runs and cannot finish: it tries again for ever, or gives
-#   up, as it is made. So it does if it must delete other objects first, as itself or as
-#   a service account that the object names, and no role lets it. Whoever deletes such a
-#   thing, or the only role or binding that lets it, while objects need it leads there:
-#   they cannot be deleted afterwards. So does one kubectl delete -f of both.
+#   The software that removes a finalizer often reads another object first: a Secret with
+#   credentials, a kubeconfig, the project or the class that the object names. If that does
+#   not exist, the owner runs but cannot finish: it retries forever, or gives up. The same
+#   happens if it must delete other objects first, as itself or as a service account that
+#   the object names, and no role allows it. Deleting such an object, or the only role or
+#   binding with such a right, while objects need it blocks their deletion afterwards. So
+#   does one kubectl delete -f of both.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://github.com/crossplane-contrib/provider-kubernetes/issues/20
-#     description: An Object whose target cluster and Secret are gone.
+#     description: An Object without its target cluster and Secret.
 #   - ref: https://fluxcd.io/flux/components/kustomize/kustomizations/#role-based-access-control
 #     description: Kustomizations that prune as a service account of a tenant.
 # custom:
@@ -30,25 +30,24 @@
 #     - data.cluster.unallowed.$NAMESPACE for namespaces
 #     - data.cluster.unallowed for customresourcedefinitions.apiextensions.k8s.io
 #   relies_on:
-#     - kinds: [$ELSEWHERE] # what needs it, and whether that is handled
+#     - kinds: [$ELSEWHERE] # objects that need it, and their owners
 #       except: [secrets]
 #       for: [secrets, configmaps]
 #   remedy: >-
-#     Make again what the object names, or have it name what exists, or give the owner the
-#     right that it lacks; wait until the owner
-#     reports that all is well, then delete. Last, clean up by hand what the finalizer
-#     protects, and remove the finalizer.
+#     Recreate the missing object, change the reference, or give the owner the missing
+#     right; wait until the owner reports success, then delete. As a last resort, clean up
+#     the protected resources by hand, and remove the finalizer.
 #   limits: >-
-#     What an owner reads is known of the kinds in the catalog. Of others, a Secret may be
-#     needed that the spec names, in a field that ends in SecretRef, SecretReference or
+#     Only the catalog knows the objects that an owner reads. For other kinds, a Secret may
+#     be needed that the spec names, in a field that ends in SecretRef, SecretReference or
 #     secretName, or the status of an object of the same API group that the spec refers to,
-#     and the PersistentVolume after which a CSI driver calls an object (pvc-UUID):
-#     the verdict is "may hang". So it is of a Secret, ConfigMap or ServiceAccount that is
-#     Terminating, and that a finalizer keeps whose owner runs. Other kinds that fields name
-#     are left to the catalog: owners let go without them too often. Whether what is there is
-#     of any use: a Secret may hold the wrong key. The webhook is shown no deletions of
-#     Secrets and ConfigMaps: check tells of those that are needed. A rule that lets do
-#     something with some objects only counts as one for all.
+#     and the PersistentVolume after which a CSI driver names an object (pvc-UUID): the
+#     verdict is "may hang". It is also "may hang" for a Terminating Secret, ConfigMap or
+#     ServiceAccount with a finalizer whose owner runs. Other kinds in fields are left to
+#     the catalog, because owners often do not need them. Whether an existing object is
+#     valid: a Secret may have the wrong key. The webhook gets no deletions of Secrets and
+#     ConfigMaps; check reports those that are needed. An RBAC rule for some objects only
+#     counts as a rule for all.
 package termguard.missing_reference
 
 import data.termguard.lib.finalizers
@@ -118,7 +117,7 @@ warn contains {
 	"cause": owners.needs(finalizer, why),
 	"objects": array.concat([request.target], [{"resource": of, "namespace": ns, "name": name} | some name in group.names]),
 	"evidence": object.get(working[0], "evidence", []),
-	"steps": [steps.mend(sprintf("Keep %s until the %s are gone, or name another", [request.word, of]), [])],
+	"steps": [steps.mend(sprintf("Keep %s until the %s are deleted, or change the reference", [request.word, of]), [])],
 } if {
 	request.deleting
 	some ns, held in data.cluster.needed[request.namespace][request.resource][request.name]
@@ -129,17 +128,20 @@ warn contains {
 	named := object.get(group, "named", false)
 	plausible(request.resource, {true: "named", false: "known"}[named], working[0])
 	need := requires[named]
-	why := sprintf("%s %s this to clear it, so delete them first", [owners.its(working[0]), need])
+	why := sprintf(
+		"%s %s this object to remove it, so delete %s first",
+		[owners.its(working[0]), need, wording.plural(group.count, "it", "them")],
+	)
 }
 
 # An object that the owner of a finalizer needs is in the same set.
 warn contains {
 	"msg": sprintf(
-		"%s goes together with %s %s, which the owner of finalizer %s needs to clear it",
+		"%s is deleted together with %s %s, which the owner of finalizer %s needs to remove it",
 		[request.word, thing.resource, full(thing), finalizer],
 	),
 	"objects": [request.target, thing],
-	"evidence": [sprintf("no finalizer keeps %s %s", [thing.resource, full(thing)])],
+	"evidence": [sprintf("no finalizer protects %s %s", [thing.resource, full(thing)])],
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"manifest": {
 		"severity": "medium",
@@ -175,7 +177,7 @@ short_lived(thing, release) := sprintf(
 )
 
 saving(thing) := steps.mend(
-	sprintf("Recreate %s %s as it was, once it is deleted%s", [thing.resource, full(thing), request.ahead(", before the deletion")]),
+	sprintf("After %s %s is deleted, recreate it as it was%s", [thing.resource, full(thing), request.ahead(", before the deletion")]),
 	[],
 )
 
@@ -219,13 +221,13 @@ own(i, finalizer, without) := {
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
-		[sprintf("there is no %s %s", [thing.resource, full(thing)]) | some thing in array.slice(missing, 0, few)],
+		[sprintf("%s %s not found", [thing.resource, full(thing)]) | some thing in array.slice(missing, 0, few)],
 		object.get(ownership, "evidence", []),
 	),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": [
-		steps.then("itself", "Recreate what is missing, as it was", []),
-		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
+		steps.then("itself", "Recreate the missing objects as they were", []),
+		steps.force(by_hand(finalizer, ownership), finalizers.removing_own({[i, finalizer]})),
 	],
 } if {
 	ownership := input.ownership[finalizer]
@@ -256,13 +258,13 @@ own_right(i, finalizer, without) := {
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
-		[sprintf("no role lets it %s", [act]) | some act in array.slice(acts, 0, few)],
+		[sprintf("no role allows it to %s", [act]) | some act in array.slice(acts, 0, few)],
 		object.get(ownership, "evidence", []),
 	),
 	"field": sprintf("metadata.finalizers[%d]", [i]),
 	"steps": [
 		give,
-		steps.force(by_hand(finalizer, ownership), finalizers.taking_own_out({[i, finalizer]})),
+		steps.force(by_hand(finalizer, ownership), finalizers.removing_own({[i, finalizer]})),
 	],
 } if {
 	ownership := input.ownership[finalizer]
@@ -270,7 +272,7 @@ own_right(i, finalizer, without) := {
 	why := unallowed(ownership, listed(acts))
 }
 
-unallowed(ownership, acts) := sprintf("%s must %s, and no role lets it", [owners.its(ownership), acts])
+unallowed(ownership, acts) := sprintf("%s must %s, and no role allows it", [owners.its(ownership), acts])
 
 # rights lists the objects deleted with the target whose running owners lack a right, by
 # outcome.
@@ -310,11 +312,11 @@ right_of(found, without) := {
 	"msg": held(found, without, unallowed(found.owner, found.what)),
 	"cause": owners.needs(found.finalizer, unallowed(found.owner, found.what)),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
-	"evidence": array.concat([sprintf("no role lets it %s", [found.what])], object.get(found.owner, "evidence", [])),
+	"evidence": array.concat([sprintf("no role allows it to %s", [found.what])], object.get(found.owner, "evidence", [])),
 	"steps": [give, steps.force(by_hand(found.finalizer, found.owner), [])],
 }
 
-give := steps.then("itself", "Give the owner that right by a role and a binding", [])
+give := steps.then("itself", "Give the owner that right with a role and a binding", [])
 
 stays := {"hangs": "is not", "may": "may not be"}
 
@@ -363,11 +365,11 @@ content(found, without) := {
 	"cause": owners.needs(found.finalizer, lacks(found, without)),
 	"objects": [{"resource": found.resource, "namespace": found.namespace, "name": name} | some name in found.group.names],
 	"evidence": array.concat(
-		[sprintf("there is no %s %s", [found.thing, name]) | some name in found.group.needed.names],
+		[sprintf("%s %s not found", [found.thing, name]) | some name in found.group.needed.names],
 		object.get(found.owner, "evidence", []),
 	),
 	"steps": array.concat(
-		[steps.mend("Recreate what is missing, as it was, before the deletion: later, nothing can be created there", []) |
+		[steps.mend("Recreate the missing objects as they were before the deletion: later, nothing can be created there", []) |
 			not request.leaving
 		],
 		[steps.force(by_hand(found.finalizer, found.owner), [])],
@@ -391,6 +393,6 @@ things(found) := sprintf("%d %s", [found.group.needed.count, found.thing]) if fo
 certainty := {"hangs": "which is not", "may": "which may not be", "named": "which may not be", "leaves": "which may not be"}
 
 by_hand(finalizer, ownership) := sprintf(
-	"Clean up by hand what the finalizer protects%s, then remove %s: %s",
+	"Clean up the resources that the finalizer protects%s by hand, then remove %s: %s",
 	[owners.cleared(ownership), finalizer, finalizers.left_behind],
 )

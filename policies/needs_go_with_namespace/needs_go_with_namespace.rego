@@ -1,22 +1,21 @@
 # METADATA
-# title: Namespace that takes what its finalizers need
+# title: Namespace deleted with objects that its finalizers need
 # description: >-
-#   The software that removes a finalizer often reads something beside the object
-#   first: a Secret with credentials, the ServiceAccount that it acts as and what binds
-#   roles to it, a ConfigMap, a sister object; or it may update the object only by a
-#   RoleBinding. Where that lies in the namespace that is deleted, and no finalizer keeps
-#   it, the namespace controller deletes it at once, while the object still waits for its
-#   owner. Once it is gone, the owner tries again for ever, and the namespace stays
-#   Terminating.
+#   The software that removes a finalizer often reads another object first: a Secret with
+#   credentials, the ServiceAccount that it impersonates and its bindings, a ConfigMap, a
+#   custom resource; or only a RoleBinding allows it to update the object. If that is in the
+#   deleted namespace without a finalizer, the namespace controller deletes it at once,
+#   while the object still waits for its owner. The owner then retries forever, and the
+#   namespace stays Terminating.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 #     description: Kind by kind, in no fixed order (deleteAllContent).
 #   - ref: https://github.com/Azure/azure-service-operator/issues/4679
-#     description: A credential Secret that went before the Azure resources.
+#     description: A credential Secret deleted before the Azure resources.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/115070
-#     description: RoleBindings that went before what their operator had to clean up.
+#     description: RoleBindings deleted before the cleanup of their operator.
 # custom:
 #   id: needs-go-with-namespace
 #   severity: high
@@ -29,23 +28,22 @@
 #     - data.cluster.removers.$NAMESPACE.rights
 #   relies_on:
 #     - kinds: [$ELSEWHERE]
-#       except: [secrets] # which are told of one by one
+#       except: [secrets] # reported one by one
 #   remedy: >-
-#     Delete the objects with the finalizers first, and wait until they are gone: then
-#     delete the namespace. If it is Terminating already, the thing that is missing
-#     cannot be made again there; clean up by hand what the finalizer protects, then
-#     remove the finalizer.
+#     Delete the objects with the finalizers first, and wait until they are deleted: then
+#     delete the namespace. If it is Terminating already, the missing object cannot be
+#     recreated there; clean up the protected resources by hand, then remove the finalizer.
 #   manifest:
 #     remedy: >-
-#       Keep what the owner of the finalizer reads in a namespace that outlives its objects,
-#       or keep the objects in a folder, or a release, of their own, which is deleted first.
+#       Keep the objects that the owner of the finalizer reads in a namespace that is
+#       deleted later, or keep the objects in a folder, or a release, of their own, which is
+#       deleted first.
 #   limits: >-
-#     What an owner reads is known of the kinds in the catalog, and of Secrets that fields
-#     name (missing-reference tells which). Whether it gets it in
-#     time is a race: the finding says "may", as of an object without a namespace that is
-#     not deleted yet. Objects in other namespaces that need something in this one. Rights
-#     from another authorizer than RBAC, and from a RoleBinding to
-#     admin, edit or cluster-admin.
+#     Only the catalog knows the objects that an owner reads, except Secrets that fields
+#     name (see missing-reference). Whether the owner reads them in time is a race: the
+#     finding says "may", also for a cluster-scoped object that is not deleted yet. Objects
+#     in other namespaces that need an object in this one. Rights from another authorizer
+#     than RBAC, and from a RoleBinding to admin, edit or cluster-admin.
 package termguard.needs_go_with_namespace
 
 import data.termguard.lib.finalizers
@@ -65,7 +63,7 @@ warn contains {
 		[{"resource": thing, "namespace": request.name, "name": name} | some name in group.needed.names],
 	),
 	"evidence": array.concat(
-		[sprintf("no finalizer keeps %s %s", [thing, name]) | some name in group.needed.names],
+		[sprintf("no finalizer protects %s %s", [thing, name]) | some name in group.needed.names],
 		object.get(working[0], "evidence", []),
 	),
 	"steps": finalizers.going_first(request.name, finalizer, resource, group),
@@ -78,9 +76,9 @@ warn contains {
 	some thing, states in things
 	some state in {"goes", "going"}
 	group := states[state]
-	why := sprintf("%s %s %s to clear it, which %s with the namespace and may go first", [
+	why := sprintf("%s %s %s to remove it, which the namespace controller may delete first", [
 		owners.its(working[0]), requires[state == "going"],
-		listed(thing, group.needed), wording.plural(group.needed.count, "goes", "go"),
+		listed(thing, group.needed),
 	])
 }
 
@@ -97,10 +95,10 @@ warn contains {
 		[{"resource": thing, "namespace": request.name, "name": needed}],
 	),
 	"evidence": array.concat(
-		[sprintf("no finalizer keeps %s %s", [thing, needed])],
+		[sprintf("no finalizer protects %s %s", [thing, needed])],
 		object.get(working[0], "evidence", []),
 	),
-	"steps": [steps.mend(sprintf("Keep the namespace until the %s are gone, or name another", [resource]), [])],
+	"steps": [steps.mend(sprintf("Keep the namespace until the %s are deleted, or change the reference", [resource]), [])],
 } if {
 	request.deletes_namespace
 	some thing, things in data.cluster.needed[request.name]
@@ -110,7 +108,7 @@ warn contains {
 	working := owners.at_work("", finalizer, resource)
 	count(working) > 0
 	need := requires[object.get(group, "named", false)]
-	why := sprintf("%s %s %s %s to clear it, which goes with the namespace", [owners.its(working[0]), need, thing, needed])
+	why := sprintf("%s %s %s %s to remove it, which is deleted with the namespace", [owners.its(working[0]), need, thing, needed])
 }
 
 warn contains {
@@ -138,8 +136,8 @@ warn contains {
 	bucket := data.cluster.finalized[request.name][finalizer][resource][signature]
 	bindings := bucket.ownership.bindings
 	why := sprintf(
-		"%s may remove it only by RoleBinding %s, which %s with the namespace and may go first",
-		[owners.its(bucket.ownership), concat(", ", bindings), wording.plural(count(bindings), "goes", "go")],
+		"only RoleBinding %s, which the namespace controller may delete first, allows %s to remove it",
+		[concat(", ", bindings), owners.its(bucket.ownership)],
 	)
 }
 

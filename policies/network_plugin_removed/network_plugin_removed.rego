@@ -1,14 +1,14 @@
 # METADATA
-# title: Network plugin that goes before the pods it connected
+# title: Network plugin deleted before the pods that it connected
 # description: >-
-#   A node tears the network of a pod down through the CNI plugin that set it up. A
-#   DaemonSet usually installs that plugin, which often asks it, or uses its credentials,
-#   for each pod that goes. Once the DaemonSet or its service account is deleted, the plugin
-#   may fail: the containers end, the sandbox stays, and so does the pod. Pods in the
-#   network of their node are not concerned.
+#   A node tears down the network of a pod through the CNI plugin that set it up. A
+#   DaemonSet usually installs that plugin, which often calls the DaemonSet, or uses its
+#   credentials, for each deleted pod. After the DaemonSet or its service account is
+#   deleted, the plugin may fail: the containers stop, but the sandbox stays, and so does
+#   the pod. Pods in the network of their node are not affected.
 # related_resources:
 #   - ref: https://github.com/containernetworking/cni/blob/main/SPEC.md#del-remove-container-from-network-or-un-apply-modifications
-#     description: What a plugin is to do with DEL, which should not fail.
+#     description: The command DEL of a plugin, which should not fail.
 #   - ref: https://github.com/projectcalico/calico/issues/5712
 #     description: '"error getting ClusterInformation: connection is unauthorized" after the DaemonSet.'
 # custom:
@@ -19,19 +19,19 @@
 #   resources: [namespaces, pods, daemonsets.apps, serviceaccounts]
 #   needs: [data.cluster.networks.$NAMESPACE, data.cluster.kubeletEvents]
 #   remedy: >-
-#     Keep the network plugin until the pods that it connected are gone, or drain and
-#     restart each node after it was exchanged. Where pods hang already, bring the
-#     DaemonSet back: the kubelet tries again. Last, kubectl delete pod --force
-#     --grace-period=0 removes only the object: addresses and interfaces stay behind.
+#     Keep the network plugin until the pods that it connected are deleted, or drain and
+#     restart each node after the plugin is replaced. If pods hang already, restore the
+#     DaemonSet: the kubelet retries. As a last resort, kubectl delete pod --force
+#     --grace-period=0 removes only the object: addresses and interfaces are leaked.
 #   manifest:
 #     remedy: >-
 #       Keep the network plugin in a folder, or a release, of its own, which is deleted
 #       after the pods that it connects.
 #   limits: >-
-#     Which DaemonSet is the network plugin is known by the directories of the node that
-#     its pods see (cni/bin, cni/net.d), and a service account by its pods, or by the word
-#     cni in its name beside it. Whether a plugin fails without it depends on the plugin. A
-#     plugin that the node itself brings along.
+#     The policy finds the DaemonSet of a network plugin by the directories of the node that
+#     its pods mount (cni/bin, cni/net.d), and its service account by its pods, or by the
+#     word cni in its name in the same namespace. Whether a plugin fails without them
+#     depends on the plugin. A plugin that is part of the node's image.
 package termguard.network_plugin_removed
 
 import data.termguard.lib.events
@@ -41,19 +41,19 @@ import data.termguard.lib.steps
 import data.termguard.lib.wording
 
 # Repeated failures to tear down the network of the pod itself.
-deny contains failing(node, held, "stays") if {
+deny contains failing(node, held, "will") if {
 	some node, held in troubled
-	events.lasting(told(node))
+	events.lasting(failures(node))
 }
 
-warn contains failing(node, held, "may stay") if {
+warn contains failing(node, held, "may") if {
 	some node, held in troubled
-	not events.lasting(told(node))
+	not events.lasting(failures(node))
 }
 
 warn contains {
 	"msg": sprintf(
-		"DaemonSet %s/%s set up the network of %d %s on %d %s, and without %s they may stay Terminating",
+		"DaemonSet %s/%s set up the network of %d %s on %d %s, which may stay Terminating without %s",
 		[
 			ns, name, total, wording.plural(total, "pod", "pods"), count(on), wording.plural(count(on), "node", "nodes"),
 			lost,
@@ -64,7 +64,7 @@ warn contains {
 		[{"resource": "daemonsets.apps", "namespace": ns, "name": name}],
 		[{"resource": "nodes", "namespace": "", "name": node} | some node in array.slice(on, 0, 5)],
 	),
-	"evidence": [sprintf("node %s: %d pods that are not in the network of their node", [node, data.cluster.wired[node]]) |
+	"evidence": [sprintf("node %s: %d pods with a network of their own", [node, data.cluster.wired[node]]) |
 		some node in array.slice(on, 0, 5)
 	],
 	"steps": [steps.mend(
@@ -113,21 +113,18 @@ lost := "its service account" if request.resource == "serviceaccounts"
 troubled[node] := held if {
 	not object.get(input.request, ["oldObject", "spec", "hostNetwork"], false)
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
-	count(told(node)) > 0
+	count(failures(node)) > 0
 }
 
-told(node) := events.of(node, {"network"})
+failures(node) := events.of(node, {"network"})
 
-failing(node, held, stays) := {
-	"msg": sprintf(
-		"%s on node %s, which fails to tear the network of a pod down, so %s %s Terminating",
-		[pods.who(held), node, pods.they(held), stays],
-	),
-	"cause": pods.because(node, "which fails to tear the network of a pod down"),
+failing(node, held, certainty) := {
+	"msg": pods.stay(node, "fails to tear down the network of pods", held, certainty),
+	"cause": pods.because(node, "fails to tear down the network of pods"),
 	"objects": pods.on(node, held),
-	"evidence": events.evidence(told(node)),
+	"evidence": events.evidence(failures(node)),
 	"steps": array.concat(
-		[steps.mend(sprintf("Bring the network plugin back on node %s, or mend what the event names", [node]), [])],
+		[steps.mend(sprintf("Restore the network plugin on node %s, or fix the problem in the event", [node]), [])],
 		steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 	),
 }

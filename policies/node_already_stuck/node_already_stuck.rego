@@ -2,19 +2,19 @@
 # title: Pod on a node that is stuck already
 # description: >-
 #   A node that counts as ready may still be unable to remove a pod: its runtime does not
-#   answer, a process cannot be killed, a cgroup or a directory cannot be removed. The
-#   signs are pods that should have been gone for longer than a minute, and events of a
-#   kubelet that cannot stop a container. A namespace with such a pod stays Terminating
-#   with it, and other pods on the node may hang, too.
+#   answer, a process cannot be killed, a cgroup or a directory cannot be removed. The signs
+#   are pods that are overdue for more than a minute, and events of a kubelet that cannot
+#   stop a container. A namespace with such a pod stays Terminating with it, and other pods
+#   on the node may hang, too.
 # related_resources:
 #   - ref: https://github.com/kubernetes/node-problem-detector/blob/master/config/kernel-monitor.json
-#     description: Conditions by which node-problem-detector tells of a node that is stuck.
+#     description: Conditions that node-problem-detector sets on a stuck node.
 #   - ref: https://github.com/containerd/containerd/issues/3617
 #     description: A shim that hangs.
 #   - ref: https://github.com/containerd/containerd/issues/8847
 #     description: A container that cannot be killed.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet.go
-#     description: What the kubelet does before it lets a pod go (SyncTerminatingPod, SyncTerminatedPod).
+#     description: The work of the kubelet before a pod is deleted (SyncTerminatingPod, SyncTerminatedPod).
 # custom:
 #   id: node-already-stuck
 #   severity: high
@@ -31,16 +31,16 @@
 #     - data.cluster.probes
 #     - data.cluster.nodeProblems
 #   remedy: >-
-#     Look at the log of the kubelet on that node: from verbosity 3 on it names the
-#     reason. Restart the container runtime there, which ends most shims that hang. Reboot
-#     the node if processes in state D or Z cannot be killed. The deletion then finishes
-#     by itself. Last, kubectl delete pod --force --grace-period=0 removes only the
-#     object: what runs there keeps running.
+#     Look at the log of the kubelet on that node: from verbosity 3 on it names the reason.
+#     Restart the container runtime there, which ends most shims that hang. Reboot the node
+#     if processes in state D or Z cannot be killed. The deletion then finishes by itself.
+#     As a last resort, kubectl delete pod --force --grace-period=0 removes only the object:
+#     its processes keep running.
 #   limits: >-
-#     Without node probes (termguard probe), the first pod that hangs on a node comes
-#     without a sign. Events are lost after an
-#     hour, and in a Terminating namespace new ones are refused. Only five pods of a node
-#     or a namespace are looked at, those whose deadline came first.
+#     Without node probes (termguard probe), there is no sign before the first pod that
+#     hangs on a node. Events are deleted after an hour, and a Terminating namespace accepts
+#     no new ones. The policy reads only the five pods of a node or a namespace with the
+#     earliest deadlines.
 package termguard.node_already_stuck
 
 import data.termguard.lib.events
@@ -59,7 +59,7 @@ deny contains lingering if {
 
 deny contains finding(node, held, "will") if {
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
-	events.lasting(told(node))
+	events.lasting(failures(node))
 }
 
 # Processes that a probe sees on the node before the delete.
@@ -69,25 +69,19 @@ deny contains probed(node, held, "will") if {
 
 warn contains finding(node, held, "may") if {
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
-	count(told(node)) > 0
-	not events.lasting(told(node))
+	count(failures(node)) > 0
+	not events.lasting(failures(node))
 }
 
 # Other pods on the node: one whose containers have ended may have its own reason, several share
 # that of the node.
 warn contains {
-	"msg": sprintf(
-		"%s on node %s, where other pods should have been gone for %s, so %s may stay Terminating",
-		[pods.who(held), node, times.duration(times.since(others[0].deadline)), pods.they(held)],
-	),
-	"cause": pods.because(
-		node,
-		sprintf("where other pods should have been gone for %s", [times.duration(times.since(others[0].deadline))]),
-	),
+	"msg": pods.stay(node, why, held, "may"),
+	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
 	"evidence": array.concat(
-		[sprintf("pods that are being deleted on node %s: %d", [node, leaving.count])],
-		[sprintf("one should have been gone by %s: %s", [pod.deadline, stage(pod)]) | some pod in others],
+		[sprintf("Terminating pods on node %s: %d", [node, leaving.count])],
+		[sprintf("one is overdue since %s: %s", [pod.deadline, stage(pod)]) | some pod in others],
 	),
 	"steps": plan(node, held),
 } if {
@@ -99,36 +93,25 @@ warn contains {
 		not pods.about(pod)
 	]
 	telling(others)
+	why := sprintf("has other pods overdue for %s", [times.duration(times.since(others[0].deadline))])
 }
 
 warn contains probed(node, held, "may") if {
 	some node, held in probes.may("stuck")
 }
 
-warn contains probes.finding(msg, "whose container runtime does not answer", node, held, plan(node, held)) if {
-	some node, held in probes.everywhere({"runtime"})
-	msg := sprintf(
-		"%s on node %s, whose container runtime does not answer, so %s may stay Terminating",
-		[pods.who(held), node, pods.they(held)],
-	)
+warn contains probes.finding(why, node, held, "may", plan(node, held)) if {
+	some cause, why in {
+		"runtime": "has a container runtime that does not answer",
+		"readOnly": "has a read-only file system of kubelet or runtime",
+	}
+	some node, held in probes.everywhere({cause})
 }
 
-warn contains probes.finding(msg, why, node, held, plan(node, held)) if {
-	some node, held in probes.everywhere({"readOnly"})
-	why := "where a file system of kubelet or runtime is read-only"
-	msg := sprintf(
-		"%s on node %s, where a file system of kubelet or runtime is read-only, so %s may stay Terminating",
-		[pods.who(held), node, pods.they(held)],
-	)
-}
-
-# What node-problem-detector says, where it is installed.
+# Conditions of node-problem-detector.
 warn contains {
-	"msg": sprintf(
-		"%s on node %s, whose condition %s is True, so %s may stay Terminating",
-		[pods.who(held), node, problems[0].type, pods.they(held)],
-	),
-	"cause": pods.because(node, sprintf("whose condition %s is True", [problems[0].type])),
+	"msg": pods.stay(node, why, held, "may"),
+	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
 	"evidence": [sprintf("condition %s of the node since %s: %s: %s", [p.type, p.since, p.reason, p.message]) |
 		some p in problems
@@ -138,6 +121,7 @@ warn contains {
 	some node, held in pods.waiting(data.cluster.nodeProblems)
 	nodes.serves(node)
 	problems := data.cluster.nodeProblems[node]
+	why := sprintf("has condition %s", [problems[0].type])
 }
 
 telling(others) if count(others) > 1
@@ -156,7 +140,7 @@ stuck_here := [pod |
 
 lingering := {
 	"msg": sprintf(
-		"%d %s Terminating already, for %s longer than %s grace period: %s",
+		"%d %s already Terminating, %s longer than %s grace period: %s",
 		[
 			held.count, wording.plural(held.count, "pod is", "pods are"),
 			times.duration(times.since(stuck_here[0].deadline)), wording.plural(held.count, "its", "their"),
@@ -167,7 +151,7 @@ lingering := {
 		pods.named(held),
 		[{"resource": "nodes", "namespace": "", "name": node} | some node in on],
 	),
-	"evidence": [sprintf("pod %s should have been gone by %s: %s", [pod.name, pod.deadline, stage(pod)]) |
+	"evidence": [sprintf("pod %s is overdue since %s: %s", [pod.name, pod.deadline, stage(pod)]) |
 		some pod in stuck_here
 	],
 	"steps": plan(concat(", ", on), held),
@@ -180,36 +164,32 @@ stage(pod) := "its containers have ended, but its node has not cleaned up after 
 
 stage(pod) := "its containers still run" if not pod.ended
 
-# told lists the events of a node about containers that cannot be stopped.
-told(node) := [event |
+# failures lists the events of a node about containers that cannot be stopped.
+failures(node) := [event |
 	nodes.serves(node)
 	some event in events.of(node, {"stuck"})
 ]
 
 finding(node, held, certainty) := {
-	"msg": sprintf(
-		"%s on node %s, whose kubelet fails to stop containers (%s), so %s %s stay Terminating",
-		[pods.who(held), node, told(node)[0].reason, pods.they(held), certainty],
-	),
-	"cause": pods.because(node, sprintf("whose kubelet fails to stop containers (%s)", [told(node)[0].reason])),
+	"msg": pods.stay(node, why, held, certainty),
+	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
-	"evidence": events.evidence(told(node)),
+	"evidence": events.evidence(failures(node)),
 	"steps": plan(node, held),
+} if {
+	why := sprintf("fails to stop containers (%s)", [failures(node)[0].reason])
 }
 
 probed(node, held, certainty) := probes.finding(
-	sprintf(
-		"%s on node %s, where processes cannot be killed, so %s %s stay Terminating",
-		[pods.who(held), node, pods.they(held), certainty],
-	),
-	"where processes cannot be killed", node, held, plan(node, held),
+	"has processes that cannot be killed",
+	node, held, certainty, plan(node, held),
 )
 
 plan(node, held) := array.concat(
 	[
 		steps.mend(sprintf("Look at the log of the kubelet on node %s: from verbosity 3 on it names the reason.", [node]), []),
 		steps.mend(sprintf("Restart the container runtime on node %s: running containers survive that.", [node]), []),
-		steps.mend(sprintf("Drain and reboot node %s, if processes there cannot be killed (state D or Z).", [node]), []),
+		steps.mend(sprintf("Drain and reboot node %s if processes there cannot be killed (state D or Z).", [node]), []),
 	],
 	steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 )

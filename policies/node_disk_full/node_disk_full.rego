@@ -1,12 +1,12 @@
 # METADATA
 # title: Pod on a node whose disk is full
 # description: >-
-#   With containerd 2 and a current kubelet, pods on a full disk cannot start, but they
-#   can be deleted (seen with kubelet 1.36.3 and containerd 2.4.2, both disks full). Older
+#   With containerd 2 and a current kubelet, pods on a full disk cannot start, but they can
+#   be deleted (seen with kubelet 1.36.3 and containerd 2.4.2, both disks full). Older
 #   runtimes and other layouts may fail to stop a container, or to clean up after it, for
 #   lack of space. The policy reports this only with a sign: the kubelet fails to stop a
-#   container with "no space left on device", or the disk is full and pods that should
-#   have been gone are still there.
+#   container with "no space left on device", or the disk is full and Terminating pods are
+#   overdue.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
 #     description: What DiskPressure means.
@@ -24,10 +24,10 @@
 #     - data.cluster.kubeletEvents and input.request.subResource # evictions carry no pod
 #     - data.cluster.leaving.nodes and input.request.subResource
 #   remedy: >-
-#     Free space on that node: crictl rmi --prune removes unused images; look for large
-#     logs and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. The deletion then
-#     finishes by itself; restart the container runtime if it does not within a few
-#     minutes. Last, kubectl delete pod --force --grace-period=0 removes only the object:
+#     Free space on that node: crictl rmi --prune removes unused images; look for large logs
+#     and emptyDirs below /var/log/pods and /var/lib/kubelet/pods. The deletion then
+#     finishes by itself; restart the container runtime if it does not within a few minutes.
+#     As a last resort, kubectl delete pod --force --grace-period=0 removes only the object:
 #     it frees nothing on the disk.
 #   limits: >-
 #     A disk that has filled up before an event or the condition says so, for example
@@ -61,14 +61,14 @@ signs(node) := array.flatten([
 ])
 
 # late is the number of overdue pods of a node.
-late(node) := sprintf("pods on it that should have been gone by %s: %d", [overdue[0].deadline, count(overdue)]) if {
+late(node) := sprintf("pods on it that are overdue since %s: %d", [overdue[0].deadline, count(overdue)]) if {
 	overdue := grace.overdue(data.cluster.leaving.nodes[node])
 	count(overdue) > 0
 }
 
 finding(node, held, evidence) := {
-	"msg": sprintf("%s on node %s, whose disk is full, so %s may stay Terminating", [pods.who(held), node, pods.they(held)]),
-	"cause": pods.because(node, "whose disk is full"),
+	"msg": pods.stay(node, "has a full disk", held, "may"),
+	"cause": pods.because(node, "has a full disk"),
 	"objects": pods.on(node, held),
 	"evidence": evidence,
 	"steps": array.concat(
@@ -83,7 +83,7 @@ finding(node, held, evidence) := {
 				),
 				[],
 			),
-			steps.mend(sprintf("Restart the container runtime on node %s, if pods do not go within a few minutes then.", [node]), []),
+			steps.mend(sprintf("Restart the container runtime on node %s if its pods are not deleted within a few minutes.", [node]), []),
 		],
 		steps.hearsay("events of the kubelet", steps.forced(held.namespace, held.names)),
 	),

@@ -4,11 +4,11 @@
 #   One command deletes the object and the workload that removes its finalizer. kubectl
 #   delete -f deletes in the order of the files and waits only at the end. helm uninstall
 #   deletes kind by kind, Deployments and roles before custom resources, and does not wait
-#   in between. Whether the controller gets to the object before it is stopped, or loses
-#   its permissions, is chance. If it does not, the object stays Terminating, and so do its
-#   namespace and its CustomResourceDefinition. What waits until the workload is gone
-#   before it deletes the object, as Argo CD from one sync wave to the next, leaves it
-#   nothing to chance.
+#   in between. It is a race whether the controller handles the object before it is stopped
+#   or loses its permissions. If it does not, the object stays Terminating, and so do its
+#   namespace and its CustomResourceDefinition. If the client waits until the workload is
+#   deleted before it deletes the object, as Argo CD does between sync waves, the object
+#   surely hangs.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -25,17 +25,17 @@
 #     - data.cluster.set and input.ownership.*.state is alive
 #     - data.cluster.set and data.cluster.spread.$NAME for customresourcedefinitions.apiextensions.k8s.io
 #   remedy: >-
-#     Delete the custom resources first, and wait until they are gone; then delete the
-#     rest. Keep them in a directory, or a release, of their own. If it is too late, bring
-#     back the operator, and the deletion finishes by itself.
+#     Delete the custom resources first, and wait until they are deleted; then delete the
+#     rest. Keep them in a directory, or a release, of their own. If the operator is deleted
+#     already, reinstall it, and the deletion finishes by itself.
 #   manifest:
 #     once: true
 #     remedy: >-
-#       Keep the custom resources in a folder, or a release, of their own: it is deleted
-#       first, and the operator when that is gone.
+#       Keep the custom resources in a folder, or a release, of their own, and delete it
+#       before the operator.
 #   limits: >-
-#     Finalizers that the catalog does not know and that are not in the manifests. Which
-#     of the two is faster.
+#     Finalizers that are neither in the catalog nor in the manifests. The result of the
+#     race.
 package termguard.operator_in_same_set
 
 import data.termguard.lib.finalizers as lib_finalizers
@@ -56,19 +56,19 @@ finding(workload, finalizers) := {
 	"msg": message(workload, finalizers),
 	"objects": [request.target, workload],
 	"evidence": sort({fact | some finalizer in finalizers; some owner in clearing[finalizer]; some fact in owner.evidence}),
-	"manifest": told,
+	"manifest": expected,
 	"steps": first,
 }
 
 first := [steps.mend(
-	sprintf("Delete %s first; go on when it is gone", [request.word]),
+	sprintf("Delete %s first; continue after it is deleted", [request.word]),
 	steps.deleted([request.word], request.namespace),
 )] if {
 	not request.deletes_definition
 	not request.leaving
 }
 
-first := [steps.mend(sprintf("Leave the rest until %s is gone", [request.word]), [])] if {
+first := [steps.mend(sprintf("Keep the rest until %s is deleted", [request.word]), [])] if {
 	not request.deletes_definition
 	request.leaving
 }
@@ -95,12 +95,12 @@ default command := "kubectl delete -f"
 
 command := data.cluster.setOrder.by
 
-default told := {}
+default expected := {}
 
 # Only flux bootstrap writes both into one folder.
-told := {
+expected := {
 	"severity": "low",
-	"remedy": "Nothing in manifests that flux bootstrap wrote: uninstall by flux uninstall, which removes the finalizers.",
+	"remedy": "Nothing in manifests of flux bootstrap: uninstall with flux uninstall, which removes the finalizers.",
 } if {
 	endswith(request.resource, ".toolkit.fluxcd.io")
 }
@@ -111,7 +111,7 @@ removes[workload] contains finalizer if {
 	some finalizer, owners in clearing
 	some owner in owners
 	some workload in owner.workloads
-	goes(workload)
+	too_early(workload)
 }
 
 # clearing lists the running owners of finalizers of the object.
@@ -133,11 +133,11 @@ clearing[finalizer] contains owner if {
 	owner.state == "alive"
 }
 
-goes(workload) if {
+too_early(workload) if {
 	place(workload) <= place(request.target)
 }
 
-goes(workload) if {
+too_early(workload) if {
 	place(workload) > place(request.target)
 	not waits
 }
@@ -160,15 +160,7 @@ place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
 several(finalizers) := sprintf("%s of its instances", [named(finalizers)]) if request.deletes_definition
 
-several(finalizers) := named(finalizers) if {
-	not request.deletes_definition
-	count(finalizers) == 1
-}
-
-several(finalizers) := sprintf("%s of it", [named(finalizers)]) if {
-	not request.deletes_definition
-	count(finalizers) > 1
-}
+several(finalizers) := named(finalizers) if not request.deletes_definition
 
 named(finalizers) := finalizer if {
 	count(finalizers) == 1

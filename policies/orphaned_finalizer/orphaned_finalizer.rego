@@ -1,22 +1,22 @@
 # METADATA
-# title: Finalizer that nobody removes
+# title: Finalizer that no controller removes
 # description: >-
-#   An object with finalizers is deleted only when each of them is removed, by the
-#   software that put it there. If that software is uninstalled, or does not run, the
-#   object stays Terminating, and its namespace with it. The policy looks at the
-#   finalizers of the object itself, at both kinds of finalizers of a namespace, and at
-#   everything in the namespace. Some software must first create something beside the
-#   object, a Job or a pod. That is refused in a namespace that is being deleted, so the
-#   finalizer stays there although the software runs. Some runs on each node, for the pods
-#   there, and for custom resources that name the node (spec.nodeName, spec.node or
-#   status.nodeName): those on a node without it stay, and those on a node that is deleted.
+#   An object with finalizers is deleted only when each of them is removed, by the software
+#   that put it there. If that software is uninstalled, or does not run, the object stays
+#   Terminating, and its namespace with it. The policy checks the finalizers of the object
+#   itself, both kinds of finalizers of a namespace, and all objects in the namespace. Some
+#   software must first create another object there, such as a Job or a pod. The API server
+#   refuses that in a Terminating namespace, so the finalizer stays although the software
+#   runs. Some software runs on each node, for the pods there and for custom resources that
+#   name the node (spec.nodeName, spec.node or status.nodeName): objects on a node without
+#   it stay, and objects on a deleted node.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/77086
 #     description: Unknown finalizers in spec.finalizers of a namespace.
 #   - ref: https://github.com/ray-project/kuberay/issues/3388
-#     description: An owner that runs and must create a Job in a namespace that is deleted.
+#     description: A running owner that must create a Job in a deleted namespace.
 # custom:
 #   id: orphaned-finalizer
 #   aliases: [unowned-finalizer]
@@ -48,25 +48,27 @@
 #         - rolebindings.rbac.authorization.k8s.io
 #         - clusterrolebindings.rbac.authorization.k8s.io
 #       for: [$FINALIZERS]
-#     - kinds: [$ELSEWHERE] # who removes them, and what for, may be any kind
-#       except: [secrets] # which are told of one by one
+#     - kinds: [$ELSEWHERE] # owners of finalizers may have any kind
+#       except: [secrets] # reported one by one
 #       for: [$FINALIZERS, nodes]
-#     - kinds: [daemonsets.apps] # whose pods may be the only ones to remove them there
+#     - kinds: [daemonsets.apps] # only their pods may remove finalizers there
 #       for: [nodes]
 #   remedy: >-
-#     Bring back the software that removes the finalizer, and the deletion finishes by
-#     itself. If it is gone for good, clean up what the finalizer protects, then remove
-#     the finalizer by hand: anything that nobody cleaned up stays behind. If the owner
-#     must create something beside its objects, delete them before their namespace.
+#     Reinstall or restart the software that removes the finalizer, and the deletion
+#     finishes by itself. If it will not run again, clean up the resources that the
+#     finalizer protects, then remove the finalizer by hand: anything not cleaned up is
+#     leaked. If the owner must create an object in the namespace, delete its objects before
+#     their namespace.
 #   manifest:
 #     remedy: >-
-#       Ship what removes the finalizer, scaled to at least one, or take the finalizer, or
-#       the object, out of the manifests.
+#       Ship the owner of the finalizer with at least one replica, or remove the finalizer
+#       or the object from the manifests.
 #   limits: >-
-#     Software that runs and still fails to remove its finalizer. What it must create
-#     first is known for a few entries of the catalog only, and of owners that the catalog does
-#     not know from the Jobs and RoleBindings that they made for their objects, for whatever. Software that runs outside of
-#     the cluster and is not declared as owner: the finding then says "may".
+#     Software that runs and still fails to remove its finalizer. The objects that an owner
+#     must create are known only for a few entries of the catalog, and are guessed for other
+#     owners from the Jobs and RoleBindings that they created for their objects. Software
+#     that runs outside the cluster and is not declared as owner: the finding then says
+#     "may".
 package termguard.orphaned_finalizer
 
 import data.termguard.lib.finalizers
@@ -140,7 +142,7 @@ warn contains thwarted(finalizer, resource, tasked) if {
 # not answer.
 warn contains {
 	"msg": sprintf(
-		"finalizer %s in metadata.finalizers is not removed: only the pod of %s on node %s does, and none runs there",
+		"finalizer %s in metadata.finalizers is not removed: only a pod of %s on node %s removes it, and none runs there",
 		[finalizer, agents.name, node],
 	),
 	"cause": owners.cause(finalizer, on_its_node(agents)),
@@ -158,7 +160,7 @@ warn contains {
 
 # The same for an eviction.
 warn contains {
-	"msg": sprintf("finalizer %s is not removed: only the pod of %s on node %s does, and none runs there", [finalizer, agents.name, node]),
+	"msg": sprintf("finalizer %s is not removed: only a pod of %s on node %s removes it, and none runs there", [finalizer, agents.name, node]),
 	"cause": owners.cause(finalizer, on_its_node(agents)),
 	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": node}],
 	"evidence": ownership.evidence,
@@ -173,7 +175,7 @@ warn contains {
 
 warn contains {
 	"msg": sprintf(
-		"%s on node %s %s finalizer %s: only the pod of %s there removes it, and none runs",
+		"%s on node %s %s finalizer %s: only a pod of %s there removes it, and none runs",
 		[wording.counted(it.count, it.resource), it.node, wording.plural(it.count, "has", "have"), it.finalizer, it.agents.name],
 	),
 	"cause": owners.cause(it.finalizer, on_its_node(it.agents)),
@@ -189,7 +191,7 @@ warn contains {
 # Without the node, no agent handles its pods.
 warn contains {
 	"msg": sprintf(
-		"%s on this node %s finalizer %s, which only the pod of %s here removes",
+		"%s on this node %s finalizer %s, which only a pod of %s here removes",
 		[wording.counted(it.count, it.resource), wording.plural(it.count, "has", "have"), it.finalizer, it.agents.name],
 	),
 	"cause": owners.cause(it.finalizer, on_its_node(it.agents)),
@@ -232,7 +234,7 @@ members(it) := [{"resource": it.resource, "namespace": it.namespace, "name": nam
 
 leaving_first(it) := steps.mend(
 	sprintf(
-		"Drain node %s first, and go on when its pods with finalizer %s are gone, while its agents still run",
+		"Drain node %s first; continue after its pods with finalizer %s are deleted, while its agents still run",
 		[request.name, it.finalizer],
 	),
 	[],
@@ -242,7 +244,7 @@ leaving_first(it) := steps.mend(
 
 leaving_first(it) := steps.mend(
 	sprintf(
-		"Delete what is on node %s of the %s first, while its agents still run, if its data may go",
+		"First delete the %[2]s on node %[1]s while its agents still run, if their data may be deleted",
 		[request.name, it.resource],
 	),
 	[],
@@ -280,18 +282,18 @@ within(nodes) := nodes if request.deletes_namespace
 
 within(nodes) := {request.name: nodes[request.name]} if on_this_node
 
-# spots are the namespaces that are looked at.
+# spots lists the namespaces to check.
 spots := {request.name} if request.deletes_namespace
 
 spots := object.keys(data.cluster.finalized) if on_this_node
 
-on_its_node(agents) := sprintf("only the pod of %s on its node removes it", [agents.name])
+on_its_node(agents) := sprintf("only a pod of %s on its node removes it", [agents.name])
 
 without_agent(node, finalizer, ownership) := [
-	steps.then("itself", sprintf("Bring back node %s and its pod of %s", [node, owners.name(ownership)]), []),
+	steps.then("itself", sprintf("Restore node %s and its pod of %s", [node, owners.name(ownership)]), []),
 	steps.remove(
 		sprintf(
-			"If node %s is gone for good, clean up what the finalizer protects%s, then remove %s: %s",
+			"If node %s will not return, clean up the resources that the finalizer protects%s, then remove %s: %s",
 			[node, owners.cleared(ownership), finalizer, finalizers.left_behind],
 		),
 		[],
@@ -348,21 +350,21 @@ thwarted(finalizer, resource, bucket) := {
 	"evidence": object.get(bucket.ownership, "evidence", []),
 	"steps": finalizers.going_first(request.name, finalizer, resource, bucket),
 } if {
-	why := sprintf("%s, which is refused once the namespace is Terminating", [creating(bucket)])
+	why := sprintf("%s, which is refused in a Terminating namespace", [creating(bucket)])
 }
 
-creating(bucket) := sprintf("%s must create %s here to clear it", [owners.its(bucket.ownership), bucket.ownership.creates]) if {
+creating(bucket) := sprintf("%s must create %s here to remove it", [owners.its(bucket.ownership), bucket.ownership.creates]) if {
 	bucket.ownership.creates
 }
 
-creating(bucket) := sprintf("%s creates %s for them here, maybe also to clear it", [owners.its(bucket.ownership), bucket.creates]) if {
+creating(bucket) := sprintf("%s creates %s for them here, maybe also to remove it", [owners.its(bucket.ownership), bucket.creates]) if {
 	bucket.creates
 }
 
-by_hand(field, finalizer, ownership) := finalizers.as_told(ownership, [steps.remove(
+by_hand(field, finalizer, ownership) := finalizers.with_source(ownership, [steps.remove(
 	sprintf(
-		"%s (to patch or edit spec.finalizers is silently ignored)",
-		[finalizers.gone_for_good(finalizer, ownership)],
+		"%s (the API server ignores kubectl patch and edit of spec.finalizers)",
+		[finalizers.without_owner(finalizer, ownership)],
 	),
 	{"verb": "finalize", "objects": [request.word], "finalizers": [finalizer]},
 )])[0] if {
@@ -375,4 +377,4 @@ by_hand(field, _, ownership) := finalizers.giving_up_own(ownership) if {
 }
 
 # An eviction does not show the indexes of finalizers.
-by_hand(_, finalizer, ownership) := steps.remove(finalizers.gone_for_good(finalizer, ownership), []) if request.evicting
+by_hand(_, finalizer, ownership) := steps.remove(finalizers.without_owner(finalizer, ownership), []) if request.evicting

@@ -2,10 +2,10 @@
 # title: Owner of a finalizer that reports a failure
 # description: >-
 #   The software that removes a finalizer runs, or may run elsewhere, and the object's own
-#   status, or Events about it, say that it has been failing for a while: wrong credentials,
-#   a backend that does not answer, a reference that does not exist. What keeps it from
-#   reconciling the object usually keeps it from cleaning up, too, and the object stays
-#   Terminating. What it says since the deletion began is about just that.
+#   status, or Events about it, report a failure for a while: wrong credentials, a backend
+#   that does not answer, a missing reference. A problem that prevents reconciling usually
+#   prevents cleanup, too, and the object stays Terminating. Reports since the deletion
+#   began are about the deletion.
 # related_resources:
 #   - ref: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties
 #     description: Conditions in the status of an object.
@@ -23,23 +23,21 @@
 #     - data.cluster.conditions.$NAMESPACE.*.$NAME
 #     - data.cluster.conditions.$NAMESPACE for namespaces
 #   remedy: >-
-#     Fix what the condition names, wait until the condition is good again, then
-#     delete. To take the finalizer out by hand is the last resort: what it protects
-#     stays behind.
+#     Fix the problem in the condition, wait until the condition is good again, then delete.
+#     As a last resort, remove the finalizer by hand: anything not cleaned up is leaked.
 #   limits: >-
-#     Custom resources only: those that are deleted themselves, and the first 50 in a
-#     namespace that check is asked about. A snapshot has what the first few of each kind
-#     say; the webhook knows none of what is in a namespace, and no Events. Of conditions,
-#     the words tell: a reason or a message that speaks of a failure, in a condition that is
-#     False, or in one that is True where its type names a fault; without conditions, phase
-#     and message. Those of a spec that was changed since do not count, nor that a run
-#     failed which has ended. Events count that warn of the object for that long, where all
-#     who may write Events in that namespace alone may update the object, too. A controller
-#     may fail to reconcile and still clean up: the finding says "may". A failure counts
-#     after ten minutes, and at once where it was told after the deletion began. Where only
-#     its rights or a lease speak for the owner, it counts after 30 seconds, and after two
-#     minutes so does an object that has not been ready since it was created, as one does
-#     that takes long to make.
+#     Custom resources only: the deleted object, and the first 50 in a namespace that check
+#     evaluates. A snapshot has reports of the first few objects of each kind; the webhook
+#     sees neither reports of objects in a namespace nor Events. The policy reads the words
+#     of conditions: a reason or a message about a failure, in a condition that is False, or
+#     in one that is True if its type names a problem; without conditions, phase and
+#     message. Conditions of an older generation do not count, nor failures of finished
+#     runs. Warning Events about the object count if every account that may write Events in
+#     only that namespace may also update the object. A controller may fail to reconcile and
+#     still clean up: the finding says "may". A failure counts after ten minutes, or at once
+#     if it was reported after the deletion began. If the owner is known only by its rights
+#     or a lease, a failure counts after 30 seconds, and an object that was never ready
+#     counts after two minutes.
 package termguard.owner_reports_failure
 
 import data.termguard.lib.owners
@@ -52,7 +50,7 @@ import data.termguard.lib.wording
 warn contains {
 	"msg": sprintf("its owner, %s, %s", [who, reported(worst)]),
 	"objects": [request.target],
-	"evidence": [reports.told(said) | some said in failing],
+	"evidence": [reports.quoted(said) | some said in failing],
 	"field": field(worst),
 	"steps": [steps.mend(advice(reports.own, names(worst), worst), [])],
 } if {
@@ -73,7 +71,7 @@ warn contains {
 	),
 	"cause": owners.needs(finalizer, why),
 	"objects": [{"resource": of, "namespace": request.name, "name": name} | some name in names],
-	"evidence": [sprintf("of %s, %s", [name, reports.told(failing[name][0])]) | some name in array.slice(names, 0, 5)],
+	"evidence": [sprintf("%s: %s", [name, reports.quoted(failing[name][0])]) | some name in array.slice(names, 0, 5)],
 	"steps": [steps.mend(advice(objects[names[0]], names_of(worst, of), worst), [])],
 } if {
 	request.deletes_namespace
@@ -109,44 +107,44 @@ able contains ownership if {
 	ownership.state in {"alive", "unknown"}
 }
 
-named(ownership) := {true: "which is unknown by name", false: owners.name(ownership)}[owners.name(ownership) == ""]
+named(ownership) := {true: "of unknown name", false: owners.name(ownership)}[owners.name(ownership) == ""]
 
 # reported is the report of the owner, in the status or in Events.
-reported(said) := sprintf("%s %s: %s is %s (%s)", [since(said), said.how, said.type, said.status, brief(said)]) if {
+reported(said) := sprintf("%s: %s is %s (%s)", [since(said, ""), said.type, said.status, brief(said)]) if {
 	not said.last
 }
 
-reported(said) := sprintf("%s in Events %s: %s", [since(said), said.how, brief(said)]) if said.last
+reported(said) := sprintf("%s: %s", [since(said, " in Events"), brief(said)]) if said.last
 
 brief(said) := reports.clean(reports.reason(said), 40)
 
-since(said) := "reports" if times.since(said.lastTransitionTime) < 30
+since(said, place) := sprintf("reports %s%s", [said.how, place]) if times.since(said.lastTransitionTime) < 30
 
-since(said) := sprintf("has reported for %s", [times.duration(times.since(said.lastTransitionTime))]) if {
+since(said, place) := sprintf("has reported %s%s for %s", [said.how, place, times.duration(times.since(said.lastTransitionTime))]) if {
 	times.since(said.lastTransitionTime) >= 30
 }
 
 # advice is the next step. An object that was never good may have nothing to clean up, and is
 # often deleted anyway.
-advice(list, what, _) := sprintf("Delete, and if it stays, fix what %s", [what]) if {
+advice(list, what, _) := sprintf("Delete, and if it stays, fix the problem that %s", [what]) if {
 	reports.unready(list)
 	not request.leaving
 }
 
-advice(list, what, said) := sprintf("Fix what %s%s", [what, later(said)]) if not reports.unready(list)
+advice(list, what, said) := sprintf("Fix the problem that %s%s", [what, later(said)]) if not reports.unready(list)
 
-advice(list, what, _) := sprintf("Fix what %s", [what]) if {
+advice(list, what, _) := sprintf("Fix the problem that %s", [what]) if {
 	reports.unready(list)
 	request.leaving
 }
 
 names(said) := sprintf("%s names", [part(said)]) if not said.last
 
-names(said) := "its Events tell of" if said.last
+names(said) := "its Events report" if said.last
 
 names_of(said, of) := sprintf("%s of the %s names", [part(said), of]) if not said.last
 
-names_of(said, of) := sprintf("the Events of the %s tell of", [of]) if said.last
+names_of(said, of) := sprintf("the Events of the %s report", [of]) if said.last
 
 part(said) := "the status" if said.type == "phase"
 

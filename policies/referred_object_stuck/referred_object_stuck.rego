@@ -1,19 +1,19 @@
 # METADATA
-# title: Object that waits for one which cannot go
+# title: Object that waits for another that cannot be deleted
 # description: >-
-#   Many owners of finalizers delete other objects first, and wait until these have gone: a
-#   Cluster of Cluster API waits for its infrastructure, a Machine for its bootstrap
-#   configuration, a VolumeSnapshot for its content, a composite resource of Crossplane for
-#   the resources that it is made of. If nobody removes the finalizer of such an object, or
-#   it has been Terminating for ten minutes already, or its owner lacks what it needs, the
-#   owner runs and waits.
+#   Many owners of finalizers first delete other objects and wait for them: a Cluster of
+#   Cluster API waits for its infrastructure, a Machine for its bootstrap configuration, a
+#   VolumeSnapshot for its content, a composite resource of Crossplane for its composed
+#   resources. If no controller removes the finalizer of such an object, or it has been
+#   Terminating for ten minutes already, or its owner lacks an object that it needs, the
+#   first owner runs and waits.
 # related_resources:
 #   - ref: https://github.com/kubernetes-sigs/cluster-api/issues/4685
 #     description: A Cluster that waits for its infrastructure.
 #   - ref: https://github.com/kubernetes-csi/external-snapshotter/issues/894
 #     description: A VolumeSnapshot that waits for its content.
 #   - ref: https://github.com/project-codeflare/appwrapper/blob/main/site/_pages/appwrapper.v1beta2.md
-#     description: An AppWrapper, whose status lists what it is made of.
+#     description: An AppWrapper, whose status lists its components.
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
 # custom:
@@ -28,18 +28,18 @@
 #     - data.cluster.awaited.$NAMESPACE for namespaces
 #     - data.cluster.awaited.*.$NAME
 #   remedy: >-
-#     Bring back the software that removes the finalizer of the object that is waited for,
-#     or mend what it fails at: then both go by themselves. Last, clean up by hand what that
-#     finalizer protects, and remove it: anything that nobody cleaned up stays behind.
+#     Reinstall or restart the software that removes the finalizer of the other object, or
+#     fix its problem: both deletions then finish by themselves. As a last resort, clean up
+#     the resources that its finalizer protects by hand, and remove it: anything not cleaned
+#     up is leaked.
 #   limits: >-
-#     What an owner deletes first is known of a few entries of the catalog: only then is the
-#     verdict "will hang", where nobody removes the finalizer of that. Of others, an object may
-#     be waited for if it lies in the same namespace, if the spec refers to it, in
-#     a field that ends in Ref or Refs and holds a kind and a name, at most two levels down,
-#     and if it is owned by an object of the same kind; or if a list in the status, of which
-#     64 entries are read, names its kind and its name. Whether the owner waits is then not
-#     known, so the verdict is "may hang". Of many objects with the same finalizer, not all
-#     are known by name.
+#     The objects that an owner deletes first are known for a few entries of the catalog:
+#     only then is the verdict "will hang". For other kinds, the owner may wait for an
+#     object in the same namespace if the spec refers to it, in a field that ends in Ref or
+#     Refs and has a kind and a name, at most two levels down, and an object of the same
+#     kind owns it; or if a list in the status (its first 64 entries) has its kind and name.
+#     Whether the owner waits is then unknown, so the verdict is "may hang". If many objects
+#     have the same finalizer, only some are known by name.
 package termguard.referred_object_stuck
 
 import data.termguard.lib.finalizers
@@ -81,7 +81,7 @@ finding(wait, held) := {
 	),
 	"steps": array.concat(
 		restoring(held.ownership),
-		[steps.mend(sprintf("Ask about %s/%s: what holds it holds what is deleted, too", [held.resource, held.name]), [])],
+		[steps.mend(sprintf("Check %s/%s: its blocker blocks this deletion, too", [held.resource, held.name]), [])],
 	),
 }
 

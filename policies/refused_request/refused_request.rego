@@ -1,11 +1,11 @@
 # METADATA
-# title: Request that is refused at once
+# title: Request denied at once
 # description: >-
-#   Not every deletion starts. The API server refuses the request itself where a webhook
-#   with failurePolicy Fail sees it and cannot be called, where an admission policy denies
-#   it, and for the namespaces default, kube-public and kube-system. kubectl then fails
-#   with InternalError or Forbidden, and nothing happens to the object. Helm before 4 deletes
-#   the Service of a webhook long before its configuration, which refuses what comes between.
+#   The API server refuses the request itself if a webhook with failurePolicy Fail matches
+#   it and cannot be called, if an admission policy denies it, and for the namespaces
+#   default, kube-public and kube-system. kubectl then fails with InternalError or
+#   Forbidden, and the object does not change. Helm before 4 deletes the Service of a
+#   webhook long before its configuration, which denies the requests in between.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
 #     description: The failure policy of a webhook.
@@ -28,17 +28,17 @@
 #         - validatingadmissionpolicies.admissionregistration.k8s.io
 #         - validatingadmissionpolicybindings.admissionregistration.k8s.io
 #   remedy: >-
-#     Bring back the Service behind the webhook, or do as the policy asks, and make the
-#     request again. If the software is gone for good, delete its configuration.
+#     Restore the Service behind the webhook, or comply with the policy, and repeat the
+#     request. If the software of the webhook was uninstalled, delete its configuration.
 #   limits: >-
-#     A backend that is up and refuses. What depends on who asks, where that is not known,
-#     and on an object that could not be read: the finding then says "may". Quotas,
-#     authorization, and admission plugins of a distribution.
+#     A backend that runs and denies requests. If the answer depends on an unknown user or
+#     on an unread object, the finding says "may". Quotas, authorization, and admission
+#     plugins of a distribution.
 #   manifest:
 #     severity: info
 #     remedy: >-
-#       Narrow the selectors or conditions of the webhook or policy, so that it lets pass
-#       what is deleted with it.
+#       Narrow the selectors or conditions of the webhook or policy, so that it does not
+#       match objects that are deleted with it.
 package termguard.refused_request
 
 import data.termguard.lib.refusals
@@ -55,18 +55,18 @@ warn contains finding(refusal) if {
 	refusal.certainty == "may"
 }
 
-asked := sprintf("%s %s", [input.request.operation, request.word])
+call := sprintf("%s %s", [input.request.operation, request.word])
 
 finding(refusal) := {
 	"kind": "refused",
-	"msg": sprintf("%s: it sees %s", [why, asked]),
+	"msg": sprintf("%s: it matches %s", [why, call]),
 	"cause": {"title": why, "refusal": refusal.by},
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [sprintf("%s, failurePolicy Fail: %s", [key, refusal.why])],
 	"steps": refusals.by_cause(refusal.cause, [
 		steps.then("again", mending(hook, refusal.cause), []),
 		steps.remove(
-			sprintf("If the software of webhook configuration %s is gone for good, delete the configuration", [hook.configuration]),
+			sprintf("If the software of webhook configuration %s was uninstalled, delete the configuration", [hook.configuration]),
 			steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 		),
 	]),
@@ -84,7 +84,7 @@ finding(refusal) := {
 
 finding(refusal) := {
 	"kind": "refused",
-	"msg": sprintf("%s: it sees %s", [why, asked]),
+	"msg": sprintf("%s: it matches %s", [why, call]),
 	"cause": {"title": why, "refusal": refusal.by},
 	"objects": [request.target, {"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": [
@@ -92,7 +92,7 @@ finding(refusal) := {
 		sprintf("%s deletes Service %s before %s", [data.cluster.setOrder.by, refusals.service(hook), request.word]),
 	],
 	"steps": [steps.remove(
-		sprintf("Delete webhook configuration %s first: without its Service it only refuses", [hook.configuration]),
+		sprintf("Delete webhook configuration %s first: without its Service it only denies requests", [hook.configuration]),
 		steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 	)],
 } if {
@@ -100,7 +100,7 @@ finding(refusal) := {
 	key := trim_prefix(refusal.by, "webhook/")
 	hook := data.cluster.webhooks[key]
 	why := sprintf(
-		"webhook %s/%s fails closed, and its Service %s goes before",
+		"webhook %s/%s fails closed, and its Service %s is deleted before",
 		[hook.configuration, hook.name, refusals.service(hook)],
 	)
 	resource := sprintf("%swebhookconfigurations.admissionregistration.k8s.io", [hook.type])
@@ -108,7 +108,7 @@ finding(refusal) := {
 
 finding(refusal) := {
 	"kind": "refused",
-	"msg": sprintf("%s admission policy %s denies %s", [kind, policy, asked]),
+	"msg": sprintf("%s admission policy %s denies %s", [kind, policy, call]),
 	"cause": {"refusal": refusal.by},
 	"objects": [
 		request.target,
@@ -117,9 +117,9 @@ finding(refusal) := {
 	],
 	"evidence": array.concat(
 		[sprintf("binding %s denies, failurePolicy %s", [binding, facts.failurePolicy])],
-		[sprintf("it demands: %s", [demand]) | some demand in facts.validations],
+		[sprintf("it requires: %s", [demand]) | some demand in facts.validations],
 	),
-	"steps": [steps.mend("Do what the policy asks for, or talk to those who own it", [])],
+	"steps": [steps.mend("Comply with the policy, or contact its maintainers", [])],
 } if {
 	["policy", kind, policy, binding] = split(refusal.by, "/")
 	facts := data.cluster.admissionpolicies[sprintf("%s/%s", [kind, policy])]
@@ -132,12 +132,12 @@ finding(refusal) := {
 	"objects": [request.target],
 	"evidence": ["admission plugin NamespaceLifecycle"],
 	"manifest": {"severity": "none"},
-	"steps": [steps.mend("Delete what is in the namespace instead: the namespace itself belongs to Kubernetes", [])],
+	"steps": [steps.mend("Delete the content of the namespace instead: Kubernetes needs the namespace itself", [])],
 } if {
 	refusal.cause == "protected"
 }
 
-mending(hook, "down") := sprintf("Bring back Service %s", [refusals.service(hook)])
+mending(hook, "down") := sprintf("Restore Service %s", [refusals.service(hook)])
 
 mending(hook, "untrusted") := sprintf(
 	"Make the caBundle of webhook %s match the certificate of Service %s",

@@ -1,12 +1,12 @@
 # METADATA
 # title: Mounts that keep pods Terminating
 # description: >-
-#   Mounts that a container makes in a volume with Bidirectional propagation appear on the
+#   Mounts that a container creates in a volume with Bidirectional propagation appear on the
 #   node, too, and stay there when the container is killed: the volume stays busy, and the
-#   pod Terminating. A container that sees the directories of the runtime or of the
-#   kubelet through a hostPath without propagation keeps the mounts of other pods busy for
-#   as long as it lives. Containers started through the socket of the runtime are not the
-#   kubelet's: they stay when the pod is deleted.
+#   pod Terminating. A container that mounts the directories of the runtime or of the
+#   kubelet through a hostPath without propagation keeps the mounts of other pods busy while
+#   it runs. Containers started through the socket of the runtime are not the kubelet's:
+#   they stay when the pod is deleted.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
 #     description: Bidirectional mounts must be unmounted by the container itself.
@@ -22,14 +22,14 @@
 #   needs: [input.request.object.spec.**.mountPropagation is Bidirectional, input.request.object.spec.**.hostPath]
 #   remedy: >-
 #     Bidirectional: unmount on TERM and in a preStop hook. Directories of the runtime:
-#     mount only what is needed, with mountPropagation HostToContainer. The socket: use
-#     the Kubernetes API, or remove the containers before the pod ends.
+#     mount only the needed ones, with mountPropagation HostToContainer. The socket: use the
+#     Kubernetes API, or remove the containers before the pod ends.
 #   limits: >-
-#     What the program does with its mounts and with the socket: that is in its image. CSI
-#     drivers are left out: they mount for the kubelet, which unmounts through them. So
-#     are mounts in a hostPath outside the kubelet's directory, which hold no pod, and
-#     programs that see the host's /proc: they monitor the node. Newer kernels unmount
-#     what is busy elsewhere.
+#     How the program uses its mounts and the socket depends on its image. CSI drivers are
+#     excluded: they mount for the kubelet, which unmounts through them. So are mounts in a
+#     hostPath outside the kubelet's directory, which block no pod, and programs with the
+#     host's /proc: they monitor the node. Newer kernels unmount directories that are busy
+#     elsewhere.
 package termguard.risky_mounts
 
 import data.termguard.lib.request
@@ -37,7 +37,7 @@ import data.termguard.lib.template
 
 warn contains {
 	"msg": sprintf(
-		"mounts that container %s makes in volume %s stay on the node if it is killed, and keep %s Terminating",
+		"mounts that container %s creates in volume %s stay on the node if it is killed, and keep %s Terminating",
 		[container.name, mount.name, template.pods],
 	),
 	"objects": [request.target],
@@ -57,7 +57,7 @@ warn contains {
 
 warn contains {
 	"msg": sprintf(
-		"volume %s shows %s to %s: mounts of other pods seen through it stay busy",
+		"volume %s exposes %s to %s: mounts of other pods in it stay busy",
 		[volume.name, volume.hostPath.path, template.pods],
 	),
 	"objects": [request.target],

@@ -1,19 +1,21 @@
 # METADATA
 # title: Webhook that blocks itself
 # description: >-
-#   A webhook with failurePolicy Fail refuses what it sees while its backend does not
-#   answer. If it sees the creation of its own pods, they cannot come back once they are
-#   all gone. If it sees deletes of pods, of workloads such as Deployments, of what every
-#   namespace holds, or of everything, then nothing of that can be deleted, in any
-#   namespace that it selects, until the webhook configuration is deleted. If it sees updates of pods, that is so of the pods of
-#   Jobs, until they are counted: each has a finalizer. If it sees custom resources in its own namespace,
-#   they hold that namespace when it is deleted, for its pods go first. If it sees updates of
-#   its own workloads, these stay when they are deleted in the foreground, as Argo CD does.
+#   A webhook with failurePolicy Fail denies all requests that it matches while its backend
+#   does not answer. If it matches the creation of its own pods, they cannot be recreated
+#   after all of them are deleted. If it matches deletes of pods, of workloads such as
+#   Deployments, of kinds that every namespace contains, or of everything, then none of
+#   these objects can be deleted, in any namespace that it selects, until the webhook
+#   configuration is deleted. If it matches updates of pods, that applies to the pods of
+#   Jobs that are not counted yet: each has a finalizer. If it matches custom resources in
+#   its own namespace, they block the deletion of that namespace, because its pods are
+#   deleted first. If it matches updates of its own workloads, these stay when they are
+#   deleted in the foreground, as by Argo CD.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
-#     description: Good practices, among them leaving out the namespace of the webhook.
+#     description: Good practices, among them excluding the namespace of the webhook.
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#avoiding-operating-on-the-kube-system-namespace
-#     description: What a webhook should not match.
+#     description: Requests that a webhook should not match.
 # custom:
 #   id: self-blocking-webhook
 #   aliases: [webhook-backend-in-namespace]
@@ -29,25 +31,25 @@
 #     - data.cluster.webhooks.*.home
 #   remedy: >-
 #     Exclude the webhook's own namespace with a namespaceSelector on
-#     kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
-#     objectSelector), or set failurePolicy: Ignore. If it is too late, delete the webhook
-#     configuration, and apply it again when its pods run.
+#     kubernetes.io/metadata.name (NotIn), select only the objects that it needs (rules,
+#     objectSelector), or set failurePolicy: Ignore. If it blocks already, delete the
+#     webhook configuration, and apply it again when its pods run.
 #   manifest:
 #     once: true
 #     remedy: >-
 #       Exclude the webhook's own namespace with a namespaceSelector on
-#       kubernetes.io/metadata.name (NotIn), select only what it is for (rules,
+#       kubernetes.io/metadata.name (NotIn), select only the objects that it needs (rules,
 #       objectSelector), or set failurePolicy: Ignore.
 #   limits: >-
-#     Rules, selectors and failurePolicy that are filled in at run time. Own pods of a
-#     backend that is called by URL. In manifests, own pods in a namespace that no manifest
-#     has, where the webhook selects namespaces by labels: a readme may ask for them.
+#     Rules, selectors and failurePolicy that are set at run time. Own pods of a backend
+#     that is called by URL. In manifests, own pods in a namespace that no manifest has, if
+#     the webhook selects namespaces by labels: a readme may require them.
 package termguard.self_blocking_webhook
 
 import data.termguard.lib.request
 
 warn contains {
-	"msg": sprintf("webhook %s sees the creation of its own pods: once all are gone, none can come back", [hook.name]),
+	"msg": sprintf("webhook %s matches the creation of its own pods: after all are deleted, none can be created", [hook.name]),
 	"objects": [request.target, {
 		"resource": "services",
 		"namespace": hook.clientConfig.service.namespace,
@@ -63,7 +65,7 @@ warn contains {
 }
 
 warn contains {
-	"msg": sprintf("webhook %s fails closed and sees %s: while its backend is down, %s", [hook.name, where(hook), held[0].loss]),
+	"msg": sprintf("webhook %s fails closed and matches %s: while its backend is down, %s", [hook.name, where(hook), held[0].loss]),
 	"objects": array.concat([request.target], backend(hook)),
 	"evidence": array.concat(["failurePolicy Fail"], [sprintf("and %s", [other.loss]) | some other in array.slice(held, 1, 4)]),
 	"field": sprintf("webhooks[%d].rules", [i]),
@@ -82,11 +84,11 @@ warn contains {
 
 warn contains {
 	"msg": sprintf(
-		"webhook %s sees updates of its own %s: deleted in the foreground, they stay when their pods are gone",
+		"webhook %s matches updates of its own %s: a deletion in the foreground hangs after their pods are deleted",
 		[hook.name, known.ownWorkloads[0]],
 	),
 	"objects": array.concat([request.target], backend(hook)),
-	"evidence": [sprintf("failurePolicy Fail, and it sees UPDATE %s in its own namespace", [concat(", ", known.ownWorkloads)])],
+	"evidence": [sprintf("failurePolicy Fail, and it matches UPDATE %s in its own namespace", [concat(", ", known.ownWorkloads)])],
 	"field": sprintf("webhooks[%d].rules", [i]),
 	"manifest": {"severity": "low"},
 } if {
@@ -101,12 +103,12 @@ warn contains {
 # namespace.
 warn contains {
 	"msg": sprintf(
-		"webhook %s fails closed in namespace %s, which serves it: once that is deleted, its %s may be left behind",
+		"webhook %s fails closed in its own namespace %s: if that is deleted, its %s may stay Terminating",
 		[hook.name, home, kinds[0]],
 	),
 	"objects": array.concat([request.target], backend(hook)),
 	"evidence": array.concat(
-		[sprintf("failurePolicy Fail, and it sees %s there", [concat(", ", calls)])],
+		[sprintf("failurePolicy Fail, and it matches %s there", [concat(", ", calls)])],
 		[sprintf("the same is true of %d more of its webhooks", [more]) | more := count(own) - 1; more > 0],
 	),
 	"field": sprintf("webhooks[%d].rules", [i]),
@@ -140,7 +142,7 @@ workloads(held) := [{"severity": "medium", "loss": sprintf("none of the %s in th
 
 where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in [{}, null]
 
-where(hook) := "every namespace except those that it leaves out" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
+where(hook) := "every namespace that it selects" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
 # own lists the webhooks that match custom resources in their own namespace, with the requests.
 # Cluster-scoped kinds are excluded, and, if a rule has several groups, kinds of one group that

@@ -3,13 +3,12 @@
 # description: >-
 #   The container starts as a shell with a script that does not exec its program, so the
 #   shell is PID 1. It does not end on TERM, because the kernel spares PID 1 the default
-#   action of a signal, and it does not pass TERM on. Every stop then takes the whole
-#   grace period and ends with KILL. A shell always waits for loops and pipelines itself.
-#   bash and busybox exec the last simple command of a script by themselves; dash (sh on
-#   Debian and Ubuntu) does not. The policy reports that only if the image tells which
-#   shell it has. sleep, tail and the web server of python do not end on TERM as PID 1
-#   either, nor do programs for python and node that the command itself holds and that set
-#   no handler; all of these are told of.
+#   action of a signal, and it does not forward TERM. Every stop then takes the whole grace
+#   period and ends with KILL. A shell always waits for loops and pipelines itself. bash and
+#   busybox exec the last simple command of a script by themselves; dash (sh on Debian and
+#   Ubuntu) does not. The policy reports that only if the image shows which shell it has. It
+#   also reports sleep, tail and the web server of python, which do not end on TERM as PID 1
+#   either, and inline programs for python and node without a handler.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 #     description: Signals without a handler do not reach PID 1 of a namespace.
@@ -33,7 +32,7 @@
 #   limits: >-
 #     Scripts and programs in images and ConfigMaps, those with more than 16 here-documents,
 #     handlers that a library sets, and the entry point of an image before the shell.
-#     Containers that finish by themselves are left out.
+#     Containers that finish by themselves are excluded.
 package termguard.shell_hides_sigterm
 
 import data.termguard.lib.grace
@@ -109,15 +108,15 @@ starts(container) := {"as": interpreter, "how": how, "why": why} if {
 	every before in array.slice(started, 1, i) {
 		regex.match(`^-[a-zA-Z]+$`, before)
 	}
-	regex.match(goes_on[interpreter], started[i + 1])
+	regex.match(endless[interpreter], started[i + 1])
 	not regex.match(`SIGTERM|\bbreak\b|exit\(|SystemExit`, started[i + 1])
 	how := sprintf("it is PID 1: %s", [shortened(concat(" ", started))])
 	why := sprintf("%s does not end on TERM as PID 1 either, and the program sets no handler", [interpreter])
 }
 
-# goes_on matches, by interpreter, programs that run until they are stopped (measured with
+# endless matches, by interpreter, programs that run until they are stopped (measured with
 # python 3.11 and node).
-goes_on := {"python": `(?m)^while\s+(True|1)\s*:|\.serve_forever\(`, "node": `\bsetInterval\(|\.listen\(`}
+endless := {"python": `(?m)^while\s+(True|1)\s*:|\.serve_forever\(`, "node": `\bsetInterval\(|\.listen\(`}
 
 # keywords lists words before a command: elsewhere exec is an argument, as in docker exec.
 keywords := "if|then|elif|else|while|until|do|time|command|builtin"
@@ -241,7 +240,7 @@ tail(text) := commands[count(commands) - 1] if {
 
 default loop(_, _) := ""
 
-loop(_, last) := "a shell waits for what is in the background itself" if regex.match(`^wait\b`, last)
+loop(_, last) := "a shell waits for background jobs itself" if regex.match(`^wait\b`, last)
 
 # Other loops end soon.
 loop(text, last) := "a shell runs a loop itself" if {
@@ -299,7 +298,7 @@ own("bash", _, last) := "bash execs no last command that is compound, or that ha
 	regex.match(`[<>]|^(fi|esac|\}|\))`, last)
 }
 
-own("busybox", text, _) := "busybox does not exec the last command where a line break follows it" if endswith(text, "\n")
+own("busybox", text, _) := "busybox does not exec a last command with a line break after it" if endswith(text, "\n")
 
 # field is the path of the script.
 field(path, container) := sprintf("%s.args", [path]) if count(template.words(container, "args")) > 0

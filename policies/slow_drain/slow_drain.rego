@@ -1,12 +1,12 @@
 # METADATA
-# title: Drain that a PodDisruptionBudget holds up for a time
+# title: Drain delayed by a PodDisruptionBudget
 # description: >-
-#   Karpenter evicts the pods of a node before it gives a NodeClaim up, and lets budgets hold
-#   that up for the NodeClaim's terminationGracePeriod at most: what is left then is
+#   Karpenter evicts the pods of a node before it deletes the NodeClaim. Budgets can delay
+#   that for the NodeClaim's terminationGracePeriod at most: the remaining pods are then
 #   deleted. This is slow, but it does not hang.
 # related_resources:
 #   - ref: https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod
-#     description: How long Karpenter lets budgets hold up a node.
+#     description: How long budgets can delay Karpenter.
 # custom:
 #   id: slow-drain
 #   severity: info
@@ -15,11 +15,12 @@
 #   resources: [nodeclaims.karpenter.sh]
 #   needs: [data.cluster.unevictableOn]
 #   remedy: >-
-#     Wait, or let the budget allow a disruption. Last, delete the pods: that asks no budget,
-#     and the application runs without them until others are ready.
+#     Wait, or allow a disruption in the budget. As a last resort, delete the pods: a delete
+#     ignores budgets, and the application runs without the pods until their replacements
+#     are ready.
 #   limits: >-
-#     The estimate is an upper bound. The time in which the cloud takes the machine away
-#     comes on top of it.
+#     The estimate is an upper bound, without the time that the cloud needs to delete the
+#     machine.
 package termguard.slow_drain
 
 import data.termguard.lib.drains

@@ -1,22 +1,21 @@
 # METADATA
 # title: Pod that takes long to stop
 # description: >-
-#   A pod may take its whole grace period to stop, and a little more. The preStop hook
-#   comes first and is part of the grace period; then TERM is sent, and KILL at the end. A
+#   A pod may take its whole grace period to stop, and a little more. The preStop hook comes
+#   first and is part of the grace period; then TERM is sent, and KILL at the end. A
 #   container whose hook, or whose wait for its turn, has used up the grace period still
-#   gets 2 seconds. A namespace waits for the slowest of its pods before it deletes
-#   anything else. If the node of a pod does not exist any more, or is tainted
-#   out-of-service, pod garbage collection removes the pod at its own pace. This is slow,
-#   but it does not hang. The policy reports what takes longer than
-#   data.params["slow-termination"].seconds, 60 by default, and of a drain how long it
-#   takes.
+#   gets 2 seconds. A namespace waits for the slowest of its pods before it deletes anything
+#   else. If the node of a pod no longer exists, or is tainted out-of-service, pod garbage
+#   collection removes the pod at its own pace. This is slow, but it does not hang. The
+#   policy reports pods that take longer than data.params["slow-termination"].seconds, 60 by
+#   default, and the duration of a drain.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
 #     description: How a pod is stopped.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kuberuntime/kuberuntime_container.go
 #     description: The arithmetic (killContainer, minimumGracePeriodInSeconds).
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/strategy.go
-#     description: What the API server makes of a grace period (CheckGracefulDelete).
+#     description: How the API server treats a grace period (CheckGracefulDelete).
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/podgc/gc_controller.go
 #     description: Pod garbage collection, its period and its quarantine.
 # custom:
@@ -35,22 +34,22 @@
 #     - data.cluster.gone
 #     - data.params.slow-termination.seconds
 #   remedy: >-
-#     Wait: it finishes by itself. To make it faster for good, let the program
-#     end on TERM (a shell as PID 1 does not pass it on: use exec, or an init such as
-#     tini), shorten the preStop hook, or set a smaller
-#     terminationGracePeriodSeconds. Last, kubectl delete pod --grace-period=SECONDS
-#     with a smaller number: what a container has not finished by then is lost.
+#     Wait: the deletion finishes by itself. To make it faster, let the program end on TERM
+#     (a shell as PID 1 does not forward it: use exec, or an init such as tini), shorten the
+#     preStop hook, or set a smaller terminationGracePeriodSeconds. As a last resort, use
+#     kubectl delete pod --grace-period=SECONDS with a smaller number: unfinished work of a
+#     container is lost.
 #   manifest:
 #     remedy: >-
-#       Let the program end on TERM (a shell as PID 1 does not pass it on: use exec, or an
+#       Let the program end on TERM (a shell as PID 1 does not forward it: use exec, or an
 #       init such as tini), shorten the preStop hook, or set a smaller
 #       terminationGracePeriodSeconds.
 #   limits: >-
-#     The estimate is an upper bound. Whether the program ends on TERM, and so much
-#     sooner, depends on its image: a shell in the manifest is only a hint. For an
-#     eviction, hooks and sidecars are not counted. It is not known since when a node does
-#     not exist: its pods may be removed at once. Of many pods of one node the estimate
-#     counts the work for its processors; one that is busy with other things takes longer.
+#     The estimate is an upper bound. Whether the program ends on TERM, and so much sooner,
+#     depends on its image: a shell in the manifest is only a hint. For an eviction, hooks
+#     and sidecars are not counted. The time since a node was deleted is unknown: its pods
+#     may be removed at once. For many pods of one node the estimate includes the work of
+#     its processors; a busy node takes longer.
 package termguard.slow_termination
 
 import data.termguard.lib.grace
@@ -64,7 +63,7 @@ warn contains {
 	"evidence": array.concat([sprintf("grace period %d s, from %s", [period, source])], evidence),
 	"estimate_seconds": min([stops, longest]) + removal,
 } if {
-	grace.asked(pod.spec) + grace.minimum > threshold # of most pods no more is to be worked out
+	grace.effective(pod.spec) + grace.minimum > threshold # cheap, and false for most pods
 	stops > threshold
 	count(collected) == 0
 }
@@ -107,8 +106,8 @@ warn contains {
 
 warn contains {
 	"msg": sprintf(
-		"%s on node %s, which %s: pod garbage collection removes %s within %d s",
-		[pods.who(group.pods), node, group.state, pods.them(group.pods), group.seconds],
+		"node %s %s: pod garbage collection removes %s within %d s",
+		[node, group.state, pods.subject(group.pods), group.seconds],
 	),
 	"objects": pods.named(group.pods),
 	"evidence": [],
@@ -126,7 +125,7 @@ amiss if count(data.cluster.notReady) > 0
 # collected lists the pods that are deleted without a kubelet, by node: pod garbage collection
 # runs every 20 s, and keeps a missing node in quarantine for 40 s
 # (pkg/controller/podgc/gc_controller.go, gcCheckPeriod and quarantineTime).
-collected[node] := {"pods": held, "seconds": (20 + 40) + 20, "state": "does not exist any more"} if {
+collected[node] := {"pods": held, "seconds": (20 + 40) + 20, "state": "no longer exists"} if {
 	some node, held in pods.waiting(data.cluster.gone)
 }
 
@@ -177,7 +176,7 @@ longest := 2147483632
 # period is the grace period of a running pod, in seconds.
 default period := 0
 
-period := grace.asked(pod.spec) if {
+period := grace.effective(pod.spec) if {
 	object.get(pod.spec, "nodeName", "") != ""
 	not object.get(pod, ["status", "phase"], "") in pods.finished
 	not nothing_runs
@@ -220,7 +219,7 @@ evidence := array.concat(
 		some container in pod.spec.containers
 		container.lifecycle.preStop
 	],
-	[sprintf("container %s starts as a shell, which may not pass TERM on: use exec", [container.name]) |
+	[sprintf("container %s starts as a shell, which may not forward TERM: use exec", [container.name]) |
 		some container in pod.spec.containers
 		regex.match(`^([^ ]*/)?(ba|da|a|z|k)?sh -c `, line(container))
 		not regex.match(`\bexec\b`, line(container))

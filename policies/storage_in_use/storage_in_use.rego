@@ -2,14 +2,14 @@
 # title: Storage in use
 # description: >-
 #   A PersistentVolumeClaim stays Terminating while a pod that is scheduled to a node uses
-#   it. A finished pod counts until it is deleted; a pod that is not scheduled yet does
-#   not count. A PersistentVolume stays Terminating while it is bound to its claim. When a
-#   namespace is deleted, its pods are deleted first, so its claims follow.
+#   it. A finished pod counts until it is deleted; a pod that is not scheduled yet does not
+#   count. A PersistentVolume stays Terminating while it is bound to its claim. In a deleted
+#   namespace, pods are deleted first, so its claims follow.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection
 #     description: Storage object in use protection.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/volume/pvcprotection/pvc_protection_controller.go
-#     description: Which pods hold a claim (podUsesPVCForDeletion).
+#     description: Which pods block a claim (podUsesPVCForDeletion).
 # custom:
 #   id: storage-in-use
 #   severity: medium
@@ -18,9 +18,9 @@
 #   resources: [persistentvolumeclaims, persistentvolumes]
 #   needs: [data.cluster.storage.claims.$NAMESPACE.$NAME, input.request.oldObject.status.phase for persistentvolumes]
 #   remedy: >-
-#     Delete what uses the storage first: the pods of a claim, through the workload that
-#     makes them (finished pods, too). A volume goes by its reclaim policy when its claim is
-#     deleted: then its data may go, too.
+#     Delete the users of the storage first: the pods of a claim, through their workload
+#     (finished pods, too). A volume is released by its reclaim policy when its claim is
+#     deleted, which may delete its data.
 #   manifest:
 #     severity: none
 #   limits: >-
@@ -48,7 +48,7 @@ deny contains {
 	"evidence": ["status.phase Bound, finalizer kubernetes.io/pv-protection"],
 	"field": "status.phase",
 	"steps": [steps.mend(
-		"Leave the volume to its claim, which the finding names: when that is deleted, it goes by its reclaim policy, with its data or without",
+		"Delete the claim in the finding instead: its reclaim policy then decides about the volume and its data",
 		[],
 	)],
 } if {
@@ -82,7 +82,7 @@ leaving if {
 
 claim_finding := {
 	"msg": sprintf(
-		"%d %s this claim, which stays Terminating until %s gone",
+		"%d %s this claim, which stays Terminating until %s deleted",
 		[users.count, wording.plural(users.count, "pod uses", "pods use"), wording.plural(users.count, "it is", "they are")],
 	),
 	"objects": array.concat(
@@ -95,7 +95,7 @@ claim_finding := {
 		note := noted(pod)
 	],
 	"steps": array.flatten([going_on, [steps.remove(
-		"Delete the pods that use the claim, best by way of the workload that makes them: it then goes by itself",
+		"Delete the pods that use the claim, preferably through their workload",
 		steps.deletion(objects, request.namespace),
 	) |
 		some objects in steps.batches("pods", [name | some name in users.names; not terminating(name)])
@@ -111,7 +111,7 @@ going_on := array.flatten([array.concat(
 		some step in steps.pods_off(node, request.namespace, names)
 	],
 	[steps.mend(
-		sprintf("See what holds pod %[1]s, which is Terminating: kubectl termguard check pods/%[1]s -n %[2]s", [name, request.namespace]),
+		sprintf("Find the blocker of pod %[1]s, which is Terminating: kubectl termguard check pods/%[1]s -n %[2]s", [name, request.namespace]),
 		[],
 	) |
 		some name in users.names
@@ -124,11 +124,11 @@ on_stopped(name) if nodes.stopped(data.cluster.notReady[data.cluster.pods[reques
 
 terminating(name) if object.get(data.cluster.pods[request.namespace][name], "deletionTimestamp", "") != ""
 
-noted(pod) := sprintf(", as node %s last said, which does not answer", [pod.node]) if {
+noted(pod) := sprintf(" by the last report of node %s, which does not answer", [pod.node]) if {
 	nodes.stopped(data.cluster.notReady[pod.node])
 } else := object.get(notes, pod.phase, "")
 
 notes := {
-	"Succeeded": ": it holds the claim until it is deleted",
-	"Failed": ": it holds the claim until it is deleted",
+	"Succeeded": ": it blocks the claim until it is deleted",
+	"Failed": ": it blocks the claim until it is deleted",
 }

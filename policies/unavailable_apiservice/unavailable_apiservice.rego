@@ -2,17 +2,17 @@
 # title: Unavailable aggregated API
 # description: >-
 #   The Service behind an APIService does not answer. Before the namespace controller
-#   finishes a namespace it discovers every API of the cluster, and it gives up on the
-#   first that it cannot read. One broken APIService therefore keeps every namespace
-#   Terminating, even one without an object of that API. Other kinds of objects are
-#   deleted as usual.
+#   finishes a namespace it discovers every API of the cluster, and it stops at the first
+#   API that it cannot read. One broken APIService therefore keeps every namespace
+#   Terminating, even one without an object of that API. Other kinds of objects are deleted
+#   as usual.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/75788
 #     description: The deletion of a namespace depends on unrelated APIServices.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/83332
 #     description: One broken metrics-server blocks all namespaces.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/staging/src/k8s.io/kube-aggregator/pkg/apiserver/handler_discovery.go
-#     description: How long discovery outlives what it describes.
+#     description: How long cached discovery is used.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 #     description: The namespace controller's passes.
 # custom:
@@ -25,10 +25,9 @@
 #   relies_on:
 #     - kinds: [apiservices.apiregistration.k8s.io]
 #   remedy: >-
-#     Bring back the Service behind the APIService, and every waiting namespace finishes
-#     by itself. If its software is gone for good, delete the APIService: that removes no
-#     data. Clearing spec.finalizers of the namespace instead leaves its content behind as
-#     orphans.
+#     Restore the Service behind the APIService, and all Terminating namespaces finish by
+#     themselves. If its software was uninstalled, delete the APIService: that removes no
+#     data. Clearing spec.finalizers of the namespace instead orphans its content.
 #   limits: >-
 #     An APIService that breaks after the delete. The API server checks availability and
 #     discovery every 30 to 60 seconds: for about a minute a broken APIService still
@@ -99,12 +98,12 @@ finding(name, service, why, outcome) := {
 	),
 	"steps": [
 		steps.then(
-			"itself", sprintf("Bring back Service %s/%s", [service.service.namespace, service.service.name]),
+			"itself", sprintf("Restore Service %s/%s", [service.service.namespace, service.service.name]),
 			[],
 		),
 		steps.remove(
 			sprintf(
-				"If the software behind %s is gone for good, delete the APIService: no data is lost (clearing spec.finalizers would leave orphans)",
+				"If the software behind %s was uninstalled, delete the APIService: no data is lost (clearing spec.finalizers would leave orphans)",
 				[name],
 			),
 			steps.deletion([sprintf("apiservices.apiregistration.k8s.io/%s", [name])], ""),

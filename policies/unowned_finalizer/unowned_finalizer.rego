@@ -1,10 +1,9 @@
 # METADATA
-# title: Finalizer that nobody is known to remove
+# title: Finalizer without a known owner
 # description: >-
 #   The manifest gives the object a finalizer that the catalog does not know, and no
-#   controller in the manifests or the cluster could remove it. When the object is
-#   deleted, it stays Terminating until somebody removes the finalizer, and its namespace
-#   with it.
+#   controller in the manifests or the cluster could remove it. When the object is deleted,
+#   it stays Terminating until the finalizer is removed, and its namespace with it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -15,11 +14,10 @@
 #   triggers: [apply]
 #   needs: [input.ownership.*.state unless alive]
 #   remedy: >-
-#     Leave the finalizer to the controller that removes it: the controller adds it by
-#     itself. If its controller is installed elsewhere, declare it with the annotation
+#     Do not write the finalizer in the manifest: its controller adds it by itself. If the
+#     controller is installed elsewhere, declare it with the annotation
 #     termguard.dev/finalizer-owner (KIND/NAMESPACE/NAME, or external), or with owners in
-#     the configuration. If there is no controller, remove the finalizer from the
-#     manifest.
+#     the configuration. If there is no controller, remove the finalizer from the manifest.
 #   limits: >-
 #     Controllers that are neither in the manifests nor in the cluster.
 package termguard.unowned_finalizer
@@ -28,11 +26,11 @@ import data.termguard.lib.owners
 import data.termguard.lib.request
 
 warn contains {
-	"msg": sprintf("no controller is known to remove finalizer %s: once deleted, %s may stay Terminating", [finalizer, request.word]),
+	"msg": sprintf("no controller is known to remove finalizer %s: a deletion of %s may hang", [finalizer, request.word]),
 	"objects": [request.target],
 	"evidence": ownership.evidence,
 	"field": field,
-	"manifest": told(ownership),
+	"manifest": severity(ownership),
 } if {
 	request.applying
 	some field, finalizer in given
@@ -41,10 +39,10 @@ warn contains {
 	owners.name(ownership) == ""
 }
 
-default told(_) := {}
+default severity(_) := {}
 
 # Without a cluster, other installed software is unknown.
-told(ownership) := {"severity": "low"} if ownership.state == "unasked"
+severity(ownership) := {"severity": "low"} if ownership.state == "unasked"
 
 # given lists the finalizers of the manifest by path. The namespace controller removes its own
 # from the spec.

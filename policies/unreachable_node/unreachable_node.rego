@@ -1,11 +1,11 @@
 # METADATA
 # title: Pod on a node that cannot stop it
 # description: >-
-#   A running pod is gone only after its kubelet has stopped it. On a node that does not
-#   answer, or whose container runtime is down, the pod stays Terminating, and its
-#   namespace with it. The API server itself removes pods that are not scheduled yet, have
-#   finished, or have no grace period. Pod garbage collection removes pods on a node that
-#   no longer exists or is tainted out-of-service.
+#   A running pod is deleted only after its kubelet has stopped it. On a node that does not
+#   answer, or whose container runtime is down, the pod stays Terminating, and its namespace
+#   with it. The API server itself removes pods that are not scheduled yet, have finished,
+#   or have no grace period. Pod garbage collection removes pods on a node that no longer
+#   exists or is tainted out-of-service.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/71590
 #     description: Namespace stuck by pods on a dead node.
@@ -23,11 +23,11 @@
 #   relies_on:
 #     - kinds: [nodes]
 #   remedy: >-
-#     Bring back the node, and the deletion finishes by itself. If the machine is off, taint
-#     it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its pods are then removed,
-#     and their volumes detached, within a minute or two. If it is off for good, delete the
-#     Node. Last, kubectl delete pod --force --grace-period=0 removes
-#     only the object: containers on a machine that still runs keep running, next to their
+#     Repair or restart the node, and the deletion finishes by itself. If the machine is
+#     off, taint the node with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its
+#     pods are then removed, and their volumes detached, within a minute or two. If the
+#     machine will not return, delete the Node. As a last resort, kubectl delete pod --force
+#     --grace-period=0 removes only the object: containers may keep running beside their
 #     replacement.
 #   limits: >-
 #     A kubelet that died within the last 50 seconds: its node still counts as
@@ -54,11 +54,8 @@ warn contains finding(name, node, held, "may") if {
 }
 
 finding(name, node, held, certainty) := {
-	"msg": sprintf(
-		"%s on node %s, which %s, so %s %s stay Terminating",
-		[pods.who(held), name, state(node), pods.they(held), certainty],
-	),
-	"cause": pods.because(name, sprintf("which %s", [state(node)])),
+	"msg": pods.stay(name, state(node), held, certainty),
+	"cause": pods.because(name, state(node)),
 	"objects": pods.on(name, held),
 	"evidence": [sprintf("node %s has Ready=%s since %s, %s", [name, node.ready, node.since, nodes.explained(node)])],
 	"steps": steps.pods_off(name, held.namespace, held.names),

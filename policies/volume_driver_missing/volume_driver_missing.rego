@@ -1,10 +1,10 @@
 # METADATA
 # title: Pod whose CSI driver is not on its node
 # description: >-
-#   A kubelet asks the CSI driver to unmount a volume. If the driver is no longer
-#   registered on the node, because it was uninstalled or its pod there is gone, nothing
-#   is unmounted: the containers end, and the pod stays Terminating until the driver is
-#   back. A pod that never started has mounted nothing and can be deleted.
+#   A kubelet asks the CSI driver to unmount a volume. If the driver is no longer registered
+#   on the node, because it was uninstalled or its pod there was deleted, nothing is
+#   unmounted: the containers stop, but the pod stays Terminating until the driver runs
+#   again. A pod that never started has mounted nothing and can be deleted.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/csi/csi_client.go
 #     description: '"driver name … not found in the list of registered CSI drivers".'
@@ -18,10 +18,10 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.driverless.$NAMESPACE]
 #   remedy: >-
-#     Bring back the driver's pod on that node (usually one of a DaemonSet), and the
-#     deletion finishes by itself. Uninstall a driver only after the pods that use its
-#     volumes are gone. Last, kubectl delete pod --force --grace-period=0 removes only the
-#     object: the volume stays mounted on the node, and attached to it.
+#     Restore the driver's pod on that node (usually one of a DaemonSet), and the deletion
+#     finishes by itself. Uninstall a driver only after the pods that use its volumes are
+#     deleted. As a last resort, kubectl delete pod --force --grace-period=0 removes only
+#     the object: the volume stays mounted on the node, and attached to it.
 #   manifest:
 #     remedy: >-
 #       Ship the CSI driver for these nodes, in a folder or a release that is deleted after
@@ -30,9 +30,9 @@
 #     Volumes of plugins that were part of the kubelet and that a CSI driver serves now
 #     (awsElasticBlockStore and the like). A driver that is registered and does not work.
 #     VolumeAttachments are not read, because a volume that cannot be detached does not
-#     hold its pod: the kubelet waits only until it is unmounted
-#     (pkg/kubelet/volumemanager/volume_manager.go, WaitForUnmount). It holds the next pod
-#     that wants the volume on another node.
+#     block its pod: the kubelet waits only until it is unmounted
+#     (pkg/kubelet/volumemanager/volume_manager.go, WaitForUnmount). It blocks the next pod
+#     that needs the volume on another node.
 package termguard.volume_driver_missing
 
 import data.termguard.lib.nodes
@@ -77,11 +77,8 @@ restarting(node, _) if {
 }
 
 finding(node, driver, held, certainty) := {
-	"msg": sprintf(
-		"%s on node %s, where CSI driver %s is not registered, so %s %s stay Terminating",
-		[pods.who(held), node, driver, pods.they(held), certainty],
-	),
-	"cause": pods.because(node, sprintf("where CSI driver %s is not registered", [driver])),
+	"msg": pods.stay(node, why, held, certainty),
+	"cause": pods.because(node, why),
 	"objects": array.concat(
 		[{"resource": "csinodes.storage.k8s.io", "namespace": "", "name": node}],
 		pods.named(held),
@@ -94,13 +91,15 @@ finding(node, driver, held, certainty) := {
 	"steps": array.concat(
 		[steps.mend(
 			sprintf(
-				"Bring CSI driver %s back on node %s: its pod there, usually one of a DaemonSet, registers it.",
+				"Restore CSI driver %s on node %s: its pod there, usually one of a DaemonSet, registers it.",
 				[driver, node],
 			),
 			[],
 		)],
 		steps.forced(held.namespace, held.names),
 	),
+} if {
+	why := sprintf("does not have CSI driver %s", [driver])
 }
 
 listed(drivers) := concat(", ", drivers) if count(drivers) > 0

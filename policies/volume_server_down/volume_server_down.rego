@@ -1,15 +1,15 @@
 # METADATA
 # title: Pod whose volume is mounted from a server that is down
 # description: >-
-#   A kubelet that unmounts NFS waits for its server. Where that is a Service of this cluster
-#   and no pod behind it is ready, since it was scaled to zero, does not start or was
-#   deleted, the containers of a pod that has the volume mounted end, and the pod stays
-#   Terminating until the server is back.
+#   A kubelet that unmounts NFS waits for its server. If the server is a Service of this
+#   cluster and no pod behind it is ready (scaled to zero, not starting, or deleted), the
+#   containers of a pod with the volume stop, but the pod stays Terminating until the server
+#   runs again.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/72048
-#     description: A kubelet that unmounts NFS whose server is gone.
+#     description: A kubelet that unmounts NFS without its server.
 #   - ref: https://github.com/kubernetes/kubernetes/issues/90593
-#     description: The server has died; what it waits for keeps the kubelet from other pods, too.
+#     description: A dead server; while the kubelet waits for it, it does not handle other pods either.
 # custom:
 #   id: volume-server-down
 #   severity: medium
@@ -18,17 +18,17 @@
 #   resources: [namespaces, pods]
 #   needs: [data.cluster.unserved.$NAMESPACE]
 #   remedy: >-
-#     Bring the server back, and the deletion finishes by itself; or unmount the volume on its
-#     node with umount -f -l. Last, kubectl delete pod --force --grace-period=0 removes only
-#     the object: the volume stays mounted on the node.
+#     Restart the server, and the deletion finishes by itself; or unmount the volume on its
+#     node with umount -f -l. As a last resort, kubectl delete pod --force --grace-period=0
+#     removes only the object: the volume stays mounted on the node.
 #   manifest:
 #     remedy: >-
-#       Mount with the option soft, where an error is better than waiting.
+#       Mount with the option soft if an error is better than waiting.
 #   limits: >-
-#     Only the node knows whether it waits, so the finding says "may": a server that was away
-#     for less than a minute may not have been missed. Servers are found by the DNS name or
-#     the cluster IP of a Service that exists, in nfs and in the attribute server of a CSI
-#     volume; whether one that is ready answers, nobody asks.
+#     Only the node knows whether it waits, so the finding says "may": the node may not
+#     notice a server that was down for less than a minute. The policy finds servers by the
+#     DNS name or the cluster IP of an existing Service, in nfs and in the attribute server
+#     of a CSI volume. It does not check whether a ready server answers.
 package termguard.volume_server_down
 
 import data.termguard.lib.nodes
@@ -38,18 +38,18 @@ import data.termguard.lib.steps
 
 warn contains {
 	"msg": sprintf(
-		"%s on node %s with a volume mounted from Service %s, which has no ready endpoint, so %s may stay Terminating",
-		[pods.who(held), node, server, pods.they(held)],
+		"Service %s, the server of a volume, has no ready endpoint, so %s on node %s may stay Terminating",
+		[server, pods.subject(held), node],
 	),
 	"objects": array.concat([{"resource": "services", "namespace": home, "name": name}], pods.named(held)),
 	"evidence": [
 		sprintf("no EndpointSlice of Service %s has a ready endpoint", [server]),
-		"a kubelet waits for the server of a volume to unmount that",
+		"a kubelet waits for the server of a volume before it unmounts it",
 	],
 	"steps": array.concat(
 		[
-			steps.then("itself", sprintf("Bring back what serves Service %s", [server]), []),
-			steps.mend(sprintf("Or unmount its volumes on node %s, with umount -f -l: the kubelet does the rest", [node]), []),
+			steps.then("itself", sprintf("Restart the pods behind Service %s", [server]), []),
+			steps.mend(sprintf("Or unmount its volumes on node %s with umount -f -l: the kubelet does the rest", [node]), []),
 		],
 		steps.forced(held.namespace, held.names),
 	),

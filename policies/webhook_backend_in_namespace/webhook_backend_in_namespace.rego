@@ -1,18 +1,18 @@
 # METADATA
 # title: Webhook whose backend is deleted
 # description: >-
-#   A webhook with failurePolicy Fail is served from the namespace that is deleted. Its
-#   pods are deleted before anything else. From then on it refuses whatever it matches,
-#   including what the namespace controller, the kubelet and the owners of finalizers
-#   still have to do there. The configuration is cluster-scoped and stays. The same holds of
-#   its Service: once that is gone, the webhook refuses the updates by which finalizers are
-#   removed, wherever it sees them. Without a Secret that its pods mount, as that of its
-#   certificate, they go on until they are started again.
+#   A webhook with failurePolicy Fail is served from the deleted namespace. Its pods are
+#   deleted before anything else. From then on it denies all requests that it matches,
+#   including those that the namespace controller, the kubelet and the owners of finalizers
+#   still need there. The configuration is cluster-scoped and stays. The same is true if its
+#   Service is deleted: the webhook then denies updates that remove finalizers, in all
+#   namespaces that it matches. Without a Secret that its pods mount, such as that of its
+#   certificate, the pods work until they restart.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practice for admission webhooks.
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
-#     description: Pods go first since 1.33.
+#     description: Pods are deleted first since 1.33.
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 #     description: The namespace controller's passes.
 # custom:
@@ -32,34 +32,35 @@
 #       for: [services, secrets]
 #   remedy: >-
 #     Delete the webhook's configuration first: without its backend it checks nothing
-#     anyway. If it is too late, delete the configuration then, and the namespace finishes
-#     by itself.
+#     anyway. If the namespace is Terminating already, delete the configuration, and the
+#     deletion finishes by itself.
 #   manifest:
 #     remedy: >-
-#       Leave the webhook's own namespace out with a namespaceSelector on
-#       kubernetes.io/metadata.name (NotIn), take DELETE out of its rules if it need not
-#       see deletes, or set failurePolicy: Ignore.
+#       Exclude the webhook's own namespace with a namespaceSelector on
+#       kubernetes.io/metadata.name (NotIn), remove DELETE from its rules if it does not
+#       need deletes, or set failurePolicy: Ignore.
 #   limits: >-
-#     Backends that are reached by URL. Of a Service, which namespaces and objects the webhook
-#     selects by label or condition, and pods: the finding says "may". If an objectSelector or a matchCondition goes by
-#     the object, check and lint read up to 500 of them, check no Secrets; of others, and
-#     where a condition reads who removes a finalizer, the finding says "may". So it does where no pod that takes time to
-#     stop separates the end of the backend from that of the rest, and before Kubernetes
-#     1.33: the namespace controller deletes in no fixed order then, and only
-#     namespaces/finalize is sure to come last.
+#     Backends that are reached by URL. For a Service, the finding says "may": namespaces
+#     and objects that the webhook selects by label or condition, and pods, are not
+#     evaluated. If an objectSelector or a matchCondition depends on the object, check and
+#     lint read up to 500 objects (check reads no Secrets); for other objects, and if a
+#     condition reads the user who removes a finalizer, the finding says "may". It also says
+#     "may" if no slow pod separates the end of the backend from the deletion of the rest,
+#     and before Kubernetes 1.33: the namespace controller then deletes in no fixed order,
+#     and only namespaces/finalize is sure to come last.
 package termguard.webhook_backend_in_namespace
 
 import data.termguard.lib.refusals
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-deny contains finding(key, calls, "is refused") if {
+deny contains finding(key, calls, "is denied") if {
 	some key, calls in refused
 	some call in calls
 	sure(key, call)
 }
 
-warn contains object.union(finding(key, calls, "may be refused"), manifest(key, calls)) if {
+warn contains object.union(finding(key, calls, "may be denied"), manifest(key, calls)) if {
 	some key, calls in refused
 	every call in calls {
 		not sure(key, call)
@@ -73,7 +74,7 @@ warn contains lost(key, sprintf("no finalizer can be removed from %s", [some_of(
 	count(resources) > 0
 }
 
-warn contains lost(key, sprintf("it refuses updates, and %s could not be read", [some_of(resources)]), resources) if {
+warn contains lost(key, sprintf("it denies updates, and %s could not be read", [some_of(resources)]), resources) if {
 	some key, hook in served
 	count(freed(hook)) == 0
 	resources := sort({hidden.resource |
@@ -209,12 +210,12 @@ sure(key, call) if {
 }
 
 # left_out says why the webhook may not match the namespace.
-left_out(key) := ["no manifest has the namespace: one of its labels may leave it out"] if {
+left_out(key) := ["no manifest has the namespace: one of its labels may exclude it"] if {
 	unlabelled(key)
 } else := []
 
 # chance says that requests may come before the backend ends.
-chance(key, calls) := ["the namespace controller deletes in no fixed order: what it does before the backend ends is not refused"] if {
+chance(key, calls) := ["the namespace controller deletes in no fixed order: requests before the backend ends are not denied"] if {
 	not unlabelled(key)
 	every call in calls {
 		not sure(key, call)
@@ -226,16 +227,16 @@ chance(key, calls) := ["the namespace controller deletes in no fixed order: what
 lost(key, outcome, resources) := {
 	"msg": sprintf("webhook %s fails closed and is served by %s, %s", [hook.name, backing(hook), outcome]),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
-	"evidence": [sprintf("%s, failurePolicy Fail, sees UPDATE of %s", [key, concat(", ", array.slice(resources, 0, 10))])],
+	"evidence": [sprintf("%s, failurePolicy Fail, matches UPDATE %s", [key, concat(", ", array.slice(resources, 0, 10))])],
 	"steps": [unserved(resource, hook)],
 } if {
 	hook := data.cluster.webhooks[key]
 	resource := configurations(hook)
 }
 
-backing(_) := sprintf("%s: once that is gone", [request.word]) if request.resource == "services"
+backing(_) := sprintf("%s: without it", [request.word]) if request.resource == "services"
 
-backing(hook) := sprintf("%s with this Secret: once its pods start again", [hook.backend.secrets[request.name]]) if {
+backing(hook) := sprintf("%s with this Secret: after its pods restart", [hook.backend.secrets[request.name]]) if {
 	request.resource == "secrets"
 }
 
@@ -244,7 +245,7 @@ some_of(resources) := resources[0] if count(resources) == 1
 some_of(resources) := sprintf("%s (and %d more)", [resources[0], count(resources) - 1]) if count(resources) > 1
 
 unserved(resource, hook) := steps.remove(
-	"Delete the webhook configuration before its backend: without that it checks nothing",
+	"Delete the webhook configuration before its backend: without a backend it checks nothing",
 	steps.deletion([sprintf("%s/%s", [resource, hook.configuration])], ""),
 )
 
@@ -252,13 +253,13 @@ configurations(hook) := sprintf("%swebhookconfigurations.admissionregistration.k
 
 finding(key, calls, outcome) := {
 	"msg": sprintf(
-		"webhook %s fails closed and is served from namespace %s: once that is gone, %s",
+		"webhook %s fails closed and is served from namespace %s: after that is deleted, %s",
 		[hook.name, request.name, refusals.first(calls, outcome)],
 	),
 	"objects": [{"resource": resource, "namespace": "", "name": hook.configuration}],
 	"evidence": array.flatten([
 		sprintf("%s, failurePolicy Fail, calls Service %s/%s", [key, hook.service.namespace, hook.service.name]),
-		[sprintf("it sees %s", [refusals.counted(call)]) | some call in calls],
+		[sprintf("it matches %s", [refusals.counted(call)]) | some call in calls],
 		left_out(key),
 		chance(key, calls),
 	]),

@@ -1,5 +1,5 @@
 # METADATA
-# description: The drains that the request waits for, and the pods that they cannot evict (data.cluster.unevictableOn).
+# description: Drains that the request waits for, and pods that they cannot evict (data.cluster.unevictableOn).
 package termguard.lib.drains
 
 import data.termguard.lib.request
@@ -8,16 +8,16 @@ import data.termguard.lib.wording
 
 # blocked lists the pods that a drain cannot evict, and why.
 blocked contains {"drain": drain, "namespace": ns, "held": held} if {
-	some drain in asked
+	some drain in awaited
 	some ns, reasons in data.cluster.unevictableOn[drain.node]
 	some held in reasons
 }
 
-# asked lists the drains that the request waits for: owners of its finalizers evict all pods
+# awaited lists the drains that the request waits for: owners of its finalizers evict all pods
 # of the node first.
-asked contains {"node": request.name, "who": "the drain", "patient": true} if request.draining
+awaited contains {"node": request.name, "who": "the drain", "patient": true} if request.draining
 
-asked contains {
+awaited contains {
 	"node": node, "who": who(ownership), "patient": patient(ownership.drains),
 	"seconds": limits(ownership.drains), "elsewhere": ownership.drains.elsewhere,
 } if {
@@ -82,7 +82,7 @@ objects(ns, held) := array.concat(covering(ns, held), [{"resource": "pods", "nam
 # because says why the API server refuses evictions.
 because(_, held) := sprintf("PodDisruptionBudget %s never allows a disruption", [held.budgets[0]]) if held.why == "never"
 
-because(_, held) := sprintf("PodDisruptionBudgets %s both cover it, which evictions do not support", [concat(" and ", held.budgets)]) if {
+because(_, held) := sprintf("PodDisruptionBudgets %s both select it, which evictions do not support", [concat(" and ", held.budgets)]) if {
 	held.why == "several"
 }
 
@@ -103,7 +103,7 @@ evidence(ns, held) := [text |
 	some name in held.budgets
 	known := data.cluster.budgets[ns][name]
 	text := sprintf(
-		"PodDisruptionBudget %s: %d of %d pods healthy, %d must stay so, %d disruptions allowed",
+		"PodDisruptionBudget %s: %d of %d pods healthy, %d must stay healthy, %d disruptions allowed",
 		[name, known.healthy, known.expected, known.needed, known.allowed],
 	)
 ]
@@ -111,13 +111,13 @@ evidence(ns, held) := [text |
 covering(ns, held) := [{"resource": "poddisruptionbudgets.policy", "namespace": ns, "name": name} | some name in held.budgets]
 
 mended(_, held) := steps.mend(
-	sprintf("Let PodDisruptionBudget %s allow a disruption, or let its workload run more replicas", [held.budgets[0]]),
+	sprintf("Allow a disruption in PodDisruptionBudget %s, or run more replicas of its workload", [held.budgets[0]]),
 	[],
 ) if {
 	held.why == "never"
 }
 
-mended(ns, held) := steps.mend("Leave one PodDisruptionBudget for these pods, and delete the others", steps.deletion(
+mended(ns, held) := steps.mend("Keep one PodDisruptionBudget for these pods, and delete the others", steps.deletion(
 	array.slice(steps.batches("poddisruptionbudgets.policy", array.slice(held.budgets, 1, count(held.budgets)))[0], 0, 10),
 	ns,
 )) if {
@@ -125,21 +125,21 @@ mended(ns, held) := steps.mend("Leave one PodDisruptionBudget for these pods, an
 }
 
 mended(ns, held) := steps.mend(
-	sprintf("See why PodDisruptionBudget %s fails to sync: often its pods have no controller to count from", [held.budgets[0]]),
+	sprintf("Find out why PodDisruptionBudget %s fails to sync: often its pods have no controller", [held.budgets[0]]),
 	["kubectl", "describe", sprintf("poddisruptionbudgets.policy/%s", [held.budgets[0]]), "-n", ns],
 ) if {
 	held.why == "unsynced"
 }
 
 mended(_, held) := steps.mend(
-	sprintf("Wait until the other pods of PodDisruptionBudget %s are healthy, or mend them", [held.budgets[0]]),
+	sprintf("Wait until the other pods of PodDisruptionBudget %s are healthy, or repair them", [held.budgets[0]]),
 	[],
 ) if {
 	held.why == "now"
 }
 
 removed(ns, names) := [steps.remove(
-	"Or delete the pods, which ignores budgets: the application runs without them until others are ready",
+	"Or delete the pods, which ignores budgets: the application runs without them until their replacements are ready",
 	steps.deletion(objects, ns),
 ) |
 	some objects in steps.batches("pods", names)

@@ -1,5 +1,5 @@
 # METADATA
-# description: How long owners of finalizers took to remove them, as far as that was seen.
+# description: Observed times that owners took to remove their finalizers.
 package termguard.lib.durations
 
 # of is the time observed in a namespace, or otherwise in all namespaces together.
@@ -7,9 +7,9 @@ of(finalizer, resource, ns) := seen if {
 	seen := data.cluster.durations[finalizer][resource][ns]
 } else := data.cluster.durations[finalizer][resource][""]
 
-# told is the observed time as evidence; empty if none was observed.
-told(finalizer, resource, ns) := [sprintf(
-	"finalizer %s was removed from %d %s before, usually within %d s, within %d s at most",
+# evidence is the observed time as evidence; empty if none was observed.
+evidence(finalizer, resource, ns) := [sprintf(
+	"finalizer %s was removed from %d %s before, usually within %d s, at most %d s",
 	[finalizer, seen.count, resource, seen.usualSeconds, seen.longestSeconds],
 ) |
 	seen := of(finalizer, resource, ns)

@@ -13,10 +13,10 @@ test_what_was_seen_in_the_namespace_comes_first if {
 	}
 }
 
-test_told if {
-	got := durations.told("x.io/f", "things.x.io", "other") with data.cluster as cluster
-	got == ["finalizer x.io/f was removed from 12 things.x.io before, usually within 2 s, within 40 s at most"]
-	nothing := durations.told("y.io/f", "things.x.io", "other") with data.cluster as cluster
+test_evidence if {
+	got := durations.evidence("x.io/f", "things.x.io", "other") with data.cluster as cluster
+	got == ["finalizer x.io/f was removed from 12 things.x.io before, usually within 2 s, at most 40 s"]
+	nothing := durations.evidence("y.io/f", "things.x.io", "other") with data.cluster as cluster
 	nothing == []
 }
 

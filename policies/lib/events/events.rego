@@ -1,5 +1,5 @@
 # METADATA
-# description: What events of kubelets tell of a node (data.cluster.kubeletEvents).
+# description: Events of kubelets about a node (data.cluster.kubeletEvents).
 package termguard.lib.events
 
 import data.termguard.lib.pods
@@ -74,13 +74,13 @@ failing := {
 
 # lasting reports whether an event about a pod that the request waits for was repeated so often
 # within its hour that the failure will not pass by itself.
-lasting(told) if {
-	some event in told
+lasting(list) if {
+	some event in list
 	pods.about(event)
 	event.count >= 10
 }
 
 # evidence is the events as evidence. It names no pod, which may belong to another tenant.
-evidence(told) := [line(event) | some event in told]
+evidence(list) := [line(event) | some event in list]
 
 line(event) := sprintf("event %s x%d: %s", [event.reason, event.count, event.message])

@@ -1,5 +1,5 @@
 # METADATA
-# description: The finalizers that a deletion waits for, and the steps that get rid of them.
+# description: Finalizers that a deletion waits for, and the steps that remove them.
 package termguard.lib.finalizers
 
 import data.termguard.lib.owners
@@ -14,10 +14,10 @@ own[owners.class(ownership)] contains [i, finalizer] if {
 	ownership := input.ownership[finalizer]
 }
 
-# taking_out is the action that removes finalizers from objects: pairs [INDEX, FINALIZER] of
+# removing is the action that removes finalizers from objects: pairs [INDEX, FINALIZER] of
 # metadata.finalizers. If another finalizer has that index by now, the API server refuses the
 # patch.
-taking_out(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespace": ns, "type": "json", "patch": [change |
+removing(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespace": ns, "type": "json", "patch": [change |
 	some pair in array.reverse(sort(pairs))
 	path := sprintf("/metadata/finalizers/%d", [pair[0]])
 	some change in [
@@ -27,10 +27,10 @@ taking_out(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespa
 ]}
 
 # shifted lists pairs [INDEX, FINALIZER] with their index after others were removed.
-shifted(pairs, gone) := [[pair[0] - count([1 | some other in gone; other[0] < pair[0]]), pair[1]] | some pair in pairs]
+shifted(pairs, others) := [[pair[0] - count([1 | some other in others; other[0] < pair[0]]), pair[1]] | some pair in pairs]
 
-# taking_own_out is the action that removes finalizers of the target.
-taking_own_out(pairs) := taking_out([request.word], request.namespace, pairs)
+# removing_own is the action that removes finalizers of the target.
+removing_own(pairs) := removing([request.word], request.namespace, pairs)
 
 # holders lists the objects deleted with the target that have finalizers that are not removed,
 # by namespace, resource, name and class: pairs [INDEX, FINALIZER].
@@ -84,9 +84,9 @@ removed_before("uncertain", classes) := object.get(classes, "certain", set())
 
 # giving_up lists the steps that remove a finalizer from holders, together with their other
 # finalizers of the same class, because each removal changes the indexes of the others.
-giving_up(finalizer, of, ownership) := as_told(ownership, [steps.remove(
-	gone_for_good(names_of(pairs), ownership),
-	taking_out(objects, ns, pairs),
+giving_up(finalizer, of, ownership) := with_source(ownership, [steps.remove(
+	without_owner(names_of(pairs), ownership),
+	removing(objects, ns, pairs),
 ) |
 	some ns, resources in alike[owners.class(ownership)][finalizer]
 	some pairs, names in resources[of]
@@ -94,23 +94,23 @@ giving_up(finalizer, of, ownership) := as_told(ownership, [steps.remove(
 ])
 
 # giving_up_own is the step that removes all finalizers of one class from the target.
-giving_up_own(ownership) := as_told(ownership, [steps.remove(
-	gone_for_good(own_out[owners.class(ownership)].names, ownership),
+giving_up_own(ownership) := with_source(ownership, [steps.remove(
+	without_owner(own_out[owners.class(ownership)].names, ownership),
 	own_out[owners.class(ownership)].how,
 )])[0]
 
-# as_told marks steps that depend on statements of a tenant about the owner.
-as_told(ownership, list) := steps.hearsay(ownership.hearsay, list) if ownership.hearsay
+# with_source marks steps that depend on statements of a tenant about the owner.
+with_source(ownership, list) := steps.hearsay(ownership.hearsay, list) if ownership.hearsay
 
-as_told(ownership, list) := list if not ownership.hearsay
+with_source(ownership, list) := list if not ownership.hearsay
 
-own_out[class] := {"names": names_of(now), "how": taking_own_out(now)} if {
+own_out[class] := {"names": names_of(now), "how": removing_own(now)} if {
 	some class, pairs in own
 	count(pairs) <= handful
 	now := shifted(pairs, removed_before(class, own))
 }
 
-own_out[class] := {"names": sprintf("all %d that nobody removes", [count(pairs)]), "how": []} if {
+own_out[class] := {"names": sprintf("all %d finalizers without an owner", [count(pairs)]), "how": []} if {
 	some class, pairs in own
 	count(pairs) > handful
 }
@@ -136,11 +136,11 @@ deletions(_, _, _, false) := [[]]
 
 ahead(resource, of) := first(resource) if {
 	of == resource
-} else := sprintf("Delete the %s first: the %s go along; go on when both are gone", [of, resource]) if {
+} else := sprintf("Delete the %s first, and the %s with them; continue after both are deleted", [of, resource]) if {
 	of != ""
-} else := sprintf("Delete what the %s were made for first, as their owner references say: they go along", [resource])
+} else := sprintf("First delete the owners of the %s, named in their owner references: they are deleted with them", [resource])
 
-first(resource) := sprintf("Delete the %s first; go on when they are gone", [resource])
+first(resource) := sprintf("Delete the %s first; continue after they are deleted", [resource])
 
 # made_for lists the custom resources of a namespace for which an owner sets its finalizer on
 # objects of other kinds, or these objects themselves; and whether all are named.
@@ -190,7 +190,7 @@ uncertain_to_run(ownership) if {
 }
 
 # bringing_back lists the steps that restore the owner of a finalizer.
-bringing_back(ownership) := [steps.then("itself", sprintf("Bring back %s", [owner_or(ownership)]), [])] if {
+bringing_back(ownership) := [steps.then("itself", sprintf("Reinstall or restart %s", [owner_or(ownership)]), [])] if {
 	not uncertain_to_run(ownership)
 	not ownership.idle
 	not ownership.barred
@@ -198,7 +198,7 @@ bringing_back(ownership) := [steps.then("itself", sprintf("Bring back %s", [owne
 
 # An owner that may run.
 bringing_back(ownership) := [steps.mend(
-	sprintf("Find out whether %s runs, and start it if not", [owner_or(ownership)]),
+	sprintf("Check whether %s runs, and start it if it does not", [owner_or(ownership)]),
 	[],
 )] if {
 	uncertain_to_run(ownership)
@@ -206,11 +206,11 @@ bringing_back(ownership) := [steps.mend(
 	not ownership.maker
 }
 
-bringing_back(ownership) := [steps.then("itself", sprintf("Have %s watch this namespace, too", [owner_or(ownership)]), [])] if {
+bringing_back(ownership) := [steps.then("itself", sprintf("Configure %s to watch this namespace, too", [owner_or(ownership)]), [])] if {
 	ownership.watches
 }
 
-bringing_back(ownership) := [steps.then("itself", sprintf("Make %s again, as it was", [ownership.maker]), [])] if {
+bringing_back(ownership) := [steps.then("itself", sprintf("Recreate %s as it was", [ownership.maker]), [])] if {
 	ownership.maker
 }
 
@@ -234,7 +234,7 @@ bringing_back(ownership) := [steps.then(
 	[namespace, _] := split(ownership.barred.lease, "/")
 }
 
-bringing_back(ownership) := as_told(ownership, [steps.then("itself", sprintf("Scale up %s", [owner_or(ownership)]), scale) |
+bringing_back(ownership) := with_source(ownership, [steps.then("itself", sprintf("Scale up %s", [owner_or(ownership)]), scale) |
 	some workload in ownership.idle
 	scale := {
 		"verb": "scale",
@@ -246,12 +246,12 @@ bringing_back(ownership) := as_told(ownership, [steps.then("itself", sprintf("Sc
 	ownership.idle
 }
 
-let(ownership) := sprintf("Let service account %s of namespace %s", [name, namespace]) if {
+let(ownership) := sprintf("Allow service account %s in namespace %s to", [name, namespace]) if {
 	[namespace, name] := split(ownership.barred.account, "/")
 }
 
 if_owner(ownership) := sprintf(
-	"if it is that of %s (whoever may create workloads in namespace %s may have made it)",
+	"if it belongs to %s (any user who may create workloads in namespace %s can create a lookalike)",
 	[owner_or(ownership), namespace],
 ) if {
 	[namespace, _] := split(ownership.barred.account, "/")
@@ -259,17 +259,17 @@ if_owner(ownership) := sprintf(
 
 owner_or(ownership) := owners.name(ownership) if owners.name(ownership) != ""
 
-owner_or(ownership) := "the controller that removes the finalizer" if owners.name(ownership) == ""
+owner_or(ownership) := "the owner of the finalizer" if owners.name(ownership) == ""
 
-# gone_for_good is the sentence of a step that removes a finalizer.
-gone_for_good(finalizers, ownership) := sprintf(
-	"%s, clean up what the finalizer protects%s, then remove %s: %s",
+# without_owner is the sentence of a step that removes a finalizer.
+without_owner(finalizers, ownership) := sprintf(
+	"%s, clean up the resources that the finalizer protects%s, then remove %s: %s",
 	[condition(ownership), owners.cleared(ownership), finalizers, left_behind],
 )
 
-condition(ownership) := sprintf("If %s is gone for good", [owner_or(ownership)]) if not ownership.barred
+condition(ownership) := sprintf("If %s will not run again", [owner_or(ownership)]) if not ownership.barred
 
-condition(ownership) := sprintf("If %s must not have that right", [owner_or(ownership)]) if ownership.barred
+condition(ownership) := sprintf("If %s must not get that right", [owner_or(ownership)]) if ownership.barred
 
 # left_behind is the price of removing a finalizer by hand.
-left_behind := "what nobody cleaned up stays behind"
+left_behind := "anything not cleaned up is leaked"

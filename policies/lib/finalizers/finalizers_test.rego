@@ -3,8 +3,8 @@ package termguard.lib.finalizers_test
 import data.termguard.lib.finalizers
 
 # The last finalizer is removed first: each removal changes the indexes of those after it.
-test_taking_out if {
-	finalizers.taking_out(["pods/a", "pods/b"], "demo", {[0, "x.io/f"], [2, "y.io/g"]}) == {
+test_removing if {
+	finalizers.removing(["pods/a", "pods/b"], "demo", {[0, "x.io/f"], [2, "y.io/g"]}) == {
 		"verb": "patch",
 		"objects": ["pods/a", "pods/b"],
 		"namespace": "demo",
@@ -18,15 +18,15 @@ test_taking_out if {
 	}
 }
 
-test_as_told if {
-	finalizers.as_told({"hearsay": "a Lease"}, [{"do": "x"}]) == [{"do": "x", "hearsay": "a Lease"}]
+test_with_source if {
+	finalizers.with_source({"hearsay": "a Lease"}, [{"do": "x"}]) == [{"do": "x", "hearsay": "a Lease"}]
 }
 
 # The names are limited.
 test_going_first if {
 	finalizers.going_first("demo", "x.io/f", "widgets.x.io", {"names": ["a"], "count": 2}) == [{
 		"kind": "mend",
-		"do": "Delete the widgets.x.io first; go on when they are gone",
+		"do": "Delete the widgets.x.io first; continue after they are deleted",
 	}]
 }
 
@@ -42,13 +42,13 @@ test_from_the_root if {
 	}
 	first := finalizers.going_first("demo", "x.io/f", "pods", {"names": ["p"], "count": 1}) with data.cluster.controllers as controllers
 	[[s.do, s.action.objects] | some s in first] == [[
-		"Delete the clusters.x.io first: the pods go along; go on when both are gone",
+		"Delete the clusters.x.io first, and the pods with them; continue after both are deleted",
 		["clusters.x.io/c"],
 	]]
 	unknown := finalizers.going_first("demo", "x.io/f", "pods", {"names": ["q"], "count": 1}) with data.cluster.controllers as controllers
 	unknown == [{
 		"kind": "mend",
-		"do": "Delete what the pods were made for first, as their owner references say: they go along",
+		"do": "First delete the owners of the pods, named in their owner references: they are deleted with them",
 	}]
 	leaving := {"x.io/f": {"pods": {"objects": [{"namespace": "demo", "name": "p"}]}}}
 	going := finalizers.going_first("demo", "x.io/f", "pods", {"names": ["p"], "count": 1}) with data.cluster.controllers as controllers
@@ -69,5 +69,5 @@ test_of_custom_resources if {
 	first := finalizers.going_first("demo", "x.io/f", "secrets", {"names": ["a"], "count": 1}) with data.cluster as cluster
 	[s.action.objects | some s in first] == [["widgets.x.io/w"]]
 	elsewhere := finalizers.going_first("shop", "x.io/f", "secrets", {"names": ["a"], "count": 1}) with data.cluster as cluster
-	[s.do | some s in elsewhere] == ["Delete what the secrets were made for first, as their owner references say: they go along"]
+	[s.do | some s in elsewhere] == ["First delete the owners of the secrets, named in their owner references: they are deleted with them"]
 }

@@ -10,10 +10,10 @@ requested contains input.request.options.gracePeriodSeconds if request.deleting
 
 requested contains input.request.object.deleteOptions.gracePeriodSeconds if request.evicting
 
-# asked is the grace period that applies to a pod, in seconds: that of the request, or
+# effective is the grace period that applies to a pod, in seconds: that of the request, or
 # otherwise the pod's own. The API server treats a negative one as 1
 # (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
-asked(spec) := positive(seconds) if {
+effective(spec) := positive(seconds) if {
 	some seconds in requested
 } else := positive(own(spec))
 

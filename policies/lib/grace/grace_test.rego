@@ -22,15 +22,15 @@ test_stops if {
 	}
 }
 
-test_asked if {
-	default_period := grace.asked({}) with input as {"request": {"operation": "DELETE"}}
+test_effective if {
+	default_period := grace.effective({}) with input as {"request": {"operation": "DELETE"}}
 	default_period == 30
 	every want, request in {
 		5: {"operation": "DELETE", "options": {"gracePeriodSeconds": 5}},
 		1: {"operation": "DELETE", "options": {"gracePeriodSeconds": -7}},
 		60: {"operation": "DELETE"},
 	} {
-		got := grace.asked({"terminationGracePeriodSeconds": 60}) with input as {"request": request}
+		got := grace.effective({"terminationGracePeriodSeconds": 60}) with input as {"request": request}
 		got == want
 	}
 }

@@ -1,5 +1,5 @@
 # METADATA
-# description: Who removes a finalizer, and whether anybody does (data.cluster.finalizers, input.ownership).
+# description: Owners of finalizers and their states (data.cluster.finalizers, input.ownership).
 package termguard.lib.owners
 
 import data.termguard.lib.request
@@ -33,7 +33,7 @@ reason(ownership) := sprintf("its owner, %s, is not installed", [name(ownership)
 	name(ownership) != ""
 }
 
-reason(ownership) := "nothing that could remove it is running" if {
+reason(ownership) := "no controller that could remove it is running" if {
 	ownership.state == "absent"
 	certain(ownership)
 	name(ownership) == ""
@@ -46,7 +46,7 @@ reason(ownership) := sprintf("its owner, %s, was not found", [name(ownership)]) 
 	name(ownership) != ""
 }
 
-reason(ownership) := "nothing was found that removes it" if {
+reason(ownership) := "no controller that removes it was found" if {
 	ownership.state == "absent"
 	uncertain(ownership)
 	name(ownership) == ""
@@ -62,7 +62,7 @@ reason(ownership) := "its controller is not running" if {
 	name(ownership) == ""
 }
 
-reason(ownership) := sprintf("whether its owner, %s, is running is unknown", [name(ownership)]) if {
+reason(ownership) := sprintf("its owner, %s, may not be running", [name(ownership)]) if {
 	ownership.state == "unknown"
 	name(ownership) != ""
 	not ownership.watches
@@ -76,9 +76,9 @@ reason(ownership) := "its controller is unknown" if {
 	not ownership.maker
 }
 
-reason(ownership) := sprintf("%s is told to watch other namespaces", [its(ownership)]) if ownership.watches
+reason(ownership) := sprintf("%s watches only other namespaces", [its(ownership)]) if ownership.watches
 
-reason(ownership) := sprintf("%s, which its definition was made from, is gone", [ownership.maker]) if ownership.maker
+reason(ownership) := sprintf("its definition was generated from %s, which was deleted", [ownership.maker]) if ownership.maker
 
 reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) if {
 	ownership.state == "barred"
@@ -86,11 +86,11 @@ reason(ownership) := sprintf("%s has no right to remove it", [its(ownership)]) i
 	not ownership.barred.namesake
 }
 
-reason(ownership) := sprintf("what looks like %s has no right to remove it", [its(ownership)]) if {
+reason(ownership) := sprintf("a workload that looks like %s has no right to remove it", [its(ownership)]) if {
 	ownership.barred.namesake
 }
 
-reason(ownership) := sprintf("%s may not renew its lease, and waits to be elected", [its(ownership)]) if {
+reason(ownership) := sprintf("%s has no right to renew its lease, and waits to be elected", [its(ownership)]) if {
 	ownership.barred.lease
 }
 

@@ -57,7 +57,7 @@ waiting(names) := {node: object.union(held, {"namespace": request.name}) |
 # finished one, is deleted without its kubelet.
 alone[reviewed.spec.nodeName] := {"count": 1, "names": [request.name], "namespace": request.namespace} if {
 	not over(reviewed)
-	grace.asked(reviewed.spec) != 0
+	grace.effective(reviewed.spec) != 0
 }
 
 # over reports whether a pod had ended before it was deleted. A pod that ended later waits for
@@ -93,21 +93,23 @@ hazardous(hazard) := {node: held |
 	not request.deletes_namespace
 }
 
-# who begins a sentence about pods.
-who(_) := "this pod is" if request.resource == "pods"
+# subject names the pods in a sentence.
+subject(_) := "this pod" if request.resource == "pods"
 
-who(held) := sprintf("%d %s", [held.count, wording.plural(held.count, "pod is", "pods are")]) if request.resource == "namespaces"
+subject(held) := wording.counted(held.count, "pods") if request.resource == "namespaces"
 
-# they and them continue it.
-they(held) := wording.plural(held.count, "it", "they")
+# them is the pronoun for these pods.
 
 them(held) := wording.plural(held.count, "it", "them")
 
 # named lists pods as objects of a finding.
 named(held) := [{"resource": "pods", "namespace": held.namespace, "name": name} | some name in held.names]
 
-# because is the cause of a finding: a node, and a relative clause that says why.
+# because is the cause of a finding: a node, and a predicate that says why.
 because(node, why) := {"node": node, "title": why}
+
+# stay is the message about pods that stay because of their node, with the predicate of its cause.
+stay(node, why, held, certainty) := sprintf("node %s %s, so %s %s stay Terminating", [node, why, subject(held), certainty])
 
 # on lists a node and its pods as objects of a finding.
 on(node, held) := array.concat([{"resource": "nodes", "namespace": "", "name": node}], named(held))

@@ -1,5 +1,5 @@
 # METADATA
-# description: What node probes found (data.cluster.probes).
+# description: Reports of node probes (data.cluster.probes).
 package termguard.lib.probes
 
 import data.termguard.lib.pods
@@ -18,9 +18,9 @@ current(node) if {
 	age <= patience
 }
 
-# told lists, by node, the pods that the request waits for and for which a probe reported a
+# reported lists, by node, the pods that the request waits for and for which a probe reported a
 # cause, with its findings.
-told(cause) := {node: {"namespace": held.namespace, "names": names, "count": count(names), "found": found} |
+reported(cause) := {node: {"namespace": held.namespace, "names": names, "count": count(names), "found": found} |
 	some node, held in pods.waiting(data.cluster.probes)
 	current(node)
 	by_pod := {name: which |
@@ -36,13 +36,13 @@ told(cause) := {node: {"namespace": held.namespace, "names": names, "count": cou
 
 # will lists the pods that stay. Containers may undo what they did themselves when they stop.
 will(cause) := {node: held |
-	some node, held in told(cause)
+	some node, held in reported(cause)
 	sure(held)
 }
 
 # may lists the other pods.
 may(cause) := {node: held |
-	some node, held in told(cause)
+	some node, held in reported(cause)
 	not sure(held)
 }
 
@@ -92,10 +92,10 @@ earlier(f) if {
 	f.uid != reviewed
 }
 
-# finding is a finding of a probe about a node, with the command to run on the node
+# finding reports a predicate of the node that a probe saw, with the command to run on the node
 # as the first step.
-finding(msg, why, node, held, plan) := {
-	"msg": msg,
+finding(why, node, held, certainty, plan) := {
+	"msg": pods.stay(node, why, held, certainty),
 	"cause": pods.because(node, why),
 	"objects": pods.on(node, held),
 	"evidence": evidence(node, held.found),

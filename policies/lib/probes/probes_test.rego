@@ -40,7 +40,7 @@ test_age if {
 		"2026-11-21T07:50:00Z": true, "2026-11-21T07:49:59Z": false,
 		"2026-11-21T08:01:00Z": true, "2026-11-21T08:01:01Z": false,
 	} {
-		got := count(probes.told("immutable")) with input as delete_pod("u")
+		got := count(probes.reported("immutable")) with input as delete_pod("u")
 			with data.cluster as facts(at, [], {"web-0": [found("immutable", "will", "u")]})
 		got == 1 == want
 	}
@@ -55,7 +55,7 @@ test_pod if {
 	will == held(["web-0"], [found("immutable", "will", "u")])
 	may := probes.may("busy") with input as delete_pod("u") with data.cluster as facts(now, [], by_name)
 	may == held(["web-0"], [found("busy", "may", "u")])
-	another := probes.told("immutable") with input as delete_pod("v") with data.cluster as facts(now, [], by_name)
+	another := probes.reported("immutable") with input as delete_pod("v") with data.cluster as facts(now, [], by_name)
 	another == {}
 }
 
@@ -83,10 +83,10 @@ test_finding if {
 	]
 	plan := [{"kind": "force", "do": "F"}]
 	ahead := facts("2026-11-21T08:00:30Z", [], {})
-	got := probes.finding("M", "W", "n1", held(["web-0"], which).n1, plan) with data.cluster as ahead
+	got := probes.finding("fails", "n1", held(["web-0"], which).n1, "may", plan) with input as delete_pod("u") with data.cluster as ahead
 	got == {
-		"msg": "M",
-		"cause": {"node": "n1", "title": "W"},
+		"msg": "node n1 fails, so this pod may stay Terminating",
+		"cause": {"node": "n1", "title": "fails"},
 		"objects": [
 			{"resource": "nodes", "namespace": "", "name": "n1"},
 			{"resource": "pods", "namespace": "demo", "name": "web-0"},

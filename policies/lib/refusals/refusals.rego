@@ -1,6 +1,6 @@
 # METADATA
 # description: >-
-#   Requests that a deletion needs and that admission refuses (data.cluster.blocked,
+#   Requests that a deletion needs and that webhooks or policies deny (data.cluster.blocked,
 #   data.cluster.denied).
 package termguard.lib.refusals
 
@@ -21,14 +21,14 @@ part(subresource) := sprintf("/%s", [subresource]) if subresource != ""
 counted(call) := sprintf("%s (%d %s)", [described(call), call.count, wording.plural(call.count, "object", "objects")])
 
 # first names the first of several requests, and their outcome.
-first(calls, outcome) := sprintf("%s %s", [told[0], outcome]) if {
-	told := sort([described(call) | some call in calls])
-	count(told) == 1
+first(calls, outcome) := sprintf("%s %s", [names[0], outcome]) if {
+	names := sort([described(call) | some call in calls])
+	count(names) == 1
 }
 
-first(calls, outcome) := sprintf("%s (and %d more) %s", [told[0], count(told) - 1, outcome]) if {
-	told := sort([described(call) | some call in calls])
-	count(told) > 1
+first(calls, outcome) := sprintf("%s (and %d more) %s", [names[0], count(names) - 1, outcome]) if {
+	names := sort([described(call) | some call in calls])
+	count(names) > 1
 }
 
 # sure reports whether one of several is surely denied.
@@ -130,17 +130,17 @@ service(hook) := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
 # problem says why a webhook denies requests.
 problem(hook, "down") := sprintf("Service %s is down", [service(hook)])
 
-problem(hook, "untrusted") := sprintf("its caBundle does not fit Service %s", [service(hook)])
+problem(hook, "untrusted") := sprintf("its caBundle does not match the certificate of Service %s", [service(hook)])
 
-problem(_, "condition") := "a matchCondition of it fails"
+problem(_, "condition") := "one of its matchConditions fails"
 
 problem(_, "failing") := "calls to it failed recently"
 
-problem(_, "refusing") := "it refused deletions recently"
+problem(_, "refusing") := "it denied deletions recently"
 
 # by_cause marks the steps about a webhook if only events and conditions report that it fails or
 # denies requests.
-by_cause(cause, list) := steps.hearsay("what events and conditions say of the webhook", list) if cause in reported
+by_cause(cause, list) := steps.hearsay("events and conditions about the webhook", list) if cause in reported
 
 by_cause(cause, list) := list if not cause in reported
 

@@ -1,5 +1,5 @@
 # METADATA
-# description: What an object's status and Events about it say of its deletion, in their writers' own words.
+# description: Statements of an object's status, and of Events about it, on its deletion.
 package termguard.lib.reports
 
 import data.termguard.lib.request
@@ -37,18 +37,18 @@ quotes(list) := array.slice(
 explains(said) if reason(said) != silent
 
 # saying is the end of a message without a cause.
-saying(quoted) := "" if count(quoted) == 0
+saying(list) := "" if count(list) == 0
 
-saying(quoted) := sprintf("; it says %s: %s", [head(quoted[0]), clean(reason(quoted[0]), 60)]) if count(quoted) > 0
+saying(list) := sprintf("; it reports %s: %s", [head(list[0]), clean(reason(list[0]), 60)]) if count(list) > 0
 
 head(said) := said.status if said.type == "phase"
 
 head(said) := said.type if said.type != "phase"
 
 # mending is the step before a look into a log.
-mending(quoted) := [steps.mend(sprintf("See to what it says: %s", [clean(told(quoted[0]), 250)]), [])] if count(quoted) > 0
+mending(list) := [steps.mend(sprintf("Fix the reported problem: %s", [clean(quoted(list[0]), 250)]), [])] if count(list) > 0
 
-mending(quoted) := [] if count(quoted) == 0
+mending(list) := [] if count(list) == 0
 
 # most bounds the number of reports: the facts bound them, but a foreign snapshot may not.
 most(list) := array.slice([said | some said in list; said.lastTransitionTime], 0, 40)
@@ -60,17 +60,17 @@ wrong(said) if blocked(said)
 wrong(said) if warns(said)
 
 # counts says how a report counts, if it does.
-counts(said, ownership) := "that it fails" if {
+counts(said, ownership) := "a failure" if {
 	fails(said)
 	lasts(said, ownership)
-} else := "that it is blocked" if {
+} else := "a blocker" if {
 	blocked(said)
 	lasts(said, ownership)
-} else := "that it is not ready, since it was created" if {
+} else := "no readiness since its creation" if {
 	ownership.circumstantial
 	never_ready(said)
 	times.since(said.lastTransitionTime) > 120
-} else := "that it fails" if {
+} else := "a failure" if {
 	warns(said)
 
 	# A controller writes an Event for each failure, and none for a success.
@@ -104,14 +104,14 @@ patience(ownership) := 600 if not ownership.circumstantial
 fails(said) if {
 	said.status == "False"
 	not regex.match(feared, said.type)
-	tells(said, failure)
+	mentions(said, failure)
 }
 
 # For these common types a word about access is enough, and so is no reason at all.
 fails(said) if {
 	said.status == "False"
 	regex.match(hoped_for, said.type)
-	tells(said, access)
+	mentions(said, access)
 }
 
 fails(said) if {
@@ -124,7 +124,7 @@ fails(said) if {
 fails(said) if {
 	said.status == "True"
 	regex.match(feared, said.type)
-	tells(said, concat("|", [failure, access, silent]))
+	mentions(said, concat("|", [failure, access, silent]))
 }
 
 # A phase instead of conditions.
@@ -151,10 +151,10 @@ warns(said) if {
 	regex.match(concat("|", [failure, access, silent]), reason(said))
 }
 
-# tells reports whether a reason has one of the words, or a message admits a failure.
-tells(said, words) if regex.match(words, regex.replace(reason(said), denial, ""))
+# mentions reports whether a reason has one of the words, or a message admits a failure.
+mentions(said, words) if regex.match(words, regex.replace(reason(said), denial, ""))
 
-tells(said, _) if admits(said)
+mentions(said, _) if admits(said)
 
 admits(said) if regex.match(sentence, regex.replace(object.get(said, "message", ""), denial, ""))
 
@@ -209,12 +209,12 @@ sentence := concat("", [
 # denial matches words that negate a failure.
 denial := `(?i)\b(no|not|non|without|zero|0|never)[ _-]?(\w+ )?(errors?|fail\w*|invalid|missing|denied|rejected)\w*`
 
-# told is a report as evidence.
-told(said) := sprintf("%s is %s since %s%s", [said.type, said.status, said.lastTransitionTime, because(said)]) if {
+# quoted is a report as evidence.
+quoted(said) := sprintf("%s is %s since %s%s", [said.type, said.status, said.lastTransitionTime, because(said)]) if {
 	not said.last
 }
 
-told(said) := sprintf("Event from %s to %s%s", [said.lastTransitionTime, said.last, because(said)]) if said.last
+quoted(said) := sprintf("Event from %s to %s%s", [said.lastTransitionTime, said.last, because(said)]) if said.last
 
 because(said) := concat("", [sprintf(": %s", [clean(text, limit)]) |
 	some [key, limit] in [["reason", 80], ["message", 300]]

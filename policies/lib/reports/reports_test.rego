@@ -54,8 +54,8 @@ test_quotes if {
 	failed := condition("Cleaned", "False", "Failed", "")
 	quotes := reports.quotes([old, waits, event, failed]) with data.cluster.now as now
 	quotes == [event, failed, waits]
-	reports.saying(quotes) == "; it says Event: CleanupFailed"
-	[reports.told(said) | some said in quotes] == [
+	reports.saying(quotes) == "; it reports Event: CleanupFailed"
+	[reports.quoted(said) | some said in quotes] == [
 		"Event from 2026-11-21T11:00:00Z to 2026-11-21T11:59:00Z: CleanupFailed",
 		"Cleaned is False since 2026-11-21T09:00:00Z: Failed",
 		"phase is Deleting since 2026-11-21T11:30:00Z: volumes are left",

@@ -1,5 +1,5 @@
 # METADATA
-# description: What the request is about, what it asks for, and who makes it.
+# description: The target of the request, its operation, and its user.
 package termguard.lib.request
 
 # target is the object of the request. Items of a deletecollection have no name in the request.

@@ -1,7 +1,7 @@
 # METADATA
 # description: >-
-#   The steps of the way out (Step of the engine): what to do, in order of the price,
-#   and how kubectl does it where it can be run as it stands.
+#   Steps of a plan (Step of the engine): advice in order of its price, with the command of
+#   kubectl if it can be run as it is.
 package termguard.lib.steps
 
 # mend repairs and loses nothing. As in all steps, how is an action (Action of the engine, which
@@ -50,19 +50,19 @@ deletion(objects, ns) := object.union(deleted(objects, ns), {"noWait": true})
 # pods_off lists the steps for pods on a node that cannot stop them.
 pods_off(node, ns, names) := array.concat(
 	[
-		mend(sprintf("Bring node %s back, and its pods go by themselves", [node]), []),
+		mend(sprintf("Repair or restart node %s, and it deletes its pods", [node]), []),
 		remove(
 			sprintf(
 				concat(" ", [
-					"If the machine of node %s is off, taint the node out of service: its pods are removed, and their",
-					"volumes detached, within a minute or two; take the taint off when it is back",
+					"If the machine of node %s is off, taint the node out-of-service: its pods are removed, and their",
+					"volumes detached, within a minute or two; remove the taint when the machine runs again",
 				]),
 				[node],
 			),
 			["kubectl", "taint", "nodes", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"],
 		),
 		remove(
-			sprintf("If the machine of node %s is off for good, delete the Node: its pods are then collected within a minute or two", [node]),
+			sprintf("If the machine of node %s will not return, delete the Node: its pods are removed within a minute or two", [node]),
 			deletion([sprintf("nodes/%s", [node])], ""),
 		),
 	],
@@ -72,8 +72,8 @@ pods_off(node, ns, names) := array.concat(
 # forced removes only the objects of pods.
 forced(ns, names) := [force(
 	concat(" ", [
-		"Remove only the object: containers on a machine that still runs keep running, next to their replacement",
-		"(of a StatefulSet, two of one identity), and volumes may stay attached",
+		"Force the deletion, which removes only the object: containers may keep running beside their replacement",
+		"(two pods with one identity in a StatefulSet), and volumes may stay attached",
 	]),
 	object.union(deletion(objects, ns), {"force": true, "graceSeconds": 0}),
 ) |

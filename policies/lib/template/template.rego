@@ -1,5 +1,5 @@
 # METADATA
-# description: The pods that an object makes, of an object that is applied.
+# description: The pod template of an applied object.
 package termguard.lib.template
 
 import data.termguard.lib.request

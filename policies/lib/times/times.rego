@@ -1,5 +1,5 @@
 # METADATA
-# description: Times and durations. What time it is now is a fact.
+# description: Times and durations. The current time is a fact.
 package termguard.lib.times
 
 # since is the age of a time, in seconds.
