@@ -254,7 +254,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err := p.checkReport(ctx, wrong); err != nil {
 		return err
 	}
-	before, err := p.ask(ctx, 20*time.Second, func(r answer) bool {
+	before, err := p.ask(ctx, time.Minute, func(r answer) bool {
 		return p.fair(r) && (p.Says == "" || r.says(p.Says))
 	})
 	if err != nil {
