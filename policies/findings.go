@@ -267,8 +267,8 @@ var blamed = []string{
 	"poddisruptionbudgets.policy", "csinodes.storage.k8s.io", "nodes",
 }
 
-// blame fills in the owner of a finalizer, and the object of a cause that has none: the first such object other than the target, unless that is
-// a node, which is drained.
+// blame fills in the owner of a finalizer, and the object of a cause that has none: the first such object
+// other than the target, unless that is a node, which is drained.
 func (b bounds) blame(f *Finding) {
 	if owner := f.Cause.Owner; owner != nil && owner.State == "" && len(f.Objects) > 0 {
 		known := b.owner(f.Objects[0], f.Cause.Finalizer)

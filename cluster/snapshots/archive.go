@@ -115,9 +115,9 @@ func (a *Archive) dial(_ context.Context, _, address string) (net.Conn, error) {
 	return nil, errUntried
 }
 
-// scope identifies the objects that a list selects.
-func scope(namespace, labelSelector, fieldSelector string) string {
-	return namespace + "\n" + labelSelector + "\n" + fieldSelector
+// scope identifies the objects that a list selects in a namespace, or at the path of a request.
+func scope(where, labelSelector, fieldSelector string) string {
+	return where + "\n" + labelSelector + "\n" + fieldSelector
 }
 
 func (a *Archive) kind(gr schema.GroupResource) *kind {

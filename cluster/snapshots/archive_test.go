@@ -223,7 +223,7 @@ func TestBomb(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	in := &limited{strings.NewReader("abcdef"), 5}
+	in := &limited{strings.NewReader("abcdef"), 5, errBig}
 	if _, err := io.ReadAll(in); !errors.Is(err, errBig) {
 		t.Errorf("error %v, want %v", err, errBig)
 	}

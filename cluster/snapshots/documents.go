@@ -13,25 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// weighed bounds the bytes that are read of one value.
-type weighed struct {
-	io.Reader
-	left int
-}
-
 var errHeavy = fmt.Errorf("one object has more than %d MiB", longestLine>>20)
-
-func (w *weighed) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
-	if w.left -= n; w.left < 0 {
-		return n, errHeavy
-	}
-	return n, err
-}
 
 // readJSON reads JSON documents: items of a list one by one.
 func readJSON(in io.Reader, next func() documents) error {
-	bounded := &weighed{in, longestLine}
+	bounded := &limited{in, longestLine, errHeavy}
 	d := json.NewDecoder(bounded)
 	value := func() (any, error) {
 		bounded.left = longestLine

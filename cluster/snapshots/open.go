@@ -92,21 +92,22 @@ func unpacked(file io.Reader) (*bufio.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		in = bufio.NewReaderSize(&limited{packed, most}, 64<<10)
+		in = bufio.NewReaderSize(&limited{packed, most, errBig}, 64<<10)
 	}
 	return in, nil
 }
 
-// limited fails after so many bytes.
+// limited fails with err after so many bytes.
 type limited struct {
 	io.Reader
 	left int64
+	err  error
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.Reader.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return n, errBig
+		return n, l.err
 	}
 	return n, err
 }
@@ -140,7 +141,7 @@ func (a *Archive) lines(in *bufio.Reader) error {
 			}
 			continue
 		}
-		request := l.Path + "\n" + l.LabelSelector + "\n" + l.FieldSelector
+		request := scope(l.Path, l.LabelSelector, l.FieldSelector)
 		switch l.Kind {
 		case snapshotLine:
 			a.Redacted = l.Redacted

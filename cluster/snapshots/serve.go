@@ -51,7 +51,7 @@ func placeOf(path string) (p place, is bool) {
 // asked identifies a request, apart from its page.
 func asked(u *url.URL) string {
 	query := u.Query()
-	return u.Path + "\n" + query.Get("labelSelector") + "\n" + query.Get("fieldSelector")
+	return scope(u.Path, query.Get("labelSelector"), query.Get("fieldSelector"))
 }
 
 // RoundTrip answers as the API server did, and only requests that read.
@@ -113,7 +113,7 @@ func (a *Archive) lacks(p place) Answer {
 		root = "/api/" + p.Version + "/"
 	}
 	for _, path := range []string{root + "namespaces/" + p.namespace + "/" + p.Resource, root + p.Resource} {
-		if said, known := a.answers[path+"\n\n"]; known {
+		if said, known := a.answers[scope(path, "", "")]; known {
 			return said
 		}
 	}
