@@ -23,62 +23,55 @@ func namesVolume(command string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(volumes, word) })
 }
 
-// bounds limit the steps of all policies for one request: every step is checked here.
-type bounds struct {
-	about   subject
-	input   map[string]any
-	cluster map[string]any
-}
-
-// keep removes out-of-bounds steps from a finding: steps that name a volume or claim outside the request,
-// remove a finalizer whose owner works, or repeat a deletion, which has no effect.
-func (b bounds) keep(f *Finding) {
-	for i, s := range f.Steps {
-		if s.Action != nil && s.Action.Verb == VerbDelete && !s.Action.Forces() {
-			again := *s.Action
+// keep removes out-of-bounds steps from a finding, whatever its policy: steps that name a volume or claim
+// outside the request, remove a finalizer whose owner works, or repeat a deletion, which has no effect.
+func (s *subject) keep(f *Finding) {
+	for i, step := range f.Steps {
+		if step.Action != nil && step.Action.Verb == VerbDelete && !step.Action.Forces() {
+			again := *step.Action
 			again.Objects = slices.DeleteFunc(slices.Clone(again.Objects), func(object string) bool {
 				resource, name, _ := strings.Cut(object, "/")
-				return b.leaves(resource, again.Namespace, name)
+				return s.leaves(resource, again.Namespace, name)
 			})
 			f.Steps[i].Action, f.Steps[i].Command = &again, again.Command()
 		}
 	}
-	f.Steps = slices.DeleteFunc(f.Steps, func(s Step) bool {
-		if s.Action == nil {
-			return namesVolume(s.Command)
+	f.Steps = slices.DeleteFunc(f.Steps, func(step Step) bool {
+		if step.Action == nil {
+			return namesVolume(step.Command)
 		}
-		if len(s.Action.Objects) == 0 {
+		if len(step.Action.Objects) == 0 {
 			return true
 		}
-		return slices.ContainsFunc(s.Action.Objects, func(object string) bool {
+		return slices.ContainsFunc(step.Action.Objects, func(object string) bool {
 			resource, name, _ := strings.Cut(object, "/")
-			return IsVolume(object) && !b.goes(resource, s.Action.Namespace, name) ||
-				slices.ContainsFunc(s.Strips(), func(finalizer string) bool {
-					return b.works(resource, s.Action.Namespace, name, finalizer)
+			return IsVolume(object) && !s.goes(resource, step.Action.Namespace, name) ||
+				slices.ContainsFunc(step.Strips(), func(finalizer string) bool {
+					return s.works(resource, step.Action.Namespace, name, finalizer)
 				})
 		})
 	})
 }
 
 // goes reports whether an object is a target, or in a namespace that is one.
-func (b bounds) goes(resource, namespace, name string) bool {
-	of := under(b.cluster, "set")
-	return resource == b.about.resource && name == b.about.name && namespace == b.about.namespace ||
-		b.about.resource == "namespaces" && namespace == b.about.name ||
+func (s *subject) goes(resource, namespace, name string) bool {
+	of := under(s.cluster, "set")
+	return resource == s.resource && name == s.name && namespace == s.namespace ||
+		s.resource == "namespaces" && namespace == s.name ||
 		under(under(under(of, resource), namespace), name) != nil ||
 		namespace != "" && under(under(under(of, "namespaces"), ""), namespace) != nil
 }
 
 // leaves reports whether an object is already Terminating.
-func (b bounds) leaves(resource, namespace, name string) bool {
-	if resource == b.about.resource && name == b.about.name {
-		return b.about.leaving
+func (s *subject) leaves(resource, namespace, name string) bool {
+	if resource == s.resource && name == s.name {
+		return s.leaving
 	}
 	if resource == "pods" {
-		since, _ := under(under(under(b.cluster["pods"], namespace), name), "deletionTimestamp").(string)
+		since, _ := under(under(under(s.cluster["pods"], namespace), name), "deletionTimestamp").(string)
 		return since != ""
 	}
-	return anyOf(b.cluster["terminating"], func(resources any) bool {
+	return anyOf(s.cluster["terminating"], func(resources any) bool {
 		return anyOf(under(under(resources, resource), "objects"), func(o any) bool {
 			in, _ := under(o, "namespace").(string)
 			return in == namespace && under(o, "name") == name
@@ -87,16 +80,16 @@ func (b bounds) leaves(resource, namespace, name string) bool {
 }
 
 // works reports whether the owner of an object's finalizer runs, and nothing certainly prevents its work.
-func (b bounds) works(resource, namespace, name, finalizer string) bool {
-	return atWork(b.owner(Object{resource, namespace, name}, finalizer))
+func (s *subject) works(resource, namespace, name, finalizer string) bool {
+	return atWork(s.owner(Object{resource, namespace, name}, finalizer))
 }
 
 // owner returns the owner of an object's finalizer in the facts, or nil.
-func (b bounds) owner(o Object, finalizer string) (owner any) {
-	if o.Resource == b.about.resource && o.Name == b.about.name {
-		return under(b.input["ownership"], finalizer)
+func (s *subject) owner(o Object, finalizer string) (owner any) {
+	if o.Resource == s.resource && o.Name == s.name {
+		return under(s.input["ownership"], finalizer)
 	}
-	anyOf(under(under(under(b.cluster["finalized"], o.Namespace), finalizer), o.Resource), func(group any) bool {
+	anyOf(under(under(under(s.cluster["finalized"], o.Namespace), finalizer), o.Resource), func(group any) bool {
 		names, _ := whole(under(group, "names")).([]any)
 		if slices.Contains(names, any(o.Name)) {
 			owner = under(group, "ownership")

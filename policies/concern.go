@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
-// subject is the object of a request.
+// subject is the object of a request, with the documents that a policy can read.
 type subject struct {
+	input, cluster, params map[string]any
+
 	resource   string // plural, or plural.group
 	namespace  string // the deleted namespace, or the object's
 	name, uid  string // of the object itself
@@ -17,11 +19,11 @@ type subject struct {
 	leaving    bool // a deletion of an object that is already Terminating
 }
 
-func subjectOf(input map[string]any) subject {
+func subjectOf(input, cluster, params map[string]any) *subject {
 	request := child(input, "request")
 	resource := child(request, "resource")
 	metadata := child(child(request, "oldObject"), "metadata")
-	var s subject
+	s := &subject{input: input, cluster: cluster, params: params}
 	s.resource, _ = resource["resource"].(string)
 	if group, _ := resource["group"].(string); group != "" {
 		s.resource += "." + group
@@ -42,7 +44,7 @@ func subjectOf(input map[string]any) subject {
 }
 
 // custom reports whether its kind is not built in: groups of built-in kinds are under k8s.io, or have no dot.
-func (s subject) custom() bool {
+func (s *subject) custom() bool {
 	_, group, _ := strings.Cut(s.resource, ".")
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
@@ -52,17 +54,15 @@ func child(m map[string]any, key string) map[string]any {
 	return c
 }
 
-// documents are the documents that a policy can read.
-type documents struct{ input, cluster, params map[string]any }
-
-func (d documents) root(name string) map[string]any {
+// root returns the document of a name.
+func (s *subject) root(name string) map[string]any {
 	switch name {
 	case "cluster":
-		return d.cluster
+		return s.cluster
 	case "params":
-		return d.params
+		return s.params
 	}
-	return d.input
+	return s.input
 }
 
 // candidate is a policy with its parsed needs, which every review checks first.
@@ -81,17 +81,13 @@ func candidateOf(p Policy) candidate {
 
 // concerned returns the policies that may have a finding about a request: most name the resources and facts
 // that they need.
-func (s subject) concerned(all []candidate, read documents) []Policy {
+func (s *subject) concerned(all []candidate) []Policy {
 	var found []Policy
 	for i := range all {
 		c := &all[i]
-		if !c.about(s) {
-			continue
+		if c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, s.there)) {
+			found = append(found, c.Policy)
 		}
-		if len(c.needs) > 0 && !slices.ContainsFunc(c.needs, func(n need) bool { return s.there(n, read) }) {
-			continue
-		}
-		found = append(found, c.Policy)
 	}
 	return found
 }
@@ -135,18 +131,18 @@ const evictions = "pods/eviction"
 
 // about reports whether the policy applies to the resource of a request. A policy for pods applies to
 // evictions, too, but not vice versa.
-func (p *Policy) about(s subject) bool {
+func (p *Policy) about(s *subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
 // there reports whether all documents of a need exist.
-func (s subject) there(n need, read documents) bool {
+func (s *subject) there(n need) bool {
 	if n.resource != "" && n.resource != s.resource {
 		return false
 	}
 	for i := range n.documents {
 		d := &n.documents[i]
-		if !s.reaches(read.root(d.root), d.path, d) {
+		if !s.reaches(s.root(d.root), d.path, d) {
 			return false
 		}
 	}
@@ -154,7 +150,7 @@ func (s subject) there(n need, read documents) bool {
 }
 
 // reaches reports whether a document exists below another.
-func (s subject) reaches(from any, path []string, d *document) bool {
+func (s *subject) reaches(from any, path []string, d *document) bool {
 	for len(path) > 0 {
 		element, below := path[0], path[1:]
 		switch element {
@@ -182,7 +178,7 @@ func (s subject) reaches(from any, path []string, d *document) bool {
 }
 
 // expand returns the value of a placeholder in METADATA.
-func (s subject) expand(word string) string {
+func (s *subject) expand(word string) string {
 	switch word {
 	case "$NAMESPACE":
 		return s.namespace
@@ -197,7 +193,7 @@ func (s subject) expand(word string) string {
 }
 
 // fits reports whether a value meets the condition of a document.
-func (s subject) fits(value string, d *document) bool {
+func (s *subject) fits(value string, d *document) bool {
 	switch d.wanted {
 	case "unless":
 		return !slices.Contains(d.values, value)

@@ -34,13 +34,7 @@ func loadEmbedded() (*Set, error) {
 
 // embeddedFolders returns the folders of the built-in policies, sorted.
 func embeddedFolders() []string {
-	entries, _ := embedded.ReadDir(".") // an embedded file system always has a root
-	var folders []string
-	for _, entry := range entries {
-		if entry.IsDir() && entry.Name() != libFolder && entry.Name() != schemaFolder {
-			folders = append(folders, entry.Name())
-		}
-	}
+	folders, _ := policyFolders(embedded) // an embedded file system always has a root
 	return folders
 }
 
@@ -53,16 +47,30 @@ func EmbeddedIDs() []string {
 	return ids
 }
 
-// compileEmbedded compiles some of the built-in policies, with their imports.
+// compileEmbedded compiles some of the built-in policies, with the packages of the library that they import.
 func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.described = true
+	patterns := []string{sharedFile}
 	for _, p := range of {
-		l.start(Embedded(), p.Folder)
+		patterns = append(patterns, p.Folder+"/*.rego")
 	}
-	for _, p := range of {
-		l.parseFolder(Embedded(), p.Folder)
+	for imported := map[string]bool{}; len(patterns) > 0; {
+		l.parse(Embedded(), patterns...)
+		patterns = nil
+		for _, module := range l.modules {
+			for _, i := range module.Imports {
+				ref, _ := i.Path.Value.(ast.Ref)
+				if len(ref) <= len(library) || !ref.HasPrefix(library) {
+					continue
+				}
+				name, _ := ref[len(library)].Value.(ast.String)
+				if folder := path.Join(libFolder, string(name)); !imported[folder] {
+					imported[folder] = true
+					patterns = append(patterns, folder+"/*.rego")
+				}
+			}
+		}
 	}
-	l.imports()
 	return l.compile(false, steps)
 }

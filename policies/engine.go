@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -63,11 +64,16 @@ type Engine struct {
 	store   *store
 	set     *Set
 	on      map[Trigger][]candidate
-	// queries evaluate several policies at once, by their ids.
-	queries sync.Map
+	groups  sync.Map // []group of several policies, by their ids
 
-	mu        sync.Mutex // held while policies compile
-	compilers sync.Map   // of policies, by their ids
+	mu        sync.Mutex               // held while policies compile
+	compilers map[string]*ast.Compiler // of policies, by their ids
+}
+
+// group is policies of one compiler, and the query that evaluates them together.
+type group struct {
+	policies []Policy
+	query    rego.PreparedEvalQuery
 }
 
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an error: a policy that was meant
@@ -77,18 +83,18 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}}
+	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}, compilers: map[string]*ast.Compiler{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
 		}
 	}
 	if !options.Lazy {
-		if err := e.compile(e.Policies()); err != nil {
+		if _, err := e.compile(e.Policies()); err != nil {
 			return nil, err
 		}
 		for _, p := range e.Policies() {
-			if _, err := e.query(ctx, []Policy{p}); err != nil {
+			if _, err := e.prepare(ctx, []Policy{p}); err != nil {
 				return nil, fmt.Errorf("prepare policy %s: %w", p.ID, err)
 			}
 		}
@@ -112,12 +118,38 @@ func (e *Engine) Policies() []Policy {
 // answer is the variable of a query that holds the sets of every policy.
 const answer = "answer"
 
-// prepare prepares the query for some policies of one compiler.
-func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQuery, error) {
-	if err := e.compile(of); err != nil {
-		return rego.PreparedEvalQuery{}, err
+// prepare returns the queries of these policies, prepared on first use: few combinations occur.
+func (e *Engine) prepare(ctx context.Context, of []Policy) ([]group, error) {
+	ids := make([]string, len(of))
+	for i, p := range of {
+		ids[i] = p.ID
 	}
-	compiler := e.compiler(of[0])
+	key := strings.Join(ids, " ")
+	if groups, known := e.groups.Load(key); known {
+		return groups.([]group), nil
+	}
+	compilers, err := e.compile(of)
+	if err != nil {
+		return nil, err
+	}
+	var groups []group
+	for _, p := range of {
+		at := slices.IndexFunc(groups, func(g group) bool { return compilers[g.policies[0].ID] == compilers[p.ID] })
+		if at < 0 {
+			at, groups = len(groups), append(groups, group{})
+		}
+		groups[at].policies = append(groups[at].policies, p)
+	}
+	for i, g := range groups {
+		if groups[i].query, err = e.query(ctx, compilers[g.policies[0].ID], g.policies); err != nil {
+			return nil, err
+		}
+	}
+	e.groups.Store(key, groups)
+	return groups, nil
+}
+
+func (e *Engine) query(ctx context.Context, compiler *ast.Compiler, of []Policy) (rego.PreparedEvalQuery, error) {
 	var members []string
 	for _, p := range of {
 		var sets []string
@@ -136,63 +168,27 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) (rego.PreparedEvalQue
 	).PrepareForEval(ctx)
 }
 
-// compiler returns the compiler of a policy, nil until it is compiled.
-func (e *Engine) compiler(of Policy) *ast.Compiler {
-	compiler, _ := e.compilers.Load(of.ID)
-	c, _ := compiler.(*ast.Compiler)
-	return c
-}
-
-// compile compiles the missing ones of some policies, together.
-func (e *Engine) compile(of []Policy) error {
-	if len(e.uncompiled(of)) == 0 {
-		return nil
-	}
+// compile returns the compilers of some policies, by their ids. It compiles the missing ones together.
+func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if of = e.uncompiled(of); len(of) == 0 {
-		return nil
-	}
-	compiler, err := e.set.compile(of, !e.options.Brief)
-	if err != nil {
-		return err
-	}
-	for _, p := range of {
-		e.compilers.Store(p.ID, compiler)
-	}
-	return nil
-}
-
-// uncompiled returns the policies that are not compiled.
-func (e *Engine) uncompiled(of []Policy) (missing []Policy) {
-	for _, p := range of {
-		if e.compiler(p) == nil {
-			missing = append(missing, p)
+	missing := slices.DeleteFunc(slices.Clone(of), func(p Policy) bool { return e.compilers[p.ID] != nil })
+	if len(missing) > 0 {
+		compiler, err := e.set.compile(missing, !e.options.Brief)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range missing {
+			e.compilers[p.ID] = compiler
 		}
 	}
-	return missing
-}
-
-// together groups policies by compiler, for one query each.
-func (e *Engine) together(who []Policy) [][]Policy {
-	if e.compile(who) != nil {
-		return [][]Policy{who} // their evaluation returns the error
-	}
-	var groups [][]Policy
-	for _, p := range who {
-		at := slices.IndexFunc(groups, func(group []Policy) bool { return e.compiler(group[0]) == e.compiler(p) })
-		if at < 0 {
-			at, groups = len(groups), append(groups, nil)
-		}
-		groups[at] = append(groups[at], p)
-	}
-	return groups
+	return maps.Clone(e.compilers), nil
 }
 
 // Asked returns the policies that a request concerns, by its trigger, their METADATA and the facts.
 func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
 	facts.View(func(doc map[string]any) {
-		who = subjectOf(input).concerned(e.on[trigger], documents{input, doc, e.options.Params})
+		who = subjectOf(input, doc, e.options.Params).concerned(e.on[trigger])
 	})
 	return who
 }
@@ -205,9 +201,9 @@ func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (resu
 		return result, false
 	}
 	facts.View(func(doc map[string]any) {
-		about := subjectOf(input)
-		if ok = len(about.concerned(on, documents{input, doc, e.options.Params})) == 0; ok {
-			result.Unseen = about.unseen(on, doc)
+		about := subjectOf(input, doc, e.options.Params)
+		if ok = len(about.concerned(on)) == 0; ok {
+			result.Unseen = about.unseen(on)
 		}
 	})
 	return result, ok
@@ -230,8 +226,8 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		if err = ctx.Err(); err != nil {
 			return
 		}
-		about := subjectOf(input)
-		who := about.concerned(on, documents{input, doc, e.options.Params})
+		about := subjectOf(input, doc, e.options.Params)
+		who := about.concerned(on)
 		if len(who) > 0 {
 			if !e.options.Now().Before(until) {
 				err = context.DeadlineExceeded // the wait for the facts took all the time
@@ -242,24 +238,19 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 				return
 			}
 			defer e.store.Abort(ctx, txn)
-			about := bounds{about, input, doc}
 			input := ast.LazyObject(input)
 			own, custom := split(who)
-			for _, some := range e.together(own) {
-				e.ask(ctx, until, some, input, txn, about, &result)
-			}
+			e.ask(ctx, until, own, input, txn, about, &result)
 			// Slow custom policies do not affect the built-in ones, and have little time themselves; so none
 			// is disabled, which a tenant could provoke.
 			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
-			for _, some := range e.together(custom) {
-				e.ask(ctx, until, some, input, txn, about, &result)
-			}
+			e.ask(ctx, until, custom, input, txn, about, &result)
 		}
-		result.Unseen = about.unseen(on, doc)
+		result.Unseen = about.unseen(on)
 		for i := range on {
-			if !on[i].ReadsObject && !on[i].ReadsUser || !about.mayConcern(&on[i], documents{input, doc, e.options.Params}) {
+			if !on[i].ReadsObject && !on[i].ReadsUser || !about.mayConcern(&on[i]) {
 				continue
 			}
 			if on[i].ReadsObject {
@@ -303,49 +294,37 @@ func split(who []Policy) (own, custom []Policy) {
 	return own, custom
 }
 
-// ask evaluates policies of one compiler in one query, which shares their common rules, and each by itself if
-// that fails.
-func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, b bounds, result *Result) {
-	var answers map[string]any
-	query, err := e.query(ctx, who)
-	if err == nil {
-		answers, err = e.eval(ctx, until.Sub(e.options.Now())/2, query, input, txn)
+// ask evaluates policies, those of one compiler in one query, which shares their common rules, and each by
+// itself if that fails.
+func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, about *subject, result *Result) {
+	fail := func(p Policy, err error) { result.Errors = append(result.Errors, PolicyError{p.ID, p.Custom, err}) }
+	groups, err := e.prepare(ctx, who)
+	if err != nil {
+		for _, p := range who {
+			fail(p, err)
+		}
 	}
-	for i, p := range who {
-		sets, failed := answers[p.ID], err
-		if err != nil {
-			var alone map[string]any
-			if query, failed = e.query(ctx, []Policy{p}); failed == nil {
-				alone, failed = e.eval(ctx, until.Sub(e.options.Now())/time.Duration(len(who)-i), query, input, txn)
+	for _, g := range groups {
+		answers, err := e.eval(ctx, until.Sub(e.options.Now())/2, g.query, input, txn)
+		for i, p := range g.policies {
+			sets, failed := answers[p.ID], err
+			if err != nil {
+				var alone []group
+				if alone, failed = e.prepare(ctx, []Policy{p}); failed == nil {
+					answers, failed = e.eval(ctx, until.Sub(e.options.Now())/time.Duration(len(g.policies)-i), alone[0].query, input, txn)
+				}
+				sets = answers[p.ID]
 			}
-			sets = alone[p.ID]
+			if failed != nil {
+				fail(p, failed)
+				continue
+			}
+			found, omitted, errs := decode(p, sets, about)
+			result.Findings = append(result.Findings, found...)
+			result.Omitted += omitted
+			result.Errors = append(result.Errors, errs...)
 		}
-		if failed != nil {
-			result.Errors = append(result.Errors, PolicyError{p.ID, p.Custom, failed})
-			continue
-		}
-		found, omitted, errs := decode(p, sets, b)
-		result.Findings = append(result.Findings, found...)
-		result.Omitted += omitted
-		result.Errors = append(result.Errors, errs...)
 	}
-}
-
-// query returns the prepared query of these policies, prepared on first use: few combinations occur.
-func (e *Engine) query(ctx context.Context, who []Policy) (rego.PreparedEvalQuery, error) {
-	ids := make([]string, len(who))
-	for i, p := range who {
-		ids[i] = p.ID
-	}
-	key := strings.Join(ids, " ")
-	if query, known := e.queries.Load(key); known {
-		return query.(rego.PreparedEvalQuery), nil
-	}
-	query, err := e.prepare(ctx, who)
-	if err == nil {
-		e.queries.Store(key, query)
-	}
-	return query, err
 }
 
 // errLate is the error of a policy that timed out, and errUnasked of one that had no time left.

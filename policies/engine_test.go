@@ -243,7 +243,7 @@ func TestEvaluateDeadline(t *testing.T) {
 	e := engineOf(t, EngineOptions{Deadline: 4 * time.Second}, files("endless/endless.rego", withBody("endless", endless), "good/good.rego", withBody("good", good)))
 	both := e.Policies()
 	for _, who := range [][]Policy{both, both[:1], both[1:]} { // a query that is prepared within the time takes from it
-		if _, err := e.query(t.Context(), who); err != nil {
+		if _, err := e.prepare(t.Context(), who); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -398,7 +398,7 @@ func TestUnseen(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, UnseenTexts(subjectOf(tc.input).unseen(evaluated, hidden))); diff != "" {
+			if diff := cmp.Diff(tc.want, UnseenTexts(subjectOf(tc.input, hidden, nil).unseen(evaluated))); diff != "" {
 				t.Errorf("%s\nunseen(...): -want, +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -426,7 +426,7 @@ func TestUnseenInOneNamespace(t *testing.T) {
 		"the definition of another": {of("apiextensions.k8s.io", "customresourcedefinitions", "", "gadgets.x.io"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, UnseenTexts(subjectOf(tc.input).unseen(evaluated, facts))); diff != "" {
+			if diff := cmp.Diff(tc.want, UnseenTexts(subjectOf(tc.input, facts, nil).unseen(evaluated))); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
@@ -801,20 +801,19 @@ func TestCompiles(t *testing.T) {
 		{"only new policies", named("unowned-finalizer", "risky-mounts"), []int{1, 1}, 3},
 		{"of several compilers", named("known-obstacle", "long-grace-period", "risky-mounts"), []int{1, 1, 1}, 4},
 	} {
+		groups, err := e.prepare(t.Context(), step.evaluated)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []int
-		for _, group := range e.together(step.evaluated) {
-			got = append(got, len(group))
-			if _, err := e.query(t.Context(), group); err != nil {
-				t.Fatal(err)
-			}
+		for _, group := range groups {
+			got = append(got, len(group.policies))
 		}
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", step.reason, diff)
 		}
-		compiled := 0
-		e.compilers.Range(func(any, any) bool { compiled++; return true })
-		if compiled != step.compiled {
-			t.Errorf("%s: %d policies are compiled, want %d", step.reason, compiled, step.compiled)
+		if len(e.compilers) != step.compiled {
+			t.Errorf("%s: %d policies are compiled, want %d", step.reason, len(e.compilers), step.compiled)
 		}
 	}
 }

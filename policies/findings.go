@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ var ErrMalformed = errors.New("malformed")
 
 // decode turns the sets of a policy into findings. A malformed member is an error, and does not affect
 // others.
-func decode(p Policy, sets any, b bounds) (found []Finding, omitted int, errs []error) {
+func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, errs []error) {
 	m, _ := sets.(map[string]any)
 	for _, rule := range []string{"deny", "warn"} {
 		members, _ := m[rule].([]any)
@@ -45,7 +44,7 @@ func decode(p Policy, sets any, b bounds) (found []Finding, omitted int, errs []
 				omitted++
 				continue
 			}
-			f, err := decodeFinding(p, member, b)
+			f, err := decodeFinding(p, member, about)
 			if err != nil {
 				errs = append(errs, PolicyError{p.ID, p.Custom, fmt.Errorf("%w member of %s: %w", ErrMalformed, rule, err)})
 				if len(errs) == MaxFindings {
@@ -63,75 +62,61 @@ func decode(p Policy, sets any, b bounds) (found []Finding, omitted int, errs []
 	return found, omitted, errs
 }
 
-func decodeFinding(p Policy, member any, b bounds) (Finding, error) {
-	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Remedy: p.Remedy, Manifest: p.Manifest, Class: cmp.Or(p.Class, Broken), Symptom: p.Symptom, Custom: p.Custom}
-	m, ok := member.(map[string]any)
-	if !ok {
-		return f, fmt.Errorf("want an object with msg, got %T", member)
-	}
-	for _, key := range keysOf(m) {
-		value := m[key]
-		var err error
+func decodeFinding(p Policy, member any, about *subject) (Finding, error) {
+	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Manifest: p.Manifest, Class: cmp.Or(p.Class, Broken), Symptom: p.Symptom, Custom: p.Custom}
+	hasRemedy := false
+	err := members(member, "an object with msg", func(key string, value any) error {
 		switch key {
 		case "msg":
-			f.Message, err = text(value, MaxMessage)
+			return text(&f.Message, value, MaxMessage)
 		case "kind":
-			f.Kind, err = kind(value)
+			return kind(&f.Kind, value)
 		case "remedy":
-			f.Remedy, err = text(value, maxText)
+			hasRemedy = true
+			return text(&f.Remedy, value, maxText)
 		case "steps":
-			err = list(value, MaxSteps, func(item any) error {
-				s, err := step(item)
-				f.Steps = append(f.Steps, s)
-				return err
-			})
+			return list(&f.Steps, value, MaxSteps, step)
 		case "field":
-			f.Field, err = text(value, maxText)
+			return text(&f.Field, value, maxText)
 		case "cause":
-			err = cause(value, &f.Cause)
+			return cause(&f.Cause, value)
 		case "manifest":
-			err = manifest(value, &f.Manifest)
+			return manifest(&f.Manifest, value)
 		case "estimate_seconds":
-			f.EstimateSeconds, err = seconds(value)
+			return seconds(&f.EstimateSeconds, value)
 		case "objects":
-			err = list(value, MaxObjects, func(item any) error {
-				o, err := object(item)
-				f.Objects = append(f.Objects, o)
-				return err
-			})
+			return list(&f.Objects, value, MaxObjects, object)
 		case "evidence":
-			err = list(value, MaxEvidence, func(item any) error {
-				s, err := text(item, maxText)
-				f.Evidence = append(f.Evidence, s)
-				return err
-			})
-		default:
-			err = errors.New("unknown key")
+			return list(&f.Evidence, value, MaxEvidence, func(s *string, value any) error { return text(s, value, maxText) })
 		}
-		if err != nil {
-			return f, fmt.Errorf("%s: %w", key, err)
-		}
-	}
+		return errUnknownKey
+	})
 	switch {
+	case err != nil:
+		return f, err
 	case f.Message == "":
 		return f, errors.New("msg is missing")
 	case misformatted.MatchString(f.Message):
 		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", f.Message)
 	}
-	b.keep(&f)
-	b.blame(&f)
-	if _, own := m["remedy"]; !own && len(f.Steps) > 0 {
+	about.keep(&f)
+	about.blame(&f)
+	switch {
+	case hasRemedy:
+	case len(f.Steps) > 0:
 		f.Remedy = prose(f.Steps)
+	default:
+		f.Remedy = p.Remedy
 	}
 	return f, nil
 }
 
-func kind(value any) (Kind, error) {
-	s, err := text(value, maxText)
-	if err == nil && !slices.Contains(findingKinds, s) {
+func kind(into *Kind, value any) error {
+	err := text(into, value, maxText)
+	if s := string(*into); err == nil && !slices.Contains(findingKinds, s) {
 		err = fmt.Errorf("%q: want one of %v, or no kind for what hangs%s", s, findingKinds, nearest.Hint(s, findingKinds))
 	}
-	return Kind(s), err
+	return err
 }
 
 // prose returns steps as sentences.
@@ -147,116 +132,113 @@ func prose(steps []Step) string {
 	return strings.Join(sentences, " ")
 }
 
-func step(value any) (Step, error) {
-	var s Step
-	var kind, then string
-	keys, _ := value.(map[string]any)
-	action, typed := keys["action"]
-	words, split := keys["command"].([]any)
-	if typed || split {
-		keys = maps.Clone(keys)
-		delete(keys, "action")
-		value = keys
-	}
-	if split {
-		line, err := command(words)
-		if err != nil {
-			return s, fmt.Errorf("command: %w", err)
+func step(s *Step, value any) error {
+	var then Promise
+	err := members(value, "{kind, do, then, command or action, hearsay}", func(key string, value any) (err error) {
+		switch key {
+		case "kind":
+			return text(&s.Kind, value, maxText)
+		case "do":
+			return text(&s.Do, value, maxText)
+		case "then":
+			return text(&then, value, maxText)
+		case "command":
+			return command(&s.Command, value)
+		case "action":
+			s.Action, err = decodeAction(value)
+			return err
+		case "hearsay":
+			return text(&s.Hearsay, value, maxText)
 		}
-		keys["command"] = line
-	}
-	m, err := fields(value, "{kind, do, then, command or action, hearsay}", map[string]*string{"kind": &kind, "do": &s.Do, "then": &then, "command": &s.Command, "hearsay": &s.Hearsay})
-	if err != nil {
-		return s, err
-	}
-	if s.Kind = StepKind(kind); !slices.Contains(StepKinds(), s.Kind) {
-		return s, fmt.Errorf("kind %q: want one of %v", s.Kind, StepKinds())
-	}
-	if s.Do == "" {
-		return s, errors.New("do is missing")
+		return errUnknownKey
+	})
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(StepKinds(), s.Kind):
+		return fmt.Errorf("kind %q: want one of %v", s.Kind, StepKinds())
+	case s.Do == "":
+		return errors.New("do is missing")
+	case then != "" && promises[then] == "":
+		return fmt.Errorf("then %q: want %s or %s", then, Again, Itself)
+	case s.Action != nil && s.Command != "":
+		return errors.New("command and action: want one of them")
 	}
 	if then != "" {
-		if promises[Promise(then)] == "" {
-			return s, fmt.Errorf("then %q: want %s or %s", then, Again, Itself)
-		}
-		s = s.Promising(Promise(then))
+		*s = s.Promising(then)
 	}
-	switch {
-	case typed && s.Command != "":
-		return s, errors.New("command and action: want one of them")
-	case typed:
-		if s.Action, err = decodeAction(action); err != nil {
-			return s, fmt.Errorf("action: %w", err)
-		}
-		if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
-			return s, fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
-		}
-		if s.Command = s.Action.Command(); !s.Action.sound() || utf8.RuneCountInString(s.Command) > maxText { // too long to read, or to copy whole
-			s.Command, s.Action = "", nil
-		}
-	case s.Command != m["command"]:
-		s.Command = "" // half of a command is worse than none
+	if s.Action == nil {
+		return nil
 	}
-	return s, nil
+	if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
+		return fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
+	}
+	if s.Command = s.Action.Command(); !s.Action.sound() || utf8.RuneCountInString(s.Command) > maxText { // too long to read, or to copy whole
+		s.Command, s.Action = "", nil
+	}
+	return nil
 }
 
-// command returns a line of words for a shell.
-func command(words []any) (string, error) {
-	line := make([]string, len(words))
-	for i, word := range words {
-		var known bool
-		if line[i], known = word.(string); !known {
-			return "", fmt.Errorf("want words, got %T", word)
+// command reads a line for a shell, or its words. A line that is too long is left out: half of a command is
+// worse than none.
+func command(into *string, value any) error {
+	if words, split := value.([]any); split {
+		line := make([]string, len(words))
+		for i, word := range words {
+			var ok bool
+			if line[i], ok = word.(string); !ok {
+				return fmt.Errorf("want words, got %T", word)
+			}
 		}
+		value = shell.Join(line)
 	}
-	return shell.Join(line), nil
+	if err := text(into, value, maxText); err != nil {
+		return err
+	}
+	if *into != value {
+		*into = ""
+	}
+	return nil
 }
 
 // cause reads the cause of a finding.
-func cause(value any, into *Cause) error {
-	m, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("want {title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}, got %T", value)
-	}
-	for _, key := range keysOf(m) {
-		var err error
-		switch value := m[key]; key {
+func cause(c *Cause, value any) error {
+	err := members(value, "{title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}", func(key string, value any) error {
+		switch key {
 		case "title":
-			into.Title, err = text(value, MaxMessage)
+			return text(&c.Title, value, MaxMessage)
 		case "object":
-			into.Object = new(Object)
-			*into.Object, err = object(value)
+			c.Object = new(Object)
+			return object(c.Object, value)
 		case "finalizer":
-			into.Finalizer, err = text(value, maxText)
+			return text(&c.Finalizer, value, maxText)
 		case "owner":
-			into.Owner = new(Owner)
-			_, err = fields(value, "{name, state}", map[string]*string{"name": &into.Owner.Name, "state": &into.Owner.State})
+			c.Owner = new(Owner)
+			return fields(value, "{name, state}", map[string]*string{"name": &c.Owner.Name, "state": &c.Owner.State})
 		case "node":
-			into.Node, err = text(value, maxText)
+			return text(&c.Node, value, maxText)
 		case "refusal":
-			into.Refusal, err = text(value, maxText)
+			return text(&c.Refusal, value, maxText)
 		case "declared":
-			into.Declared, err = truth(value)
+			return truth(&c.Declared, value)
 		case "consequence":
-			into.Consequence, err = truth(value)
+			return truth(&c.Consequence, value)
 		case "elapsed":
-			into.Elapsed, err = truth(value)
-		default:
-			err = errors.New("unknown key")
+			return truth(&c.Elapsed, value)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
+		return errUnknownKey
+	})
+	if err != nil {
+		return err
 	}
 	switch {
-	case into.Title == "":
-	case into.Finalizer != "":
-		into.Title = "finalizer " + into.Finalizer + ": " + into.Title
-	case into.Node != "":
-		into.Title = "node " + into.Node + " " + into.Title
+	case c.Title == "":
+	case c.Finalizer != "":
+		c.Title = "finalizer " + c.Finalizer + ": " + c.Title
+	case c.Node != "":
+		c.Title = "node " + c.Node + " " + c.Title
 	}
-	into.Title, _ = text(into.Title, MaxMessage)
-	return nil
+	return text(&c.Title, c.Title, MaxMessage)
 }
 
 // blamed are the resources whose objects are causes of their own.
@@ -269,9 +251,9 @@ var blamed = []string{
 
 // blame fills in the owner of a finalizer, and the object of a cause that has none: the first such object
 // other than the target, unless that is a node, which is drained.
-func (b bounds) blame(f *Finding) {
+func (s *subject) blame(f *Finding) {
 	if owner := f.Cause.Owner; owner != nil && owner.State == "" && len(f.Objects) > 0 {
-		known := b.owner(f.Objects[0], f.Cause.Finalizer)
+		known := s.owner(f.Objects[0], f.Cause.Finalizer)
 		owner.Name, _ = under(known, "owner").(string)
 		owner.State, _ = under(known, "state").(string)
 		f.Cause.Declared, _ = under(known, "declared").(bool)
@@ -280,7 +262,7 @@ func (b bounds) blame(f *Finding) {
 		return
 	}
 	at := slices.IndexFunc(f.Objects, func(o Object) bool {
-		return slices.Contains(blamed, o.Resource) && (o.Resource == "nodes" || o.Resource != b.about.resource || o.Name != b.about.name || o.Namespace != b.about.namespace)
+		return slices.Contains(blamed, o.Resource) && (o.Resource == "nodes" || o.Resource != s.resource || o.Name != s.name || o.Namespace != s.namespace)
 	})
 	if at < 0 {
 		return
@@ -292,100 +274,106 @@ func (b bounds) blame(f *Finding) {
 }
 
 // manifest reads how a finding differs for manifests.
-func manifest(value any, into *Manifest) error {
-	severity := string(into.Severity)
-	if _, err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &into.Remedy}); err != nil {
+func manifest(m *Manifest, value any) error {
+	severity := string(m.Severity)
+	if err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &m.Remedy}); err != nil {
 		return err
 	}
-	if into.Severity = Severity(severity); severity != "" && into.Severity != None && !slices.Contains(severities, into.Severity) {
+	if m.Severity = Severity(severity); severity != "" && m.Severity != None && !slices.Contains(severities, m.Severity) {
 		return fmt.Errorf("severity %q: want one of %v, or %s", severity, severities, None)
 	}
 	return nil
 }
 
-// fields stores the text values of a document's keys in variables.
-func fields(value any, want string, into map[string]*string) (map[string]any, error) {
+// object reads a reference to an object.
+func object(o *Object, value any) error {
+	if err := fields(value, "{resource, namespace, name}", map[string]*string{"resource": &o.Resource, "namespace": &o.Namespace, "name": &o.Name}); err != nil {
+		return err
+	}
+	if o.Resource == "" {
+		return errors.New("resource is missing")
+	}
+	return nil
+}
+
+var errUnknownKey = errors.New("unknown key")
+
+// members calls read for each member of a document, in order. want describes the document.
+func members(value any, want string, read func(key string, value any) error) error {
 	m, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("want %s, got %T", want, value)
+		return fmt.Errorf("want %s, got %T", want, value)
 	}
-	for _, key := range keysOf(m) {
-		words, err := text(m[key], maxText)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-		variable, known := into[key]
-		if !known {
-			return nil, fmt.Errorf("%s: unknown key", key)
-		}
-		*variable = words
-	}
-	return m, nil
-}
-
-// text returns a string of at most limit characters; a longer one ends in "…".
-func text(value any, limit int) (string, error) {
-	s, ok := value.(string)
-	if !ok {
-		return "", fmt.Errorf("want a string, got %T", value)
-	}
-	if len(s) <= limit || utf8.RuneCountInString(s) <= limit {
-		return s, nil
-	}
-	return string([]rune(s)[:limit-1]) + "…", nil
-}
-
-// keysOf returns the keys in order, without the growth of slices.Sorted: it is called for each part of a finding.
-func keysOf(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
+	keys := make([]string, 0, len(m)) // slices.Sorted would grow it, for each part of a finding
 	for key := range m {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	return keys
-}
-
-func truth(value any) (bool, error) {
-	b, ok := value.(bool)
-	if !ok {
-		return false, fmt.Errorf("want true or false, got %T", value)
-	}
-	return b, nil
-}
-
-func seconds(value any) (*int, error) {
-	n, ok := value.(json.Number)
-	if !ok {
-		return nil, fmt.Errorf("want a number, got %T", value)
-	}
-	f, err := n.Float64()
-	if err != nil || f < 0 || f > 1<<31 {
-		return nil, fmt.Errorf("want seconds, got %s", n)
-	}
-	s := int(f)
-	return &s, nil
-}
-
-func list(value any, limit int, each func(any) error) error {
-	items, ok := value.([]any)
-	if !ok {
-		return fmt.Errorf("want a list, got %T", value)
-	}
-	for _, item := range items[:min(limit, len(items))] {
-		if err := each(item); err != nil {
-			return err
+	for _, key := range keys {
+		if err := read(key, m[key]); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-func object(value any) (Object, error) {
-	var o Object
-	if _, err := fields(value, "{resource, namespace, name}", map[string]*string{"resource": &o.Resource, "namespace": &o.Namespace, "name": &o.Name}); err != nil {
-		return o, err
+// fields reads the texts of a document.
+func fields(value any, want string, into map[string]*string) error {
+	return members(value, want, func(key string, value any) error {
+		variable, known := into[key]
+		if !known {
+			return errUnknownKey
+		}
+		return text(variable, value, maxText)
+	})
+}
+
+// text reads a string, up to limit characters; a longer one ends in "…".
+func text[T ~string](into *T, value any, limit int) error {
+	s, ok := value.(string)
+	if !ok {
+		return fmt.Errorf("want a string, got %T", value)
 	}
-	if o.Resource == "" {
-		return o, errors.New("resource is missing")
+	if len(s) > limit && utf8.RuneCountInString(s) > limit {
+		s = string([]rune(s)[:limit-1]) + "…"
 	}
-	return o, nil
+	*into = T(s)
+	return nil
+}
+
+func truth(into *bool, value any) error {
+	var ok bool
+	if *into, ok = value.(bool); !ok {
+		return fmt.Errorf("want true or false, got %T", value)
+	}
+	return nil
+}
+
+func seconds(into **int, value any) error {
+	n, ok := value.(json.Number)
+	if !ok {
+		return fmt.Errorf("want a number, got %T", value)
+	}
+	f, err := n.Float64()
+	if err != nil || f < 0 || f > 1<<31 {
+		return fmt.Errorf("want seconds, got %s", n)
+	}
+	*into = new(int(f))
+	return nil
+}
+
+// list reads up to limit items.
+func list[T any](into *[]T, value any, limit int, read func(*T, any) error) error {
+	items, ok := value.([]any)
+	if !ok {
+		return fmt.Errorf("want a list, got %T", value)
+	}
+	items = items[:min(limit, len(items))]
+	*into = slices.Grow(*into, len(items))[:len(items)]
+	for i, item := range items {
+		if err := read(&(*into)[i], item); err != nil {
+			return err
+		}
+	}
+	return nil
 }

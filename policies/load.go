@@ -76,11 +76,7 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 // load compiles everything, and with everything set also checks the built-in policies.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := newLoader(everything)
-	l.start(Embedded(), libFolder+"/*")
-	for _, fsys := range fsyses {
-		l.start(fsys, "*")
-	}
-	l.shared()
+	l.parse(Embedded(), sharedFile, libFolder+"/*/*.rego")
 	for _, fsys := range fsyses {
 		l.load(fsys)
 	}
@@ -165,23 +161,16 @@ func withoutSteps(module *ast.Module) *ast.Module {
 
 type loader struct {
 	everything bool
-	described  bool                                   // the METADATA is known, and not parsed again
-	parsed     map[string]func() (*ast.Module, error) // parsing in the background, by file name
+	described  bool // the METADATA is known, and not parsed again
 
 	set     *Set
-	modules map[string]*ast.Module
-	files   map[string]string // of each policy, by ID
+	modules map[string]*ast.Module // by file
+	files   map[string]string      // of each policy, by ID
 	errs    []error
 }
 
 func newLoader(everything bool) *loader {
-	return &loader{
-		everything: everything,
-		parsed:     map[string]func() (*ast.Module, error){},
-		set:        &Set{},
-		modules:    map[string]*ast.Module{},
-		files:      map[string]string{},
-	}
+	return &loader{everything: everything, set: &Set{}, modules: map[string]*ast.Module{}, files: map[string]string{}}
 }
 
 // checks reports whether the content of a file system is checked.
@@ -191,21 +180,42 @@ func (l *loader) fail(file string, line int, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
 }
 
-// start begins to parse the Rego in the matching folders, on all processors.
-func (l *loader) start(fsys fs.FS, folders string) {
-	files, _ := fs.Glob(fsys, folders+"/*.rego") // reading the files returns the error again
-	for _, file := range files {
-		known := path.Join(nameOf(fsys), file)
-		if isTest(file) || l.parsed[known] != nil {
+func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
+
+// parse parses the Rego in the matching files, without tests, on all processors.
+func (l *loader) parse(fsys fs.FS, patterns ...string) {
+	var files []string
+	for _, pattern := range patterns {
+		matches, err := fs.Glob(fsys, pattern)
+		if err != nil {
+			l.errs = append(l.errs, fmt.Errorf("read policies %s: %w", pattern, err))
+		}
+		files = append(files, slices.DeleteFunc(matches, isTest)...)
+	}
+	modules, errs := make([]*ast.Module, len(files)), make([]error, len(files))
+	var wait sync.WaitGroup
+	for i, file := range files {
+		wait.Go(func() { modules[i], errs[i] = l.read(fsys, file) })
+	}
+	wait.Wait()
+	for i, file := range files {
+		file, folder := path.Join(nameOf(fsys), file), path.Dir(file)
+		if errs[i] != nil {
+			l.errs = append(l.errs, errs[i])
 			continue
 		}
-		parse := sync.OnceValues(func() (*ast.Module, error) { return l.read(fsys, file) })
-		l.parsed[known] = parse
-		go func() { _, _ = parse() }()
+		if modules[i] == nil {
+			l.fail(file, 1, "the file is empty")
+			continue
+		}
+		declared := modules[i].Package
+		if want := "data.termguard." + strings.ReplaceAll(folder, "/", "."); folder != "." && declared.Path.String() != want {
+			l.fail(file, declared.Location.Row, "package %s should be %s, like its folder", strings.TrimPrefix(declared.Path.String(), "data."), strings.TrimPrefix(want, "data."))
+			continue
+		}
+		l.modules[file] = modules[i]
 	}
 }
-
-func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
 
 func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 	text, err := fs.ReadFile(fsys, file)
@@ -215,106 +225,75 @@ func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: !l.described, RegoVersion: ast.RegoV1})
 }
 
-// shared loads the embedded library, whether or not its policies are used.
-func (l *loader) shared() {
-	l.parse(Embedded(), sharedFile)
-	packages, _ := embedded.ReadDir(libFolder) // it is embedded
-	for _, p := range packages {
-		l.parseFolder(Embedded(), path.Join(libFolder, p.Name()))
-	}
-}
-
-// imports loads the library packages that the loaded modules import.
-func (l *loader) imports() {
-	l.parse(Embedded(), sharedFile)
-	loaded := map[string]bool{}
-	for {
-		var wanted []string
-		for _, module := range l.modules {
-			for _, i := range module.Imports {
-				ref, _ := i.Path.Value.(ast.Ref)
-				if len(ref) < 4 || !ref[:3].Equal(library) {
-					continue
-				}
-				if name, _ := ref[3].Value.(ast.String); !loaded[string(name)] {
-					loaded[string(name)] = true
-					wanted = append(wanted, path.Join(libFolder, string(name)))
-				}
-			}
-		}
-		if len(wanted) == 0 {
-			return
-		}
-		for _, folder := range wanted {
-			l.start(Embedded(), folder)
-		}
-		for _, folder := range wanted {
-			l.parseFolder(Embedded(), folder)
-		}
-	}
-}
-
 // library is the path of the library's packages.
 var library = ast.Ref{ast.DefaultRootDocument, ast.StringTerm("termguard"), ast.StringTerm(libFolder)}
 
-func (l *loader) load(fsys fs.FS) {
+// policyFolders returns the folders of policies, sorted.
+func policyFolders(fsys fs.FS) ([]string, error) {
 	entries, err := fs.ReadDir(fsys, ".")
-	if err != nil {
-		l.errs = append(l.errs, fmt.Errorf("read policies: %w", err))
-		return
-	}
+	var folders []string
 	for _, entry := range entries {
-		folder := entry.Name()
-		switch {
-		case !entry.IsDir(), strings.HasPrefix(folder, "."), folder == schemaFolder, folder == "testdata":
-		case folder == libFolder:
-			if fsys != Embedded() {
-				l.copied(fsys)
-			}
-		default:
-			l.policy(fsys, folder)
+		name := entry.Name()
+		if entry.IsDir() && !strings.HasPrefix(name, ".") && !slices.Contains([]string{libFolder, schemaFolder, "testdata"}, name) {
+			folders = append(folders, name)
 		}
 	}
+	return folders, err
 }
 
-// copied compares a library beside policies, which only serves editors and other tools, to the embedded one,
-// which is used.
-func (l *loader) copied(fsys fs.FS) {
-	err := fs.WalkDir(fsys, libFolder, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".rego") || isTest(file) {
-			return err
-		}
-		text, err := fs.ReadFile(fsys, file)
-		if err != nil {
-			return err
-		}
-		ours, err := embedded.ReadFile(file)
-		switch known := path.Join(nameOf(fsys), file); {
-		case errors.Is(err, fs.ErrNotExist):
-			l.fail(known, 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
-		case err != nil:
-			return err
-		case !bytes.Equal(text, ours):
-			l.fail(known, 1, "it differs from the library in this binary, which is the one that counts: copy the one of this version (termguard version)")
-		}
-		return nil
-	})
+// load loads the policies of a file system.
+func (l *loader) load(fsys fs.FS) {
+	folders, err := policyFolders(fsys)
 	if err != nil {
 		l.errs = append(l.errs, fmt.Errorf("read policies: %w", err))
 	}
+	patterns := make([]string, len(folders))
+	for i, folder := range folders {
+		patterns[i] = folder + "/*.rego"
+	}
+	l.parse(fsys, patterns...)
+	for _, folder := range folders {
+		l.policy(fsys, folder)
+	}
+	if fsys != Embedded() {
+		l.compareLibrary(fsys)
+	}
 }
 
-// policy loads one folder.
+// compareLibrary compares a library beside policies, which only serves editors and other tools, to the embedded
+// one, which is used.
+func (l *loader) compareLibrary(fsys fs.FS) {
+	for _, pattern := range []string{libFolder + "/*.rego", libFolder + "/*/*.rego"} {
+		files, _ := fs.Glob(fsys, pattern) // the pattern is valid
+		for _, name := range slices.DeleteFunc(files, isTest) {
+			file := path.Join(nameOf(fsys), name)
+			text, err := fs.ReadFile(fsys, name)
+			used, missing := embedded.ReadFile(name)
+			switch {
+			case err != nil:
+				l.errs = append(l.errs, fmt.Errorf("read policies: %w", err))
+			case missing != nil:
+				l.fail(file, 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
+			case !bytes.Equal(text, used):
+				l.fail(file, 1, "it differs from the library in this binary, which is the one that counts: copy the one of this version (termguard version)")
+			}
+		}
+	}
+}
+
+// policy adds the policy of a parsed folder.
 func (l *loader) policy(fsys fs.FS, folder string) {
-	parsed := l.parseFolder(fsys, folder)
+	place := path.Join(nameOf(fsys), folder)
+	main := path.Join(place, folder+".rego")
+	parsed := maps.Clone(l.modules)
+	maps.DeleteFunc(parsed, func(file string, _ *ast.Module) bool { return path.Dir(file) != place })
 	if len(parsed) == 0 {
 		return // no Rego in it, or none that parses
 	}
-	main := path.Join(nameOf(fsys), folder, folder+".rego")
-	module, found := parsed[main]
-	if !found {
+	module, exists := parsed[main]
+	if !exists {
 		if _, err := fs.Stat(fsys, path.Join(folder, folder+".rego")); err != nil {
-			l.fail(path.Join(nameOf(fsys), folder), 1, "no policy: %s.rego is missing; name the policy's file like its folder", folder)
+			l.fail(place, 1, "no policy: %s.rego is missing; name the policy's file like its folder", folder)
 		}
 		return
 	}
@@ -353,53 +332,6 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 	if !finds {
 		l.fail(main, module.Package.Location.Row, "the policy finds nothing: it has neither deny nor warn")
 	}
-}
-
-// parseFolder parses the Rego of a folder without tests, by file name.
-func (l *loader) parseFolder(fsys fs.FS, folder string) map[string]*ast.Module {
-	files, err := fs.Glob(fsys, folder+"/*.rego")
-	if err != nil {
-		l.errs = append(l.errs, fmt.Errorf("read policy %s: %w", folder, err))
-	}
-	parsed := map[string]*ast.Module{}
-	for _, file := range files {
-		if isTest(file) {
-			continue
-		}
-		module := l.parse(fsys, file)
-		if module == nil {
-			continue
-		}
-		known := path.Join(nameOf(fsys), file)
-		if want := "data.termguard." + strings.ReplaceAll(folder, "/", "."); module.Package.Path.String() != want {
-			l.fail(known, module.Package.Location.Row, "package %s should be %s, like its folder", strings.TrimPrefix(module.Package.Path.String(), "data."), strings.TrimPrefix(want, "data."))
-			continue
-		}
-		parsed[known] = module
-	}
-	return parsed
-}
-
-func (l *loader) parse(fsys fs.FS, file string) *ast.Module {
-	known := path.Join(nameOf(fsys), file)
-	if other, loaded := l.modules[known]; loaded {
-		return other
-	}
-	wait := l.parsed[known]
-	if wait == nil {
-		wait = func() (*ast.Module, error) { return l.read(fsys, file) }
-	}
-	module, err := wait()
-	if err != nil {
-		l.errs = append(l.errs, err)
-		return nil
-	}
-	if module == nil {
-		l.fail(known, 1, "the file is empty")
-		return nil
-	}
-	l.modules[known] = module
-	return module
 }
 
 // references rejects references to nothing: OPA takes a misspelt rule for missing data, and the rule that

@@ -37,23 +37,9 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 		return Policy{}, fmt.Errorf("%s:%d: METADATA is not YAML: %w", file, first, err)
 	}
 	var raw struct {
-		Title            string
-		Description      string
-		RelatedResources []Resource `yaml:"related_resources"`
-		Custom           struct {
-			ID        string
-			Severity  Severity
-			Class     Class
-			Symptom   bool
-			Triggers  []Trigger
-			Resources []string
-			Needs     []string
-			ReliesOn  []Reliance `yaml:"relies_on"`
-			Remedy    string
-			Limits    string
-			Aliases   []string
-			Manifest  Manifest
-		}
+		Title, Description string
+		RelatedResources   []Resource `yaml:"related_resources"`
+		Custom             Policy
 	}
 	if check {
 		if errs := checkMetadata(file, first, document.Content[0]); len(errs) > 0 {
@@ -63,23 +49,10 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 	if err := document.Decode(&raw); err != nil {
 		return Policy{}, fmt.Errorf("%s:%d: METADATA: %w", file, first, err)
 	}
-	return Policy{
-		ID:               raw.Custom.ID,
-		Title:            raw.Title,
-		Description:      strings.TrimSpace(raw.Description),
-		Severity:         raw.Custom.Severity,
-		Class:            raw.Custom.Class,
-		Symptom:          raw.Custom.Symptom,
-		Triggers:         raw.Custom.Triggers,
-		Resources:        raw.Custom.Resources,
-		Needs:            raw.Custom.Needs,
-		ReliesOn:         raw.Custom.ReliesOn,
-		Remedy:           strings.TrimSpace(raw.Custom.Remedy),
-		Limits:           strings.TrimSpace(raw.Custom.Limits),
-		Aliases:          raw.Custom.Aliases,
-		Manifest:         raw.Custom.Manifest,
-		RelatedResources: raw.RelatedResources,
-	}, nil
+	p := raw.Custom
+	p.Title, p.RelatedResources = raw.Title, raw.RelatedResources
+	p.Description, p.Remedy, p.Limits = strings.TrimSpace(raw.Description), strings.TrimSpace(p.Remedy), strings.TrimSpace(p.Limits)
+	return p, nil
 }
 
 // yamlBlock returns the consecutive comments after the METADATA line, so that line n of it is line first+n of

@@ -103,7 +103,7 @@ type Policy struct {
 	Triggers         []Trigger  `json:"triggers"`
 	Resources        []string   `json:"resources,omitempty"` // plural, plural.group, or pods/eviction; all, if empty
 	Needs            []string   `json:"needs,omitempty"`     // documents, one of which must exist
-	ReliesOn         []Reliance `json:"reliesOn,omitempty"`
+	ReliesOn         []Reliance `json:"reliesOn,omitempty" yaml:"relies_on"`
 	Class            Class      `json:"-"`      // Broken, if empty
 	Symptom          bool       `json:"-"`      // its findings have a cause that another policy may report
 	Remedy           string     `json:"remedy"` // unless a finding has its own

@@ -156,9 +156,9 @@ func below(top, path string) bool { return top == "" || strings.HasPrefix(path+"
 
 // mayConcern reports whether the policy may have a finding about a request, whatever the unknown fields of
 // its object are.
-func (s subject) mayConcern(c *candidate, read documents) bool {
+func (s *subject) mayConcern(c *candidate) bool {
 	return c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, func(n need) bool {
 		n.documents = slices.DeleteFunc(slices.Clone(n.documents), func(d document) bool { return d.root == "input" })
-		return s.there(n, read)
+		return s.there(n)
 	}))
 }

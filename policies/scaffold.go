@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"testing/fstest"
 )
 
 //go:embed scaffold/*.tmpl
@@ -28,63 +31,44 @@ func Scaffold(dir, id string) (string, error) {
 	id = strings.ReplaceAll(id, "_", "-")
 	folder := strings.ReplaceAll(id, "-", "_")
 	target := filepath.Join(dir, folder)
-	for _, taken := range []string{libFolder, schemaFolder, "scaffold", "internal", "testdata"} {
-		if folder == taken {
-			return "", fmt.Errorf("policy id %q: the folder name is taken; choose another", id)
-		}
+	if slices.Contains([]string{libFolder, schemaFolder, "scaffold", "internal", "testdata"}, folder) {
+		return "", fmt.Errorf("policy id %q: the folder name is taken; choose another", id)
 	}
-	if _, err := fs.Stat(embedded, folder); err == nil {
+	if slices.Contains(EmbeddedIDs(), id) {
 		return "", fmt.Errorf("policy id %q: %w, in termguard itself; choose another id", id, ErrExists)
 	}
 	if _, err := os.Lstat(target); err == nil {
 		return "", fmt.Errorf("scaffold policy in %s: %w", target, ErrExists)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("scaffold policy: %w", err)
+	files, err := scaffold(folder, id)
+	if err == nil {
+		_, err = Load(files)
 	}
-	// In a temporary folder, so that a failure leaves nothing behind.
-	aside, err := os.MkdirTemp(dir, ".new-policy-*")
+	if err == nil {
+		err = os.CopyFS(dir, files)
+	}
 	if err != nil {
-		return "", fmt.Errorf("scaffold policy: %w", err)
-	}
-	defer os.RemoveAll(aside)
-	if err := fill(filepath.Join(aside, folder), folder, id); err != nil {
-		return "", fmt.Errorf("scaffold policy: %w", err)
-	}
-	if _, err := Load(Dir(aside)); err != nil {
-		return "", fmt.Errorf("scaffold policy: %w", err)
-	}
-	if err := os.Rename(filepath.Join(aside, folder), target); err != nil {
-		return "", fmt.Errorf("scaffold policy: %w", err)
+		return "", errors.Join(fmt.Errorf("scaffold policy: %w", err), os.RemoveAll(target))
 	}
 	return target, nil
 }
 
-// fill writes the templates for a policy.
-func fill(target, folder, id string) error {
-	if err := os.MkdirAll(filepath.Join(target, "testdata"), 0o755); err != nil {
-		return err
-	}
+// scaffold returns the files of a new policy.
+func scaffold(folder, id string) (fstest.MapFS, error) {
 	words := strings.ReplaceAll(id, "-", " ")
 	values := strings.NewReplacer("[[.ID]]", id, "[[.Folder]]", folder, "[[.Title]]", strings.ToUpper(words[:1])+words[1:])
 	templates, err := fs.Glob(scaffolds, "scaffold/*.tmpl")
-	if err != nil {
-		return err
-	}
+	files := fstest.MapFS{}
 	for _, name := range templates {
-		text, err := fs.ReadFile(scaffolds, name)
-		if err != nil {
-			return err
-		}
-		base := strings.TrimSuffix(filepath.Base(name), ".tmpl")
-		if strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".golden") {
-			base = filepath.Join("testdata", base)
+		text, failed := fs.ReadFile(scaffolds, name)
+		err = errors.Join(err, failed)
+		base := strings.TrimSuffix(path.Base(name), ".tmpl")
+		if base == "policy.rego" {
+			base = folder + ".rego"
 		} else {
-			base = strings.Replace(base, "policy", folder, 1)
+			base = "testdata/" + base
 		}
-		if err := os.WriteFile(filepath.Join(target, base), []byte(values.Replace(string(text))), 0o644); err != nil {
-			return err
-		}
+		files[path.Join(folder, base)] = &fstest.MapFile{Data: []byte(values.Replace(string(text))), Mode: 0o644}
 	}
-	return nil
+	return files, err
 }

@@ -31,7 +31,8 @@ func TestSection(t *testing.T) {
 				t.Fatal(err)
 			}
 			value, _ := found.(ast.Value)
-			reaches := subject{namespace: "a", name: "web"}.reaches(facts, path, &document{})
+			about := subject{namespace: "a", name: "web"}
+			reaches := about.reaches(facts, path, &document{})
 			return value, reaches
 		}
 		value, reaches := read(sections)

@@ -27,14 +27,14 @@ type hiddenResource struct {
 
 // concerns reports whether a resource hidden in one namespace may matter to a request: the request is about
 // that namespace, an object in it, or a definition.
-func (h hiddenResource) concerns(s subject) bool {
+func (h hiddenResource) concerns(s *subject) bool {
 	return h.namespace == nil || s.resource == "namespaces" && s.name == *h.namespace || s.resource == h.resource && s.namespace == *h.namespace || s.name == h.resource
 }
 
 // unseen returns the hidden resources that the answer depends on: the request's own, and the policies'
 // reliances.
-func (s subject) unseen(all []candidate, facts map[string]any) []Unseen {
-	list, _ := facts["unseen"].([]any)
+func (s *subject) unseen(all []candidate) []Unseen {
+	list, _ := s.cluster["unseen"].([]any)
 	var relevant []Unseen
 	for _, item := range list {
 		u, _ := item.(map[string]any)
@@ -43,7 +43,7 @@ func (s subject) unseen(all []candidate, facts map[string]any) []Unseen {
 		h.namespaced, _ = u["namespaced"].(bool)
 		reason, _ := u["reason"].(string)
 		h.elsewhere, h.forbidden = reason == "elsewhere", reason == "forbidden"
-		of, _ := child(facts, "referrers")[s.resource].([]any)
+		of, _ := child(s.cluster, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))
 		if namespace, one := u["namespace"].(string); one {
 			h.namespace = &namespace
@@ -59,18 +59,18 @@ func (s subject) unseen(all []candidate, facts map[string]any) []Unseen {
 }
 
 // reliesOn reports whether the policy must see a resource to judge a request.
-func (p *Policy) reliesOn(s subject, h hiddenResource) bool {
+func (p *Policy) reliesOn(s *subject, h hiddenResource) bool {
 	return slices.ContainsFunc(p.ReliesOn, func(r Reliance) bool { return r.applies(p, s) && r.includes(s, h) })
 }
 
-func (r Reliance) applies(p *Policy, s subject) bool {
+func (r Reliance) applies(p *Policy, s *subject) bool {
 	if len(r.For) == 0 {
 		return p.about(s)
 	}
 	return slices.Contains(r.For, s.resource) || s.finalizers && slices.Contains(r.For, finalizers) || s.custom() && slices.Contains(r.For, custom)
 }
 
-func (r Reliance) includes(s subject, h hiddenResource) bool {
+func (r Reliance) includes(s *subject, h hiddenResource) bool {
 	if slices.Contains(r.Except, h.resource) {
 		return false
 	}
