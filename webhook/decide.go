@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,7 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/termguard/termguard/cluster"
@@ -20,162 +19,186 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// answer is the outcome of a review. decide adds its parts in order.
-type answer struct {
-	judgement
+// AllowAnnotation of an object allows its deletion. Its value is the reason.
+const AllowAnnotation = "termguard.dev/allow-hang"
+
+// outcome is the end of a review: response makes the answer of it, and Handler.report follows it up.
+type outcome struct {
+	uid     types.UID
+	trigger question.Trigger
+	assessment
+	// The rest is unset if the assessment has an error.
+	status    []string          // the answer to a request for it
+	request   *question.Request // nil with status
+	judgement                   // of the findings
 	decision  decision
-	complete  bool // nothing was left unchecked: otherwise nothing is refused
 	refusal   string
-	notices   []string // about termguard itself, for the user
+	failures  []failure  // why parts were not checked
+	overrides []override // of refusals, and the refusal itself
+	notices   []string   // about termguard itself, for the user
 	audit     map[string]string
-	omitted   int
-	showNames bool // Options.ShowObjectNames
 }
 
-// decide turns the policies' result into the answer.
-func (h *Handler) decide(r *question.Request, c assessment) *answer {
-	a := &answer{judgement: judge(c.rules.Enforcement, c.result.Findings, c.labels), decision: decisionAllow, audit: map[string]string{}, omitted: c.result.Omitted, showNames: h.options.ShowObjectNames}
+// override is a refusal, or what allowed a request that would be refused.
+type override struct {
+	denials []policies.Finding
+	by      string // "" if it is refused
+}
+
+// judgement sorts the findings by their effect.
+type judgement struct {
+	denials  []policies.Finding // why the request is refused
+	warnings []policies.Finding // shown to the user; includes denials
+	records  []policies.Finding // in metrics and audit annotations; includes warnings
+}
+
+// differs reports whether j and other have different outcomes.
+func (j judgement) differs(other judgement) bool {
+	return (len(j.denials) > 0) != (len(other.denials) > 0) || len(j.warnings) != len(other.warnings) || len(j.records) != len(other.records)
+}
+
+// judge sorts findings, keeping their order. Only findings about a certain hang, of a policy set to deny,
+// refuse; informational ones never do.
+func judge(e config.Enforcement, findings []policies.Finding, labels map[string]string) judgement {
+	var j judgement
+	for _, f := range findings {
+		mode := e.Mode(f.Policy, labels)
+		if mode == config.Off {
+			continue
+		}
+		j.records = append(j.records, f)
+		if mode == config.DryRun {
+			continue
+		}
+		j.warnings = append(j.warnings, f)
+		if mode == config.Deny && f.Certainty == policies.Will && f.Severity != policies.Info {
+			j.denials = append(j.denials, f)
+		}
+	}
+	return j
+}
+
+// decide turns the policies' result into the decision, and what the user is told.
+func (o *outcome) decide(r *question.Request, trust config.Trust) {
+	o.request, o.audit, o.decision = r, map[string]string{}, decisionAllow
+	o.judgement = judge(o.rules.Enforcement, o.result.Findings, o.labels)
 	switch {
-	case len(a.warnings) > 0:
-		a.decision = decisionWarn
-	case len(a.records) > 0:
-		a.decision = decisionDryRun
+	case len(o.warnings) > 0:
+		o.decision = decisionWarn
+	case len(o.records) > 0:
+		o.decision = decisionDryRun
 	}
-	h.metrics.countFindings(a.records)
-	a.notices = config.Misspelt(c.labels, c.rules.IDs)
-	h.addIncomplete(a, r, c)
-	h.recordOverrides(a, r, c)
-	if len(a.denials) > 0 && a.complete {
-		h.refuse(a, r, c)
+	o.notices = config.Misspelt(o.labels, o.rules.IDs)
+	o.addUnchecked()
+	// Otherwise nothing is refused. The findings of evictions are "may hang" at most.
+	complete := r.Trigger() != question.OnEviction && len(o.failures) == 0
+	o.addOverrides(complete)
+	if len(o.denials) > 0 && complete {
+		o.refuse(trust)
 	}
-	return a
 }
 
-// addIncomplete adds notices about unchecked parts. Evictions are never refused: their findings are "may hang"
-// at most.
-func (h *Handler) addIncomplete(a *answer, r *question.Request, c assessment) {
-	addNotice := func(why string) { a.notices = append(a.notices, "not checked in full: "+why) }
-	if len(c.result.Errors) > 0 {
-		h.metrics.countPolicyFailures(c.result.Errors)
-		h.options.Log.Warn("policies failed; a request is judged by the others", "uid", loggedUID(r.UID), "whole", c.result.Whole(), "error", errors.Join(c.result.Errors...))
+// addUnchecked adds notices about unchecked parts.
+func (o *outcome) addUnchecked() {
+	addNotice := func(why string) { o.notices = append(o.notices, "not checked in full: "+why) }
+	if len(o.result.Errors) > 0 {
 		addNotice("a policy failed (see termguard's log)")
 	}
-	if !c.result.Whole() {
-		h.recordFailOpen(a, failurePolicy)
+	if !o.result.Whole() {
+		o.failures = append(o.failures, failurePolicy)
 	}
-	if c.partial {
-		h.recordFailOpen(a, failurePartial)
+	if o.partial {
+		o.failures = append(o.failures, failurePartial)
 		addNotice("the object is so large that only its metadata was read")
 	}
-	if triggerOf(r) == policies.Delete && c.rules.Enforcement.Speaks(c.labels) {
-		if note := unseenNote(a.records, c.result.Unseen); note != "" {
+	for _, reason := range o.failures {
+		o.decision, o.audit["error"] = decisionError, string(reason)
+	}
+	if triggerOf(o.request) == policies.Delete && o.rules.Enforcement.Speaks(o.labels) {
+		if note := unseenNote(o.records, o.result.Unseen); note != "" {
 			addNotice(note)
 		}
 	}
-	a.complete = r.Trigger() != question.OnEviction && c.result.Whole() && !c.partial
 }
 
-// recordFailOpen records that a request was not fully checked.
-func (h *Handler) recordFailOpen(a *answer, reason failure) {
-	h.metrics.countError(reason)
-	a.decision, a.audit["error"] = decisionError, string(reason)
-}
-
-// recordOverrides records outcomes that annotations or declarations have changed.
-func (h *Handler) recordOverrides(a *answer, r *question.Request, c assessment) {
-	recordChange := func(without judgement, key, by string) {
-		if !a.differs(without) {
+// addOverrides adds outcomes that annotations or declarations have changed.
+func (o *outcome) addOverrides(complete bool) {
+	compare := func(findings []policies.Finding, labels map[string]string, key, by string) {
+		without := judge(o.rules.Enforcement, findings, labels)
+		if !o.differs(without) {
 			return
 		}
-		a.audit[key] = truncate(printable.Line(by), maxReason)
-		if a.complete && len(without.denials) > 0 && len(a.denials) == 0 {
-			h.record(r, c, without.denials, by)
+		o.audit[key] = truncate(printable.Line(by), maxReason)
+		if complete && len(without.denials) > 0 && len(o.denials) == 0 {
+			o.overrides = append(o.overrides, override{without.denials, by})
 		}
 	}
-	if labels := config.EnforceLabels(c.labels); labels != "" {
-		recordChange(judge(c.rules.Enforcement, c.result.Findings, nil), "enforce-label", "label "+labels+" of its namespace")
+	if labels := config.EnforceLabels(o.labels); labels != "" {
+		compare(o.result.Findings, nil, "enforce-label", "label "+labels+" of its namespace")
 	}
 	by := "annotation " + cluster.OwnerAnnotation
-	if declares := r.Annotation(cluster.OwnerAnnotation); declares != "" {
+	if declares := o.request.Annotation(cluster.OwnerAnnotation); declares != "" {
 		by += ": " + declares
 	} else {
 		by += " of objects in the namespace"
 	}
 	switch {
-	case c.withoutDeclarations != nil:
-		recordChange(judge(c.rules.Enforcement, c.withoutDeclarations.Findings, c.labels), "declared-owner", by)
-	case c.namespaceDeclares:
-		a.audit["declared-owner"] = by
+	case o.withoutDeclarations != nil:
+		compare(o.withoutDeclarations.Findings, o.labels, "declared-owner", by)
+	case o.namespaceDeclares:
+		o.audit["declared-owner"] = by
 	}
 }
 
-// refuse refuses a request, unless a trusted annotation allows it.
-func (h *Handler) refuse(a *answer, r *question.Request, c assessment) {
-	reason, isTrusted := allowReason(*h.options.Trust, r)
-	if reason != "" && isTrusted {
-		a.decision, reason = decisionBreakGlass, truncate(reason, maxReason)
-		a.notices = slices.Insert(a.notices, 0, fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, truncate(reason, 100)))
-		a.audit["break-glass"] = reason
-		h.record(r, c, a.judgement.denials, "annotation "+AllowAnnotation+": "+reason)
-		return
+// refuse refuses a request, unless an annotation of a trusted object or user allows it.
+func (o *outcome) refuse(trust config.Trust) {
+	user := o.request.UserInfo
+	isTrusted := trust.Place(o.request.Within()) || trust.Person(user.Username, user.Groups)
+	reason := printable.Line(strings.TrimSpace(o.request.Annotation(AllowAnnotation)))
+	by := ""
+	switch {
+	case reason != "" && isTrusted:
+		reason = truncate(reason, maxReason)
+		o.decision, by = decisionBreakGlass, "annotation "+AllowAnnotation+": "+reason
+		o.notices = slices.Insert(o.notices, 0, fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, truncate(reason, 100)))
+		o.audit["break-glass"] = reason
+	case reason != "":
+		o.notices = append(o.notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")
+		fallthrough
+	default:
+		o.decision, o.refusal = decisionDeny, refusal(o.request, o.denials, isTrusted)
 	}
-	if reason != "" {
-		a.notices = append(a.notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")
-	}
-	a.decision, a.refusal = decisionDeny, refusal(r, a.judgement.denials, isTrusted)
-	h.record(r, c, a.judgement.denials, "")
+	o.overrides = append(o.overrides, override{o.denials, by})
 }
 
 // response returns the answer for the API server.
-func (a *answer) response(r *question.Request) admission.Response {
-	omitted := a.omitted
-	if len(a.warnings) == 0 {
+func (o *outcome) response(showNames bool) admission.Response {
+	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: o.refusal == ""}}
+	switch {
+	case o.err != nil:
+		response.Warnings = []string{warningLine("not checked, allowed: "+explanations[o.reason], "")}
+		response.AuditAnnotations = map[string]string{"decision": string(decisionError), "error": string(o.reason)}
+		return response
+	case o.request == nil:
+		response.Warnings = o.status
+		return response
+	}
+	omitted := o.result.Omitted
+	if len(o.warnings) == 0 {
 		omitted = 0 // without findings, none are omitted
 	}
-	if len(a.records) > 0 {
-		a.audit["policies"] = audit(a.records)
+	response.Warnings = warnings(o.request, o.warnings, omitted, o.notices, showNames)
+	if len(o.records) > 0 {
+		o.audit["policies"] = audit(o.records)
 	}
-	if len(a.audit) > 0 || a.decision != decisionAllow {
-		a.audit["decision"] = string(a.decision)
+	if len(o.audit) > 0 || o.decision != decisionAllow {
+		o.audit["decision"] = string(o.decision)
 	}
-	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed: a.refusal == "", AuditAnnotations: a.audit, Warnings: warnings(r, a.warnings, omitted, a.notices, a.showNames),
-	}}
-	if a.refusal != "" {
-		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: a.refusal}
+	response.AuditAnnotations = o.audit
+	if o.refusal != "" {
+		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: o.refusal}
 	}
 	return response
-}
-
-// record reports a refusal, or a request that users' annotations allowed. Dry runs are not reported. An Event
-// contains text of the requesting user: there is none about objects that only the review mentions.
-func (h *Handler) record(r *question.Request, c assessment, why []policies.Finding, by string) {
-	if r.Dry() {
-		return
-	}
-	var ids []string
-	for _, f := range why {
-		if !slices.Contains(ids, f.Policy) {
-			ids = append(ids, f.Policy)
-		}
-	}
-	resource, key := r.GroupResource(), r.Key()
-	user := truncate(printable.Line(r.UserInfo.Username), maxLogged)
-	about := []any{"uid", loggedUID(r.UID), "user", user, "on", string(r.Trigger()), "resource", truncate(resource.String(), maxLogged), "namespace", truncate(key.Namespace, maxLogged),
-		"name", truncate(key.Name, maxLogged), "policies", ids, "known", c.inFacts, "authentic", h.options.Authentic}
-	if by == "" {
-		h.options.Log.Info("refused", append(about, "why", why[0].Message)...)
-	} else {
-		h.options.Log.Info("let through what would be refused", append(about, "by", truncate(by, maxReason))...)
-	}
-	if !c.inFacts {
-		return
-	}
-	h.options.Recorder.Record(Decision{
-		Resource: resource, APIVersion: schema.GroupVersion{Group: r.Kind.Group, Version: r.Kind.Version}.String(), Kind: r.Kind.Kind,
-		Namespace: key.Namespace, Name: key.Name, Terminating: c.terminating, Edit: r.EditsFinalizers(),
-		User: user, By: by, Why: why[0].Message, Policies: ids,
-	})
 }
 
 // unseenNote says why the policies may have missed findings: silence would mean "it completes". Beside "may

@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -30,19 +32,18 @@ const (
 	hangTimeout = 10 * time.Minute
 	// maxGraded bounds the deletions that are followed; further ones are not graded.
 	maxGraded = 1000
-	// gradeInterval is how often due deletions are checked, gradePause the shortest pause, and gradeBatch
-	// their number per check: ten requests a second at most.
-	gradeInterval, gradePause, gradeBatch = 5 * time.Second, time.Second, 10
+	// gradeQPS bounds the requests in a second.
+	gradeQPS = 10
 )
 
-// outcome is the end of a deletion, as a label of metrics.
-type outcome string
+// ending is the outcome of a deletion, as a label of metrics.
+type ending string
 
 const (
-	outcomeCompleted outcome = "completed" // deleted without help
-	outcomeCured     outcome = "cured"     // deleted, but a user may have helped
-	outcomeHung      outcome = "hung"      // not deleted after ten minutes
-	outcomeUnseen    outcome = "unseen"    // the object of the review was not found
+	endingCompleted ending = "completed" // deleted without help
+	endingCured     ending = "cured"     // deleted, but a user may have helped
+	endingHung      ending = "hung"      // not deleted after ten minutes
+	endingUnseen    ending = "unseen"    // the object of the review was not found
 )
 
 // noPolicy replaces the policy if there are no findings.
@@ -65,7 +66,7 @@ type deletion struct {
 	namespace, name string
 	uid             types.UID
 	predictions     map[string]policies.Verdict // by policy
-	start, due      time.Time
+	start           time.Time
 	assisted        bool // a user removed a finalizer by hand
 	seen            bool // by termguard itself: a review alone proves nothing
 }
@@ -76,9 +77,9 @@ type Grader struct {
 	facts    FinalizerChecker
 	outcomes *prometheus.CounterVec
 	log      *slog.Logger
-	now      func() time.Time
 
-	wake chan struct{} // signals a deletion to check now
+	limiter  flowcontrol.RateLimiter
+	recorded chan *deletion // to follow
 
 	mu        sync.Mutex
 	deletions map[types.UID]*deletion
@@ -92,7 +93,8 @@ type FinalizerChecker interface {
 
 func NewGrader(objects metadata.Interface, facts FinalizerChecker, registry prometheus.Registerer, log *slog.Logger) *Grader {
 	return &Grader{
-		objects: objects, facts: facts, log: log, now: time.Now, wake: make(chan struct{}, 1),
+		objects: objects, facts: facts, log: log,
+		limiter: flowcontrol.NewTokenBucketRateLimiter(gradeQPS, gradeQPS), recorded: make(chan *deletion, maxGraded),
 		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_outcomes_total",
 			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
@@ -103,7 +105,7 @@ func NewGrader(objects metadata.Interface, facts FinalizerChecker, registry prom
 
 // Record records the prediction about an allowed deletion, unless the watch does not have the review's
 // finalizers: a review can be forged. It never blocks for long.
-func (g *Grader) Record(r *question.Request, c assessment) {
+func (g *Grader) Record(r *question.Request, result policies.Result) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
 	}
@@ -118,21 +120,17 @@ func (g *Grader) Record(r *question.Request, c assessment) {
 		return
 	}
 	predictions := map[string]policies.Verdict{}
-	for _, f := range c.result.Findings {
+	for _, f := range result.Findings {
 		if f.Severity != policies.Info && predictions[f.Policy] != policies.Hangs {
 			predictions[f.Policy] = predictionOf(f)
 		}
 	}
 	if len(predictions) == 0 {
-		predictions[noPolicy] = c.result.Verdict()
+		predictions[noPolicy] = result.Verdict()
 	}
-	now := g.now()
 	d := &deletion{
 		resource:  schema.GroupVersionResource(r.Resource),
-		namespace: key.Namespace, name: key.Name, uid: uid, predictions: predictions, start: now, due: now.Add(unassistedTime),
-	}
-	if d.predictions[noPolicy] == "" {
-		d.due = now // to check that it exists
+		namespace: key.Namespace, name: key.Name, uid: uid, predictions: predictions, start: time.Now(),
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,14 +142,11 @@ func (g *Grader) Record(r *question.Request, c assessment) {
 	}
 	g.deletions[uid] = d
 	for policy, verdict := range predictions { // rates need a zero to start from
-		for _, real := range []outcome{outcomeCompleted, outcomeCured, outcomeHung} {
+		for _, real := range []ending{endingCompleted, endingCured, endingHung} {
 			g.outcomes.WithLabelValues(policy, string(verdict), string(real))
 		}
 	}
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
+	g.recorded <- d // it has room for all
 }
 
 // RecordRemoval records removed finalizers: an object is not deleted by itself after a user removed one by
@@ -170,80 +165,78 @@ func (g *Grader) RecordRemoval(r cluster.Removal) {
 
 // Run follows deletions until ctx ends.
 func (g *Grader) Run(ctx context.Context) {
-	ticker := time.NewTicker(gradeInterval)
-	defer ticker.Stop()
+	var wait sync.WaitGroup
+	defer wait.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-		case <-g.wake:
+		case d := <-g.recorded:
+			wait.Go(func() { _ = background.Try(ctx, "grading", func() error { g.follow(ctx, d); return nil }) }) // it is reported
 		}
-		for _, d := range g.dueDeletions() {
-			g.grade(ctx, d)
-		}
+	}
+}
+
+// follow checks a deletion until its outcome is known: at once whether it began, if it should not complete,
+// and then after ever longer pauses.
+func (g *Grader) follow(ctx context.Context, d *deletion) {
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.deletions, d.uid)
+	}()
+	pause := unassistedTime
+	if d.predictions[noPolicy] == "" {
+		pause = 0
+	}
+	for done := false; !done; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(gradePause):
+		case <-time.After(pause):
 		}
+		pause, done = g.grade(ctx, d)
 	}
 }
 
-func (g *Grader) dueDeletions() []*deletion {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var due []*deletion
-	for _, d := range g.deletions {
-		if len(due) < gradeBatch && !g.now().Before(d.due) {
-			due = append(due, d)
-		}
-	}
-	return due
-}
-
-// grade checks the outcome of a deletion.
-func (g *Grader) grade(ctx context.Context, d *deletion) {
-	found, terminating, err := g.find(ctx, d)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	age := g.now().Sub(d.start)
+// grade checks a deletion, and counts its outcome or returns the pause until the next check.
+func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, done bool) {
+	exists, terminating, err := g.find(ctx, d)
+	age := time.Since(d.start)
 	switch {
 	case err != nil && age < hangTimeout:
 		g.log.Debug("what became of a deletion cannot be seen", "resource", d.resource.String(), "error", err)
-		d.due = g.now().Add(time.Minute)
-		return
+		return time.Minute, false
 	case err != nil: // the outcome remains unknown
-	case found && age < unassistedTime: // the first check
-		d.seen, d.due = true, d.start.Add(unassistedTime)
-		return
-	case found && !terminating: // another webhook refused it
-	case !found && !d.seen && d.predictions[noPolicy] == "":
-		g.count(d, outcomeUnseen, false)
-	case !found:
-		g.count(d, outcomeCompleted, d.assisted || age > 2*unassistedTime)
+	case exists && age < unassistedTime: // the first check
+		d.seen = true
+		return unassistedTime - age, false
+	case exists && !terminating: // another webhook refused it
+	case !exists && !d.seen && d.predictions[noPolicy] == "":
+		g.count(d, endingUnseen, false)
+	case !exists:
+		g.count(d, endingCompleted, age > 2*unassistedTime)
 	case age < hangTimeout:
-		d.due = d.start.Add(max(2*age, hangTimeout/3))
-		if d.due.After(d.start.Add(hangTimeout)) {
-			d.due = d.start.Add(hangTimeout)
-		}
-		return
+		return min(max(age, hangTimeout/3-age), hangTimeout-age), false
 	default:
-		g.count(d, outcomeHung, false)
+		g.count(d, endingHung, false)
 	}
-	delete(g.deletions, d.uid)
+	return 0, true
 }
 
 // count counts an outcome for each policy. For a predicted hang, it matters whether a user may have helped.
-func (g *Grader) count(d *deletion, real outcome, helped bool) {
+func (g *Grader) count(d *deletion, real ending, helped bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	helped = helped || d.assisted
 	for policy, verdict := range d.predictions {
 		result := real
 		expected := verdict == policies.Hangs || verdict == policies.AtRisk
-		if real == outcomeCompleted && expected && helped {
-			result = outcomeCured
+		if real == endingCompleted && expected && helped {
+			result = endingCured
 		}
 		g.outcomes.WithLabelValues(policy, string(verdict), string(result)).Inc()
-		if verdict == policies.Hangs && result == outcomeCompleted {
+		if verdict == policies.Hangs && result == endingCompleted {
 			g.log.Warn("a policy was wrong: it said that a deletion would hang, which completed by itself", "policy", policy, "resource", d.resource.GroupResource().String(), "namespace", d.namespace, "name", d.name)
 		}
 	}
@@ -253,6 +246,9 @@ func (g *Grader) count(d *deletion, real outcome, helped bool) {
 // get.
 func (g *Grader) find(ctx context.Context, d *deletion) (found, terminating bool, err error) {
 	const limit = 5 * time.Second
+	if err := g.limiter.Wait(ctx); err != nil {
+		return false, false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var objects metadata.ResourceInterface = g.objects.Resource(d.resource)

@@ -128,7 +128,7 @@ func TestGrader(t *testing.T) {
 				g := NewGrader(client, shows(!d.hidden), registry, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 				r := d.Delete(nil)
 				r.DryRun = &d.dry
-				g.Record(r, assessment{result: policies.Result{Findings: tc.found}})
+				g.Record(r, policies.Result{Findings: tc.found})
 				before := outcomes(t, registry)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
@@ -146,7 +146,7 @@ func TestGrader(t *testing.T) {
 					t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 				}
 				for _, one := range tc.want {
-					if n, there := before[one]; n > 0 || !there && !strings.HasSuffix(one, string(outcomeUnseen)) {
+					if n, there := before[one]; n > 0 || !there && !strings.HasSuffix(one, string(endingUnseen)) {
 						t.Errorf("%q does not rise from zero, so that no rate shows it", one)
 					}
 				}
@@ -183,7 +183,7 @@ func TestGraderIsBounded(t *testing.T) {
 	for i := range 3 * maxGraded {
 		g.Record(deleteOf("a", func(d *deleting) {
 			d.Object["metadata"].(map[string]any)["uid"] = string(rune(i + 0x4e00))
-		}).Delete(nil), assessment{})
+		}).Delete(nil), policies.Result{})
 	}
 	if len(g.deletions) != maxGraded {
 		t.Errorf("%d deletions are followed", len(g.deletions))

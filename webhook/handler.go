@@ -11,13 +11,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
-	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -155,42 +152,46 @@ func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 // refusal, which no failurePolicy overrides.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	at := arrivalOf(ctx)
-	trigger, result := question.OnOther, decisionError
-	defer func() { h.metrics.observeReview(trigger, result, time.Since(at.started)) }()
+	o := &outcome{uid: request.UID, trigger: question.OnOther}
+	defer func() { h.metrics.observe(o, time.Since(at.started)) }()
 	defer func() {
 		if p := recover(); p != nil {
-			result, response = decisionError, h.allowUnchecked(request.UID, failurePanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			*o = outcome{uid: o.uid, trigger: o.trigger, assessment: unchecked(failurePanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))}
+			response = o.response(false)
+			h.report(o)
 		}
 	}()
+	h.answer(ctx, request, at, o)
+	response = o.response(h.options.ShowObjectNames)
+	h.report(o)
+	return response
+}
+
+// answer evaluates a review, and decides.
+func (h *Handler) answer(ctx context.Context, request admission.Request, at arrival, o *outcome) {
 	r, err := question.Review(request)
-	if trigger = r.Trigger(); !supportedTriggers[trigger] {
-		trigger = question.OnOther
+	if trigger := r.Trigger(); supportedTriggers[trigger] {
+		o.trigger = trigger
 	}
 	switch {
 	case err != nil:
-		return h.allowUnchecked(r.UID, failureMalformed, err)
-	case trigger == question.OnOther:
-		return h.allowUnchecked(r.UID, failureUnexpected, errUnsupported)
+		o.assessment = unchecked(failureMalformed, err)
+	case o.trigger == question.OnOther:
+		o.assessment = unchecked(failureUnexpected, errUnsupported)
 	case h.isStatusRequest(r):
-		result = decisionAllow
-		return allow(h.options.Status().lines())
+		o.decision, o.status = decisionAllow, h.options.Status().lines()
 	case !h.options.Synced():
-		return h.allowUnchecked(r.UID, failureUnsynced, errors.New("the facts are not complete yet"))
+		o.assessment = unchecked(failureUnsynced, errors.New("the facts are not complete yet"))
+	default:
+		// The request's own context ends with the connection, and may end with the server; the user still
+		// needs an answer.
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
+		defer cancel()
+		if o.assessment = h.assess(ctx, r, at.reservation); o.err == nil {
+			o.partial = at.partial
+			o.decide(r, *h.options.Trust)
+		}
 	}
-	// The request's own context ends with the connection, and may end with the server; the user still needs
-	// an answer.
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
-	defer cancel()
-	c := h.assess(ctx, r, at.reservation)
-	if c.err != nil {
-		return h.allowUnchecked(r.UID, c.reason, c.err)
-	}
-	c.partial = at.partial
-	answer := h.decide(r, c)
-	if result = answer.decision; result != decisionDeny {
-		h.follow(r, c)
-	}
-	return answer.response(r)
 }
 
 // supportedTriggers are the triggers that policies are evaluated on here.
@@ -206,40 +207,6 @@ func triggerOf(r *question.Request) policies.Trigger {
 	}
 	return policies.Delete
 }
-
-// follow follows an allowed request, to learn from it and to grade the predictions.
-func (h *Handler) follow(r *question.Request, c assessment) {
-	removal, removes := removalOf(r)
-	if removes {
-		h.options.Learner.Saw(removal)
-	}
-	if h.options.Grader == nil {
-		return
-	}
-	if h.options.Grader.Record(r, c); removes {
-		h.options.Grader.RecordRemoval(removal)
-	}
-}
-
-// allowUnchecked allows a request that could not be checked.
-func (h *Handler) allowUnchecked(uid types.UID, reason failure, err error) admission.Response {
-	h.metrics.countError(reason)
-	h.options.Log.Warn("allowed a request unchecked", "uid", loggedUID(uid), "reason", string(reason), "error", err)
-	response := allow([]string{warningLine("not checked, allowed: "+explanations[reason], "")})
-	response.AuditAnnotations = map[string]string{"decision": string(decisionError), "error": string(reason)}
-	return response
-}
-
-func allow(warnings []string) admission.Response {
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}}
-}
-
-// loggedUID returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
-// review may have megabytes.
-func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
-
-// maxLogged bounds the name of a user or an object in a log, in characters.
-const maxLogged = 256
 
 // explanations describes failures to users, without details for termguard's operators.
 var explanations = map[failure]string{

@@ -88,25 +88,27 @@ func newMetrics(registry prometheus.Registerer) metrics {
 
 func (m metrics) countError(reason failure) { m.errors.WithLabelValues(string(reason)).Inc() }
 
-// countPolicyFailures counts each policy once.
-func (m metrics) countPolicyFailures(errs []error) {
+// observe counts a review with its findings, and each policy that failed once.
+func (m metrics) observe(o *outcome, took time.Duration) {
+	how := o.decision
+	if o.err != nil {
+		how = decisionError
+		m.countError(o.reason)
+	}
+	m.reviews.WithLabelValues(string(o.trigger), string(how)).Inc()
+	m.duration.WithLabelValues(string(o.trigger)).Observe(took.Seconds())
+	for _, f := range o.records {
+		m.findings.WithLabelValues(f.Policy, string(f.Certainty)).Inc()
+	}
+	for _, reason := range o.failures {
+		m.countError(reason)
+	}
 	counted := map[string]bool{}
-	for _, err := range errs {
+	for _, err := range o.result.Errors {
 		var policyErr policies.PolicyError
 		if errors.As(err, &policyErr) && !counted[policyErr.Policy] {
 			counted[policyErr.Policy] = true
 			m.failures.WithLabelValues(policyErr.Policy).Inc()
 		}
-	}
-}
-
-func (m metrics) observeReview(on question.Trigger, how decision, took time.Duration) {
-	m.reviews.WithLabelValues(string(on), string(how)).Inc()
-	m.duration.WithLabelValues(string(on)).Observe(took.Seconds())
-}
-
-func (m metrics) countFindings(findings []policies.Finding) {
-	for _, f := range findings {
-		m.findings.WithLabelValues(f.Policy, string(f.Certainty)).Inc()
 	}
 }

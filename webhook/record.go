@@ -1,15 +1,86 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/termguard/termguard/internal/printable"
 )
+
+// report follows up a review: in the log, Events, and what is learned and graded.
+func (h *Handler) report(o *outcome) {
+	switch {
+	case o.err != nil:
+		h.options.Log.Warn("allowed a request unchecked", "uid", loggedUID(o.uid), "reason", string(o.reason), "error", o.err)
+		return
+	case o.request == nil:
+		return
+	case len(o.result.Errors) > 0:
+		h.options.Log.Warn("policies failed; a request is judged by the others", "uid", loggedUID(o.uid), "whole", o.result.Whole(), "error", errors.Join(o.result.Errors...))
+	}
+	for _, change := range o.overrides {
+		h.record(o, change)
+	}
+	if o.decision == decisionDeny {
+		return
+	}
+	removal, removes := removalOf(o.request)
+	if removes {
+		h.options.Learner.Saw(removal)
+	}
+	if h.options.Grader == nil {
+		return
+	}
+	if h.options.Grader.Record(o.request, o.result); removes {
+		h.options.Grader.RecordRemoval(removal)
+	}
+}
+
+// record records a refusal, or a request that users' annotations allowed. Dry runs are not recorded. An Event
+// contains text of the requesting user: there is none about objects that only the review mentions.
+func (h *Handler) record(o *outcome, change override) {
+	r := o.request
+	if r.Dry() {
+		return
+	}
+	var ids []string
+	for _, f := range change.denials {
+		if !slices.Contains(ids, f.Policy) {
+			ids = append(ids, f.Policy)
+		}
+	}
+	resource, key, why := r.GroupResource(), r.Key(), change.denials[0].Message
+	user := truncate(printable.Line(r.UserInfo.Username), maxLogged)
+	about := []any{"uid", loggedUID(o.uid), "user", user, "on", string(o.trigger), "resource", truncate(resource.String(), maxLogged), "namespace", truncate(key.Namespace, maxLogged),
+		"name", truncate(key.Name, maxLogged), "policies", ids, "known", o.inFacts, "authentic", h.options.Authentic}
+	if change.by == "" {
+		h.options.Log.Info("refused", append(about, "why", why)...)
+	} else {
+		h.options.Log.Info("let through what would be refused", append(about, "by", truncate(change.by, maxReason))...)
+	}
+	if !o.inFacts {
+		return
+	}
+	h.options.Recorder.Record(Decision{
+		Resource: resource, APIVersion: schema.GroupVersion{Group: r.Kind.Group, Version: r.Kind.Version}.String(), Kind: r.Kind.Kind,
+		Namespace: key.Namespace, Name: key.Name, Terminating: o.terminating, Edit: r.EditsFinalizers(),
+		User: user, By: change.by, Why: why, Policies: ids,
+	})
+}
+
+// maxLogged bounds the name of a user or an object in a log, in characters.
+const maxLogged = 256
+
+// loggedUID returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
+// review may have megabytes.
+func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
 
 // Decision is a refused request, or one that would have been refused without an annotation or declaration.
 type Decision struct {

@@ -1,0 +1,160 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
+)
+
+// assessment is the policies' result, with the other inputs of the decision.
+type assessment struct {
+	rules       *Rules         // that the result is from
+	moment      cluster.Moment // of the fields below
+	input       map[string]any
+	result      policies.Result
+	labels      map[string]string // of the request's namespace
+	terminating bool              // that namespace is Terminating
+	inFacts     bool              // the facts know the object, not only the review
+	partial     bool              // only the metadata of the object was read
+	// withoutDeclarations is the result as if the object under review, and the objects in its namespace, did
+	// not declare the owners of their finalizers; nil if none does.
+	withoutDeclarations *policies.Result
+	// namespaceDeclares says that objects in the namespace declare owners, but nothing can be refused: the
+	// effect of the declarations was not evaluated.
+	namespaceDeclares bool
+
+	reason failure
+	err    error // if set, only reason is set, too
+}
+
+// unchecked is the assessment of a request that could not be checked.
+func unchecked(reason failure, err error) assessment { return assessment{reason: reason, err: err} }
+
+// newAssessment reads the facts that the request lacks.
+func newAssessment(r *question.Request, rules *Rules, m cluster.Moment) assessment {
+	c := assessment{rules: rules, moment: m, input: m.Input(), inFacts: m.Knows()}
+	if r.GroupResource() == question.Namespaces {
+		c.labels = (&unstructured.Unstructured{Object: r.Old()}).GetLabels()
+		return c
+	}
+	namespace := m.Namespace(r.Within())
+	c.labels, c.terminating = namespace.Labels, namespace.Terminating
+	return c
+}
+
+// assess evaluates the policies, and returns when ctx ends, whatever they do.
+func (h *Handler) assess(ctx context.Context, r *question.Request, load *reservation) assessment {
+	rules := h.rules.Load()
+	var before assessment
+	// Most requests concern no policy, and no declaration. Checking that is cheaper than starting a goroutine,
+	// which is for slow cases: large objects, a wait for the facts, and policies.
+	if load == nil || load.pool == h.memory.small {
+		quiet := false
+		h.options.Facts.TryAsk(r, func(m cluster.Moment) {
+			if m.Declared() || r.Annotation(cluster.OwnerAnnotation) != "" {
+				return
+			}
+			before = newAssessment(r, rules, m)
+			before.result, quiet = rules.Evaluator.Quiet(triggerOf(r), before.input, m)
+		})
+		if quiet {
+			return before
+		}
+	}
+	select {
+	case h.slots <- struct{}{}:
+	default:
+		return unchecked(failureBusy, fmt.Errorf("%d reviews are under way", maxInFlight))
+	}
+	done := make(chan assessment, 1)
+	load.retain()
+	h.run(func() {
+		defer load.release()
+		defer func() { <-h.slots }()
+		c := unchecked(failureEvaluation, errors.New("the evaluation ended without an answer"))
+		defer func() {
+			if p := recover(); p != nil {
+				c = unchecked(failurePanic, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+			done <- c
+		}()
+		h.options.Facts.Ask(r, func(m cluster.Moment) { c = h.evaluate(ctx, r, rules, m, before) })
+	})
+	select {
+	case c := <-done:
+		return c
+	case <-ctx.Done():
+		return unchecked(failureDeadline, fmt.Errorf("no answer within %v", h.options.Deadline))
+	}
+}
+
+// run runs a function in an idle goroutine if there is one: its stack has grown already, and policies recurse
+// deeply.
+func (h *Handler) run(f func()) {
+	select {
+	case h.work <- f:
+		return
+	default:
+	}
+	go func() {
+		timer := time.NewTimer(idleTimeout)
+		defer timer.Stop()
+		for {
+			f()
+			f = nil // it holds a review
+			timer.Reset(idleTimeout)
+			select {
+			case f = <-h.work:
+			case <-timer.C:
+				return
+			}
+		}
+	}()
+}
+
+// idleTimeout is how long a goroutine stays idle before it ends.
+const idleTimeout = 10 * time.Second
+
+// evaluate evaluates the policies, and again without declarations if they may change the outcome. It continues
+// before if the facts are the same.
+func (h *Handler) evaluate(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, before assessment) assessment {
+	declares := r.Annotation(cluster.OwnerAnnotation) != "" && h.options.Trust.Place(r.Within())
+	if !declares {
+		m = m.Plain()
+	}
+	c := before
+	if c.input == nil || !m.Is(c.moment) {
+		c = newAssessment(r, rules, m)
+	}
+	var err error
+	c.result, err = rules.Evaluator.Evaluate(ctx, triggerOf(r), c.input, m)
+	plain := m.Plain()
+	if err == nil && m.Declared() {
+		// Evaluating a full namespace twice costs others time: only if a refusal may depend on it.
+		switch {
+		case !rules.Enforcement.Denies(c.labels):
+			c.namespaceDeclares = true
+		case len(judge(rules.Enforcement, c.result.Findings, c.labels).denials) == 0:
+			plain, declares = m.Undeclared(), true
+		}
+	}
+	if err == nil && declares {
+		c.withoutDeclarations = new(policies.Result)
+		*c.withoutDeclarations, err = rules.Evaluator.Evaluate(ctx, triggerOf(r), plain.Input(), plain)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return unchecked(failureDeadline, ctx.Err())
+	case err != nil:
+		return unchecked(failureEvaluation, err)
+	}
+	return c
+}
