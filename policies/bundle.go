@@ -49,26 +49,12 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
 }
 
-// ReadBundle returns the policies in an OPA bundle, for Load.
-func ReadBundle(name string, key *Key) (fstest.MapFS, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
+// UnpackBundle returns the policies in an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles),
+// for Load: FOLDER/FILE.rego at any depth is FILE.rego of the policy in FOLDER. Its data is ignored.
+func UnpackBundle(archive []byte, key *Key) (fstest.MapFS, error) {
+	if len(archive) > MaxBundle {
+		return nil, fmt.Errorf("it is larger than %d bytes", MaxBundle)
 	}
-	defer file.Close()
-	archive, err := io.ReadAll(io.LimitReader(file, MaxBundle+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(archive) > MaxBundle:
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, MaxBundle)
-	}
-	return readBundle(archive, key)
-}
-
-// readBundle unpacks an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles):
-// FOLDER/FILE.rego at any depth is FILE.rego of the policy in FOLDER. Its data is ignored.
-func readBundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	// The reader bounds each file, but not their sum.
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {

@@ -48,7 +48,7 @@ func TestBundle(t *testing.T) {
 		"Bomb":         {"It is small, and unpacks to much.", bundletest.Archive(t, "", map[string]string{"/a/a.rego": rule + strings.Repeat("#", MaxBundle)}), nil, "more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, err := readBundle(tc.archive, tc.key)
+			files, err := UnpackBundle(tc.archive, tc.key)
 			switch {
 			case tc.err == "" && (err != nil || len(files) != 1 || string(files["a/a.rego"].Data) != rule):
 				t.Errorf("%s %v: got %v", tc.reason, err, files)
@@ -82,9 +82,9 @@ func FuzzBundle(f *testing.F) {
 	f.Add([]byte(rule))
 	key := secretKey(f, sentence)
 	f.Fuzz(func(t *testing.T, archive []byte) {
-		if files, err := readBundle(archive, nil); err == nil && len(files) == 0 {
+		if files, err := UnpackBundle(archive, nil); err == nil && len(files) == 0 {
 			t.Error("neither policies nor an error")
 		}
-		_, _ = readBundle(archive, key)
+		_, _ = UnpackBundle(archive, key)
 	})
 }

@@ -77,7 +77,11 @@ func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
 	case f.algorithm == "":
 		return nil, fmt.Errorf("%s is a file: name a folder with policies; a bundle is for termguard webhook, and unpacked by tar -xzf", name)
 	}
-	files, err := policies.ReadBundle(name, key)
+	archive, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	files, err := policies.UnpackBundle(archive, key)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", name, err)
 	}

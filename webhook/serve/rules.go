@@ -46,110 +46,45 @@ const (
 
 // policySource is a folder, an OPA bundle or a ConfigMap with the users' own policies.
 type policySource struct {
-	name      string // a path, or "configmap termguard-system/team-a"
-	files     fstest.MapFS
-	ids       []string // of its policies, once compiled
-	err       error    // why it is not in force
-	sum       [sha256.Size]byte
+	name      string            // a path, or "configmap termguard-system/team-a"
+	files     map[string]string // by path; a bundle is one file without a path
+	sum       [sha256.Size]byte // of files and their error
 	configMap *corev1.ConfigMap // nil for a folder or bundle
+
+	policies fs.FS    // once compiled
+	ids      []string // of its policies
+	err      error    // why it is not in force
 }
 
-// newSource returns a source with the given files, by path.
 func newSource(name string, files map[string]string, err error) policySource {
-	s := policySource{name: name, files: fstest.MapFS{}, err: err}
-	size, sum := 0, sha256.New()
+	sum := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		size += len(files[path])
-		s.files[path] = &fstest.MapFile{Data: []byte(files[path])}
-		fmt.Fprintf(sum, "%q %q\n", path, files[path])
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(files[path]), files[path])
 	}
-	if err == nil && size > maxSource {
-		s.err, s.files = fmt.Errorf("its policies are larger than %d bytes together", maxSource), nil
-	}
-	if s.err != nil {
-		fmt.Fprintf(sum, "error %v", s.err)
-	}
-	s.sum = [sha256.Size]byte(sum.Sum(nil))
-	return s
+	fmt.Fprint(sum, err)
+	return policySource{name: name, files: files, err: err, sum: [sha256.Size]byte(sum.Sum(nil))}
 }
 
-// reading is the last content read from a folder or bundle, with its stamp.
-type reading struct {
-	stamp  string
-	source policySource
-}
-
-// stableAge is the age from which a file's modification time is reliable: some file systems store whole
-// seconds.
-const stableAge = 2 * time.Second
-
-// stampOf changes with the names, sizes and times of the files of a folder or bundle. If settled is false it
-// cannot be relied on.
-func stampOf(path string, now time.Time) (stamp string, stable bool) {
-	inside, err := filepath.Glob(filepath.Join(escapeGlob(path), "*", "*.rego"))
+// readSource reads the policies of a folder, FOLDER/POLICY/*.rego, or an OPA bundle if it is a file.
+func readSource(name string) policySource {
+	paths := []string{""}
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		paths, _ = fs.Glob(os.DirFS(name), "*/*.rego") // the pattern is valid
+		_, err = os.ReadDir(name)                      // Glob hides its error
+	}
 	if err != nil {
-		return "", false
-	}
-	var text strings.Builder
-	stable = true
-	for _, file := range append(inside, path) {
-		info, err := os.Stat(file)
-		if err != nil {
-			return "", false
-		}
-		stable = stable && now.Sub(info.ModTime()) > stableAge
-		fmt.Fprintln(&text, file, info.Size(), info.ModTime().UnixNano())
-	}
-	return text.String(), stable
-}
-
-// readFolder returns folderSource, or the last reading if nothing changed.
-func (r *rules) readFolder(name string) policySource {
-	stamp, stable := stampOf(name, time.Now())
-	if last, ok := r.readings[name]; ok && stable && last.stamp == stamp {
-		return last.source
-	}
-	s := folderSource(name, r.options.Key)
-	r.readings[name] = reading{stamp, s}
-	return s
-}
-
-// folderSource reads the policies of a folder, FOLDER/POLICY/*.rego, or of an OPA bundle if folder is a file.
-func folderSource(folder string, key *policies.Key) policySource {
-	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-		bundle, err := policies.ReadBundle(folder, key)
-		files := map[string]string{}
-		for path, file := range bundle {
-			files[path] = string(file.Data)
-		}
-		return newSource(folder, files, err)
-	}
-	if _, err := os.ReadDir(folder); err != nil {
-		return newSource(folder, nil, err)
+		return newSource(name, nil, err)
 	}
 	files := map[string]string{}
-	paths, err := filepath.Glob(filepath.Join(escapeGlob(folder), "*", "*.rego"))
-	size := 0
 	for _, path := range paths {
-		inside, relative := filepath.Rel(folder, path)
-		info, stat := os.Stat(path)
-		if err = errors.Join(err, relative, stat); err != nil {
-			break
+		text, err := os.ReadFile(filepath.Join(name, path))
+		if err != nil {
+			return newSource(name, nil, err)
 		}
-		if size += int(info.Size()); size > maxSource {
-			return newSource(folder, nil, fmt.Errorf("its policies are larger than %d bytes together", maxSource))
-		}
-		text, read := os.ReadFile(path)
-		if err = errors.Join(err, read); err != nil {
-			break
-		}
-		files[filepath.ToSlash(inside)] = string(text)
+		files[path] = string(text)
 	}
-	return newSource(folder, files, err)
-}
-
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+	return newSource(name, files, nil)
 }
 
 // configMapSource returns the policies of a ConfigMap: key POLICY.rego is the file POLICY/POLICY.rego.
@@ -170,11 +105,14 @@ func configMapSource(cm *corev1.ConfigMap) policySource {
 }
 
 // compile compiles the source on its own and records its policy ids, or the error.
-func (s *policySource) compile() {
+func (s *policySource) compile(key *policies.Key) {
+	if s.err == nil {
+		s.policies, s.err = s.unpack(key)
+	}
 	if s.err != nil {
 		return
 	}
-	set, err := policies.Load(s.fsys())
+	set, err := policies.Load(s.policies)
 	if err == nil {
 		err = set.CheckFindings()
 	}
@@ -183,12 +121,32 @@ func (s *policySource) compile() {
 	}
 }
 
+// unpack returns the files of the source, and those in a bundle.
+func (s *policySource) unpack(key *policies.Key) (fs.FS, error) {
+	files := fstest.MapFS{}
+	for path, text := range s.files {
+		files[path] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if archive, packed := files[""]; packed {
+		var err error
+		if files, err = policies.UnpackBundle(archive.Data, key); err != nil {
+			return nil, err
+		}
+	}
+	size := 0
+	for _, file := range files {
+		size += len(file.Data)
+	}
+	if size > maxSource {
+		return nil, fmt.Errorf("its policies are larger than %d bytes together", maxSource)
+	}
+	return policies.Named(files, s.name), nil
+}
+
 // noPolicies is the reason for a folder without policies. It may still be filled later by a mount.
 const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
 
 func (s policySource) isEmpty() bool { return s.err == nil && s.configMap == nil && len(s.ids) == 0 }
-
-func (s policySource) fsys() fs.FS { return policies.Named(s.files, s.name) }
 
 // rules keeps the policies and the configuration current. It rereads them when they change; invalid versions
 // are reported and the last valid one stays in force.
@@ -205,7 +163,6 @@ type rules struct {
 	active     map[string]policySource      // by name
 	lastSums   map[string][sha256.Size]byte // last version checked, by name
 	rejections map[string]string            // reasons, by name
-	readings   map[string]reading           // of folders and bundles, by name
 
 	config          config.Config // in force
 	configSum       [sha256.Size]byte
@@ -222,7 +179,7 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 	factory := promauto.With(registry)
 	r := &rules{
 		options: options, events: events, log: options.Log, changes: make(chan struct{}, 1),
-		active: map[string]policySource{}, lastSums: map[string][sha256.Size]byte{}, rejections: map[string]string{}, readings: map[string]reading{},
+		active: map[string]policySource{}, lastSums: map[string][sha256.Size]byte{}, rejections: map[string]string{},
 		reloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_reloads_total",
 			Help: "Times that policies or the configuration were read again, by what became of them (accepted or refused).",
@@ -255,8 +212,8 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
 	var sources []policySource
 	for _, folder := range r.options.Folders {
-		s := folderSource(folder, r.options.Key)
-		if s.compile(); s.err != nil {
+		s := readSource(folder)
+		if s.compile(r.options.Key); s.err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, s.err)
 		}
 		sources = append(sources, s)
@@ -307,7 +264,7 @@ func (r *rules) run(ctx context.Context) {
 // gather returns the current sources. Until the ConfigMaps are listed, the ones in force count as present.
 func (r *rules) gather() (sources []policySource) {
 	for _, folder := range r.options.Folders {
-		sources = append(sources, r.readFolder(folder))
+		sources = append(sources, readSource(folder))
 	}
 	if !r.informer.HasSynced() {
 		for _, name := range slices.Sorted(maps.Keys(r.active)) {
@@ -404,12 +361,8 @@ func restartSettings(c config.Config) string {
 // source is used as a whole, or its last valid version.
 func (r *rules) loadSources(sources []policySource) (*policies.Set, error) {
 	slices.SortFunc(sources, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
-	embedded, err := policies.Load(policies.Embedded())
-	if err != nil {
-		return nil, err
-	}
 	owner := map[string]string{} // by policy id
-	for _, id := range embedded.IDs() {
+	for _, id := range policies.EmbeddedIDs() {
 		owner[id] = "termguard itself"
 	}
 	r.lastSums = map[string][sha256.Size]byte{}
@@ -419,7 +372,7 @@ func (r *rules) loadSources(sources []policySource) (*policies.Set, error) {
 		if s.sum == last.sum {
 			*s = last
 		} else {
-			s.compile()
+			s.compile(r.options.Key)
 		}
 		// A source keeps its policies from others until it gives them up.
 		for _, id := range last.ids {
@@ -431,51 +384,46 @@ func (r *rules) loadSources(sources []policySource) (*policies.Set, error) {
 	active := map[string]policySource{}
 	for _, s := range sources {
 		for _, id := range s.ids {
-			if other, ok := owner[id]; ok && other != s.name && s.err == nil {
-				s.err = fmt.Errorf("policy %q is already that of %s: rename it", id, other)
+			if other, taken := owner[id]; taken && other != s.name {
+				s.err = cmp.Or(s.err, fmt.Errorf("policy %q is already that of %s: rename it", id, other))
 			}
 		}
-		last, ok := r.active[s.name]
+		last, exists := r.active[s.name]
 		switch {
-		case s.err == nil:
-			if ok && last.sum == s.sum {
-				delete(r.rejections, s.name)
-			} else {
-				r.accept(s.name, s.configMap)
+		case s.err != nil:
+			r.reject(s.name, s.configMap, s.err)
+			if !exists {
+				continue
 			}
-			if s.isEmpty() && last.sum != s.sum {
+			s = last
+		case s.sum == last.sum:
+			delete(r.rejections, s.name)
+		default:
+			r.accept(s.name, s.configMap)
+			if s.isEmpty() {
 				r.log.Warn("a source of policies is empty", "source", s.name, "error", noPolicies)
 			}
-		case ok:
-			r.reject(s.name, s.configMap, s.err)
-			s = last
-		default:
-			r.reject(s.name, s.configMap, s.err)
-			continue
 		}
 		active[s.name] = s
 		for _, id := range s.ids {
 			owner[id] = s.name
 		}
 	}
-	for name := range r.rejections {
-		if _, ok := r.lastSums[name]; !ok && name != configuration {
-			delete(r.rejections, name)
-		}
-	}
+	maps.DeleteFunc(r.rejections, func(name, _ string) bool {
+		_, exists := r.lastSums[name]
+		return !exists && name != configuration
+	})
 	sameSum := func(a, b policySource) bool { return a.sum == b.sum }
 	if r.set != nil && maps.EqualFunc(active, r.active, sameSum) {
 		return r.set, nil
 	}
-	set := embedded
-	if len(active) > 0 {
-		from := []fs.FS{policies.Embedded()}
-		for _, name := range slices.Sorted(maps.Keys(active)) {
-			from = append(from, active[name].fsys())
-		}
-		if set, err = policies.Load(from...); err != nil {
-			return nil, err
-		}
+	from := []fs.FS{policies.Embedded()}
+	for _, name := range slices.Sorted(maps.Keys(active)) {
+		from = append(from, active[name].policies)
+	}
+	set, err := policies.Load(from...)
+	if err != nil {
+		return nil, err
 	}
 	r.active, r.set = active, set
 	return set, nil
@@ -531,17 +479,12 @@ func truncate(text string) string {
 
 // updateStatus updates metrics and status with the sources in force and the refused ones.
 func (r *rules) updateStatus() {
-	kinds := map[string]float64{"policies": 0, configuration: 0}
-	for name := range r.rejections {
-		if name == configuration {
-			kinds[configuration]++
-		} else {
-			kinds["policies"]++
-		}
+	configurations := 0
+	if r.rejections[configuration] != "" {
+		configurations = 1
 	}
-	for kind, n := range kinds {
-		r.sources.WithLabelValues(kind).Set(n)
-	}
+	r.sources.WithLabelValues(configuration).Set(float64(configurations))
+	r.sources.WithLabelValues("policies").Set(float64(len(r.rejections) - configurations))
 	status := webhook.Status{Policies: len(r.set.IDs())}
 	for _, name := range slices.Sorted(maps.Keys(r.active)) {
 		if r.active[name].isEmpty() {
