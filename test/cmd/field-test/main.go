@@ -30,11 +30,11 @@ func main() {
 	var o options
 	flag.StringVar(&o.termguard, "termguard", "../bin/termguard", "binary that lints")
 	flag.StringVar(&o.data, "data", "field", "folder of judged.tsv and repositories.tsv")
-	flag.StringVar(&o.clones, "clones", "", "folder of clones, each called OWNER+NAME; without it, what was judged before is fetched")
-	flag.StringVar(&o.remote, "remote", "https://github.com", "where it is fetched from: what git takes before /OWNER/NAME, a folder too")
-	flag.IntVar(&o.sample, "sample", 20, "how many repositories are linted; 0 for all")
+	flag.StringVar(&o.clones, "clones", "", "folder of clones, each called OWNER+NAME; without it, judged repositories are fetched")
+	flag.StringVar(&o.remote, "remote", "https://github.com", "URL or folder that git fetches from, before /OWNER/NAME")
+	flag.IntVar(&o.sample, "sample", 20, "number of repositories to lint; 0 for all")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the sample")
-	flag.StringVar(&o.page, "page", "", "write the tables of this page anew, and lint nothing")
+	flag.StringVar(&o.page, "page", "", "update the tables of this page, and lint nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx, os.Stdout)
@@ -55,7 +55,7 @@ type options struct {
 }
 
 // errDiffers is returned if a right finding is missing or a wrong one is back.
-var errDiffers = errors.New("what was judged is no longer so")
+var errDiffers = errors.New("findings differ from their judgements")
 
 type repository struct {
 	name, commit   string
@@ -136,7 +136,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 func compare(judged, findings []finding) (lines []string, worse bool) {
 	for _, f := range judged {
 		if f.verdict == "right" && !slices.ContainsFunc(findings, f.is) {
-			lines, worse = append(lines, "gone, and was right:\t"+f.row()), true
+			lines, worse = append(lines, "missing, and was right:\t"+f.row()), true
 		}
 	}
 	for _, f := range findings {
@@ -335,7 +335,7 @@ func results(text []byte, r *repository) ([]finding, error) {
 		Summary  struct{ Files, Objects int }
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
-		return nil, fmt.Errorf("read what lint printed: %w", err)
+		return nil, fmt.Errorf("read the report of lint: %w", err)
 	}
 	r.files, r.objects = report.Summary.Files, report.Summary.Objects
 	var findings []finding

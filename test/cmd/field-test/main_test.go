@@ -60,11 +60,11 @@ func TestCompare(t *testing.T) {
 		worse  bool
 	}{
 		"Same": {"Findings that were right are present, those that were wrong are not.", []finding{at("p", 1, "")}, nil, false},
-		"Gone": {"A right one disappeared.", nil, []string{"gone, and was right:"}, true},
+		"Gone": {"A right one disappeared.", nil, []string{"missing, and was right:"}, true},
 		"Back": {"A wrong one came back.", []finding{at("p", 1, ""), at("p", 2, "")}, []string{"back, and was wrong:"}, true},
-		"Left": {"One that was left out on purpose is judged.", []finding{at("p", 1, ""), at("p", 4, "")}, nil, false},
+		"Left": {"One that was removed on purpose is judged.", []finding{at("p", 1, ""), at("p", 4, "")}, nil, false},
 		"With": {"It is reported with another, of the same cause.", []finding{{policy: "p", repository: "a/b", file: "e.yaml", line: 9, also: " in 3 copies of this manifest: also at f.yaml:1, f.yaml:7"}}, nil, false},
-		"New":  {"Somebody is to judge it.", []finding{at("p", 1, ""), at("q", 1, "")}, []string{"to be judged:"}, false},
+		"New":  {"It has no judgement yet.", []finding{at("p", 1, ""), at("q", 1, "")}, []string{"to be judged:"}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func tables(repositories []repository, judged []finding) string {
 	for _, f := range alike(judged, func(f finding) bool { return f.policy == invalid }) {
 		fmt.Fprintf(&b, "| %s | %s: %s | %s |\n", f.repository, f.verdict, f.reason, f.place())
 	}
-	b.WriteString("\n| not right, or told no more | severity | place | why |\n|---|---|---|---|\n")
+	b.WriteString("\n| not right, or no longer reported | severity | place | why |\n|---|---|---|---|\n")
 	for _, f := range alike(judged, func(f finding) bool { return f.policy != invalid && f.verdict != "right" }) {
 		fmt.Fprintf(&b, "| %s, %s | %s | %s, %s | %s |\n", f.verdict, f.policy, f.severity, f.repository, f.place(), f.reason)
 	}
