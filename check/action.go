@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,22 +23,34 @@ import (
 
 // do applies an action to one object, if it still has the noted UID.
 func do(ctx context.Context, a *policies.Action, objects dynamic.ResourceInterface, name string, uid types.UID, dry []string) error {
-	patched := func(kind types.PatchType, patch []byte) error {
-		_, err := objects.Patch(ctx, name, kind, patch, metav1.PatchOptions{DryRun: dry})
-		return err
-	}
 	switch a.Verb {
 	case policies.VerbPatch:
 		kind := map[string]types.PatchType{"json": types.JSONPatchType, "merge": types.MergePatchType}[a.Type]
 		patch, err := guarded(kind, a.Patch, uid)
 		if err != nil {
+			return fmt.Errorf("read the patch of the plan: %w", err)
+		}
+		_, err = objects.Patch(ctx, name, kind, patch, metav1.PatchOptions{DryRun: dry})
+		return err
+	case policies.VerbScale:
+		scale := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"replicas":%d}}`, uid, *a.Replicas)
+		_, err := objects.Patch(ctx, name, types.MergePatchType, scale, metav1.PatchOptions{DryRun: dry})
+		return err
+	case policies.VerbFinalize:
+		namespace, err := objects.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			return err
 		}
-		return patched(kind, patch)
-	case policies.VerbScale:
-		return patched(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"replicas":%d}}`, uid, *a.Replicas))
-	case policies.VerbFinalize:
-		return finalize(ctx, a.Finalizers, objects, name, uid, dry)
+		if namespace.GetUID() != uid {
+			return errors.New("another of that name")
+		}
+		have, _, _ := unstructured.NestedStringSlice(namespace.Object, "spec", "finalizers")
+		have = slices.DeleteFunc(have, func(f string) bool { return slices.Contains(a.Finalizers, f) })
+		if err := unstructured.SetNestedStringSlice(namespace.Object, have, "spec", "finalizers"); err != nil {
+			return err
+		}
+		_, err = objects.Update(ctx, namespace, metav1.UpdateOptions{DryRun: dry}, "finalize")
+		return err
 	}
 	propagation := question.Cascades[cmp.Or(a.Cascade, "background")]
 	return objects.Delete(ctx, name, metav1.DeleteOptions{
@@ -48,54 +59,36 @@ func do(ctx context.Context, a *policies.Action, objects dynamic.ResourceInterfa
 	})
 }
 
-// objectsIn returns the objects of an action.
-func objectsIn(a *policies.Action) (names []Name) {
-	for _, object := range a.Objects {
-		resource, name, _ := strings.Cut(object, "/")
-		names = append(names, Name{Type: resource, Name: name, Namespace: a.Namespace})
-	}
-	return names
-}
-
 // guarded returns a patch that applies only to the object with this UID.
 func guarded(kind types.PatchType, patch []byte, uid types.UID) ([]byte, error) {
 	if kind == types.JSONPatchType {
 		var changes []any
 		if err := json.Unmarshal(patch, &changes); err != nil {
-			return nil, fmt.Errorf("read the patch of the plan: %w", err)
+			return nil, err
 		}
 		test := map[string]any{"op": "test", "path": "/metadata/uid", "value": uid}
 		return json.Marshal(append([]any{test}, changes...))
 	}
 	var change map[string]any
 	if err := json.Unmarshal(patch, &change); err != nil {
-		return nil, fmt.Errorf("read the patch of the plan: %w", err)
+		return nil, err
 	}
-	metadata := child(change, "metadata")
-	if metadata == nil {
-		metadata = map[string]any{}
+	if err := unstructured.SetNestedField(change, string(uid), "metadata", "uid"); err != nil {
+		return nil, err
 	}
-	metadata["uid"] = uid
-	change["metadata"] = metadata
 	return json.Marshal(change)
 }
 
-// finalize removes finalizers from the spec of a namespace, through its subresource finalize.
-func finalize(ctx context.Context, finalizers []string, objects dynamic.ResourceInterface, name string, uid types.UID, dry []string) error {
-	namespace, err := objects.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
+// objectsIn returns the objects of an action, none for nil.
+func objectsIn(a *policies.Action) (names []Name) {
+	if a == nil {
+		return nil
 	}
-	if namespace.GetUID() != uid {
-		return errors.New("another of that name")
+	for _, object := range a.Objects {
+		resource, name, _ := strings.Cut(object, "/")
+		names = append(names, Name{Type: resource, Name: name, Namespace: a.Namespace})
 	}
-	have, _, _ := unstructured.NestedStringSlice(namespace.Object, "spec", "finalizers")
-	have = slices.DeleteFunc(have, func(f string) bool { return slices.Contains(finalizers, f) })
-	if err := unstructured.SetNestedStringSlice(namespace.Object, have, "spec", "finalizers"); err != nil {
-		return err
-	}
-	_, err = objects.Update(ctx, namespace, metav1.UpdateOptions{DryRun: dry}, "finalize")
-	return err
+	return names
 }
 
 // Hands execute plans. They change only objects that existed when the plan was made, by UID, so that a
@@ -124,41 +117,29 @@ func NewHands(config *rest.Config) (*Hands, error) {
 func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	var names []Name
 	for _, step := range plan {
-		if step.Action != nil {
-			for _, name := range objectsIn(step.Action) {
-				if _, noted := h.uids[name]; !noted && !slices.Contains(names, name) {
-					names = append(names, name)
-				}
-			}
-		}
+		names = append(names, objectsIn(step.Action)...)
 	}
+	names = slices.DeleteFunc(unique(names), func(name Name) bool { return h.uids[name] != "" })
 	uids := make([]types.UID, len(names))
-	var reading errgroup.Group
-	reading.SetLimit(reads)
+	err := parallel(ctx, reads, len(names), func(ctx context.Context, i int) error {
+		objects, _, err := h.objects(names[i])
+		if err != nil {
+			return nil //nolint:nilerr // the step itself reports it
+		}
+		object, err := objects.Get(ctx, names[i].Name, metav1.GetOptions{})
+		if err == nil {
+			uids[i] = object.GetUID()
+		} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("read %s: %w", names[i], explain(err))
+		}
+		return nil
+	})
 	for i, name := range names {
-		reading.Go(func() error {
-			objects, _, err := h.objects(name)
-			if err != nil {
-				return nil //nolint:nilerr // the step itself reports it
-			}
-			object, err := objects.Get(ctx, name.Name, metav1.GetOptions{})
-			if err == nil {
-				uids[i] = object.GetUID()
-			} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-				return fmt.Errorf("read %s: %w", name, explain(err))
-			}
-			return nil
-		})
-	}
-	if err := reading.Wait(); err != nil {
-		return err
-	}
-	for i, name := range names {
-		if uids[i] != "" {
+		if err == nil && uids[i] != "" {
 			h.uids[name] = uids[i]
 		}
 	}
-	return nil
+	return err
 }
 
 // A Deed is a step with its permission class and objects, as they are now.
@@ -260,13 +241,11 @@ func (h *Hands) Same(a, b Name) bool {
 
 func (h *Hands) objects(name Name) (dynamic.ResourceInterface, Type, error) {
 	typ, err := h.Types.Find(name.Type)
-	if err != nil {
-		return nil, typ, err
-	}
+	s := Subject{Type: typ}
 	if typ.Namespaced {
-		return h.client.Resource(typ.GroupVersionResource).Namespace(name.Namespace), typ, nil
+		s.Namespace = name.Namespace
 	}
-	return h.client.Resource(typ.GroupVersionResource), typ, nil
+	return s.on(h.client), typ, err
 }
 
 // Do executes a step for each object, and returns the results; the error joins the failures. If ctx ends, the
@@ -305,20 +284,16 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, name Name) (became 
 	if h.DryRun {
 		dry, became = []string{metav1.DryRunAll}, " (dry run)"
 	}
-	err = do(ctx, a, objects, name.Name, uid, dry)
-	if err == nil {
-		return became, nil
+	if err = do(ctx, a, objects, name.Name, uid, dry); err == nil || ctx.Err() != nil {
+		return became, err
 	}
-	if ctx.Err() != nil {
-		return "", err
-	}
-	switch now, lookErr := objects.Get(ctx, name.Name, metav1.GetOptions{}); {
-	case apierrors.IsNotFound(lookErr):
+	now, readErr := objects.Get(ctx, name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(readErr):
 		return " is gone by now", nil
-	case lookErr == nil && now.GetUID() != uid:
+	case readErr == nil && now.GetUID() != uid:
 		return " was deleted and created again: left alone", nil
-	}
-	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
+	case !errors.As(err, new(apierrors.APIStatus)):
 		return "", fmt.Errorf("%s: no answer came, so it may be done: %w", name, explain(err))
 	}
 	return "", fmt.Errorf("%s: %w", name, explain(err))

@@ -15,51 +15,37 @@ import (
 // maxForeseen bounds the objects, deleted by the steps of one plan, that are evaluated.
 const maxForeseen = 50
 
-// ahead holds the steps that have to precede a step, by its command.
-type ahead map[string][]Step
-
 // Foresee evaluates the deletion of each object that the plan deletes, and the removal of finalizers by the
 // same user: a step that hangs or is refused is no solution. The blockers of such an object become steps
 // before it.
 func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
+	own := "" // the command that deletes the only target
+	if a.form == asOne {
+		own = deletionOf(a.Items[0].Target).Command()
+	}
 	var asker authenticationv1.UserInfo
 	for _, item := range a.Items {
 		asker = item.asker
 	}
-	before, err := foresee(ctx, engine, world, a.Plan, a.own(), asker)
-	a.Plan = before.weave(a.Plan)
-	return err
-}
-
-// own returns the command that deletes the only target, or "".
-func (a *Answer) own() string {
-	if a.form == asOne {
-		return deletionOf(a.Items[0].Target).Command()
-	}
-	return ""
-}
-
-// foresee returns the steps that have to precede the steps of a plan. own is the deletion that all of it is
-// for.
-func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan []Step, own string, asker authenticationv1.UserInfo) (ahead, error) {
-	before, left := ahead{}, maxForeseen
-	for queue := slices.Clone(plan); len(queue) > 0; queue = queue[1:] {
+	before, left := map[string][]Step{}, maxForeseen // by the command that they have to precede
+	for queue := slices.Clone(a.Plan); len(queue) > 0 && left > 0; queue = queue[1:] {
 		step := queue[0]
 		if _, known := before[step.Command]; known || !deletes(step.Step) && len(step.Strips()) == 0 {
 			continue
 		}
 		before[step.Command] = nil
 		for _, name := range objectsIn(step.Action) {
-			if left--; left < 0 {
-				return before, nil
+			if left == 0 {
+				break
 			}
+			left--
 			found, err := blockers(ctx, engine, world, name, step.Strips(), asker)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, s := range found {
-				if own := slices.IndexFunc(plan, func(t Step) bool { return s.Cause != "" && t.Cause == s.Cause && t.Kind == s.Kind }); own >= 0 {
-					s = plan[own] // its steps are in the plan already
+				if own := slices.IndexFunc(a.Plan, func(t Step) bool { return s.Cause != "" && t.Cause == s.Cause && t.Kind == s.Kind }); own >= 0 {
+					s = a.Plan[own] // its steps are in the plan already
 				}
 				if s.Command != "" && s.Command == own {
 					continue
@@ -70,7 +56,8 @@ func foresee(ctx context.Context, engine Evaluator, world *cluster.World, plan [
 			}
 		}
 	}
-	return before, nil
+	a.Plan = weave(a.Plan, before)
+	return nil
 }
 
 // deletes reports whether a step is a deletion that waits until its object is deleted.
@@ -82,9 +69,10 @@ func deletes(s policies.Step) bool {
 // steps: repairs, and deletions that have to come first.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
-	world.Read(func(f cluster.Facts) { s, err = Described(f, name.Type, name.Namespace, name.Name) })
-	if err != nil {
-		return nil, nil // it is deleted: nothing waits for it
+	exists := false
+	world.Read(func(f cluster.Facts) { s, exists = Described(f, name.Type, name.Namespace, name.Name) })
+	if !exists { // nothing waits for it
+		return nil, nil
 	}
 	request := s.Deletion(nil)
 	if len(strips) > 0 {
@@ -122,7 +110,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 }
 
 // weave inserts the steps that have to precede others.
-func (a ahead) weave(plan []Step) []Step {
+func weave(plan []Step, before map[string][]Step) []Step {
 	woven, placed := []Step{}, map[string]bool{}
 	var place func(Step)
 	place = func(step Step) {
@@ -131,7 +119,7 @@ func (a ahead) weave(plan []Step) []Step {
 			return
 		}
 		placed[key] = true
-		for _, s := range a[step.Command] {
+		for _, s := range before[step.Command] {
 			if own := slices.IndexFunc(plan, func(t Step) bool { return t.Command != "" && t.Command == s.Command }); own >= 0 {
 				s = plan[own]
 			}

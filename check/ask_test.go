@@ -2,8 +2,10 @@ package check
 
 import (
 	"context"
+	"io"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/page"
 )
 
 // alone is the answer about one object, and its item.
@@ -20,3 +22,9 @@ func ask(ctx context.Context, engine Evaluator, world *cluster.World, s Subject,
 	}
 	return alone{&a.Items[0], &a}, nil
 }
+
+// Text writes the page, plain.
+func (a Answer) Text(w io.Writer) error { return a.Page(false).Write(w, page.Style{}) }
+
+// Why returns the first line without the next step.
+func (r Item) Why() string { return string(r.Verdict) + r.Because() }

@@ -137,11 +137,6 @@ func longest(findings []policies.Finding) *int {
 	return longest
 }
 
-// Immortal reports whether the API server never deletes an object.
-func Immortal(o policies.Object) bool {
-	return o.Resource == namespaces.Resource && question.Immortal(o.Name)
-}
-
 // since sets how long the target has been Terminating.
 func (r *Item) since(s Subject, now time.Time) {
 	deleted, _ := child(s.Object, "metadata")["deletionTimestamp"].(string)

@@ -147,25 +147,6 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func TestFromFactsFailures(t *testing.T) {
-	world := worldOf(t, "cluster.yaml")
-	for _, tt := range []struct {
-		reason string
-		target Name
-		want   string
-	}{
-		{"no such namespace", Name{"ns", "demi", "", 0, ""}, `the snapshot has no namespaces/demi; did you mean "demo"?`},
-		{"all of its type are named", Name{"kialis", "kialli", "demo", 0, ""}, `the snapshot has no kialis.kiali.io/kialli -n demo; did you mean "kiali"?`},
-		{"none of its type", Name{"deploy", "web", "demo", 0, ""}, `the snapshot has no deployments.apps/web -n demo`},
-		{"no such type", Name{"kialy", "x", "demo", 0, ""}, `there is no type "kialy"; did you mean "kiali"? (see: kubectl api-resources)`},
-	} {
-		_, err := FromFacts(world, tt.target)
-		if err == nil || err.Error() != tt.want {
-			t.Errorf("%s: got error %v, want %s", tt.reason, err, tt.want)
-		}
-	}
-}
-
 func TestPlan(t *testing.T) {
 	race.Skip(t)
 	mend := func(do string) policies.Step { return policies.Step{Kind: policies.Mend, Do: do} }

@@ -21,9 +21,7 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 		}
 		on[node.Name] = nil
 	}
-	if err := podsOn(world, on); err != nil {
-		return nil, err
-	}
+	podsOn(world, on)
 	items, err := each(ctx, engine, world, nil, drained, func(node Subject) *question.Request { return node.target().Drain() })
 	if err != nil {
 		return nil, err
@@ -68,21 +66,14 @@ func (r *Item) drains(pods []Item) {
 
 // podsOn sets the pods of each node that a drain evicts: not those of DaemonSets, nor mirror pods, which the
 // node owns.
-func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
+func podsOn(world *cluster.World, on map[string][]Subject) {
 	world.Read(func(f cluster.Facts) {
-		var typ Type
-		if typ, err = typeIn(f, pods, true); err != nil {
-			return
-		}
+		typ := typeIn(f, pods, true)
 		for pod := range f.AllPods() {
-			if _, drained := on[pod.Node]; !drained || pod.Kind == "DaemonSet" || pod.Kind == "Node" {
-				continue
+			if _, drained := on[pod.Node]; drained && pod.Kind != "DaemonSet" && pod.Kind != "Node" {
+				s, _ := described(f, typ, pod.Namespace, pod.Name)
+				on[pod.Node] = append(on[pod.Node], s)
 			}
-			s := Subject{Type: typ, Namespace: pod.Namespace, Name: pod.Name}
-			if err = s.describe(f); err != nil {
-				return
-			}
-			on[pod.Node] = append(on[pod.Node], s)
 		}
 	})
 	for _, held := range on {
@@ -90,5 +81,4 @@ func podsOn(world *cluster.World, on map[string][]Subject) (err error) {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		})
 	}
-	return err
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,14 +29,14 @@ const dryRuns = "dry-run-deletes"
 // The guard of its item is that webhook's answer to the deletion.
 func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
 	item := &a.Items[0]
-	var said warningLog
 	var dry metav1.DeleteOptions
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(options, &dry); err != nil {
 		return fmt.Errorf("read the options of the deletion: %w", err)
 	}
 	dry.DryRun = []string{metav1.DryRunAll}
+	var warnings warningLog
 	config = rest.CopyConfig(config)
-	config.WarningHandlerWithContext = &said
+	config.WarningHandlerWithContext = &warnings
 	client, err := objectsOf(config)
 	if err != nil {
 		return err
@@ -51,36 +50,35 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 		subjects = append(subjects, within...)
 		item.Unseen = append(item.Unseen, unseen...)
 	}
-	answers := make([]dryRun, len(subjects))
+	results := make([]policies.Result, len(subjects))
 	if !s.Terminating() { // otherwise it can no longer be refused
 		err = s.on(client).Delete(ctx, s.Name, dry) // by itself, so that the warnings are about it
 		if item.Guard != nil {
-			item.Guard = guardAnswer(err, said.texts)
+			item.Guard = guardAnswer(err, warnings.texts)
 		}
-		answers[0].judge(s, deletion, err)
-		for i := range answers[0].findings { // the real request has the same rights
-			answers[0].findings[i].Certainty, answers[0].findings[i].Kind = policies.Will, policies.KindRefused
+		results[0] = judge(s, deletion, err)
+		for i := range results[0].Findings { // the real request has the same rights
+			results[0].Findings[i].Certainty, results[0].Findings[i].Kind = policies.Will, policies.KindRefused
 		}
 	}
-	var asking errgroup.Group
-	asking.SetLimit(reads)
-	for i, s := range subjects {
-		asking.Go(func() error {
-			if i > 0 {
-				answers[i].judge(s, deletion, s.on(client).Delete(ctx, s.Name, dry))
-			}
-			answers[i].release(ctx, s, client)
-			return ctx.Err()
-		})
-	}
-	if err := asking.Wait(); err != nil {
+	err = parallel(ctx, reads, len(subjects), func(ctx context.Context, i int) error {
+		s := subjects[i]
+		if i > 0 {
+			results[i] = judge(s, deletion, s.on(client).Delete(ctx, s.Name, dry))
+		}
+		release := s.release(ctx, client)
+		results[i].Findings = append(results[i].Findings, release.Findings...)
+		results[i].Unseen = append(results[i].Unseen, release.Unseen...)
+		return ctx.Err()
+	})
+	if err != nil {
 		return err
 	}
-	for _, answer := range answers {
-		item.Findings = append(item.Findings, answer.findings...)
-		item.Unseen = append(item.Unseen, answer.unseen...)
+	for _, result := range results {
+		item.Findings = append(item.Findings, result.Findings...)
+		item.Unseen = append(item.Unseen, result.Unseen...)
 	}
-	item.Findings = append(item.Findings, said.unknown(s, item.Findings)...)
+	item.Findings = append(item.Findings, warnings.unknown(s, item.Findings)...)
 	item.Verdict = policies.Worst(item.Verdict, policies.Result{Findings: item.Findings, Unseen: item.Unseen}.Verdict())
 	a.sum()
 	return nil
@@ -92,82 +90,70 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 	if err != nil {
 		return nil, nil, err
 	}
-	found, failed := make([]*Subject, len(types.all)), make([]error, len(types.all))
-	var listing errgroup.Group
-	listing.SetLimit(reads)
-	for i, t := range types.all {
-		if !t.Namespaced || !slices.Contains(t.verbs, "list") || t.deletable() != nil || t.Resource == "events" {
-			continue
-		}
-		listing.Go(func() error {
-			list, err := client.Resource(t.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 50})
-			if err != nil {
-				failed[i] = err
-				return nil
-			}
-			if len(list.Items) == 0 {
-				return nil
-			}
-			at := max(0, slices.IndexFunc(list.Items, func(o unstructured.Unstructured) bool { return len(o.GetFinalizers()) > 0 }))
-			found[i] = &Subject{Type: t, Namespace: namespace, Name: list.Items[at].GetName(), Object: list.Items[at].Object}
-			return nil
-		})
-	}
-	_ = listing.Wait() // errors are reported per kind
-	for i, s := range found {
-		if failed[i] != nil {
-			unseen = append(unseen, policies.Unseen{Resource: types.all[i].GroupResource().String(), Reason: "dry run: " + reasonOf(failed[i])})
-		}
-		if s != nil {
-			subjects = append(subjects, *s)
+	all := slices.DeleteFunc(types.all, func(t Type) bool {
+		return !t.Namespaced || !slices.Contains(t.verbs, "list") || t.deletable() != nil || t.Resource == "events"
+	})
+	lists, failed := make([]*unstructured.UnstructuredList, len(all)), make([]error, len(all))
+	err = parallel(ctx, reads, len(all), func(ctx context.Context, i int) error {
+		lists[i], failed[i] = client.Resource(all[i].GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 50})
+		return ctx.Err()
+	})
+	for i, t := range all {
+		switch {
+		case failed[i] != nil:
+			unseen = append(unseen, policies.Unseen{Resource: t.GroupResource().String(), Reason: "dry run: " + reasonOf(failed[i])})
+		case lists[i] != nil && len(lists[i].Items) > 0:
+			items := lists[i].Items
+			object := items[max(0, slices.IndexFunc(items, func(o unstructured.Unstructured) bool { return len(o.GetFinalizers()) > 0 }))]
+			subjects = append(subjects, Subject{Type: t, Namespace: namespace, Name: object.GetName(), Object: object.Object})
 		}
 	}
-	return subjects, unseen, ctx.Err()
-}
-
-// dryRun is the API server's answer about one object.
-type dryRun struct {
-	findings []policies.Finding
-	unseen   []policies.Unseen
-}
-
-// on returns the client for the object.
-func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
-	if s.Namespace != "" {
-		return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
-	}
-	return client.Resource(s.Type.GroupVersionResource)
+	return subjects, unseen, err
 }
 
 // release sends a dry run of the removal of the object's finalizers.
-func (d *dryRun) release(ctx context.Context, s Subject, client dynamic.Interface) {
+func (s Subject) release(ctx context.Context, client dynamic.Interface) policies.Result {
 	if len((&unstructured.Unstructured{Object: s.Object}).GetFinalizers()) == 0 {
-		return
+		return policies.Result{}
 	}
 	after, err := s.on(client).Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-	d.judge(s, "the removal of its finalizers", err)
 	if err == nil && len(after.GetFinalizers()) > 0 {
-		d.find(s, fmt.Sprintf("a dry run of the removal of its finalizers leaves %s: a webhook or a policy puts them back", strings.Join(after.GetFinalizers(), ", ")))
+		return refused(s, fmt.Sprintf("a dry run of the removal of its finalizers leaves %s: a webhook or a policy puts them back", strings.Join(after.GetFinalizers(), ", ")))
 	}
+	return judge(s, "the removal of its finalizers", err)
 }
 
 // deletion is the operation in messages.
 const deletion = "its deletion"
 
-// judge evaluates the API server's answer.
-func (d *dryRun) judge(s Subject, what string, err error) {
-	var status apierrors.APIStatus
-	switch {
-	case err == nil, apierrors.IsNotFound(err): // it was deleted by now
-	case !errors.As(err, &status):
-		d.unseen = append(d.unseen, policies.Unseen{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: err.Error()})
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot "), strings.Contains(err.Error(), "does not support dry run"):
-		d.unseen = append(d.unseen, policies.Unseen{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: reasonOf(err)})
-	case apierrors.IsInternalError(err), status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err):
-		d.find(s, "a dry run of "+what+" is refused: "+err.Error())
-	default:
-		d.unseen = append(d.unseen, policies.Unseen{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: err.Error()})
+// judge returns the finding that the error of a dry run is, or what it leaves unseen.
+func judge(s Subject, what string, err error) policies.Result {
+	if err == nil || apierrors.IsNotFound(err) { // it was deleted by now
+		return policies.Result{}
 	}
+	code := int32(0)
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code = status.Status().Code
+	}
+	forbidden := apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ")
+	later := apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)
+	if (apierrors.IsInternalError(err) || code >= 400 && code < 500 && !later) && !forbidden && !strings.Contains(err.Error(), "does not support dry run") {
+		return refused(s, "a dry run of "+what+" is refused: "+err.Error())
+	}
+	return policies.Result{Unseen: []policies.Unseen{{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: reasonOf(err)}}}
+}
+
+// refused returns the finding that a dry run had no effect.
+func refused(s Subject, message string) policies.Result {
+	return policies.Result{Findings: []policies.Finding{{
+		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
+		Message: message, Objects: []policies.Object{s.ID()},
+		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
+		Steps: []policies.Step{
+			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),
+			{Kind: policies.Remove, Do: "If nobody can, have whoever looks after the webhook or the policy let this deletion through"},
+		},
+	}}}
 }
 
 // warningLog collects the warnings of a dry run.
@@ -175,6 +161,9 @@ type warningLog struct {
 	mu    sync.Mutex
 	texts []string
 }
+
+// maxWarned bounds the recorded warnings: the webhook sends 15 per object at most.
+const maxWarned = 1000
 
 // HandleWarningHeaderWithContext records a warning.
 func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
@@ -184,9 +173,6 @@ func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ 
 		w.texts = append(w.texts, text)
 	}
 }
-
-// maxWarned bounds the recorded warnings: the webhook sends 15 per object at most.
-const maxWarned = 1000
 
 // unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
 // user cannot, such as reports of node probes, and names no path and no file. Any webhook could send them.
@@ -204,18 +190,6 @@ func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policie
 		})
 	}
 	return all
-}
-
-func (d *dryRun) find(s Subject, message string) {
-	d.findings = append(d.findings, policies.Finding{
-		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
-		Message: message, Objects: []policies.Object{s.ID()},
-		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
-		Steps: []policies.Step{
-			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),
-			{Kind: policies.Remove, Do: "If nobody can, have whoever looks after the webhook or the policy let this deletion through"},
-		},
-	})
 }
 
 // reasonOf shortens an error to its reason, if it has one.

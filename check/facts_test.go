@@ -2,12 +2,14 @@ package check
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/nearest"
 )
 
 // AllFromFacts finds objects in facts. A subject has only the parts of its object that
@@ -42,10 +44,15 @@ func fromFacts(f cluster.Facts, types Types, name Name) (Subject, error) {
 	if s.Type.Namespaced {
 		s.Namespace = name.Namespace
 	}
-	if err := s.describe(f); err != nil {
-		return s, err
+	typ := s.Type
+	s, exists := Described(f, typ.GroupResource().String(), s.Namespace, s.Name)
+	if !exists {
+		return s, missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, f.Names(typ.GroupResource().String(), s.Namespace))))
 	}
-	s.Unseen = append(s.Unseen, s.untold(f)...)
+	s.Type, s.Place, s.Stub = typ, name.Place, "a snapshot"
+	if s.guarded() {
+		s.Unseen = append(s.Unseen, s.part("a snapshot does not tell what its status says"))
+	}
 	return s, nil
 }
 

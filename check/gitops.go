@@ -1,12 +1,11 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,32 +24,30 @@ const maxInventory = 1000
 
 // FromInventory returns the objects that Argo CD or Flux deletes together with one of its own objects; false
 // for other or missing objects.
-func FromInventory(ctx context.Context, config *rest.Config, name Name) (Together, bool, error) {
-	if typ, _, _ := strings.Cut(strings.ToLower(name.Type), "."); !slices.Contains(inventoryNames, typ) {
-		return Together{}, false, nil
-	}
+func FromInventory(ctx context.Context, config *rest.Config, name Name) (together Together, deletes bool, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
-		return Together{}, false, err
+		return together, false, err
+	}
+	together.Types = &types
+	s := Subject{Name: name.Name, Namespace: name.Namespace}
+	if s.Type, err = types.Find(name.Type); err != nil || !slices.Contains(inventory.Resources, s.Type.GroupResource()) {
+		return together, false, nil //nolint:nilerr // evaluating it reports the error
 	}
 	client, err := objectsOf(config)
 	if err != nil {
-		return Together{}, false, err
-	}
-	s := Subject{Name: name.Name, Namespace: name.Namespace}
-	if s.Type, err = types.Find(name.Type); err != nil || !keepsInventory(s.Type) {
-		return Together{}, false, nil //nolint:nilerr // evaluating it reports the error
+		return together, false, err
 	}
 	switch err := s.read(ctx, client); {
-	case errors.As(err, new(missingError)):
-		return Together{}, false, nil
+	case Gone(err):
+		return together, false, nil
 	case err != nil:
-		return Together{}, false, err
+		return together, false, err
 	case len(s.Unseen) > 0:
-		return Together{Names: []Name{name}, Of: s.String(), Unseen: s.Unseen, Types: &types}, true, nil
+		together.Names, together.Of, together.Unseen = []Name{name}, s.String(), s.Unseen
+		return together, true, nil
 	}
 	object := &unstructured.Unstructured{Object: s.Object}
-	var together Together
 	switch s.Type.GroupResource() {
 	case inventory.HelmReleases:
 		namespace, release, stays := inventory.HelmRelease(object)
@@ -58,13 +55,9 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 			together.Notes = []string{stays}
 			break
 		}
-		if together, err = FromRelease(ctx, config, namespace, release); err != nil {
-			return Together{}, false, err
-		}
+		together, err = FromRelease(ctx, config, namespace, release)
 	case inventory.ApplicationSets:
-		if together, err = applications(ctx, client, s, object); err != nil {
-			return Together{}, false, err
-		}
+		together, err = applications(ctx, client, s, object)
 	case inventory.Applications:
 		together.take(inventory.Application(object), name.Namespace)
 		if heals, _, _ := unstructured.NestedBool(s.Object, "spec", "syncPolicy", "automated", "selfHeal"); heals {
@@ -83,23 +76,12 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (Togethe
 			together.Notes = append(together.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
 		}
 	}
-	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
-		return Together{}, false, nil // nothing is deleted with it
+	if err != nil || len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
+		return Together{Types: &types}, false, err // nothing is deleted with it
 	}
-	together.Of, together.Types = s.String(), &types
-	together.Command = deletionOf(s.ID()).Command()
+	together.Of, together.Types, together.Command = s.String(), &types, deletionOf(s.ID()).Command()
 	together.close(name)
 	return together, true, nil
-}
-
-// inventoryNames are the names of the types on the command line.
-var inventoryNames = []string{
-	"application", "applications", "app", "apps", "applicationset", "applicationsets", "appset", "appsets",
-	"kustomization", "kustomizations", "ks", "helmrelease", "helmreleases", "hr",
-}
-
-func keepsInventory(t Type) bool {
-	return slices.Contains(inventory.Resources, t.GroupResource())
 }
 
 // applications returns the Applications of an ApplicationSet, and their objects.
@@ -139,29 +121,23 @@ func (t *Together) take(i inventory.Inventory, namespace string) {
 		return
 	}
 	// Likely blockers first: there may be more objects than the limit.
-	builtin := cluster.BuiltinGroups()
-	entries := slices.Clone(i.Entries)
-	slices.SortStableFunc(entries, func(a, b inventory.Entry) int {
-		ofA, ofB := slices.Contains(builtin, a.Group), slices.Contains(builtin, b.Group)
-		switch {
-		case ofA == ofB:
-			return 0
-		case ofB:
-			return -1
+	groups := cluster.BuiltinGroups()
+	var others []inventory.Entry
+	entries := slices.DeleteFunc(slices.Clone(i.Entries), func(e inventory.Entry) bool {
+		builtin := slices.Contains(groups, e.Group)
+		if builtin {
+			others = append(others, e)
 		}
-		return 1
+		return builtin
 	})
+	entries = append(entries, others...)
 	left := max(0, maxInventory-len(t.Names))
 	if beyond := len(entries) - left; beyond > 0 {
 		t.Unseen = append(t.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(entries)), Reason: fmt.Sprintf("no more than %d are asked about", maxInventory)})
 		entries = entries[:left]
 	}
 	for _, e := range entries {
-		in := e.Namespace
-		if in == "" {
-			in = namespace
-		}
-		t.Names = append(t.Names, Name{Type: typeOf(e.WithVersion("")), Name: e.Name, Namespace: in, Place: -e.Wave})
+		t.Names = append(t.Names, Name{Type: typeOf(e.WithVersion("")), Name: e.Name, Namespace: cmp.Or(e.Namespace, namespace), Place: -e.Wave})
 	}
 }
 

@@ -50,13 +50,13 @@ func ofRelease(r *release.Release, namespace string) (Together, error) {
 // helm template, prints them: in a file, a folder, or stdin for "-".
 func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
 	var all bytes.Buffer
-	err := Files{Stdin: stdin}.each(path, func(_ string, in io.Reader) error {
-		_, err := io.Copy(&all, in)
+	err := Files{Stdin: stdin}.each(path, func(_ string, text []byte) error {
+		all.Write(text)
 		all.WriteString("\n---\n")
-		return err
+		return nil
 	})
 	if err != nil {
-		return Together{}, fmt.Errorf("read manifests: %w", err)
+		return Together{}, err
 	}
 	u, err := release.Order(all.String(), false)
 	if err != nil {

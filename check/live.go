@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,25 +57,15 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
-	if subjects, missing, err = types.subjects(ctx, config, user, names); err != nil {
+	if subjects, missing, err = types.Subjects(ctx, config, user, names); err != nil {
 		return nil, nil, nil, err
-	}
-	within := map[string]bool{} // the namespaces whose content counts; "" for all
-	for _, s := range subjects {
-		if s.Type.GroupResource() == namespaces {
-			within[s.Name] = true
-		} else {
-			within[s.Namespace] = true
-		}
 	}
 	if len(subjects) == 0 {
 		return nil, missing, nil, nil
 	}
-	namespace := ""
-	for only := range within {
-		if len(within) == 1 {
-			namespace = only
-		}
+	namespace := home(subjects[0].ID()) // whose content counts; "" for all
+	if slices.ContainsFunc(subjects, func(s Subject) bool { return home(s.ID()) != namespace }) {
+		namespace = ""
 	}
 	from := namespace
 	if options.Everywhere {
@@ -105,55 +95,38 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	return subjects, missing, world, nil
 }
 
-// Read reads objects by name, in their order; missing are errors for objects that do not exist.
-func Read(ctx context.Context, config *rest.Config, names []Name) (subjects []Subject, missing []error, err error) {
-	types, err := Served(ctx, config)
-	if err != nil {
-		return nil, nil, err
-	}
-	user, _ := Whoami(ctx, config) // on an error the user is unknown
-	return types.subjects(ctx, config, user, names)
-}
-
-// subjects reads objects by name, in their order.
-func (t Types) subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
+// Subjects reads objects by name, in their order; missing are errors for objects and types that do not exist.
+func (t Types) Subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
 	client, err := objectsOf(config)
 	if err != nil {
 		return nil, nil, err
 	}
 	found, absent := make([]Subject, len(names)), make([]error, len(names))
-	reading, readCtx := errgroup.WithContext(ctx)
-	reading.SetLimit(reads)
-	for i, name := range names {
-		reading.Go(func() error {
-			s := Subject{Name: name.Name, User: user, Place: name.Place}
-			var err error
-			if s.Type, err = t.Find(name.Type); errors.As(err, new(noTypeError)) {
-				absent[i] = name.located(err)
-				return nil
-			} else if err != nil {
-				return err
-			}
-			if err := s.Type.deletable(); err != nil {
-				return err
-			}
-			if s.Type.Namespaced {
-				s.Namespace = name.Namespace
-			}
-			switch err := s.read(readCtx, client); {
-			case errors.As(err, new(missingError)):
-				if len(names) == 1 {
-					err = missingError(err.Error() + s.hint(readCtx, config))
-				}
-				absent[i] = err
-			case err != nil:
-				return err
-			}
-			found[i] = s
+	err = parallel(ctx, reads, len(names), func(ctx context.Context, i int) error {
+		name := names[i]
+		typ, err := t.Find(name.Type)
+		if errors.As(err, new(noTypeError)) {
+			absent[i] = name.located(err)
 			return nil
-		})
-	}
-	if err := reading.Wait(); err != nil {
+		}
+		if err := cmp.Or(err, typ.deletable()); err != nil {
+			return err
+		}
+		s := Subject{Type: typ, Name: name.Name, User: user, Place: name.Place}
+		if typ.Namespaced {
+			s.Namespace = name.Namespace
+		}
+		err = s.read(ctx, client)
+		if Gone(err) {
+			if len(names) == 1 {
+				err = missingError(err.Error() + s.hint(ctx, config))
+			}
+			absent[i], err = err, nil
+		}
+		found[i] = s
+		return err
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	for i, s := range found {
@@ -254,13 +227,17 @@ func objectsOf(config *rest.Config) (dynamic.Interface, error) {
 	return client, nil
 }
 
+// on returns the client for the object.
+func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
+	if s.Namespace != "" {
+		return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
+	}
+	return client.Resource(s.Type.GroupVersionResource)
+}
+
 // read reads the object. A forbidden one is unseen, not an error.
 func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
-	var objects dynamic.ResourceInterface = client.Resource(s.Type.GroupVersionResource)
-	if s.Namespace != "" {
-		objects = client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
-	}
-	object, err := objects.Get(ctx, s.Name, metav1.GetOptions{})
+	object, err := s.on(client).Get(ctx, s.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		s.Object = object.Object

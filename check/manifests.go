@@ -1,6 +1,8 @@
 package check
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +16,10 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/termguard/termguard/check/release"
 )
 
 // Files are manifests as kubectl takes them.
@@ -27,14 +30,14 @@ type Files struct {
 	Recursive bool
 	Stdin     io.Reader
 	// Rendered are manifests without a file, by their source.
-	Rendered map[string]io.Reader
+	Rendered map[string][]byte
 }
 
 // Names returns the objects that kubectl delete -f would delete, each once. namespace is the default.
 func Names(files Files, namespace string) (names []Name, err error) {
 	known := map[Name]bool{}
-	read := func(file string, in io.Reader) error {
-		found, err := namesIn(in, namespace)
+	read := func(file string, text []byte) error {
+		found, err := namesIn(text, namespace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -49,11 +52,9 @@ func Names(files Files, namespace string) (names []Name, err error) {
 	}
 	for _, path := range files.Paths {
 		size := 0
-		err := files.each(path, func(file string, in io.Reader) error {
-			counted := &counting{Reader: in}
-			err := read(file, counted)
-			size += counted.bytes
-			return err
+		err := files.each(path, func(file string, text []byte) error {
+			size += len(text)
+			return read(file, text)
 		})
 		if err != nil {
 			return nil, err
@@ -62,43 +63,33 @@ func Names(files Files, namespace string) (names []Name, err error) {
 			return nil, fmt.Errorf("%s: no object in it", path)
 		}
 	}
-	for _, made := range slices.Sorted(maps.Keys(files.Rendered)) {
-		if err := read(made, files.Rendered[made]); err != nil {
+	for _, source := range slices.Sorted(maps.Keys(files.Rendered)) {
+		if err := read(source, files.Rendered[source]); err != nil {
 			return nil, err
 		}
 	}
 	return names, nil
 }
 
-// counting counts the bytes that are read.
-type counting struct {
-	io.Reader
-	bytes int
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.bytes += n
-	return n, err
-}
-
 // each reads the files that kubectl reads for a path.
-func (f Files) each(path string, read func(file string, in io.Reader) error) error {
+func (f Files) each(path string, read func(file string, text []byte) error) error {
 	if path == "-" {
-		return read("stdin", f.Stdin)
+		text, err := io.ReadAll(f.Stdin)
+		if err != nil {
+			return fmt.Errorf("stdin: %w", err)
+		}
+		return read("stdin", text)
 	}
 	files, err := f.of(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("read manifests: %w", err)
 	}
 	for _, file := range files {
-		in, err := os.Open(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("read manifests: %w", err)
 		}
-		err = read(file, in)
-		in.Close()
-		if err != nil {
+		if err := read(file, text); err != nil {
 			return err
 		}
 	}
@@ -106,15 +97,10 @@ func (f Files) each(path string, read func(file string, in io.Reader) error) err
 }
 
 // of returns the files that kubectl reads for a path.
-func (f Files) of(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read manifests: %w", err)
+func (f Files) of(path string) (files []string, err error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, err
 	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	var files []string
 	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -126,25 +112,13 @@ func (f Files) of(path string) ([]string, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read manifests: %w", err)
-	}
-	return files, nil
+	return files, err
 }
 
-func namesIn(in io.Reader, namespace string) ([]Name, error) {
+func namesIn(text []byte, namespace string) (names []Name, err error) {
 	// UTF-16 is recognized by its byte order mark, as in kubectl (k8s.io/cli-runtime, resource/visitor.go,
 	// FileVisitor).
-	decoder := yaml.NewYAMLOrJSONDecoder(transform.NewReader(in, unicode.BOMOverride(unicode.UTF8.NewDecoder())), 4096)
-	var names []Name
-	add := func(object *unstructured.Unstructured) error {
-		name, err := nameOf(object, namespace)
-		if err != nil {
-			return fmt.Errorf("%w (document %d)", err, len(names)+1)
-		}
-		names = append(names, name)
-		return nil
-	}
+	decoder := yaml.NewYAMLOrJSONDecoder(transform.NewReader(bytes.NewReader(text), unicode.BOMOverride(unicode.UTF8.NewDecoder())), 4096)
 	for {
 		object := &unstructured.Unstructured{}
 		switch err := decoder.Decode(&object.Object); {
@@ -155,20 +129,16 @@ func namesIn(in io.Reader, namespace string) ([]Name, error) {
 		case len(object.Object) == 0: // a document of comments
 			continue
 		}
-		if !object.IsList() {
-			if err := add(object); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		err := object.EachListItem(func(item runtime.Object) error {
-			if item, ok := item.(*unstructured.Unstructured); ok {
-				return add(item)
-			}
-			return nil
-		})
+		objects, err := release.Items(object)
 		if err != nil {
 			return nil, fmt.Errorf("read a list: %w", err)
+		}
+		for _, object := range objects {
+			name, err := nameOf(object, namespace)
+			if err != nil {
+				return nil, fmt.Errorf("%w (document %d)", err, len(names)+1)
+			}
+			names = append(names, name)
 		}
 	}
 }
@@ -182,11 +152,7 @@ func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
 		return Name{}, errors.New("an object without apiVersion, kind or metadata.name")
 	}
-	name := Name{Type: typeOf(gvk), Name: object.GetName(), Namespace: namespace}
-	if own := object.GetNamespace(); own != "" {
-		name.Namespace = own
-	}
-	return name, nil
+	return Name{Type: typeOf(gvk), Name: object.GetName(), Namespace: cmp.Or(object.GetNamespace(), namespace)}, nil
 }
 
 // typeOf names a kind as Types.Find takes it.

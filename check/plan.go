@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -240,64 +239,54 @@ func Groups(plan []Step) (groups [][]Step) {
 // Commands returns the commands of steps that do the same, with one for all objects of the same patch:
 // kubectl takes many of one namespace, and a loop handles several namespaces.
 func Commands(steps []Step) (commands []string) {
-	var all []*patches
+	var groups [][]Step
+	at := map[[3]string]int{} // by the patch
 	for _, step := range steps {
 		if step.Command == "" {
 			continue
 		}
-		p := patchOf(step)
-		at := -1
-		if p.resource != "" {
-			at = slices.IndexFunc(all, func(q *patches) bool {
-				return q.resource == p.resource && q.Type == p.Type && bytes.Equal(q.Patch, p.Patch)
-			})
-		}
-		if at < 0 {
-			all = append(all, &p)
+		patch, is := patchOf(step)
+		if i, known := at[patch]; is && known {
+			groups[i] = append(groups[i], step)
 			continue
 		}
-		all[at].several = all[at].several || p.Namespace != all[at].Namespace
-		all[at].Objects = append(slices.Clip(all[at].Objects), p.Objects...)
-		all[at].places = append(all[at].places, p.places...)
-		all[at].command = ""
+		if is {
+			at[patch] = len(groups)
+		}
+		groups = append(groups, []Step{step})
 	}
-	for _, p := range all {
-		commands = append(commands, p.line())
+	for _, group := range groups {
+		commands = append(commands, commandOf(group))
 	}
 	return commands
 }
 
-// patches is the same patch for several objects of a resource, or another command, without a resource.
-type patches struct {
-	policies.Action
-	resource string
-	places   []string // NAMESPACE/NAME, or /NAME
-	several  bool     // namespaces
-	command  string   // of one step
+// patchOf returns the patch of a step and the resource that it changes; false for other steps.
+func patchOf(step Step) (patch [3]string, is bool) {
+	objects := objectsIn(step.Action)
+	if len(objects) == 0 || step.Action.Verb != policies.VerbPatch || slices.ContainsFunc(objects, func(o Name) bool { return o.Type != objects[0].Type }) {
+		return patch, false
+	}
+	return [3]string{objects[0].Type, step.Action.Type, string(step.Action.Patch)}, true
 }
 
-func patchOf(step Step) patches {
-	p := patches{command: step.Command}
-	if step.Action == nil || step.Action.Verb != policies.VerbPatch {
-		return p
+// commandOf returns one command for steps of the same patch.
+func commandOf(steps []Step) string {
+	if len(steps) == 1 {
+		return steps[0].Command
 	}
-	p.Action = *step.Action
-	for _, o := range objectsIn(step.Action) {
-		p.places = append(p.places, o.Namespace+"/"+o.Name)
-		if p.resource != "" && p.resource != o.Type {
-			return patches{command: step.Command}
+	all, several := *steps[0].Action, false // namespaces
+	all.Objects = nil
+	var places []string // NAMESPACE/NAME, or /NAME
+	for _, step := range steps {
+		several = several || step.Action.Namespace != all.Namespace
+		all.Objects = append(all.Objects, step.Action.Objects...)
+		for _, o := range objectsIn(step.Action) {
+			places = append(places, o.Namespace+"/"+o.Name)
 		}
-		p.resource = o.Type
 	}
-	return p
-}
-
-func (p *patches) line() string {
-	switch {
-	case p.command != "":
-		return p.command
-	case p.several:
-		return p.CommandOver(p.resource, p.places)
+	if several {
+		return all.CommandOver(objectsIn(&all)[0].Type, places)
 	}
-	return p.Command()
+	return all.Command()
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -80,23 +79,19 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 		return r.Status == "uninstalled" || !within(r.Namespace) // only the history is left
 	})
 	found, errs := make([]*Release, len(records)), make([]error, len(records))
-	var reading errgroup.Group
-	reading.SetLimit(reads)
-	for i, r := range records {
-		reading.Go(func() error {
-			stored, err := r.Read(ctx, core)
-			if err != nil {
-				errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, explain(err))
-				return nil
-			}
-			one := &Release{Namespace: r.Namespace, Name: r.Release}
-			if one.together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
-				found[i] = one
-			}
+	_ = parallel(ctx, reads, len(records), func(ctx context.Context, i int) error {
+		r := records[i]
+		stored, err := r.Read(ctx, core)
+		if err != nil {
+			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, explain(err))
 			return nil
-		})
-	}
-	_ = reading.Wait() // each keeps its error
+		}
+		one := &Release{Namespace: r.Namespace, Name: r.Release}
+		if one.together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
+			found[i] = one
+		}
+		return nil
+	}) // each keeps its error
 	objects := 0
 	for i, one := range found {
 		if one == nil {
@@ -108,7 +103,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			objects -= len(one.together.Names)
 			continue
 		}
-		if one.subjects, one.missing, err = served.subjects(ctx, config, user, one.together.Names); err != nil {
+		if one.subjects, one.missing, err = served.Subjects(ctx, config, user, one.together.Names); err != nil {
 			lost = append(lost, fmt.Errorf("release %s -n %s: %w", one.Name, one.Namespace, err))
 			continue
 		}

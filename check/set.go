@@ -140,7 +140,7 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 		a.first, a.command = t.first, t.Command
 	} else if len(q.Targets) == 1 && len(q.Missing) == 0 {
 		a.form = asOne
-		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !Immortal(s.ID()) {
+		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !(s.Type.GroupResource() == namespaces && question.Immortal(s.Name)) {
 			a.command = deletionOf(s.ID()).Command()
 		}
 	}
@@ -163,12 +163,17 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 	return a, nil
 }
 
-// Each does work for n things in parallel, with few goroutines: the stack that policies need grows once in
-// each. The first error ends it.
-func Each(ctx context.Context, n int, work func(ctx context.Context, i int) error) error {
+// Each evaluates n things in parallel, in few goroutines: the stack that policies need grows once in each. The
+// first error ends it.
+func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) error) error {
+	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
+}
+
+// parallel does work for n things, at most some at a time. The first error ends it.
+func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i int) error) error {
 	working, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range min(n, runtime.GOMAXPROCS(0)) {
+	for range min(n, most) {
 		working.Go(func() (err error) {
 			for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
 				err = work(ctx, int(i))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,7 +108,7 @@ func TestNamesOfFiles(t *testing.T) {
 		"Folder":    {Files{Paths: []string{dir}}, []Name{{Type: "configmap", Name: "a", File: a}}, ""},
 		"Recursive": {Files{Paths: []string{dir}, Recursive: true}, []Name{{Type: "configmap", Name: "a", File: a}, {Type: "configmap", Name: "b", File: deep}}, ""},
 		"Empty":     {Files{Paths: []string{a, empty}}, nil, "none.yaml: no object in it"},
-		"Rendered":  {Files{Rendered: map[string]io.Reader{"base": strings.NewReader("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")}}, []Name{{Type: "configmap", Name: "c", File: "base"}}, ""},
+		"Rendered":  {Files{Rendered: map[string][]byte{"base": []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")}}, []Name{{Type: "configmap", Name: "c", File: "base"}}, ""},
 	} {
 		got, err := Names(tc.files, "")
 		if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {

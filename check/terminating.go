@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,9 +37,7 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	if err != nil {
 		return Answer{}, fmt.Errorf("read the cluster: %w", explain(err))
 	}
-	endings.keep(func(s Subject) bool {
-		return namespace == "" || s.Namespace == namespace || s.Type.GroupResource() == namespaces && s.Name == namespace
-	})
+	maps.DeleteFunc(endings.found, func(_ types.UID, end ending) bool { return namespace != "" && home(end.ID()) != namespace })
 	all, err := endings.ask(ctx, config, engine, world, namespace, options)
 	all.namespace = namespace
 	return all, err
@@ -78,8 +75,10 @@ type Endings struct {
 
 type ending struct {
 	Subject
+	uid    types.UID
 	since  metav1.Time
 	owners []types.UID
+	gone   bool // by now
 }
 
 // Arrived is for cluster.Options.
@@ -93,15 +92,11 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 	if e.found == nil {
 		e.found = map[types.UID]ending{}
 	}
-	end := ending{Subject: Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName()}, since: *m.GetDeletionTimestamp()}
+	end := ending{Subject: Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(), since: *m.GetDeletionTimestamp()}
 	for _, owner := range m.GetOwnerReferences() {
 		end.owners = append(end.owners, owner.UID)
 	}
-	e.found[m.GetUID()] = end
-}
-
-func (e *Endings) keep(wanted func(Subject) bool) {
-	maps.DeleteFunc(e.found, func(_ types.UID, end ending) bool { return !wanted(end.Subject) })
+	e.found[end.uid] = end
 }
 
 // Ask evaluates the subjects and the objects deleted with them: the content of a namespace, the objects of a
@@ -139,69 +134,56 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 	}
 	maps.DeleteFunc(e.found, func(uid types.UID, _ ending) bool { return !with[uid] })
 	namespace := ""
-	if len(subjects) == 1 && subjects[0].Type.Namespaced {
-		namespace = subjects[0].Namespace
-	} else if len(within) == 1 && len(subjects) == 1 {
-		namespace = subjects[0].Name
+	if len(subjects) == 1 {
+		namespace = home(subjects[0].ID())
 	}
 	return e.ask(ctx, config, engine, world, namespace, options)
 }
 
 // ask evaluates all of them; types that could not be listed in namespace are unseen.
 func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Answer, error) {
-	uids := slices.SortedFunc(maps.Keys(e.found), func(a, b types.UID) int {
-		return cmp.Or(e.found[a].since.Compare(e.found[b].since.Time), strings.Compare(e.found[a].String(), e.found[b].String()))
+	endings := slices.SortedFunc(maps.Values(e.found), func(a, b ending) int {
+		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.String(), b.String()))
 	})
-	omitted := max(0, len(uids)-e.Most)
-	uids = uids[:len(uids)-omitted]
+	omitted := max(0, len(endings)-e.Most)
+	endings = endings[:len(endings)-omitted]
 	client, err := objectsOf(config)
 	if err != nil {
 		return Answer{}, err
 	}
-	subjects := make([]Subject, len(uids))
-	gone := make([]bool, len(uids))
-	var reading errgroup.Group
-	reading.SetLimit(reads)
-	for i, uid := range uids {
-		subjects[i] = e.found[uid].Subject
-		reading.Go(func() error {
-			s := &subjects[i]
-			err := s.read(ctx, client)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case err == nil:
-				gone[i] = s.UID() != "" && s.UID() != string(uid) // another of its name
-			case Gone(err):
-				gone[i] = true
-			default: // an unreadable object must not affect the others
-				s.Object = bare(s.Type, s.Namespace, s.Name)
-				s.Unseen = append(s.Unseen, policies.Unseen{Reason: err.Error()})
-			}
-			s.Type.Kind, _ = s.Object["kind"].(string)
-			return nil
-		})
-	}
-	if err := reading.Wait(); err != nil {
-		return Answer{}, err
-	}
-	var there []Subject
-	var since []string
-	for i, uid := range uids {
-		if !gone[i] {
-			there = append(there, subjects[i])
-			since = append(since, e.found[uid].since.UTC().Format(time.RFC3339))
+	err = parallel(ctx, reads, len(endings), func(ctx context.Context, i int) error {
+		end := &endings[i]
+		switch err := end.read(ctx, client); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case Gone(err):
+			end.gone = true
+		case err != nil: // an unreadable object must not affect the others
+			end.Object = bare(end.Type, end.Namespace, end.Name)
+			end.Unseen = append(end.Unseen, policies.Unseen{Reason: err.Error()})
+		default:
+			end.gone = end.UID() != "" && end.UID() != string(end.uid) // another of its name
 		}
-	}
-	if err := tell(ctx, config, world, namespace, there); err != nil {
-		return Answer{}, err
-	}
-	all, err := Ask(ctx, engine, world, Question{Targets: there, Options: options})
+		end.Type.Kind, _ = end.Object["kind"].(string)
+		return nil
+	})
 	if err != nil {
 		return Answer{}, err
 	}
-	for i := range all.Items {
-		all.Items[i].TerminatingSince = since[i] // also of one that cannot be read
+	endings = slices.DeleteFunc(endings, func(end ending) bool { return end.gone })
+	subjects := make([]Subject, len(endings))
+	for i, end := range endings {
+		subjects[i] = end.Subject
+	}
+	if err := tell(ctx, config, world, namespace, subjects); err != nil {
+		return Answer{}, err
+	}
+	all, err := Ask(ctx, engine, world, Question{Targets: subjects, Options: options})
+	if err != nil {
+		return Answer{}, err
+	}
+	for i, end := range endings { // also of one that cannot be read
+		all.Items[i].TerminatingSince = end.since.UTC().Format(time.RFC3339)
 	}
 	all.form, all.now, all.Omitted, all.Unseen = asList, world.Options().Now(), omitted, notListed(world, namespace)
 	all.sum()
@@ -217,22 +199,20 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	if err := world.ReadWarnings(ctx, config, namespace, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
-	within := map[string]map[string]*unstructured.Unstructured{}
+	within, objects := map[string]bool{}, map[string]*unstructured.Unstructured{} // namespaces that are subjects, and objects by ID
 	for _, s := range subjects {
+		objects[s.String()] = &unstructured.Unstructured{Object: s.Object}
 		if s.Type.GroupResource() == namespaces {
-			within[s.Name] = map[string]*unstructured.Unstructured{}
+			within[s.Name] = true
 		}
 	}
-	for _, s := range subjects {
-		if objects := within[s.Namespace]; objects != nil {
-			objects[s.Type.GroupResource().String()+"/"+s.Name] = &unstructured.Unstructured{Object: s.Object}
-		}
-	}
-	for name, objects := range within {
-		world.TakeConditions(name, func(resource, name string) *unstructured.Unstructured { return objects[resource+"/"+name] })
+	for namespace := range within {
+		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured {
+			return objects[policies.Object{Resource: resource, Namespace: namespace, Name: name}.Ref()]
+		})
 	}
 	for _, s := range subjects {
-		if s.guarded() && within[s.Namespace] == nil {
+		if s.guarded() && !within[s.Namespace] {
 			world.KeepWarnings(s.Type.GroupResource(), s.Namespace, s.Name, s.UID())
 		}
 	}

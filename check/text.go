@@ -42,9 +42,6 @@ var tones = map[policies.Verdict]page.Tone{
 // ToneOf returns the tone of a verdict.
 func ToneOf(v policies.Verdict) page.Tone { return tones[v] }
 
-// Text writes the page, plain.
-func (a Answer) Text(w io.Writer) error { return a.Page(false).Write(w, page.Style{}) }
-
 // Page is the answer for people: the verdict, the tree of blockers, the plan, and the unseen facts. If full is
 // set, it has no limits.
 func (a Answer) Page(full bool) *page.Page {
@@ -184,15 +181,33 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-// addUnseen adds the unseen facts, a line per reason.
+// addUnseen adds the unseen facts: sentences, and resources, a line per reason.
 func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 	if len(unseen) == 0 {
 		return
 	}
 	p.Blank()
 	p.Line("not seen:")
-	for _, line := range byReason(unseen, l) {
-		p.Item("  "+line.reason, "%s", line.what)
+	byReason := map[string][]string{}
+	for _, u := range unseen {
+		if u.Resource != "" {
+			byReason[u.Reason] = append(byReason[u.Reason], u.Resource)
+		}
+	}
+	for _, u := range unseen {
+		all := byReason[u.Reason]
+		switch {
+		case u.Resource == "":
+			p.Item("  ", "%s", u)
+			continue
+		case len(all) == 0: // among those of the first
+			continue
+		case len(all)-l.names > 2:
+			p.Item("  "+u.Reason+": ", "%s (%s)", page.List(all, l.names), eachHint)
+		default:
+			p.Item("  "+u.Reason+": ", "%s", strings.Join(all, ", "))
+		}
+		delete(byReason, u.Reason)
 	}
 	if len(forbidden(unseen)) > 0 {
 		p.Item("  ", "to see it, ask an administrator for the verbs get and list of these for %s", cmp.Or(user, "your user"))
@@ -331,10 +346,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Why returns the verdict and the reason: the first line without the next step.
-func (r Item) Why() string { return string(r.Verdict) + r.Because() }
-
-// Because is Why without the verdict.
+// Because returns the reason for the verdict: the first line without the verdict and the next step.
 func (r Item) Because() string {
 	why := r.because()
 	return r.elapsed(why) + why.String()
@@ -528,7 +540,7 @@ func (r Item) tree(l limits) *page.Node {
 	for _, wait := range r.WaitsFor {
 		at := root.Child("waits for " + wait.owner())
 		line := wait.String()
-		if wait.Namespace != "" && wait.Namespace != r.home() {
+		if wait.Namespace != "" && wait.Namespace != home(r.Target) {
 			line += " -n " + wait.Namespace
 		}
 		at = at.Child(line)
@@ -550,7 +562,7 @@ func (r Item) tree(l limits) *page.Node {
 
 // blockers names objects other than the target.
 func (r Item) blockers(objects []policies.Object, l limits) string {
-	return names(slices.DeleteFunc(slices.Clone(objects), func(o policies.Object) bool { return o == r.Target }), r.home(), l)
+	return names(slices.DeleteFunc(slices.Clone(objects), func(o policies.Object) bool { return o == r.Target }), home(r.Target), l)
 }
 
 // policies returns the ids of the policies with findings.
@@ -564,14 +576,14 @@ func (r Item) policies() (ids []string) {
 
 // names returns the names of the first objects, and how many more there are. A common resource and namespace
 // is written once.
-func names(objects []policies.Object, home string, l limits) string {
+func names(objects []policies.Object, within string, l limits) string {
 	var all []string
 	most := l.names
 	if most < math.MaxInt-2 && len(objects) <= most+2 { // a few more are named, too
 		most = len(objects)
 	}
 	for _, o := range objects[:min(len(objects), most)] {
-		all = append(all, o.In(home))
+		all = append(all, o.In(within))
 	}
 	beyond := len(objects) - len(all)
 	if elsewhere := func(o policies.Object) bool {
@@ -590,39 +602,12 @@ func names(objects []policies.Object, home string, l limits) string {
 	return strings.Join(all, ", ") + page.More(beyond)
 }
 
-// unseenLine is a line about unseen facts: a reason as a label, or "", and resources or a sentence.
-type unseenLine struct{ reason, what string }
-
-// byReason groups unseen facts, "RESOURCE: REASON", in one line per reason.
-func byReason(unseen []policies.Unseen, l limits) []unseenLine {
-	var lines []unseenLine
-	at, of := map[string]int{}, map[string][]string{}
-	for _, u := range unseen {
-		if u.Resource == "" {
-			lines = append(lines, unseenLine{what: u.String()})
-			continue
-		}
-		if of[u.Reason] == nil {
-			at[u.Reason] = len(lines)
-			lines = append(lines, unseenLine{reason: u.Reason + ": "})
-		}
-		of[u.Reason] = append(of[u.Reason], u.Resource)
+// home returns the namespace of an object, for a namespace itself.
+func home(o policies.Object) string {
+	if o.Resource == namespaces.Resource {
+		return o.Name
 	}
-	for reason, all := range of {
-		lines[at[reason]].what = strings.Join(all, ", ")
-		if beyond := len(all) - l.names; beyond > 2 {
-			lines[at[reason]].what = page.List(all, l.names) + " (" + eachHint + ")"
-		}
-	}
-	return lines
-}
-
-// home is the namespace that texts omit.
-func (r Item) home() string {
-	if r.Target.Resource == namespaces.Resource {
-		return r.Target.Name
-	}
-	return r.Target.Namespace
+	return o.Namespace
 }
 
 // typed returns an object as shell arguments of kubectl or termguard.

@@ -15,11 +15,10 @@ import (
 type Consents struct {
 	// Yes allows the classes wait and own.
 	Yes     bool
-	classes []check.Class
-	objects []consent // of the classes that name them
+	allowed []consent
 }
 
-// consent allows one class of steps for one object.
+// consent allows one class of steps, for one object if it is set.
 type consent struct {
 	class  check.Class
 	object check.Name
@@ -33,14 +32,14 @@ func ParseConsents(values []string) (c Consents, err error) {
 		switch {
 		case at < 0:
 			return c, fmt.Errorf("--allow %s: there is no class %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
-		case at <= slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return m.Class == check.ClassOwn }):
+		case mild(check.Class(class)):
 			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
 		case named && (check.Class(class) == check.ClassRisk || check.Class(class) == check.ClassRestore):
 			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
 		case !named && check.Classes[at].ByName:
 			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
 		case !named:
-			c.classes = append(c.classes, check.Class(class))
+			c.allowed = append(c.allowed, consent{class: check.Class(class)})
 			continue
 		}
 		parts := strings.Split(object, "/")
@@ -51,28 +50,34 @@ func ParseConsents(values []string) (c Consents, err error) {
 		if len(parts) == 3 {
 			name.Namespace = parts[1]
 		}
-		c.objects = append(c.objects, consent{check.Class(class), name})
+		c.allowed = append(c.allowed, consent{check.Class(class), name})
 	}
 	return c, nil
 }
 
+// mild reports whether --yes allows a class.
+func mild(class check.Class) bool { return class == check.ClassOwn || class == check.ClassWait }
+
 // has reports whether a flag allows anything of a class.
 func (c Consents) has(class check.Class) bool {
-	return slices.Contains(c.classes, class) || slices.ContainsFunc(c.objects, func(o consent) bool { return o.class == class })
+	return slices.ContainsFunc(c.allowed, func(a consent) bool { return a.class == class })
 }
 
 // answer reports whether the flags answer a question with yes, for each object that it is about.
 // same reports whether two names, whose types may be written differently, are of one object.
 func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bool {
-	return len(q.touched) > 0 && !slices.ContainsFunc(q.touched, func(o check.Touched) bool {
-		switch {
-		case o.Class == check.ClassOwn || o.Class == check.ClassWait:
+	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o Object) bool {
+		if mild(o.touched.Class) {
 			return !c.Yes
-		case !o.Named && slices.Contains(c.classes, o.Class):
-			return false
 		}
-		return !slices.ContainsFunc(c.objects, func(allowed consent) bool {
-			return allowed.class == o.Class && same(allowed.object, o.Name)
+		return !slices.ContainsFunc(c.allowed, func(a consent) bool {
+			switch {
+			case a.class != o.touched.Class:
+				return false
+			case a.object == check.Name{}:
+				return !o.touched.Named
+			}
+			return same(a.object, o.touched.Name)
 		})
 	})
 }
@@ -90,14 +95,15 @@ type Question struct {
 	// Allow lists the flags that answer it.
 	Allow []string `json:"allow"`
 
-	touched []check.Touched
-	strips  []string // the finalizers, if the steps only remove some
+	strips []string // the finalizers, if the steps only remove some
 }
 
 // Object is an object that a question is about.
 type Object struct {
 	Object string `json:"object"`
 	Whose  string `json:"whose"`
+
+	touched check.Touched
 }
 
 // questionOf returns the question about steps that do the same, the zero Question for none.
@@ -111,8 +117,7 @@ func questionOf(deeds []check.Deed) Question {
 	for _, d := range deeds {
 		steps = append(steps, d.Step)
 		for _, o := range d.Objects {
-			q.Objects = append(q.Objects, Object{o.String(), o.Whose})
-			q.touched = append(q.touched, o)
+			q.Objects = append(q.Objects, Object{o.String(), o.Whose, o})
 			if flag := flagFor(o); !slices.Contains(q.Allow, flag) {
 				q.Allow = append(q.Allow, flag)
 			}
@@ -130,20 +135,14 @@ func questionOf(deeds []check.Deed) Question {
 // flagFor returns the flag that allows a step for an object, quoted for a shell.
 func flagFor(o check.Touched) string {
 	switch {
-	case o.Class == check.ClassOwn || o.Class == check.ClassWait:
+	case mild(o.Class):
 		return "--yes"
-	case o.Named:
-		return "--allow " + shell.Quote(string(o.Class)+"="+path(o.Name))
+	case !o.Named:
+		return "--allow " + string(o.Class)
+	case o.Namespace != "":
+		o.Type += "/" + o.Namespace
 	}
-	return "--allow " + string(o.Class)
-}
-
-// path returns an object as --allow names it.
-func path(n check.Name) string {
-	if n.Namespace == "" {
-		return n.Type + "/" + n.Name
-	}
-	return n.Type + "/" + n.Namespace + "/" + n.Name
+	return "--allow " + shell.Quote(string(o.Class)+"="+o.Type+"/"+o.Name.Name)
 }
 
 // Prompt returns the question for the terminal, without the manual cleanup before the removal of a finalizer.
@@ -170,7 +169,7 @@ func (q Question) Prompt() *page.Page {
 
 // risk returns the cost of a yes, and the owners of the objects, in one line.
 func (q Question) risk() string {
-	if q.Class == check.ClassOwn || q.Class == check.ClassWait {
+	if mild(q.Class) {
 		return q.Lost
 	}
 	var objects []string

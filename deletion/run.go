@@ -257,19 +257,16 @@ func (r *Run) step(ctx context.Context, due []check.Deed) error {
 	if err != nil {
 		return err
 	}
+	if prompted { // the answer may have taken long
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+	}
 	if !yes {
 		for _, s := range due {
 			r.declined[s.Command] = true
 		}
-		if prompted {
-			return r.look(ctx) // the answer may have taken long
-		}
 		return nil
-	}
-	if prompted {
-		if err := r.look(ctx); err != nil {
-			return err
-		}
 	}
 	if err := r.recreated(ctx); err != nil {
 		return err
@@ -386,16 +383,9 @@ func (r *Run) delete(ctx context.Context) error {
 			return r.end()
 		}
 	}
-	var due []check.Deed
-	for _, s := range r.targets {
-		deletion, err := r.Hands.Deletion(s, r.Options)
-		if err != nil {
-			return err
-		}
-		if now.before != "" {
-			deletion.Class, deletion.Objects[0].Class = check.ClassRisk, check.ClassRisk
-		}
-		due = append(due, deletion)
+	due, err := r.deletions()
+	if err != nil {
+		return err
 	}
 	question := questionOf(due)
 	for _, deletion := range due {
@@ -448,6 +438,21 @@ func (r *Run) delete(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// deletions returns the steps that delete the targets; they are risks if another step should come first.
+func (r *Run) deletions() (due []check.Deed, err error) {
+	for _, s := range r.targets {
+		deletion, err := r.Hands.Deletion(s, r.Options)
+		if err != nil {
+			return nil, err
+		}
+		if r.last.before != "" {
+			deletion.Class, deletion.Objects[0].Class = check.ClassRisk, check.ClassRisk
+		}
+		due = append(due, deletion)
+	}
+	return due, nil
 }
 
 // answered reports whether the flags answer a question.
@@ -563,11 +568,11 @@ func (r *Run) rehearse(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, s := range r.targets {
-		deletion, err := r.Hands.Deletion(s, r.Options)
-		if err != nil {
-			return err
-		}
+	due, err := r.deletions()
+	if err != nil {
+		return err
+	}
+	for _, deletion := range due {
 		if err := rehearse(deletion.Step.Step); err != nil {
 			return err
 		}

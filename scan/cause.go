@@ -31,7 +31,6 @@ type Cause struct {
 	Object *policies.Object `json:"object,omitempty"`
 	// Finalizers that are not removed.
 	Finalizers []string           `json:"finalizers,omitempty"`
-	owned      bool               // whoever should remove them is to blame
 	Certainty  policies.Certainty `json:"certainty"`
 	// Holds counts the objects that it holds, by kind in ByKind; Terminating counts those that are Terminating.
 	Holds       int          `json:"holds"`
@@ -45,6 +44,9 @@ type Cause struct {
 	// Mended says how many of these could be deleted without the cause, evaluated with the cause left out of the
 	// facts. Nil if it cannot be left out.
 	Mended *Mended `json:"mended,omitempty"`
+
+	owned  bool // whoever should remove the finalizers is to blame
+	titled int  // the rank of the finding that gave it its title (telling)
 }
 
 // Mended is an evaluation without one cause, or without all broken ones.
@@ -81,11 +83,17 @@ const (
 type grouping struct {
 	byID map[string]*Cause
 	at   []string // in the order of their first object
-	// titled is the rank (telling) of the finding that gave a cause its title.
-	titled map[string]int
 }
 
-func newGrouping() *grouping { return &grouping{byID: map[string]*Cause{}, titled: map[string]int{}} }
+// add returns the cause with the ID of c: c itself, if there is none yet.
+func (g *grouping) add(c Cause) *Cause {
+	if have := g.byID[c.ID]; have != nil {
+		return have
+	}
+	c.Certainty, c.ByKind = policies.May, map[Kind]int{}
+	g.byID[c.ID], g.at = &c, append(g.at, c.ID)
+	return &c
+}
 
 // holds returns the causes that hold an object, and the parts of a release that they hold.
 func (g *grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
@@ -126,6 +134,22 @@ func (g *grouping) holdsOne(a *answer) []check.Hold {
 	return held
 }
 
+// holdsParts returns the causes that block objects of a release, and with them the release.
+func (g *grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
+	by = []check.Hold{}
+	for i := range a.parts {
+		part, _ := g.holds(&a.parts[i])
+		row := held(a.parts[i].item, "", part, nil)
+		parts = append(parts, row)
+		for _, h := range part {
+			h.Objects = slices.Concat([]policies.Object{row.Target}, h.Objects)
+			h.Objects = h.Objects[:min(len(h.Objects), maxBlockers)]
+			by = add(by, h)
+		}
+	}
+	return by, parts
+}
+
 // add adds a hold, or keeps the more certain one of the same cause.
 func add(held []check.Hold, hold check.Hold) []check.Hold {
 	at := slices.IndexFunc(held, func(h check.Hold) bool { return h.Cause == hold.Cause })
@@ -140,7 +164,7 @@ func add(held []check.Hold, hold check.Hold) []check.Hold {
 
 // of returns the cause that a finding is about.
 func (g *grouping) of(a *answer, f policies.Finding) *Cause {
-	id, title, object, finalizer := "", "", (*policies.Object)(nil), ""
+	id, title, object := "", "", (*policies.Object)(nil)
 	class := f.Class
 	if f.Kind == policies.KindForbidden {
 		class = policies.Rule
@@ -154,8 +178,7 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	}
 	switch {
 	case f.Cause.Finalizer != "":
-		finalizer = f.Cause.Finalizer
-		by := cmp.Or(a.place.ownerOf(finalizer), finalizer)
+		by := cmp.Or(a.place.ownerOf(f.Cause.Finalizer), f.Cause.Finalizer)
 		id, title = "finalizer/"+by, cmp.Or(f.Cause.Title, f.Title)
 		if f.Cause.Owner == nil {
 			id = f.Policy + "/" + by
@@ -181,27 +204,19 @@ func (g *grouping) of(a *answer, f policies.Finding) *Cause {
 	if id == "" {
 		id, title = f.Policy, cmp.Or(f.Cause.Title, f.Title)
 	}
-	c := g.byID[id]
-	if c == nil {
-		c = &Cause{ID: id, Class: class, Title: title, Object: object, Certainty: policies.May, Evidence: f.Evidence, Steps: []policies.Step{}, ByKind: map[Kind]int{}}
-		for _, step := range f.Steps {
-			if len(c.Steps) < maxSteps {
-				c.Steps = append(c.Steps, step)
-			}
-		}
-		if len(c.Steps) == 0 && f.Remedy != "" {
-			c.Steps = []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
-		}
-		g.byID[id], g.at = c, append(g.at, id)
+	steps := append([]policies.Step{}, f.Steps[:min(len(f.Steps), maxSteps)]...)
+	if len(steps) == 0 && f.Remedy != "" {
+		steps = []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
 	}
-	if told := telling(f); told > g.titled[id] {
-		c.Title, g.titled[id] = title, told
+	c := g.add(Cause{ID: id, Class: class, Title: title, Object: object, Evidence: f.Evidence, Steps: steps})
+	if rank := telling(f); rank > c.titled {
+		c.Title, c.titled = title, rank
 	}
 	if !slices.Contains(c.Policies, f.Policy) {
 		c.Policies = append(c.Policies, f.Policy)
 	}
 	c.owned = c.owned || f.Cause.Owner != nil
-	if finalizer != "" && !slices.Contains(c.Finalizers, finalizer) {
+	if finalizer := f.Cause.Finalizer; finalizer != "" && !slices.Contains(c.Finalizers, finalizer) {
 		c.Finalizers = append(c.Finalizers, finalizer)
 	}
 	return c
@@ -230,13 +245,7 @@ func (g *grouping) unseen(what []policies.Unseen) *Cause {
 			id, title = "unseen/"+resource+"/"+why, resource+": "+why
 		}
 	}
-	c := g.byID[id]
-	if c == nil {
-		c = &Cause{ID: id, Class: Unseen, Title: title, Policies: []string{}, Certainty: policies.May, Evidence: []string{}, Steps: []policies.Step{}, ByKind: map[Kind]int{}}
-		c.Evidence = append(c.Evidence, policies.UnseenTexts(what[:min(len(what), maxNames)])...)
-		g.byID[id], g.at = c, append(g.at, id)
-	}
-	return c
+	return g.add(Cause{ID: id, Class: Unseen, Title: title, Policies: []string{}, Steps: []policies.Step{}, Evidence: append([]string{}, policies.UnseenTexts(what[:min(len(what), maxNames)])...)})
 }
 
 // causes returns all causes, with the objects that they hold.
@@ -297,13 +306,19 @@ func titleOf(f policies.Finding, o policies.Object) string {
 	return fmt.Sprintf("%s: %s", o.Ref(), f.Title)
 }
 
-// kindsIn returns the numbers by kind: "214 namespaces, 3 nodes".
-func kindsIn(byKind map[Kind]int) string {
+// kindsIn returns the numbers by kind: "214 namespaces, all 3 nodes".
+func kindsIn(byKind, all map[Kind]int) string {
 	var parts []string
 	for _, kind := range Kinds() {
-		if n := byKind[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, nounOf(kind, n)))
+		n := byKind[kind]
+		if n == 0 {
+			continue
 		}
+		part := fmt.Sprintf("%d %s", n, nounOf(kind, n))
+		if n == all[kind] && n > 1 {
+			part = "all " + part
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }

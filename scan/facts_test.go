@@ -16,7 +16,7 @@ import (
 // FromFacts returns a place from facts. They name the first few objects of a group, and
 // only those can be evaluated. If namespaces are given, it is limited to them and their content.
 func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
-	p := &Place{World: world, leftOut: map[Kind]string{Releases: "Helm releases: their records are Secrets, which these facts do not hold"}}
+	p := &Place{World: world}
 	elsewhere := func(namespace string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }
 	var names []check.Name
 	kinds := map[check.Name]Kind{}
@@ -88,10 +88,16 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	var missing []error
 	world.Read(func(f cluster.Facts) {
 		for _, n := range names {
-			if s, err := check.Described(f, n.Type, n.Namespace, n.Name); err != nil {
-				missing = append(missing, err)
-			} else {
+			if s, exists := check.Described(f, n.Type, n.Namespace, n.Name); exists {
+				switch kinds[n] { // as a snapshot held
+				case Custom:
+					s.Hide("a snapshot does not tell what its status says")
+				case Volumes:
+					s.Hide("a snapshot does not tell whether it is bound")
+				}
 				subjects = append(subjects, s)
+			} else {
+				missing = append(missing, fmt.Errorf("the snapshot has no %s", s))
 			}
 		}
 	})

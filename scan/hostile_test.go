@@ -1,13 +1,18 @@
 package scan
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
+
+// Text writes the page of a scan, plain.
+func (s *Scan) Text(w io.Writer, long bool) error { return s.Page(long).Write(w, page.Style{}) }
 
 // hostileScan returns a scan with one text for all that others may have written.
 func hostileScan(text string) *Scan {

@@ -78,6 +78,15 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	return p, nil
 }
 
+// releaseOf returns the question about the uninstall of a release.
+func releaseOf(r *check.Release) candidate {
+	return candidate{kind: Releases, release: r, subject: func() check.Subject {
+		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
+		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
+		return s
+	}}
+}
+
 // lose records the releases that could not be read.
 func (p *Place) lose(world *cluster.World, lost []error) {
 	world.Read(func(f cluster.Facts) {
@@ -135,26 +144,19 @@ func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) e
 	return nil
 }
 
-func (a *arrivals) resources() []cluster.Resource {
-	return slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) })
-}
-
 // conditions gives the facts the conditions of the custom resources that arrived whole, as
 // check reads them of a namespace.
 func (a *arrivals) conditions(world *cluster.World) {
-	byNamespace := map[string]map[string]*unstructured.Unstructured{}
+	whole, within := map[string]*unstructured.Unstructured{}, map[string]bool{} // by RESOURCE/NAMESPACE/NAME, and by namespace
 	for res, objects := range a.objects {
 		for _, m := range objects {
-			if object, whole := m.(*unstructured.Unstructured); whole && m.GetNamespace() != "" {
-				if byNamespace[m.GetNamespace()] == nil {
-					byNamespace[m.GetNamespace()] = map[string]*unstructured.Unstructured{}
-				}
-				byNamespace[m.GetNamespace()][res.String()+"/"+m.GetName()] = object
+			if object, is := m.(*unstructured.Unstructured); is && m.GetNamespace() != "" {
+				whole[res.String()+"/"+m.GetNamespace()+"/"+m.GetName()], within[m.GetNamespace()] = object, true
 			}
 		}
 	}
-	for namespace, objects := range byNamespace {
-		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return objects[resource+"/"+name] })
+	for namespace := range within {
+		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return whole[resource+"/"+namespace+"/"+name] })
 	}
 }
 
@@ -180,11 +182,11 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 // ask adds the arrived objects to the subjects of a place.
 func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool) {
 	type ending struct {
-		at metav1.Time
 		candidate
+		at metav1.Time
 	}
 	var terminating []ending
-	for _, res := range a.resources() {
+	for _, res := range slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) }) {
 		typ, err := served.Find(res.String())
 		if err != nil { // an ambiguous name: the resource is known all the same
 			typ = check.Type{Namespaced: res.Namespaced}
@@ -208,7 +210,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 			}
 			one := candidate{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, kind) }}
 			if kind == Terminating {
-				terminating = append(terminating, ending{*m.GetDeletionTimestamp(), one})
+				terminating = append(terminating, ending{one, *m.GetDeletionTimestamp()})
 				continue
 			}
 			p.subjects = append(p.subjects, one)

@@ -76,20 +76,17 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 	counts, sets := map[string]int{}, map[string][]*Cause{}
 	best := ""
 	for _, item := range s.Items {
-		var with []*Cause
-		key, held := "", false
-		for _, other := range some {
-			if !slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == other.ID }) {
-				continue
-			}
-			if other == c {
-				held = true
-				continue
-			}
-			key, with = key+other.ID+" ", append(with, other)
+		holds := func(cause *Cause) bool {
+			return slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == cause.ID })
 		}
-		if !held {
+		if !holds(c) {
 			continue
+		}
+		key, with := "", []*Cause(nil)
+		for _, other := range some {
+			if other != c && holds(other) {
+				key, with = key+other.ID+" ", append(with, other)
+			}
 		}
 		sets[key] = with
 		if counts[key]++; counts[key] > counts[best] {
@@ -101,24 +98,15 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 
 // again evaluates some questions without causes; nil if it was interrupted.
 func again(ctx context.Context, engine check.Evaluator, answers []answer, which []int, options map[string]any, without ...*Cause) *Mended {
-	byPlace := map[*Place]*cluster.Without{}
-	var questions []query
+	byPlace := map[*Place][]query{}
 	for _, i := range which {
 		q := answers[i].query
-		if byPlace[q.place] == nil {
-			byPlace[q.place] = q.place.World.Without(gone(without))
-		}
-		questions = append(questions, q)
+		byPlace[q.place] = append(byPlace[q.place], q)
 	}
-	m := &Mended{Asked: len(questions)}
-	for place, t := range byPlace {
-		var here []query
-		for _, q := range questions {
-			if q.place == place {
-				here = append(here, q)
-			}
-		}
-		for _, a := range askAll(ctx, withoutCauses{engine, t}, here, options, func(int) {}) {
+	m := &Mended{Asked: len(which)}
+	for place, questions := range byPlace {
+		mended := withoutCauses{engine, place.World.Without(gone(without))}
+		for _, a := range askAll(ctx, mended, questions, options, func(int) {}) {
 			switch {
 			case !a.answered:
 				return nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Place is a part of a cluster that was read at once: all of it, or a namespace.
@@ -16,8 +16,7 @@ type Place struct {
 	World    *cluster.World
 	subjects []candidate
 	unseen   []string
-	unlisted []Kind          // kinds of which some objects could not be listed
-	leftOut  map[Kind]string // kinds that cannot be evaluated here, and why
+	unlisted []Kind // kinds of which some objects could not be listed
 	// interrupted says that not all of it was read.
 	interrupted bool
 }
@@ -68,7 +67,7 @@ func kindOf(resource string, group string, held bool) (Kind, bool) {
 
 // immortal reports whether the API server never deletes an object: its blockers say nothing.
 func immortal(kind Kind, name string) bool {
-	return kind == Namespaces && check.Immortal(policies.Object{Resource: "namespaces", Name: name})
+	return kind == Namespaces && question.Immortal(name)
 }
 
 // questions returns the questions of some kinds.
@@ -105,16 +104,6 @@ func (p *Place) hidden(f cluster.Facts) {
 		if u.Namespace != "" {
 			text += " in namespace " + u.Namespace
 		}
-		if !slices.Contains(p.unseen, text) {
-			p.unseen = append(p.unseen, text)
-		}
+		p.unseen = append(p.unseen, text)
 	}
-}
-
-// LeaveOut records a kind that cannot be evaluated here, and why.
-func (p *Place) LeaveOut(kind Kind, why string) {
-	if p.leftOut == nil {
-		p.leftOut = map[Kind]string{}
-	}
-	p.leftOut[kind] = why
 }

@@ -72,6 +72,8 @@ type Options struct {
 	Of string
 	// Only are the kinds to evaluate. Defaults to all.
 	Only []Kind
+	// LeftOut has the kinds that cannot be evaluated here, and why.
+	LeftOut map[Kind]string
 	// Progress receives the number of evaluated questions.
 	Progress func(done, of int)
 	// Delete are the DeleteOptions; nil for kubectl delete's.
@@ -125,17 +127,15 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 		read = read && !p.interrupted
 		questions = append(questions, p.questions(options.Only)...)
 		for _, unseen := range p.unseen {
-			if unseen := (policies.Unseen{Reason: unseen}); !slices.Contains(s.Unseen, unseen) {
-				s.Unseen = append(s.Unseen, unseen)
-			}
-		}
-		for _, kind := range options.Only {
-			if left := p.leftOut[kind]; left != "" && !slices.Contains(s.LeftOut, left) {
-				s.LeftOut = append(s.LeftOut, left)
-			}
+			s.Unseen = append(s.Unseen, policies.Unseen{Reason: unseen})
 		}
 		if s.At == "" {
 			s.At = p.now()
+		}
+	}
+	for _, kind := range options.Only {
+		if left := options.LeftOut[kind]; left != "" {
+			s.LeftOut = append(s.LeftOut, left)
 		}
 	}
 	slices.SortStableFunc(questions, func(a, b query) int {
@@ -162,23 +162,20 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 // Nodes are evaluated in batches, each in one pass over the pods.
 func askAll(ctx context.Context, engine check.Evaluator, questions []query, options map[string]any, progress func(int)) []answer {
 	answers := make([]answer, len(questions))
-	var batches [][]int
 	for i, q := range questions {
 		answers[i].query = q
-		last := len(batches) - 1
-		if q.kind == Nodes && last >= 0 && len(batches[last]) < drainedAtOnce && questions[batches[last][0]].kind == Nodes && questions[batches[last][0]].place == q.place {
-			batches[last] = append(batches[last], i)
-			continue
-		}
-		batches = append(batches, []int{i})
 	}
-	_ = check.Each(ctx, len(batches), func(ctx context.Context, b int) error {
-		of := make([]*answer, len(batches[b]))
-		for n, i := range batches[b] {
-			of[n] = &answers[i]
+	var batches [][]answer
+	for left, n := answers, 0; len(left) > 0; left = left[n:] {
+		first := left[0]
+		for n = 1; n < min(len(left), drainedAtOnce) && first.kind == Nodes && left[n].kind == Nodes && left[n].place == first.place; {
+			n++
 		}
-		if ask(ctx, engine, of, options) {
-			progress(len(of))
+		batches = append(batches, left[:n])
+	}
+	_ = check.Each(ctx, len(batches), func(ctx context.Context, i int) error {
+		if ask(ctx, engine, batches[i], options) {
+			progress(len(batches[i]))
 		}
 		return ctx.Err()
 	})
@@ -186,7 +183,7 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []query, opti
 }
 
 // ask evaluates one object, or several nodes. It reports whether there is an answer.
-func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[string]any) bool {
+func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[string]any) bool {
 	var q check.Question
 	if of[0].kind == Releases {
 		q = of[0].release.Question()
@@ -211,7 +208,8 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 		}
 		return true
 	}
-	for i, a := range of {
+	for i := range of {
+		a := &of[i]
 		a.answered = true
 		switch {
 		case err != nil:
@@ -225,10 +223,27 @@ func ask(ctx context.Context, engine check.Evaluator, of []*answer, options map[
 	return true
 }
 
+// whole sums up the answer about a release's objects in one item, and keeps them as parts.
+func (a *answer) whole(of check.Answer) {
+	a.item = check.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
+	for _, item := range of.Items {
+		if item.Verdict == policies.Completes {
+			continue
+		}
+		a.item.Findings = append(a.item.Findings, item.Findings...)
+		for _, unseen := range item.Unseen {
+			if !slices.Contains(a.item.Unseen, unseen) {
+				a.item.Unseen = append(a.item.Unseen, unseen)
+			}
+		}
+		a.parts = append(a.parts, answer{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, item: item, answered: true})
+	}
+}
+
 // tell fills in the scan from answers, except the results of mend.
 func (s *Scan) tell(answers []answer) {
 	counts := map[Kind]*Count{}
-	g := newGrouping()
+	g := grouping{byID: map[string]*Cause{}}
 	s.Items = []check.Item{}
 	for i := range answers {
 		a := &answers[i]
@@ -238,7 +253,8 @@ func (s *Scan) tell(answers []answer) {
 		if counts[a.kind] == nil {
 			counts[a.kind] = &Count{Kind: a.kind}
 		}
-		counts[a.kind].add(a.item.Verdict)
+		counts[a.kind].Asked++
+		*counts[a.kind].of(a.item.Verdict)++
 		s.Verdict = policies.Worst(s.Verdict, a.item.Verdict)
 		if a.item.Verdict == policies.Completes && a.item.TerminatingSince == "" {
 			continue
@@ -284,31 +300,23 @@ func (s *Scan) Terminating() (items []check.Item) {
 	return items
 }
 
-func (c *Count) add(v policies.Verdict) {
-	c.Asked++
-	switch v {
-	case policies.Refused:
-		c.Refused++
-	case policies.Hangs:
-		c.Hangs++
-	case policies.AtRisk:
-		c.AtRisk++
-	case policies.Completes:
-		c.Completes++
-	default:
-		c.Unknown++
-	}
+// verdicts are all verdicts, the worst first.
+var verdicts = []policies.Verdict{policies.Refused, policies.Hangs, policies.AtRisk, policies.Unknown, policies.Completes}
+
+// of returns the number of objects with a verdict.
+func (c *Count) of(v policies.Verdict) *int {
+	return map[policies.Verdict]*int{
+		policies.Refused: &c.Refused, policies.Hangs: &c.Hangs, policies.AtRisk: &c.AtRisk, policies.Unknown: &c.Unknown, policies.Completes: &c.Completes,
+	}[v]
 }
 
 // Total returns the sum over all kinds.
 func (s *Scan) Total() (total Count) {
 	for _, c := range s.Asked {
 		total.Asked += c.Asked
-		total.Refused += c.Refused
-		total.Hangs += c.Hangs
-		total.AtRisk += c.AtRisk
-		total.Unknown += c.Unknown
-		total.Completes += c.Completes
+		for _, v := range verdicts {
+			*total.of(v) += *c.of(v)
+		}
 	}
 	return total
 }

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +23,6 @@ const (
 
 var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "goes after something else", policies.Rule: "by a rule", Unseen: "not seen"}
 
-// Text writes the page of a scan, plain.
-func (s *Scan) Text(w io.Writer, long bool) error { return s.Page(long).Write(w, page.Style{}) }
-
 // Page is the scan for people: the numbers, the causes by the number of objects that they block, and the
 // Terminating objects. Long adds each cause's evidence and steps.
 func (s *Scan) Page(long bool) *page.Page {
@@ -38,10 +34,7 @@ func (s *Scan) Page(long bool) *page.Page {
 	if s.Mended != nil {
 		p.Line("%s", s.promise())
 	}
-	all := map[Kind]int{}
-	for _, c := range s.Asked {
-		all[c.Kind] = c.Asked
-	}
+	all := s.byKind()
 	byClass := map[policies.Class]int{}
 	for _, c := range s.Causes {
 		n := byClass[c.Class]
@@ -102,25 +95,27 @@ func (s *Scan) headline() string {
 	if total.Asked == 0 {
 		return of + "nothing was asked about"
 	}
+	kinds := kindsIn(s.byKind(), nil)
+	if total.Completes == total.Asked {
+		return fmt.Sprintf("%sall of %s could be deleted", of, kinds)
+	}
+	words := map[policies.Verdict]string{policies.Refused: "would be refused", policies.Hangs: "would hang", policies.AtRisk: "may hang", policies.Unknown: "unknown"}
+	var parts []string
+	for _, v := range verdicts {
+		if n := *total.of(v); n > 0 && words[v] != "" {
+			parts = append(parts, fmt.Sprintf("%d %s", n, words[v]))
+		}
+	}
+	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kinds, strings.Join(parts, ", "))
+}
+
+// byKind returns the numbers of objects that were evaluated.
+func (s *Scan) byKind() map[Kind]int {
 	byKind := map[Kind]int{}
 	for _, c := range s.Asked {
 		byKind[c.Kind] = c.Asked
 	}
-	if total.Completes == total.Asked {
-		return fmt.Sprintf("%sall of %s could be deleted", of, kindsIn(byKind))
-	}
-	var parts []string
-	for _, part := range []struct {
-		n    int
-		word string
-	}{
-		{total.Refused, "would be refused"}, {total.Hangs, "would hang"}, {total.AtRisk, "may hang"}, {total.Unknown, "unknown"},
-	} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.word))
-		}
-	}
-	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kindsIn(byKind), strings.Join(parts, ", "))
+	return byKind
 }
 
 // promise says what fixing everything broken unblocks.
@@ -172,17 +167,7 @@ func (c Cause) holding(all map[Kind]int) string {
 	if c.Certainty != policies.Will {
 		verb = "may hold"
 	}
-	var parts []string
-	for _, kind := range Kinds() {
-		switch n := c.ByKind[kind]; {
-		case n == 0:
-		case n == all[kind] && n > 1:
-			parts = append(parts, fmt.Sprintf("all %d %s", n, nounOf(kind, n)))
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, nounOf(kind, n)))
-		}
-	}
-	text := verb + " " + strings.Join(parts, ", ")
+	text := verb + " " + kindsIn(c.ByKind, all)
 	if c.Terminating > 0 {
 		text += fmt.Sprintf(" (%d Terminating)", c.Terminating)
 	}

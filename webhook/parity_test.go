@@ -63,11 +63,11 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: world, Deadline: time.Minute})
 		for _, object := range objects {
 			var subject check.Subject
-			var err error
+			exists := false
 			world.Read(func(f cluster.Facts) {
-				subject, err = check.Described(f, types[object.GroupVersionKind()].String(), object.GetNamespace(), object.GetName())
+				subject, exists = check.Described(f, types[object.GroupVersionKind()].String(), object.GetNamespace(), object.GetName())
 			})
-			if err != nil || object.GetDeletionTimestamp() != nil {
+			if !exists || object.GetDeletionTimestamp() != nil {
 				continue // check needs the cluster; and a second deletion never comes to a webhook
 			}
 			subject.Object, subject.Unseen, subject.Stub = object.Object, nil, ""

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,15 +66,13 @@ func Application(app *unstructured.Unstructured) Inventory {
 		return i
 	}
 	for _, resource := range list(app, "status", "resources") {
-		kind := schema.GroupKind{Group: text(resource, "group"), Kind: text(resource, "kind")}
-		if kind == (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
-			continue // never deleted with an Application
+		wave, _ := resource["syncWave"].(int64)
+		e := Entry{schema.GroupKind{Group: text(resource, "group"), Kind: text(resource, "kind")}, text(resource, "namespace"), text(resource, "name"), int(wave)}
+		definition := e.Group == "apiextensions.k8s.io" && e.Kind == "CustomResourceDefinition" // never deleted with an Application
+		self := e.Group == Applications.Group && e.Kind == "Application" && e.Name == app.GetName() && e.Namespace == app.GetNamespace()
+		if !definition && !self && e.Kind != "" && e.Name != "" {
+			i.Entries = append(i.Entries, e)
 		}
-		self := kind.Group == Applications.Group && kind.Kind == "Application" && text(resource, "name") == app.GetName() && text(resource, "namespace") == app.GetNamespace()
-		if self || kind.Kind == "" || text(resource, "name") == "" {
-			continue
-		}
-		i.Entries = append(i.Entries, Entry{GroupKind: kind, Namespace: text(resource, "namespace"), Name: text(resource, "name"), Wave: number(resource["syncWave"])})
 	}
 	return i
 }
@@ -95,10 +94,8 @@ func Kustomization(k *unstructured.Unstructured) Inventory {
 	i := Inventory{By: "Flux", Kept: keptByFlux}
 	prune, _, _ := unstructured.NestedBool(k.Object, "spec", "prune")
 	policy, _, _ := unstructured.NestedString(k.Object, "spec", "deletionPolicy")
-	if i.Stays = held(k); i.Stays != "" {
-		return i
-	}
-	switch {
+	switch i.Stays = held(k); {
+	case i.Stays != "":
 	case policy == "Orphan":
 		i.Stays = "its deletionPolicy is Orphan: only the Kustomization goes"
 	case (policy == "" || policy == "MirrorPrune") && !prune:
@@ -153,10 +150,7 @@ func HelmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 		return "", "", "it has no release yet: only the HelmRelease goes"
 	}
 	namespace, _, _ = unstructured.NestedString(h.Object, "status", "storageNamespace")
-	if namespace == "" {
-		namespace = h.GetNamespace()
-	}
-	return namespace, text(history[0], "name"), ""
+	return cmp.Or(namespace, h.GetNamespace()), text(history[0], "name"), ""
 }
 
 // held returns why Flux deletes nothing here.
@@ -196,9 +190,4 @@ func list(object *unstructured.Unstructured, path ...string) (items []map[string
 func text(item map[string]any, key string) string {
 	value, _ := item[key].(string)
 	return value
-}
-
-func number(value any) int {
-	n, _ := value.(int64)
-	return int(n)
 }

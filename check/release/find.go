@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/page"
 )
 
 // maxListed bounds the records that are listed in a namespace. Helm keeps 10 of each release by default.
@@ -118,10 +118,7 @@ func notThere(namespace, name string, there []string) error {
 	there = slices.Compact(there)
 	known := "there are no releases of Helm 3 or 4"
 	if len(there) > 0 {
-		known = "there are " + strings.Join(there[:min(len(there), 20)], ", ")
-		if more := len(there) - 20; more > 0 {
-			known += fmt.Sprintf(" and %d more", more)
-		}
+		known = "there are " + page.List(there, 20)
 	}
 	return fmt.Errorf("there is no release %q in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), known)
 }

@@ -75,42 +75,47 @@ func Order(manifests string, helm4 bool) (Uninstall, error) {
 	}
 	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return compare(order, a.GetKind(), b.GetKind()) })
 	last := ""
-	add := func(object *unstructured.Unstructured) {
-		if kind := object.GetKind(); len(u.Deletes) == 0 || kind != last {
-			u.Deletes, last = append(u.Deletes, nil), kind
-		}
-		u.Deletes[len(u.Deletes)-1] = append(u.Deletes[len(u.Deletes)-1], object)
-	}
 	for _, object := range all {
-		if !object.IsList() {
-			add(object)
-			continue
-		}
-		err := object.EachListItem(func(item runtime.Object) error {
-			if item, ok := item.(*unstructured.Unstructured); ok {
-				add(item)
-			}
-			return nil
-		})
+		objects, err := Items(object)
 		if err != nil {
 			return Uninstall{}, fmt.Errorf("read a list in the manifest: %w", err)
+		}
+		for _, object := range objects {
+			if kind := object.GetKind(); len(u.Deletes) == 0 || kind != last {
+				u.Deletes, last = append(u.Deletes, nil), kind
+			}
+			u.Deletes[len(u.Deletes)-1] = append(u.Deletes[len(u.Deletes)-1], object)
 		}
 	}
 	return u, nil
 }
 
+// Items returns the objects of a list, or the object itself.
+func Items(object *unstructured.Unstructured) (items []*unstructured.Unstructured, err error) {
+	if !object.IsList() {
+		return []*unstructured.Unstructured{object}, nil
+	}
+	err = object.EachListItem(func(item runtime.Object) error {
+		if item, ok := item.(*unstructured.Unstructured); ok {
+			items = append(items, item)
+		}
+		return nil
+	})
+	return items, err
+}
+
 // compare orders kinds as helm uninstall does (lessByKind).
 func compare(order []string, a, b string) int {
-	at, bt := slices.Index(order, a), slices.Index(order, b)
-	switch {
-	case at < 0 && bt < 0:
-		return strings.Compare(a, b)
-	case at < 0:
-		return 1
-	case bt < 0:
-		return -1
+	place := func(kind string) int {
+		if at := slices.Index(order, kind); at >= 0 {
+			return at
+		}
+		return len(order)
 	}
-	return at - bt
+	if place(a) == len(order) && place(b) == len(order) {
+		return strings.Compare(a, b)
+	}
+	return place(a) - place(b)
 }
 
 // listed returns the values of an annotation.

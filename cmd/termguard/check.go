@@ -401,15 +401,17 @@ func (f *checkFlags) meant(ctx context.Context, args []string, stdin io.Reader) 
 	if err != nil {
 		return check.Together{}, err
 	}
-	if with, more, err := check.FromInventory(ctx, config, together.Names[0]); err != nil || more {
+	with, more, err := check.FromInventory(ctx, config, together.Names[0])
+	if more {
 		return with, err
 	}
-	return together, nil
+	together.Types = with.Types
+	return together, err
 }
 
 // inFiles returns the objects that files name.
 func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
-	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string]io.Reader{}}
+	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string][]byte{}}
 	words := []string{"kubectl", "delete"}
 	for _, folder := range f.kustomize {
 		if files.Rendered[folder], err = rendered(ctx, folder); err != nil {
@@ -429,7 +431,7 @@ func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Rea
 }
 
 // rendered renders a kustomization by termguard-render, which reads local files only.
-func rendered(ctx context.Context, folder string) (io.Reader, error) {
+func rendered(ctx context.Context, folder string) ([]byte, error) {
 	renderer, err := lint.FindRenderer()
 	if err != nil {
 		return nil, err
@@ -441,7 +443,7 @@ func rendered(ctx context.Context, folder string) (io.Reader, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("render the kustomization in %s: %w: %s", folder, err, strings.TrimSpace(stderr.String()))
 	}
-	return &stdout, nil
+	return stdout.Bytes(), nil
 }
 
 // selected returns the objects of the types that the argument names.

@@ -166,13 +166,18 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 			}
 		}
 	}
-	run.Look = func(ctx context.Context) (_ deletion.State, err error) {
-		// A step may have brought a type back.
-		if hands.Types, err = check.Served(ctx, config); err != nil {
-			return deletion.State{}, err
+	run.Look = func(ctx context.Context) (state deletion.State, err error) {
+		if together.Types == nil { // else they were read just now
+			types, err := check.Served(ctx, config)
+			if err != nil {
+				return state, err
+			}
+			together.Types = &types
 		}
-		together.Types = &hands.Types
-		return d.look(ctx, names, together, engine, facts, options, stderr)
+		hands.Types = *together.Types
+		state, err = d.look(ctx, names, together, engine, facts, options, stderr)
+		together.Types = nil // a step may bring a type back
+		return state, err
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"scan":                {"check", "question", "page", "policies", "cluster", "internal/printable"},
 	"deletion":            {"internal/background", "internal/shell", "page", "check", "policies"},
 	"watch":               {"check", "page", "policies", "internal/printable"},
-	"check/release":       {"internal/nearest"},
+	"check/release":       {"internal/nearest", "page"},
 	"check/inventory":     {},
 	"lint":                {"internal/nearest", "question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
 	"lint/source":         {"lint/tree"},

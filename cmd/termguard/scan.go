@@ -118,6 +118,9 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		options.Only = append(options.Only, scan.Kind(word))
 	}
+	if f.snapshot != "" {
+		options.LeftOut = map[scan.Kind]string{scan.Releases: "Helm releases: their records are Secrets, which a snapshot does not hold"}
+	}
 	if f.snapshot != "" && slices.Contains(options.Only, scan.Releases) {
 		return errors.New("--only releases: a snapshot does not hold the Secrets where Helm keeps its records: ask the cluster")
 	}
@@ -220,9 +223,6 @@ func (f *scanFlags) read(ctx context.Context, facts cluster.Options, selector la
 	}
 	if of, _ = f.target.context(); f.snapshot != "" {
 		of = f.snapshot
-		for _, place := range places {
-			place.LeaveOut(scan.Releases, "Helm releases: their records are Secrets, which a snapshot does not hold")
-		}
 	}
 	return places, of, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
@@ -101,7 +102,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		return nil
 	}
 
-	subjects, missing, err := check.Read(ctx, g.Config(), names)
+	subjects, missing, err := subjectsOf(ctx, g.Config(), names)
 	if err != nil || len(missing) > 0 {
 		return nil, fmt.Errorf("%s: %w", checkLive, errors.Join(append(missing, err)...))
 	}
@@ -140,7 +141,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", scanSnapshot, err)
 	}
-	subjects, missing, err = check.Read(ctx, read.Config(), names[:1])
+	subjects, missing, err = subjectsOf(ctx, read.Config(), names[:1])
 	if err != nil || len(missing) > 0 {
 		return nil, fmt.Errorf("%s: %w", checkSnapshot, errors.Join(append(missing, err)...))
 	}
@@ -148,6 +149,16 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		return nil, err
 	}
 	return answers, within(read.place, scanSnapshot, checkSnapshot, subjects[0])
+}
+
+// subjectsOf reads objects by name, without facts.
+func subjectsOf(ctx context.Context, config *rest.Config, names []check.Name) (subjects []check.Subject, missing []error, err error) {
+	types, err := check.Served(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	user, _ := check.Whoami(ctx, config) // on an error the user is unknown
+	return types.Subjects(ctx, config, user, names)
 }
 
 // others returns what is wrong about the other answers: one contradicts the outcome, or does not
