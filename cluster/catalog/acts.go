@@ -97,10 +97,8 @@ func (a *Act) check() (err error) {
 	if a.as, err = parsePath(a.As); err != nil {
 		return fmt.Errorf("as: %w", err)
 	}
-	for i := range a.When {
-		if err := a.When[i].check("", nil); err != nil {
-			return fmt.Errorf("when: %w", err)
-		}
+	if err := checkConditions("when", a.When); err != nil {
+		return err
 	}
 	if a.Kind != "" {
 		return nil

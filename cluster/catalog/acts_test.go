@@ -17,7 +17,7 @@ func TestActErrors(t *testing.T) {
 		"as":         {"it leads nowhere", "verbs: {get: hangs}, path: a, as: '[', source: x", "as: path"},
 		"no pattern": {"it could name nothing", "verbs: {get: hangs}, path: a, names: '(', source: x", "names: error parsing"},
 		"no kind":    {"no controller could answer", "verbs: {get: hangs}, path: a, names: '(?P<namespace>)(?P<group>)', source: x", `no group "kind"`},
-		"when":       {"it could never hold", "verbs: {get: hangs}, path: a, names: '(?P<namespace>)(?P<group>)(?P<kind>)', when: [{path: a}], source: x", "when: a path and"},
+		"when":       {"it could never hold", "verbs: {get: hangs}, path: a, names: '(?P<namespace>)(?P<group>)(?P<kind>)', when: [{path: a}], source: x", "when 1: a path and"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := "- {finalizer: a.io/f, resources: [widgets.a.io], owner: a, component: in-cluster, source: x, acts: [{" + tc.text + "}]}"

@@ -127,13 +127,16 @@ func (s Set) By(image string, args []string) bool {
 	return version.GE(since) && version.LT(before)
 }
 
-func (s *Set) check() error {
+func (s *Set) check(what string) error {
+	if s == nil {
+		return nil
+	}
 	if s.Image == "" {
-		return errors.New("an image is needed")
+		return fmt.Errorf("%s: an image is needed", what)
 	}
 	for _, version := range []string{s.Since, s.Before} {
 		if _, err := semver.Parse(cmp.Or(version, "0.0.0")); err != nil {
-			return fmt.Errorf("%q is no version, as in 1.2.0", version)
+			return fmt.Errorf("%s: %q is no version, as in 1.2.0", what, version)
 		}
 	}
 	return nil
@@ -309,7 +312,7 @@ func culprit(data []byte, err error) error {
 
 // BuiltIn reports whether Kubernetes itself removes the finalizer.
 func (e *Entry) BuiltIn() bool {
-	return e.Component == "kube-controller-manager" || e.Component == "kube-apiserver"
+	return e.Component == KubeControllerManager || e.Component == KubeAPIServer
 }
 
 // Key names an entry by its pattern.
@@ -331,14 +334,9 @@ func (e *Entry) Key() string {
 var resourcePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 func (e *Entry) check() error {
-	keys := 0
-	for _, k := range []string{e.Finalizer, e.Prefix, e.Suffix, e.Regex} {
-		if k != "" {
-			keys++
-		}
-	}
+	keys := slices.DeleteFunc([]string{e.Finalizer, e.Prefix, e.Suffix, e.Regex}, func(key string) bool { return key == "" })
 	switch {
-	case keys != 1:
+	case len(keys) != 1:
 		return errors.New("exactly one of finalizer, prefix, suffix and regex is needed")
 	case len(e.On) == 0 || e.Owner == "" || e.Source == "":
 		return errors.New("resources, owner and source are needed")
@@ -356,75 +354,43 @@ func (e *Entry) check() error {
 	if e.Creates == "" && len(e.CreatesWhen) > 0 {
 		return errors.New("createsWhen: creates is needed")
 	}
-	for i := range e.CreatesWhen {
-		if err := e.CreatesWhen[i].check("", nil); err != nil {
-			return fmt.Errorf("createsWhen: %w", err)
-		}
-	}
-	for what, set := range map[string]*Set{"set": e.Set, "sure": e.Sure} {
-		if set == nil {
-			continue
-		}
-		if err := set.check(); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-	}
-	for i := range e.Obstacles {
-		if err := e.Obstacles[i].check(e.On); err != nil {
-			return fmt.Errorf("obstacle %q: %w", e.Obstacles[i].ID, err)
-		}
-	}
-	for i := range e.Acts {
-		if err := e.Acts[i].check(); err != nil {
-			return fmt.Errorf("acts %d: %w", i+1, err)
-		}
-	}
-	for i := range e.Needs {
-		if err := e.Needs[i].check(e.On, 1); err != nil {
-			return fmt.Errorf("needs %d: %w", i+1, err)
-		}
-	}
-	for i := range e.WaitsFor {
-		if err := e.WaitsFor[i].check(e.On); err != nil {
-			return fmt.Errorf("waitsFor %d: %w", i+1, err)
-		}
-	}
-	for _, w := range e.Workloads {
-		if err := w.check(); err != nil {
-			return fmt.Errorf("workload %s: %w", strings.TrimSpace(w.Kind+" "+w.Name), err)
-		}
-	}
-	return e.compile()
-}
-
-// compile compiles regular expressions and ranges of versions.
-func (e *Entry) compile() (err error) {
 	if e.Regex != "" {
+		var err error
 		if e.regex, err = whole(e.Regex); err != nil {
 			return fmt.Errorf("regex: %w", err)
 		}
 	}
-	for i := range e.Obstacles {
-		if o := &e.Obstacles[i]; o.Affected != "" {
-			if o.affects, err = semver.ParseRange(o.Affected); err != nil {
-				return fmt.Errorf("obstacle %q: affected %q: %w", o.ID, o.Affected, err)
-			}
-		}
-	}
-	for i := range e.Acts {
-		if a := &e.Acts[i]; a.names == nil {
-			if a.names, err = whole(a.Names); err != nil {
-				return fmt.Errorf("acts %d: names: %w", i+1, err)
-			}
+	return cmp.Or(
+		checkConditions("createsWhen", e.CreatesWhen),
+		e.Set.check("set"),
+		e.Sure.check("sure"),
+		checkAll("obstacles", e.Obstacles, func(o *Obstacle) error { return o.check(e.On) }),
+		checkAll("acts", e.Acts, (*Act).check),
+		checkAll("needs", e.Needs, func(n *Need) error { return n.check(e.On, 1) }),
+		checkAll("waitsFor", e.WaitsFor, func(r *Referrer) error { return r.check(e.On) }),
+		checkAll("workloads", e.Workloads, (*Workload).check),
+	)
+}
+
+// checkAll returns the first error of a list, with its position.
+func checkAll[T any](what string, list []T, check func(*T) error) error {
+	for i := range list {
+		if err := check(&list[i]); err != nil {
+			return fmt.Errorf("%s %d: %w", what, i+1, err)
 		}
 	}
 	return nil
 }
 
+// checkConditions is checkAll for conditions on an object.
+func checkConditions(what string, list []Condition) error {
+	return checkAll(what, list, func(c *Condition) error { return c.check("", nil) })
+}
+
 // whole compiles a regular expression that matches whole texts.
 func whole(pattern string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + pattern + ")$") }
 
-func (w Workload) check() error {
+func (w *Workload) check() error {
 	switch {
 	case w.Name == "" && w.Image == "":
 		return errors.New("a name or an image is needed")

@@ -253,7 +253,7 @@ func TestParseErrors(t *testing.T) {
 		"two keys":      {"it matches nothing", "- {finalizer: a, prefix: b, resources: [pods], owner: x, component: in-cluster, source: x}", "exactly one of"},
 		"creates":       {"a kind is no resource", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: Job}", `creates: "Job" is not plural.group`},
 		"creates when":  {"what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, createsWhen: [{path: spec.a, in: [b]}]}", "createsWhen: creates is needed"},
-		"no condition":  {"in what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: pods, createsWhen: [{path: spec.a}]}", "createsWhen: a path and one of in and notIn are needed"},
+		"no condition":  {"in what", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, creates: pods, createsWhen: [{path: spec.a}]}", "createsWhen 1: a path and one of in and notIn are needed"},
 		"sure":          {"no software is named", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {since: 1.0.0}}", "sure: an image is needed"},
 		"sure version":  {"since when", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, sure: {image: x, since: one}}", `sure: "one" is no version`},
 		"component":     {"a typo", "- {finalizer: a, resources: [pods], owner: x, component: incluster, source: x}", `unknown component "incluster"`},
@@ -347,7 +347,7 @@ func TestSet(t *testing.T) {
 		})
 	}
 	for _, broken := range []Set{{}, {Image: "a", Since: "v1"}, {Image: "a", Before: "1.2"}} {
-		if broken.check() == nil {
+		if broken.check("set") == nil {
 			t.Errorf("%+v passes", broken)
 		}
 	}

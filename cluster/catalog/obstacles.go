@@ -48,9 +48,9 @@ type Right struct {
 // verbs are the verbs whose holders the facts know.
 var verbs = []string{"patch", "update"}
 
-func (o *Obstacle) check(on []string) error {
+func (o *Obstacle) check(on []string) (err error) {
 	for _, of := range o.Of {
-		if !slices.Contains(on, "*") && !slices.ContainsFunc(on, func(resource string) bool { return covers(of, resource) }) {
+		if !coversSome(of, on) {
 			return fmt.Errorf("of: %q is none of the resources of the entry", of)
 		}
 	}
@@ -66,12 +66,12 @@ func (o *Obstacle) check(on []string) error {
 	case o.Right != nil && (o.Image == "" || !resourcePattern.MatchString(o.Right.Resource) || !slices.Contains(verbs, o.Right.Verb)):
 		return fmt.Errorf("right: an image, a resource as plural.group and one of the verbs %s are needed", strings.Join(verbs, ", "))
 	}
-	for i := range o.When {
-		if err := o.When[i].check("", nil); err != nil {
-			return fmt.Errorf("when: %w", err)
+	if o.Affected != "" {
+		if o.affects, err = semver.ParseRange(o.Affected); err != nil {
+			return fmt.Errorf("affected %q: %w", o.Affected, err)
 		}
 	}
-	return nil
+	return checkConditions("when", o.When)
 }
 
 // ObstaclesOf returns the obstacles for objects of a resource (plural.group).

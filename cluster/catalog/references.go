@@ -136,6 +136,11 @@ func covers(pattern, resource string) bool {
 	return pattern == resource
 }
 
+// coversSome reports whether a pattern matches one of the resources of an entry.
+func coversSome(pattern string, on []string) bool {
+	return slices.ContainsFunc(on, func(resource string) bool { return resource == "*" || covers(pattern, resource) })
+}
+
 // Names returns the objects that the owner needs for an object, each once, in the order of the object. An
 // object of a fixed name is included even if it is missing.
 func (n *Need) Names(object map[string]any) []Named {
@@ -322,7 +327,7 @@ func (r *Reference) check(on []string) error {
 		if !resourcePattern.MatchString(strings.TrimSuffix(strings.TrimPrefix(of, "*."), ".*")) {
 			return fmt.Errorf("of: %q is none of plural.group, *.group and plural.*", of)
 		}
-		if !slices.Contains(on, "*") && !slices.ContainsFunc(on, func(resource string) bool { return covers(of, resource) }) {
+		if !coversSome(of, on) {
 			return fmt.Errorf("of: %q is none of the resources of the entry", of)
 		}
 	}
@@ -338,12 +343,7 @@ func (r *Reference) check(on []string) error {
 	if !shares(r.namespacePath, r.path) {
 		return fmt.Errorf("namespacePath %q has a [*] that path %q has not", r.NamespacePath, r.Path)
 	}
-	for i := range r.When {
-		if err := r.When[i].check(r.Path, r.path); err != nil {
-			return fmt.Errorf("when: %w", err)
-		}
-	}
-	return nil
+	return checkAll("when", r.When, func(c *Condition) error { return c.check(r.Path, r.path) })
 }
 
 // check parses the path of a condition on the value at another path, "" for the object.
@@ -394,23 +394,20 @@ func (n *Need) check(on []string, depth int) error {
 	case depth == deepest && len(n.Needs) > 0:
 		return fmt.Errorf("needs: more than %d one below the other", deepest)
 	}
-	for i := range n.Needs {
-		if len(n.Needs[i].Of) > 0 || strings.Contains(n.Needs[i].Resource, ofGroup) {
-			return errors.New("needs: of and {group} are for those of an entry")
+	return checkAll("needs", n.Needs, func(below *Need) error {
+		if len(below.Of) > 0 || strings.Contains(below.Resource, ofGroup) {
+			return errors.New("of and {group} are for those of an entry")
 		}
-		if err := n.Needs[i].check(nil, depth+1); err != nil {
-			return fmt.Errorf("needs %d: %w", i+1, err)
-		}
-	}
-	return nil
+		return below.check(nil, depth+1)
+	})
 }
 
 func (r *Referrer) check(on []string) error {
 	if err := r.Reference.check(on); err != nil {
 		return err
 	}
-	within, err := parsePath(r.Within)
-	switch {
+	var err error
+	switch r.within, err = parsePath(r.Within); {
 	case err != nil:
 		return fmt.Errorf("within: %w", err)
 	case r.Within != "" && r.Path == "":
@@ -422,13 +419,7 @@ func (r *Referrer) check(on []string) error {
 	case r.AnyNamespace && (r.SameNamespace || r.NamespacePath != "" || r.Path == ""):
 		return errors.New("anyNamespace goes with a path, and without sameNamespace and namespacePath")
 	}
-	for i := range r.If {
-		if err := r.If[i].check("", nil); err != nil {
-			return fmt.Errorf("if: %w", err)
-		}
-	}
-	r.within = within
-	return nil
+	return checkConditions("if", r.If)
 }
 
 // Ranges returns the address ranges of the finalized object, for a referrer with Within.

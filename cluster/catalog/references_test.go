@@ -163,7 +163,7 @@ func TestReferenceErrors(t *testing.T) {
 		"no in":          {"one of them", "needs: [{resource: secrets, path: a, without: may, source: x, when: [{path: b}]}]", "one of in and notIn"},
 		"depth": {"an owner reads so far", `needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [
 			{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: as.a.io, path: a, without: may, source: x}]}]}]}]`, "more than 3"},
-		"of, below":       {"the entry's resources differ from the object's", "needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: secrets, path: b, of: [pods], without: may, source: x}]}]", "needs 1: needs: of and"},
+		"of, below":       {"the entry's resources differ from the object's", "needs: [{resource: as.a.io, path: a, without: may, source: x, needs: [{resource: secrets, path: b, of: [pods], without: may, source: x}]}]", "needs 1: needs 1: of and"},
 		"unknown, below":  {"a typo", "needs: [{resource: as.a.io, path: a, without: may, source: x, nedes: []}]", "catalog entry 1 (a.io/f)"},
 		"referrer":        {"a kind is no resource", "waitsFor: [{resource: Pod, source: x}]", `waitsFor 1: resource "Pod"`},
 		"without, waits":  {"it is by design", "waitsFor: [{resource: pods, without: may, source: x}]", "without"},
@@ -172,7 +172,7 @@ func TestReferenceErrors(t *testing.T) {
 		"any and one":     {"which", "waitsFor: [{resource: pods, path: a, anyNamespace: true, sameNamespace: true, source: x}]", "anyNamespace goes with a path"},
 		"any of all":      {"which", "waitsFor: [{resource: pods, anyNamespace: true, source: x}]", "anyNamespace goes with a path"},
 		"two namespaces":  {"which", "waitsFor: [{resource: pods, path: a, namespacePath: b, sameNamespace: true, source: x}]", "exclude each other"},
-		"if":              {"no use of it", "waitsFor: [{resource: pods, path: a, if: [{path: b}], source: x}]", "if: a path and one of in and notIn"},
+		"if":              {"no use of it", "waitsFor: [{resource: pods, path: a, if: [{path: b}], source: x}]", "if 1: a path and one of in and notIn"},
 		"within, no path": {"not a path", "waitsFor: [{resource: pods, path: a, within: '[', source: x}]", "within: path"},
 	}
 	for name, tc := range tests {

@@ -28,6 +28,7 @@ const (
 	// which counts for both).
 	MaxSize = 512 << 10
 
+	maxErrors  = 5    // of reading a stored memory that are reported
 	maxObjects = 1000 // more are not counted
 	maxString  = 512
 	// maxAhead is how far the clock of another replica may be ahead.
@@ -106,7 +107,9 @@ func (m *Memory) Add(o Owner) {
 		}
 		o.Objects += before.Objects
 		o.Took = before.Took.with(o.Took)
-		o.First, o.Last = earliest(before.First, o.First), latest(before.Last, o.Last)
+		if o.Last = latest(before.Last, o.Last); before.First.Before(o.First) {
+			o.First = before.First
+		}
 	}
 	o.Objects = min(o.Objects, maxObjects)
 	m.owners[o.key()] = o
@@ -203,17 +206,17 @@ func (o Owner) teacher() string {
 // all returns all owners, the best proven first, so that a flood of new identities displaces no owner:
 // trusted first, then by rights everywhere, frequency and age.
 func (m *Memory) all() []Owner {
-	first := func(a, b bool) int {
-		switch {
-		case a == b:
-			return 0
-		case a:
-			return -1
+	proof := func(o Owner) (rank int) {
+		if o.Trusted() {
+			rank = 2
 		}
-		return 1
+		if o.Everywhere {
+			rank++
+		}
+		return rank
 	}
 	return slices.SortedFunc(maps.Values(m.owners), func(a, b Owner) int {
-		return cmp.Or(first(a.Trusted(), b.Trusted()), first(a.Everywhere, b.Everywhere), cmp.Compare(b.Objects, a.Objects), newestFirst(a, b))
+		return cmp.Or(cmp.Compare(proof(b), proof(a)), cmp.Compare(b.Objects, a.Objects), newestFirst(a, b))
 	})
 }
 
@@ -239,38 +242,31 @@ const (
 // Encode returns the stored form of a memory, one entry per line, the newest first, as many as fit into
 // MaxSize.
 func (m *Memory) Encode() []byte {
-	lines := func(out *bytes.Buffer, name string, values []any) {
-		fmt.Fprintf(out, ",\n%q: [", name)
-		separator := "\n  "
-		for _, v := range values {
-			line, err := json.Marshal(v)
-			if err != nil || out.Len()+len(line) > MaxSize-100 {
-				continue // impossible: these are strings, numbers and times
-			}
-			out.WriteString(separator)
-			out.Write(line)
-			separator = ",\n  "
-		}
-		out.WriteString("]")
-	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
-	var owners, stops []any
-	for _, o := range m.all() {
-		o.First, o.Last = second(o.First), second(o.Last)
-		o.Took = o.Took.inSeconds()
-		owners = append(owners, o)
-	}
-	for _, s := range m.allStops() {
-		s.Took, s.Last = s.Took.inSeconds(), second(s.Last)
-		stops = append(stops, s)
-	}
-	lines(&out, "owners", owners)
-	if len(stops) > 0 {
-		lines(&out, "stops", stops)
+	encode(&out, "owners", m.all(), func(o *Owner) {
+		o.Took, o.First, o.Last = o.Took.inSeconds(), second(o.First), second(o.Last)
+	})
+	if len(m.stops) > 0 {
+		encode(&out, "stops", m.allStops(), func(s *Stop) { s.Took, s.Last = s.Took.inSeconds(), second(s.Last) })
 	}
 	out.WriteString("}\n")
 	return out.Bytes()
+}
+
+func encode[T any](out *bytes.Buffer, name string, entries []T, round func(*T)) {
+	fmt.Fprintf(out, ",\n%q: [", name)
+	separator := "\n  "
+	for _, entry := range entries {
+		round(&entry)
+		line, err := json.Marshal(entry)
+		if err != nil || out.Len()+len(line) > MaxSize-100 {
+			continue // an error is impossible: these are strings, numbers and times
+		}
+		out.WriteString(separator + string(line))
+		separator = ",\n  "
+	}
+	out.WriteString("]")
 }
 
 // ErrNonsense is returned for text that is no memory at all.
@@ -288,55 +284,43 @@ func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	var written struct {
 		APIVersion string `json:"apiVersion"`
 	}
-	if json.Unmarshal(text, &written) == nil && written.APIVersion != apiVersion && strings.HasPrefix(written.APIVersion, group) {
-		return m, nil, fmt.Errorf("%w: apiVersion is %q, want %s", ErrOtherVersion, written.APIVersion, apiVersion)
+	if json.Unmarshal(text, &written) == nil && written.APIVersion != apiVersion {
+		kind := ErrNonsense
+		if strings.HasPrefix(written.APIVersion, group) {
+			kind = ErrOtherVersion
+		}
+		return m, nil, fmt.Errorf("%w: apiVersion is %q, want %s", kind, written.APIVersion, apiVersion)
 	}
 	var doc document
 	if err := decode(text, &doc); err != nil {
 		return m, nil, fmt.Errorf("%w: %w", ErrNonsense, err)
 	}
-	if doc.APIVersion != apiVersion {
-		return m, nil, fmt.Errorf("%w: apiVersion is %q, want %s", ErrNonsense, doc.APIVersion, apiVersion)
-	}
-	const maxErrors = 5
-	var errs []error
-	complain := func(where string, i int, err error) {
-		if len(errs) < maxErrors {
-			errs = append(errs, fmt.Errorf("%s[%d] is ignored: %w", where, i, err))
-		}
-	}
-	for i, raw := range doc.Owners {
-		var o Owner
-		err := decode(raw, &o)
-		if err == nil {
-			err = o.check(now)
-		}
-		if _, twice := m.owners[o.key()]; err == nil && twice {
-			err = errors.New("it stands there twice")
-		}
-		if err != nil {
-			complain("owners", i, err)
-			continue
-		}
-		m.Add(o)
-	}
-	for i, raw := range doc.Stops {
-		var s Stop
-		err := decode(raw, &s)
-		if err == nil {
-			err = s.check(now)
-		}
-		if _, twice := m.stops[stopKey{s.Namespace, s.Workload}]; err == nil && twice {
-			err = errors.New("it stands there twice")
-		}
-		if err != nil {
-			complain("stops", i, err)
-			continue
-		}
-		m.AddStop(s)
-	}
+	errs := slices.Concat(
+		take("owners", doc.Owners, now, func(o Owner) bool { _, twice := m.owners[o.key()]; return twice }, m.Add),
+		take("stops", doc.Stops, now, func(s Stop) bool { _, twice := m.stops[stopKey{s.Namespace, s.Workload}]; return twice }, m.AddStop),
+	)
 	m.Prune(now)
-	return m, errors.Join(errs...), nil
+	return m, errors.Join(errs[:min(maxErrors, len(errs))]...), nil
+}
+
+// take adds the valid entries of a list, and returns the errors of the others.
+func take[T interface{ check(now time.Time) error }](list string, entries []json.RawMessage, now time.Time, known func(T) bool, add func(T)) (errs []error) {
+	for i, raw := range entries {
+		var entry T
+		err := decode(raw, &entry)
+		if err == nil {
+			err = entry.check(now)
+		}
+		if err == nil && known(entry) {
+			err = errors.New("it stands there twice")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s[%d] is ignored: %w", list, i, err))
+			continue
+		}
+		add(entry)
+	}
+	return errs
 }
 
 func decode(text []byte, into any) error {
@@ -399,13 +383,6 @@ func plain(s string) error {
 func (o Owner) Storable() bool { return o.check(o.Last) == nil }
 
 func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
 
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {

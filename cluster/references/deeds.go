@@ -1,7 +1,6 @@
 package references
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // deed is what the owner of a finalizer does with other objects first.
@@ -61,14 +61,14 @@ func (p *Part) Regrant(times int) {
 
 // settleDeeds adds the missing rights of the owners of an object's finalizers, and the roles and bindings
 // that alone grant the others.
-func (p *Part) settleDeeds(id object, served map[serving]map[string]bool, barred map[barring]map[string]bool) {
+func (p *Part) settleDeeds(id object, served facts.Sets[serving, string], barred facts.Sets[barring, string]) {
 	note := func(d deed, account string, lets bool, only []Thing) {
 		if !lets {
-			put(barred, barring{d.finalizer, id.resource, d.Without, phrase(d.Deed, account), d.As}, id.Name)
+			barred.Add(barring{d.finalizer, id.resource, d.Without, phrase(d.Deed, account), d.As}, id.Name)
 		}
 		for _, by := range only {
 			p.look(by.Resource, by.NamespacedName, id.Namespace) // so that it is removed again
-			put(served, serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource, false}, id.Name)
+			served.Add(serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource, false}, id.Name)
 		}
 	}
 	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) bool { return p.look("serviceaccounts", account, id.Namespace).There }, note)
@@ -169,21 +169,17 @@ func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 	if !whole || p.options.Manifests {
 		return nil
 	}
-	found := map[barring]bool{}
-	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.lookUp(finalizer, resource)), func(account types.NamespacedName) bool {
+	found := map[[2]string]bool{} // operations, each with its effect on the finalizer
+	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.rulesFor(finalizer, resource)), func(account types.NamespacedName) bool {
 		return p.options.World.Look("serviceaccounts", account).There
 	}, func(d deed, account string, lets bool, _ []Thing) {
 		if !lets {
-			found[barring{without: d.Without, what: phrase(d.Deed, account)}] = true
+			found[[2]string{phrase(d.Deed, account), d.Without}] = true
 		}
 	})
-	return inOrder(found)
-}
-
-func inOrder(found map[barring]bool) []any {
 	var list []any
-	for _, b := range slices.SortedFunc(maps.Keys(found), func(a, b barring) int { return cmp.Compare(a.what, b.what) }) {
-		list = append(list, map[string]any{"what": b.what, "without": b.without})
+	for _, one := range slices.SortedFunc(maps.Keys(found), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		list = append(list, map[string]any{"what": one[0], "without": one[1]})
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // States of a needed object, as the document has them.
@@ -40,16 +41,12 @@ func (p *Part) settleNeeds(namespace string) {
 	p.doc.Prune("unallowed", namespace)
 
 	type key struct{ finalizer, resource, needed, state string }
-	type needy struct{ objects, needed map[string]bool }
-	found := map[key]*needy{}
+	needy, lacked := facts.Sets[key, string]{}, facts.Sets[key, string]{} // objects, and what they need
 	lack := func(k key, object, needed string) {
-		if found[k] == nil {
-			found[k] = &needy{map[string]bool{}, map[string]bool{}}
-		}
-		found[k].objects[object], found[k].needed[needed] = true, true
+		needy.Add(k, object)
+		lacked.Add(k, needed)
 	}
-	served := map[serving]map[string]bool{}
-	barred := map[barring]map[string]bool{}
+	served, barred := facts.Sets[serving, string]{}, facts.Sets[barring, string]{}
 	for id := range p.carriers[namespace] {
 		looks := 0
 		for _, n := range p.records[id].needs {
@@ -59,7 +56,7 @@ func (p *Part) settleNeeds(namespace string) {
 				}
 				at := p.look(resource, target, namespace)
 				if at.There && !at.Held && without != catalog.Completes && without != through && !p.options.Manifests {
-					put(served, serving{object{resource, target}, n.finalizer, id.resource, without == named}, id.Name)
+					served.Add(serving{object{resource, target}, n.finalizer, id.resource, without == named}, id.Name)
 				}
 				state := p.state(resource, at, fixed, without, target.Namespace == namespace && namespace != "")
 				if state == "" || without == catalog.Completes && !p.plan.rulesFor(n.finalizer, id.resource).lacks[resource] {
@@ -81,11 +78,10 @@ func (p *Part) settleNeeds(namespace string) {
 		}
 		p.doc.Put(g, "unallowed", namespace, b.finalizer, b.resource, b.without, b.what)
 	}
-	for k, g := range found {
-		p.doc.Put(map[string]any{
-			"count": len(g.objects), "names": first(g.objects, p.options.MaxNames),
-			"needed": map[string]any{"count": len(g.needed), "names": first(g.needed, p.options.MaxNames)},
-		}, "needs", namespace, k.finalizer, k.resource, k.needed, k.state)
+	for k, names := range needy {
+		g := group(names, p.options.MaxNames)
+		g["needed"] = group(lacked[k], p.options.MaxNames)
+		p.doc.Put(g, "needs", namespace, k.finalizer, k.resource, k.needed, k.state)
 	}
 	for s, names := range served {
 		g := group(names, p.options.MaxNames)
@@ -288,7 +284,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 		return nil
 	}
 	var found []any
-	rules := p.plan.lookUp(finalizer, resource)
+	rules := p.plan.rulesFor(finalizer, resource)
 	var needs []need
 	for _, n := range rules.needs {
 		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)
@@ -314,7 +310,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 // Waits returns the objects that the owner of a finalizer needs to clear it, and waits for indefinitely if
 // they are missing. It only reads.
 func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
-	for _, n := range p.plan.lookUp(finalizer, resource).needs {
+	for _, n := range p.plan.rulesFor(finalizer, resource).needs {
 		for _, one := range appendNeeds(nil, finalizer, n, obj.Object) {
 			p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {
 				if without == hangs && len(found) < maxNamed {

@@ -7,7 +7,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"reflect"
-	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -127,19 +127,19 @@ type Part struct {
 	plan    plan
 
 	records   map[object]*record
-	carriers  map[string]map[object]bool                         // with needs, by namespace
+	carriers  facts.Sets[string, object]                         // with needs, by namespace
 	needed    map[object]*needed                                 // by needed object
 	needs     map[string][]object                                // needed objects, by namespace
-	awaiting  map[string]map[object]bool                         // that others may keep, by resource
-	referrers map[*rule]map[types.NamespacedName]map[object]bool // objects that refer, by target
-	bindings  map[string]map[types.NamespacedName]bool           // role bindings, by service account
+	awaiting  facts.Sets[string, object]                         // that others may keep, by resource
+	referrers map[*rule]facts.Sets[types.NamespacedName, object] // objects that refer, by target
+	bindings  facts.Sets[string, types.NamespacedName]           // role bindings, by service account
 
 	seed     maphash.Seed
 	namers   map[uint64]*namer      // by their hash
 	mentions map[uint64][]mentioned // by the target's hash
 	awaits   map[uint64]object      // objects that may wait for their namers
 
-	onNode      map[place]map[string]bool // names of objects
+	onNode      facts.Sets[place, string] // names of objects
 	placed      map[string]int            // places by namespace
 	dirtyPlaces map[place]bool
 
@@ -156,11 +156,11 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	return &Part{
 		options: options, doc: doc, plan: newPlan(options.Catalog),
-		records: map[object]*record{}, carriers: map[string]map[object]bool{}, needed: map[object]*needed{}, needs: map[string][]object{},
-		awaiting: map[string]map[object]bool{}, referrers: map[*rule]map[types.NamespacedName]map[object]bool{},
-		bindings: map[string]map[types.NamespacedName]bool{},
+		records: map[object]*record{}, carriers: facts.Sets[string, object]{}, needed: map[object]*needed{}, needs: map[string][]object{},
+		awaiting: facts.Sets[string, object]{}, referrers: map[*rule]facts.Sets[types.NamespacedName, object]{},
+		bindings: facts.Sets[string, types.NamespacedName]{},
 		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]mentioned{}, awaits: map[uint64]object{},
-		onNode: map[place]map[string]bool{}, placed: map[string]int{}, dirtyPlaces: map[place]bool{},
+		onNode: facts.Sets[place, string]{}, placed: map[string]int{}, dirtyPlaces: map[place]bool{},
 		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
 	}
 }
@@ -408,24 +408,22 @@ func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
 func (p *Part) add(id object, r *record) {
 	p.records[id] = r
 	if len(r.needs)+len(r.deeds) > 0 {
-		put(p.carriers, id.Namespace, id)
+		p.carriers.Add(id.Namespace, id)
 	}
 	if len(r.waits) > 0 {
-		put(p.awaiting, id.resource, id)
+		p.awaiting.Add(id.resource, id)
 		for _, carried := range append([]object{id}, r.ids...) {
 			p.awaits[p.hash(carried)] = id
 		}
 	}
 	for _, ref := range r.refers {
-		by := p.referrers[ref.rule]
-		if by == nil {
-			by = map[types.NamespacedName]map[object]bool{}
-			p.referrers[ref.rule] = by
+		if p.referrers[ref.rule] == nil {
+			p.referrers[ref.rule] = facts.Sets[types.NamespacedName, object]{}
 		}
-		put(by, ref.target, id)
+		p.referrers[ref.rule].Add(ref.target, id)
 	}
 	for account := range r.account {
-		put(p.bindings, account, id.NamespacedName)
+		p.bindings.Add(account, id.NamespacedName)
 	}
 	for _, at := range r.places {
 		if p.onNode[at] == nil {
@@ -434,7 +432,7 @@ func (p *Part) add(id object, r *record) {
 			}
 			p.placed[at.namespace]++
 		}
-		put(p.onNode, at, id.Name)
+		p.onNode.Add(at, id.Name)
 	}
 	p.changed(id, r)
 }
@@ -446,25 +444,25 @@ func (p *Part) drop(id object) {
 	}
 	delete(p.records, id)
 	if len(r.needs)+len(r.deeds) > 0 {
-		take(p.carriers, id.Namespace, id)
+		p.carriers.Remove(id.Namespace, id)
 	}
 	if len(r.waits) > 0 {
-		take(p.awaiting, id.resource, id)
+		p.awaiting.Remove(id.resource, id)
 		for _, carried := range append([]object{id}, r.ids...) {
 			delete(p.awaits, p.hash(carried))
 		}
 	}
 	for _, ref := range r.refers {
-		take(p.referrers[ref.rule], ref.target, id)
+		p.referrers[ref.rule].Remove(ref.target, id)
 	}
 	for account := range r.account {
-		take(p.bindings, account, id.NamespacedName)
+		p.bindings.Remove(account, id.NamespacedName)
 	}
 	for _, at := range r.places {
 		if p.onNode[at] == nil {
 			continue
 		}
-		if take(p.onNode, at, id.Name); p.onNode[at] == nil {
+		if p.onNode.Remove(at, id.Name); p.onNode[at] == nil {
 			if p.placed[at.namespace]--; p.placed[at.namespace] == 0 {
 				delete(p.placed, at.namespace)
 			}
@@ -534,31 +532,9 @@ func (p *Part) Settle(yield func()) {
 	}
 }
 
-func put[K, V comparable](m map[K]map[V]bool, key K, value V) {
-	if m[key] == nil {
-		m[key] = map[V]bool{}
-	}
-	m[key][value] = true
-}
-
-func take[K, V comparable](m map[K]map[V]bool, key K, value V) {
-	if delete(m[key], value); len(m[key]) == 0 {
-		delete(m, key)
-	}
-}
-
 // first returns the first few of a set of names, in order.
 func first(names map[string]bool, limit int) []any {
-	var few []string
-	for name := range names {
-		at, _ := slices.BinarySearch(few, name)
-		if at == limit {
-			continue
-		}
-		few = slices.Insert(few, at, name)
-		few = few[:min(limit, len(few))]
-	}
-	return facts.List(few)
+	return facts.List(facts.Least(maps.Keys(names), limit, strings.Compare))
 }
 
 // group returns a set of names as a value of the document.

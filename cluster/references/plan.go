@@ -52,18 +52,14 @@ type plan struct {
 	followed     map[string]bool // and whether they are namespaced
 	roles        map[string]*role
 	byEntry      map[[2]string]*rules     // by the entry's key and the resource
-	known        map[[2]string]*rules     // by finalizer and resource: a memo
 	impersonates bool                     // some owners act as other service accounts
 	peers        map[string][]string      // the custom resources of a group
 	hints        map[string]*catalog.Need // for names in fields, by resource
 	endings      map[string][]string      // resources, by the end of their name
 }
 
-// maxKnown bounds the memo: users may write any finalizers.
-const maxKnown = 1000
-
 func newPlan(c *catalog.Catalog) plan {
-	return plan{catalog: c, followed: map[string]bool{}, roles: map[string]*role{}, byEntry: map[[2]string]*rules{}, known: map[[2]string]*rules{},
+	return plan{catalog: c, followed: map[string]bool{}, roles: map[string]*role{}, byEntry: map[[2]string]*rules{},
 		peers: map[string][]string{}, hints: map[string]*catalog.Need{}, endings: map[string][]string{}}
 }
 
@@ -79,7 +75,6 @@ func (p *plan) follow(resources map[string]bool) bool {
 	if len(added) == 0 {
 		return false
 	}
-	clear(p.known)
 	p.hint(added)
 	on := map[*catalog.Entry][]string{} // few entries of the catalog concern served resources
 	for _, resource := range added {
@@ -191,21 +186,8 @@ func (p *plan) role(resource string) *role {
 	return p.roles[resource]
 }
 
-// rulesFor returns the rules of a finalizer on a resource.
+// rulesFor returns the rules of a finalizer on a resource. It only reads.
 func (p *plan) rulesFor(finalizer, resource string) *rules {
-	key := [2]string{finalizer, resource}
-	if found, known := p.known[key]; known {
-		return found
-	}
-	if len(p.known) == maxKnown {
-		clear(p.known)
-	}
-	p.known[key] = p.lookUp(finalizer, resource)
-	return p.known[key]
-}
-
-// lookUp is rulesFor without the memo: it only reads.
-func (p *plan) lookUp(finalizer, resource string) *rules {
 	if entry, known := p.catalog.Lookup(finalizer, resource); known {
 		if found := p.byEntry[[2]string{entry.Key(), resource}]; found != nil {
 			return found

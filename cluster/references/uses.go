@@ -18,17 +18,17 @@ func (p *Part) settleUse(id object) {
 		return
 	}
 	for _, w := range r.waits {
-		users := map[string]map[object]bool{} // by resource: several rules may match the same
+		users := facts.Sets[string, object]{} // by resource: several rules may match the same
 		told := map[string]bool{}
-		awaited := map[string]map[string]bool{} // names of objects that the owner deletes itself
+		awaited := facts.Sets[string, string]{} // names of objects that the owner deletes itself
 		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
 				switch {
 				case user == id:
 				case rule.Deletes:
-					put(awaited, rule.Resource, nameIn(id.Namespace, user.NamespacedName))
+					awaited.Add(rule.Resource, nameIn(id.Namespace, user.NamespacedName))
 				default:
-					put(users, rule.Resource, user)
+					users.Add(rule.Resource, user)
 					told[rule.Resource] = told[rule.Resource] || rule.told()
 				}
 			}
@@ -39,7 +39,7 @@ func (p *Part) settleUse(id object) {
 				if by == id {
 					return
 				}
-				put(users, by.resource, by)
+				users.Add(by.resource, by)
 				if hint := hints[by.resource]; hint == nil || path < hint["field"].(string) {
 					hints[by.resource] = map[string]any{"field": path, "carries": carries}
 				}

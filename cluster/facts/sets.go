@@ -1,0 +1,19 @@
+package facts
+
+// Sets are sets of values by key, none of them empty.
+type Sets[K, V comparable] map[K]map[V]bool
+
+// Add adds a value to the set of a key.
+func (s Sets[K, V]) Add(key K, value V) {
+	if s[key] == nil {
+		s[key] = map[V]bool{}
+	}
+	s[key][value] = true
+}
+
+// Remove undoes Add.
+func (s Sets[K, V]) Remove(key K, value V) {
+	if delete(s[key], value); len(s[key]) == 0 {
+		delete(s, key)
+	}
+}
