@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,6 +22,11 @@ func namespaced(gv schema.GroupVersion, plural string) Resource {
 
 func cluster(gv schema.GroupVersion, plural string) Resource {
 	return Resource{GroupVersionResource: gv.WithResource(plural)}
+}
+
+// kindOf returns a resource that is watched whole.
+func kindOf(resource string) Resource {
+	return typed[slices.IndexFunc(typed, func(res Resource) bool { return res.String() == resource })]
 }
 
 var widgets = namespaced(schema.GroupVersion{Group: "x.io", Version: "v1"}, "widgets")

@@ -170,9 +170,7 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		keeps = w.ownership.KeepTask(r.String(), key, m) || keeps
 		keeps = w.references.Keep(r.String(), key, obj) || keeps
 	}
-	if k := kinds[r.String()]; k != nil {
-		keeps = k.keep(w, obj) || keeps
-	}
+	keeps = w.keep(r.String(), key, obj) || keeps
 	if keeps {
 		r.kept.Put(key.Namespace, keptObject{key.Name, r.generation})
 	} else {
@@ -236,9 +234,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	w.ownership.ForgetMaker(r.String(), key)
 	w.ownership.ForgetTask(r.String(), key)
 	w.references.Forget(r.String(), key)
-	if k := kinds[r.String()]; k != nil {
-		k.forget(w, key)
-	}
+	w.forgetRows(r.String(), key)
 }
 
 // dropped records that a part no longer keeps an event.

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,19 +26,20 @@ func (p priorities) Keep(o *schedulingv1.PriorityClass) bool {
 
 func (p priorities) Forget(key types.NamespacedName) { p.doc.Prune("priorities", key.Name) }
 
-// TestAddFact adds a new fact in the way of CONTRIBUTING.md: one entry of the table, and one
-// function with its inverse.
+// TestAddFact adds a new fact in the way of CONTRIBUTING.md: a kind that is watched whole, and its keeper.
 func TestAddFact(t *testing.T) {
 	classes := cluster(schedulingv1.SchemeGroupVersion, "priorityclasses")
 	if Reduces(classes) {
 		t.Fatal("choose another kind: this one is in the table")
 	}
-	kinds[classes.String()] = &kind{classes, []keeper{by(func(w *World) priorities { return priorities{w.doc} }, priorities.Keep, priorities.Forget)}}
-	defer delete(kinds, classes.String())
+	typedNames[classes.String()] = true
+	defer delete(typedNames, classes.String())
 	if !Reduces(classes) {
 		t.Error("a kind in the table must be watched whole")
 	}
 	w := NewWorld(Options{})
+	part := priorities{w.doc}
+	w.keepers[classes.String()] = []facts.Keeper{facts.Keep(classes.String(), part.Keep, part.Forget)}
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7}
 	for _, step := range []struct {
 		reason string
@@ -58,18 +61,20 @@ func TestAddFact(t *testing.T) {
 	}
 }
 
-// TestTable checks that the table has each kind once, with a resource and parts that the scheme can
-// decode.
+// TestTable checks that each kind is in the table once, of a version that the scheme can decode, and has a keeper.
 func TestTable(t *testing.T) {
-	seen := map[string]bool{}
-	for _, k := range table {
-		if seen[k.String()] {
-			t.Errorf("%s is in the table twice: add a keeper to the first", k)
+	keepers := maps.Clone(NewWorld(Options{}).keepers)
+	for _, k := range typed {
+		if keepers[k.String()] == nil {
+			t.Errorf("%s is in the table twice, or has no keeper", k)
 		}
-		seen[k.String()] = true
+		delete(keepers, k.String())
 		if !scheme.IsVersionRegistered(k.GroupVersion()) {
 			t.Errorf("%s is watched whole, and the scheme does not know %s", k, k.GroupVersion())
 		}
+	}
+	if len(keepers) > 0 {
+		t.Errorf("%d kinds with a keeper are not watched whole: %v", len(keepers), slices.Collect(maps.Keys(keepers)))
 	}
 }
 
@@ -109,7 +114,7 @@ func TestBadInput(t *testing.T) {
 			"an object of a kind that is watched whole comes as something else: what all have in common counts",
 			func(t *testing.T) any {
 				w := NewWorld(Options{})
-				pods := kinds["pods"].Resource
+				pods := kindOf("pods")
 				w.Begin(pods)
 				apply(t, w, pods, held("x"), true)
 				apply(t, w, pods, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "a", "name": "y"}}}, true)

@@ -150,8 +150,8 @@ func TestServedInAnyOrder(t *testing.T) {
 		t.Run(strings.Join(order, " "), func(t *testing.T) {
 			w := NewWorld(Options{})
 			for kind := range all {
-				w.Begin(kinds[kind].Resource)
-				w.End(kinds[kind].Resource)
+				w.Begin(kindOf(kind))
+				w.End(kindOf(kind))
 			}
 			served := func(after string, want any) {
 				t.Helper()
@@ -161,21 +161,21 @@ func TestServedInAnyOrder(t *testing.T) {
 			}
 			for _, kind := range order {
 				served("before all are there", nil)
-				apply(t, w, kinds[kind].Resource, all[kind], true)
+				apply(t, w, kindOf(kind), all[kind], true)
 			}
 			served("all are there", 1)
 			for _, kind := range order {
-				remove(t, w, kinds[kind].Resource, all[kind])
+				remove(t, w, kindOf(kind), all[kind])
 				served(kind+" are gone", nil)
 				if got := at(w, "served", "files"); got != nil {
 					t.Errorf("after %s were deleted: %v stays", kind, got)
 				}
-				apply(t, w, kinds[kind].Resource, all[kind], true)
+				apply(t, w, kindOf(kind), all[kind], true)
 				served(kind+" are back", 1)
 			}
-			apply(t, w, kinds["services"].Resource, service("10.0.0.8"), false)
+			apply(t, w, kindOf("services"), service("10.0.0.8"), false)
 			served("its address is another", nil)
-			apply(t, w, kinds["services"].Resource, service("10.0.0.7"), false)
+			apply(t, w, kindOf("services"), service("10.0.0.7"), false)
 			served("its address is the old one again", 1)
 			server := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "nfs-0", Namespace: "files"}, Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.9"}}},
@@ -183,20 +183,20 @@ func TestServedInAnyOrder(t *testing.T) {
 			}
 			named := volume.DeepCopy()
 			named.Spec.NFS.Server = "10.0.0.9"
-			apply(t, w, kinds["persistentvolumes"].Resource, named, false)
-			apply(t, w, kinds["pods"].Resource, server, true)
+			apply(t, w, kindOf("persistentvolumes"), named, false)
+			apply(t, w, kindOf("pods"), server, true)
 			if got := at(w, "servedByPods", "files", "nfs-0", "demo", "count"); got != 1 {
 				t.Errorf("it names a pod: got %v, want 1", got)
 			}
-			remove(t, w, kinds["pods"].Resource, server)
+			remove(t, w, kindOf("pods"), server)
 			if got := at(w, "servedByPods", "files"); got != nil {
 				t.Errorf("after the pod was deleted: %v stays", got)
 			}
-			apply(t, w, kinds["persistentvolumes"].Resource, volume, false)
+			apply(t, w, kindOf("persistentvolumes"), volume, false)
 			heir := service("10.0.0.7") // the news of its start may come before that of the other's end
 			heir.Name = "heir"
-			apply(t, w, kinds["services"].Resource, heir, true)
-			remove(t, w, kinds["services"].Resource, all["services"])
+			apply(t, w, kindOf("services"), heir, true)
+			remove(t, w, kindOf("services"), all["services"])
 			served("another has its address", nil)
 			if got := at(w, "served", "files", "heir", "demo", "count"); got != 1 {
 				t.Errorf("another has its address: got %v, want 1", got)

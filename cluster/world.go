@@ -150,6 +150,7 @@ type World struct {
 	nodes      *nodes.Part
 	budgets    *budgets.Part
 	references *references.Part
+	keepers    map[string][]facts.Keeper // of the parts, by resource
 
 	// within is the only namespace that is read of resources that matter only by their metadata, "" for all.
 	within string
@@ -177,6 +178,7 @@ func NewWorld(options Options) *World {
 	})
 	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: manifests, MaxNames: options.MaxNames, World: named{w}})
 	w.inventory.touched = w.refusals.Touch
+	w.keepers = keepersOf(w.refusals, w.nodes, w.ownership, w.budgets)
 	return w
 }
 

@@ -4,6 +4,8 @@
 package budgets
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"unique"
@@ -39,10 +41,11 @@ const maxBudgets, maxPerPod = 500, 5
 
 // Part is the part of the facts about evictions. It is not safe for concurrent use.
 type Part struct {
-	options    Options
-	doc        facts.Document
-	groups     facts.Groups
-	namespaces map[string]*namespace
+	options Options
+	doc     facts.Document
+	alike   facts.Shared[alike]
+	pods    facts.Directories[pod]
+	budgets map[string]map[string]budget // by namespace and name
 }
 
 // Options of a Part. All are required.
@@ -56,103 +59,76 @@ type Options struct {
 	Sight *facts.Sight
 }
 
-type namespace struct {
-	pods    facts.Directory[pod]
-	budgets map[string]*budget
-	sets    map[string]*set // by their labels, as text
-}
-
-// set is the pods of a namespace with the same labels.
-type set struct {
-	labels  labels.Set
-	text    string // of the labels
-	pods    int
-	budgets []string // names of the budgets that select them
-}
-
-// pod is the record of a pod, kept small because there are many.
+// pod is the row of a pod that budgets protect, kept small because there are many.
 type pod struct {
 	name string
-	state
-	group *[]string // path of its group of unevictable pods, nil if it can be evicted
+	node unique.Handle[string]
+	*facts.One[alike]
 }
 
 // Named implements facts.Directory's element.
 func (o pod) Named() string { return o.name }
 
-// state is the state that decides whether a pod can be evicted.
-type state struct {
-	set       *set
-	node      unique.Handle[string]
+// alike is the data shared by the pods of one workload in the same state.
+type alike struct {
+	labels    string
 	ready     bool
-	exempt    bool // evictions ignore its budgets
 	drainable bool // kubectl drain evicts it
 }
 
+// budget is the row of a budget: ready and unready are the reasons that the eviction of a ready or unready pod is
+// refused, "" if it is allowed.
 type budget struct {
-	selector labels.Selector
-	text     string // of the selector
-	// ready and unready are the reasons that the eviction of a ready or unready pod is refused, "" if it is
-	// allowed.
+	selector       labels.Selector
 	ready, unready string
 }
 
-// New returns an empty Part that writes into doc.
+// New returns an empty Part that writes into doc. What is refused is computed on read.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"budgets", "unevictable", "unevictableOn"} {
-		doc[section] = map[string]any{}
+	p := &Part{options: options, doc: doc, alike: facts.NewShared[alike](), pods: facts.Directories[pod]{}, budgets: map[string]map[string]budget{}}
+	doc["budgets"] = map[string]any{}
+	doc["unevictable"] = facts.Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(p.budgets) },
+		Below: func(namespace string) any {
+			return facts.Section{
+				Keys: p.pods[namespace].Names,
+				Below: func(name string) any {
+					if o := p.pods.At(types.NamespacedName{Namespace: namespace, Name: name}); o != nil {
+						return p.refusal(namespace, o.Value).facts()
+					}
+					return nil
+				},
+			}
+		},
 	}
-	return &Part{options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), namespaces: map[string]*namespace{}}
+	doc["unevictableOn"] = facts.Section{Keys: p.nodes, Below: p.drain}
+	return p
 }
 
-// KeepPod records a pod.
+// Keepers returns what the part keeps of which objects.
+func (p *Part) Keepers() []facts.Keeper {
+	return []facts.Keeper{
+		facts.Keep("pods", p.KeepPod, p.ForgetPod),
+		facts.Keep("poddisruptionbudgets.policy", p.KeepBudget, p.ForgetBudget),
+	}
+}
+
+// KeepPod records a pod that budgets protect from eviction.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
-	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	if o.Spec.NodeName == "" {
+	key, node := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, unique.Make(o.Spec.NodeName)
+	if o.Spec.NodeName == "" || facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil {
 		p.ForgetPod(key)
 		return false
 	}
 	_, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]
 	controller := metav1.GetControllerOfNoCopy(o)
-	ns := p.namespaceFor(o.Namespace)
-	now := state{
-		set: ns.setFor(o.Labels), node: unique.Make(o.Spec.NodeName), ready: ready(o),
-		exempt:    facts.Finished(o) || o.Status.Phase == corev1.PodPending || o.DeletionTimestamp != nil,
-		drainable: !mirror && (controller == nil || controller.Kind != "DaemonSet"),
-	}
-	entry := ns.pods.At(o.Name)
-	if entry != nil && entry.state == now {
+	now := alike{labels: labels.Set(o.Labels).String(), ready: ready(o), drainable: !mirror && (controller == nil || controller.Kind != "DaemonSet")}
+	if before := p.pods.At(key); before != nil && before.node == node && before.Value == now {
 		return true // most updates change nothing here
 	}
-	now.set.pods++ // before leave, which may delete the same set
-	if entry == nil {
-		ns.pods.Put(pod{name: o.Name})
-		entry = ns.pods.At(o.Name)
-	} else {
-		ns.removePod(entry.set)
-	}
-	entry.state = now
-	p.update(o.Namespace, entry)
+	p.ForgetPod(key)
+	p.pods.Put(o.Namespace, pod{o.Name, node, p.alike.Take(now)})
 	return true
-}
-
-func (n *namespace) removePod(s *set) {
-	if s.pods--; s.pods == 0 {
-		delete(n.sets, s.text)
-	}
-}
-
-// setFor returns the set of pods with these labels.
-func (n *namespace) setFor(podLabels labels.Set) *set {
-	key := podLabels.String()
-	if n.sets[key] == nil {
-		created := &set{labels: podLabels, text: key}
-		for name, b := range n.budgets {
-			created.cover(name, b.selector.Matches(podLabels))
-		}
-		n.sets[key] = created
-	}
-	return n.sets[key]
 }
 
 func ready(o *corev1.Pod) bool {
@@ -163,18 +139,10 @@ func ready(o *corev1.Pod) bool {
 
 // ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
-	ns := p.namespaces[key.Namespace]
-	if ns == nil {
-		return
+	if o := p.pods.At(key); o != nil {
+		p.alike.Drop(o.One)
+		p.pods.Delete(key)
 	}
-	entry := ns.pods.At(key.Name)
-	if entry == nil {
-		return
-	}
-	p.release(key.Namespace, entry)
-	ns.removePod(entry.set)
-	ns.pods.Delete(key.Name)
-	p.prune(key.Namespace)
 }
 
 // KeepBudget records which pods a PodDisruptionBudget selects, and whether it allows a disruption.
@@ -189,30 +157,19 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if err != nil {
 		selector = labels.Nothing() // as the API server treats it
 	}
-	ns := p.namespaceFor(o.Namespace)
-	before := ns.budgets[o.Name]
-	if before == nil && len(ns.budgets) == maxBudgets {
+	in := p.budgets[o.Namespace]
+	if _, known := in[o.Name]; !known && len(in) == maxBudgets {
 		p.options.Sight.Cut("poddisruptionbudgets.policy", o.Namespace, "more budgets than are kept of one namespace")
 		return false
 	}
-	now := &budget{selector: selector, text: selector.String()}
+	if in == nil {
+		in = map[string]budget{}
+		p.budgets[o.Namespace] = in
+	}
+	now := budget{selector: selector}
 	now.ready, now.unready = refusalReasons(o)
-	ns.budgets[o.Name] = now
+	in[o.Name] = now
 	p.writeBudget(o)
-	selectsOthers := before == nil || before.text != now.text
-	if !selectsOthers && before.ready == now.ready && before.unready == now.unready {
-		return true
-	}
-	changed := map[*set]bool{}
-	for _, podSet := range ns.sets {
-		if selectsOthers {
-			podSet.cover(o.Name, selector.Matches(podSet.labels))
-		}
-		if selectsOthers || slices.Contains(podSet.budgets, o.Name) {
-			changed[podSet] = true
-		}
-	}
-	p.updateAll(o.Namespace, changed)
 	return true
 }
 
@@ -229,24 +186,13 @@ func (p *Part) writeBudget(o *policyv1.PodDisruptionBudget) {
 
 // ForgetBudget undoes KeepBudget.
 func (p *Part) ForgetBudget(key types.NamespacedName) {
-	ns := p.namespaces[key.Namespace]
-	if ns == nil || ns.budgets[key.Name] == nil {
-		return
-	}
-	delete(ns.budgets, key.Name)
-	if len(ns.budgets) == 0 { // until then, budgets beyond the limit may remain
+	in := p.budgets[key.Namespace]
+	delete(in, key.Name)
+	p.doc.Prune("budgets", key.Namespace, key.Name)
+	if in != nil && len(in) == 0 { // until then, budgets beyond the limit may remain
+		delete(p.budgets, key.Namespace)
 		p.options.Sight.Cut("poddisruptionbudgets.policy", key.Namespace, "")
 	}
-	p.doc.Prune("budgets", key.Namespace, key.Name)
-	changed := map[*set]bool{}
-	for _, podSet := range ns.sets {
-		if slices.Contains(podSet.budgets, key.Name) {
-			podSet.cover(key.Name, false)
-			changed[podSet] = true
-		}
-	}
-	p.updateAll(key.Namespace, changed)
-	p.prune(key.Namespace)
 }
 
 // refusalReasons returns why a budget refuses the eviction of a ready and of an unready pod that it alone
@@ -273,84 +219,85 @@ func refusalReasons(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	return ready, ready
 }
 
-// cover records whether a budget selects the pods of a set.
-func (s *set) cover(budget string, selects bool) {
-	at, covered := slices.BinarySearch(s.budgets, budget)
-	switch {
-	case selects && !covered:
-		s.budgets = slices.Insert(s.budgets, at, budget)
-	case !selects && covered:
-		s.budgets = slices.Delete(s.budgets, at, at+1)
-	}
+// refusal is why the eviction of a pod is refused, "" if it is not, and the first few of its budgets.
+type refusal struct {
+	why     string
+	budgets []string
 }
 
-// updateAll updates the pods of some sets of a namespace.
-func (p *Part) updateAll(namespace string, sets map[*set]bool) {
-	if len(sets) == 0 {
-		return
+func (r refusal) facts() any {
+	if r.why == "" {
+		return nil
 	}
-	ns := p.namespaces[namespace]
-	for o := range ns.pods.All() {
-		if sets[o.set] {
-			p.update(namespace, ns.pods.At(o.name))
+	return map[string]any{"why": r.why, "budgets": facts.List(r.budgets)}
+}
+
+// refusal returns why the API server refuses to evict such a pod.
+func (p *Part) refusal(namespace string, of alike) (r refusal) {
+	on := labels.Set{}
+	for pair := range strings.SplitSeq(of.labels, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		on[key] = value
+	}
+	for name, b := range p.budgets[namespace] {
+		if !b.selector.Matches(on) {
+			continue
+		}
+		r.budgets = append(r.budgets, name)
+		if r.why = b.unready; of.ready {
+			r.why = b.ready
 		}
 	}
+	if len(r.budgets) > 1 {
+		r.why = Several
+		slices.Sort(r.budgets)
+	}
+	r.budgets = r.budgets[:min(maxPerPod, len(r.budgets))]
+	return r
 }
 
-// update lists a pod among the unevictable ones of its node, by reason, if its eviction is refused.
-func (p *Part) update(namespace string, o *pod) {
-	p.release(namespace, o)
-	why := p.refusal(namespace, o)
-	if why == "" {
-		return
+// nodes returns the nodes of pods in namespaces with budgets.
+func (p *Part) nodes() iter.Seq[string] {
+	found := map[string]bool{}
+	for namespace := range p.budgets {
+		for o := range p.pods[namespace].All() {
+			found[o.node.Value()] = true
+		}
 	}
-	budgets := o.set.budgets[:min(maxPerPod, len(o.set.budgets))]
-	group := []string{"unevictableOn", o.node.Value(), namespace, why + " " + strings.Join(budgets, " ")}
-	o.group = &group
-	entry := map[string]any{"why": why, "budgets": facts.List(budgets)}
-	p.doc.Put(entry, "unevictable", namespace, o.name)
-	if o.drainable {
-		p.groups.Add(o.name, group...)
-		listed := p.groups.At(group...).Facts()
-		listed["why"], listed["budgets"] = entry["why"], entry["budgets"]
-	}
+	return maps.Keys(found)
 }
 
-func (p *Part) refusal(namespace string, o *pod) string {
-	switch {
-	case o.exempt || len(o.set.budgets) == 0:
-		return ""
-	case len(o.set.budgets) > 1:
-		return Several
+// drain returns the pods that a drain of a node cannot evict, by namespace and reason; nil if there are none.
+func (p *Part) drain(node string) any {
+	type group struct {
+		refusal
+		pods facts.Names
 	}
-	b := p.namespaces[namespace].budgets[o.set.budgets[0]]
-	if o.ready {
-		return b.ready
+	on, all := unique.Make(node), facts.Document{}
+	for namespace := range p.budgets {
+		groups := map[string]*group{}
+		for o := range p.pods[namespace].All() {
+			if o.node != on || !o.Value.drainable {
+				continue
+			}
+			r := p.refusal(namespace, o.Value)
+			if r.why == "" {
+				continue
+			}
+			reason := r.why + " " + strings.Join(r.budgets, " ")
+			if groups[reason] == nil {
+				groups[reason] = &group{r, facts.Names{Limit: p.options.MaxNames}}
+			}
+			groups[reason].pods.Add(o.name)
+		}
+		for reason, g := range groups {
+			listed, _ := g.pods.Facts().(map[string]any)
+			listed["why"], listed["budgets"] = g.why, facts.List(g.budgets)
+			all.Put(listed, namespace, reason)
+		}
 	}
-	return b.unready
-}
-
-// release undoes update.
-func (p *Part) release(namespace string, o *pod) {
-	if o.group == nil {
-		return
+	if len(all) == 0 {
+		return nil
 	}
-	p.doc.Prune("unevictable", namespace, o.name)
-	p.groups.Remove(o.name, *o.group...)
-	o.group = nil
-}
-
-func (p *Part) namespaceFor(name string) *namespace {
-	ns := p.namespaces[name]
-	if ns == nil {
-		ns = &namespace{budgets: map[string]*budget{}, sets: map[string]*set{}}
-		p.namespaces[name] = ns
-	}
-	return ns
-}
-
-func (p *Part) prune(name string) {
-	if ns := p.namespaces[name]; ns.pods.Empty() && len(ns.budgets) == 0 {
-		delete(p.namespaces, name)
-	}
+	return map[string]any(all)
 }

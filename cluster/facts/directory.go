@@ -94,6 +94,17 @@ func (d *Directory[T]) All() iter.Seq[T] {
 	}
 }
 
+// Names returns the names of all values, in order.
+func (d *Directory[T]) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for v := range d.All() {
+			if !yield(v.Named()) {
+				return
+			}
+		}
+	}
+}
+
 // Directories holds a Directory per namespace, "" for cluster-scoped objects.
 type Directories[T Named] map[string]*Directory[T]
 

@@ -58,19 +58,6 @@ func Lookup(doc map[string]any, path ...string) any {
 	return node
 }
 
-// Strings boxes strings that many records share, each once.
-type Strings map[string]any
-
-// Box returns a string as a value of the document.
-func (s Strings) Box(text string) any {
-	if boxed, found := s[text]; found {
-		return boxed
-	}
-	boxed := any(text)
-	s[text] = boxed
-	return boxed
-}
-
 // List returns strings as a value of the document.
 func List[T ~string](values []T) []any {
 	list := make([]any, len(values))

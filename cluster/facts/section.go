@@ -24,7 +24,9 @@ func (s Section) All() map[string]any {
 		switch below := s.Below(key).(type) {
 		case nil:
 		case Section:
-			all[key] = below.All()
+			if inner := below.All(); len(inner) > 0 {
+				all[key] = inner
+			}
 		default:
 			all[key] = below
 		}

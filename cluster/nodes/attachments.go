@@ -30,80 +30,46 @@ const (
 	fails = "fails"
 )
 
+// attachment is the row of a VolumeAttachment that an attacher must detach.
 type attachment struct {
 	driver, volume, node string
-	hasID                bool     // an annotation has the driver's name of the node
-	message              string   // error of the last attempt to detach
-	group                []string // path of its group in the facts
+	hasID                bool   // an annotation has the driver's name of the node
+	message              string // error of the last attempt to detach
 }
 
-// KeepAttachment records a VolumeAttachment that an attacher must detach.
-func (p *Part) KeepAttachment(o *storagev1.VolumeAttachment) bool {
-	p.ForgetAttachment(types.NamespacedName{Name: o.Name})
-	a := &attachment{
+func attachmentOf(o *storagev1.VolumeAttachment) (a attachment, kept bool) {
+	a = attachment{
 		driver: o.Spec.Attacher, node: o.Spec.NodeName, volume: facts.Or(o.Spec.Source.PersistentVolumeName, ""),
 		hasID: o.Annotations[nodeIDAnnotation] != "",
-	}
-	if !slices.ContainsFunc(o.Finalizers, func(finalizer string) bool { return strings.HasPrefix(finalizer, attacherPrefix) }) {
-		return false
 	}
 	if failed := o.Status.DetachError; failed != nil {
 		a.message = cmp.Or(facts.Shorten(failed.Message, facts.MaxText), "no reason given")
 	}
-	p.storage.attachments[o.Name] = a
-	if p.storage.attached[a.node] == nil {
-		p.storage.attached[a.node] = map[string]bool{}
-	}
-	p.storage.attached[a.node][o.Name] = true
-	p.judgeAttachment(o.Name)
-	return true
+	return a, slices.ContainsFunc(o.Finalizers, func(finalizer string) bool { return strings.HasPrefix(finalizer, attacherPrefix) })
 }
 
-// ForgetAttachment undoes KeepAttachment.
-func (p *Part) ForgetAttachment(key types.NamespacedName) {
-	a := p.storage.attachments[key.Name]
-	if a == nil {
-		return
+// listAttachment writes why an attachment stays, by its name and its volume.
+func (p *Part) listAttachment(key types.NamespacedName, before, now attachment) {
+	for _, why := range []string{lost, fails} {
+		p.groups.Remove(key.Name, "attachmentsOf", before.volume, why)
 	}
-	p.unlistAttachment(key.Name, a)
-	delete(p.storage.attachments, key.Name)
-	if delete(p.storage.attached[a.node], key.Name); len(p.storage.attached[a.node]) == 0 {
-		delete(p.storage.attached, a.node)
+	why := p.whyAttached(now)
+	entry := map[string]any{"why": why, "volume": now.volume, "node": now.node, "driver": now.driver}
+	if now.message != "" {
+		entry["message"] = now.message
 	}
-}
-
-// judgeAttachment writes why an attachment stays, by its name and its volume.
-func (p *Part) judgeAttachment(name string) {
-	a := p.storage.attachments[name]
-	p.unlistAttachment(name, a)
-	why := p.whyAttached(a)
-	if why == "" {
-		return
+	p.set(why != "", entry, "attachments", key.Name)
+	if why != "" && now.volume != "" {
+		p.groups.Add(key.Name, "attachmentsOf", now.volume, why)
 	}
-	entry := map[string]any{"why": why, "volume": a.volume, "node": p.strings.Box(a.node), "driver": p.strings.Box(a.driver)}
-	if a.message != "" {
-		entry["message"] = a.message
-	}
-	p.doc.Child("attachments")[name] = entry
-	if a.volume != "" {
-		a.group = []string{"attachmentsOf", a.volume, why}
-		p.groups.Add(name, a.group...)
-	}
-}
-
-func (p *Part) unlistAttachment(name string, a *attachment) {
-	if a.group != nil {
-		p.groups.Remove(name, a.group...)
-		a.group = nil
-	}
-	p.doc.Prune("attachments", name)
 }
 
 // whyAttached returns why an attachment stays, "" if unknown. Manifests do not show which drivers are
 // registered on nodes.
-func (p *Part) whyAttached(a *attachment) string {
+func (p *Part) whyAttached(a attachment) string {
 	switch {
-	case !a.hasID && !slices.Contains(p.storage.nodes[a.node], a.driver) && !p.options.Manifests:
+	case a == attachment{}:
+	case !a.hasID && !slices.Contains(p.storage.nodes[named(a.node)], a.driver) && !p.options.Manifests:
 		return lost
 	case a.message != "":
 		return fails

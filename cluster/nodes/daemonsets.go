@@ -10,18 +10,14 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// KeepDaemonSet records the required node affinity of a DaemonSet.
-func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
-	if affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity); len(affinity) > 0 {
-		p.doc.Child("daemonsets", o.Namespace)[o.Name] = map[string]any{"nodeAffinity": affinity}
-	} else {
-		p.doc.Prune("daemonsets", o.Namespace, o.Name)
-	}
-	return true
+// keepDaemonSet records the required node affinity of a DaemonSet.
+func (p *Part) keepDaemonSet(o *appsv1.DaemonSet) bool {
+	affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity)
+	p.set(len(affinity) > 0, map[string]any{"nodeAffinity": affinity}, "daemonsets", o.Namespace, o.Name)
+	return len(affinity) > 0
 }
 
-// ForgetDaemonSet undoes KeepDaemonSet.
-func (p *Part) ForgetDaemonSet(key types.NamespacedName) {
+func (p *Part) forgetDaemonSet(key types.NamespacedName) {
 	p.doc.Prune("daemonsets", key.Namespace, key.Name)
 }
 

@@ -19,54 +19,44 @@ import (
 // devices is the state kept for DRA.
 type devices struct {
 	claims map[types.NamespacedName]claim
-	slices map[string]slice // by name
-	// local counts the slices by driver and node: a kubelet deletes them half a minute after the plugin is
-	// gone (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices).
-	local map[string]map[string]int
-	users map[types.NamespacedName]map[types.NamespacedName]bool // pods, by claim
+	slices map[types.NamespacedName]slice
+	// local are the names of the slices by driver and node: a kubelet deletes them half a minute after the
+	// plugin is gone (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices).
+	local facts.Sets[slice, string]
 }
 
-// claim is a ResourceClaim that is allocated on one node.
+// claim is the row of a ResourceClaim that is allocated on one node.
 type claim struct {
 	node    string
 	drivers []string
 	shared  bool // several pods use it: only the last one releases the devices
 }
 
+// slice is the row of a ResourceSlice: a driver has devices on a node.
 type slice struct{ driver, node string }
 
 func newDevices() devices {
-	return devices{
-		claims: map[types.NamespacedName]claim{}, slices: map[string]slice{},
-		local: map[string]map[string]int{}, users: map[types.NamespacedName]map[types.NamespacedName]bool{},
-	}
+	return devices{claims: map[types.NamespacedName]claim{}, slices: map[types.NamespacedName]slice{}, local: facts.Sets[slice, string]{}}
 }
 
-// KeepClaim records a ResourceClaim whose devices belong to one node. The plugin on a node does not publish
-// devices that any node may use, so nothing shows whether it runs.
-func (p *Part) KeepClaim(o *resourcev1.ResourceClaim) bool {
-	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	now := claim{node: nodeOf(o.Status.Allocation), shared: len(o.Status.ReservedFor) > 1}
-	if now.node == "" {
-		p.ForgetClaim(key)
-		return false
+// claimOf returns the row of a ResourceClaim whose devices belong to one node. The plugin on a node does not
+// publish devices that any node may use, so nothing shows whether it runs.
+func claimOf(o *resourcev1.ResourceClaim) (c claim, kept bool) {
+	c = claim{node: nodeOf(o.Status.Allocation), shared: len(o.Status.ReservedFor) > 1}
+	if c.node == "" {
+		return c, false
 	}
-	drivers := map[string]bool{}
 	for _, device := range o.Status.Allocation.Devices.Results {
-		drivers[device.Driver] = true
+		c.drivers = append(c.drivers, device.Driver)
 	}
-	now.drivers = slices.Sorted(maps.Keys(drivers))
-	p.devices.claims[key] = now
-	p.reprepare(key)
-	return true
+	slices.Sort(c.drivers)
+	c.drivers = slices.Compact(c.drivers)
+	return c, true
 }
 
-// ForgetClaim undoes KeepClaim.
-func (p *Part) ForgetClaim(key types.NamespacedName) {
-	if _, ok := p.devices.claims[key]; ok {
-		delete(p.devices.claims, key)
-		p.reprepare(key)
-	}
+func (p *Part) claimChanged(_ types.NamespacedName, before, now claim) {
+	p.relistOn(before.node)
+	p.relistOn(now.node)
 }
 
 // nodeOf returns the node to which an allocation is tied by name, as it is for devices that the driver
@@ -85,38 +75,18 @@ func nodeOf(allocation *resourcev1.AllocationResult) string {
 	return ""
 }
 
-// KeepSlice records that a driver has devices on a node.
-func (p *Part) KeepSlice(o *resourcev1.ResourceSlice) bool {
-	p.ForgetSlice(types.NamespacedName{Name: o.Name})
-	now := slice{driver: o.Spec.Driver, node: facts.Or(o.Spec.NodeName, "")}
-	if now.node == "" {
-		return false
-	}
-	p.devices.slices[o.Name] = now
-	if p.devices.local[now.driver] == nil {
-		p.devices.local[now.driver] = map[string]int{}
-	}
-	if p.devices.local[now.driver][now.node]++; p.devices.local[now.driver][now.node] == 1 {
-		p.remountNode(now.node)
-	}
-	return true
+func sliceOf(o *resourcev1.ResourceSlice) (s slice, kept bool) {
+	s = slice{driver: o.Spec.Driver, node: facts.Or(o.Spec.NodeName, "")}
+	return s, s.node != ""
 }
 
-// ForgetSlice undoes KeepSlice.
-func (p *Part) ForgetSlice(key types.NamespacedName) {
-	last, ok := p.devices.slices[key.Name]
-	if !ok {
-		return
+func (p *Part) sliceChanged(key types.NamespacedName, before, now slice) {
+	p.devices.local.Remove(before, key.Name)
+	if now != (slice{}) {
+		p.devices.local.Add(now, key.Name)
 	}
-	delete(p.devices.slices, key.Name)
-	on := p.devices.local[last.driver]
-	if on[last.node]--; on[last.node] > 0 {
-		return
-	}
-	if delete(on, last.node); len(on) == 0 {
-		delete(p.devices.local, last.driver)
-	}
-	p.remountNode(last.node)
+	p.relistOn(before.node)
+	p.relistOn(now.node)
 }
 
 // claimsOf returns the names of the pod's ResourceClaims, in its namespace.
@@ -136,13 +106,13 @@ func claimsOf(o *corev1.Pod) []string {
 }
 
 // listUndriven lists a pod whose node has no devices of a driver that one of its claims needs.
-func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
-	u, node := o.uses(), o.on.name
+func (p *Part) listUndriven(o *pod, u *use) {
+	node := o.on.name
 	missing := map[string]bool{}
 	for _, name := range u.devices {
-		c := p.devices.claims[types.NamespacedName{Namespace: key.Namespace, Name: name}]
+		c := p.devices.claims[types.NamespacedName{Namespace: o.in.name, Name: name}]
 		for _, driver := range c.drivers {
-			if c.node == node && p.devices.local[driver][node] == 0 {
+			if c.node == node && len(p.devices.local[slice{driver, node}]) == 0 {
 				missing[driver] = missing[driver] || !c.shared
 			}
 		}
@@ -152,18 +122,8 @@ func (p *Part) listUndriven(key types.NamespacedName, o *pod) {
 		if missing[driver] {
 			how = "alone"
 		}
-		path := []string{"undriven", key.Namespace, node, driver, how}
-		p.groups.Add(key.Name, path...)
-		u.in = append(u.in, path)
+		p.listIn(o, u, "undriven", o.in.name, node, driver, how)
 		u.undriven = append(u.undriven, map[string]any{"driver": driver, "how": how})
-	}
-}
-
-// reprepare relists the pods of a claim.
-func (p *Part) reprepare(claim types.NamespacedName) {
-	for key := range p.devices.users[claim] {
-		o := p.pod(key)
-		p.relist(key, o)
 	}
 }
 

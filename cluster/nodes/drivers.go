@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -18,19 +17,17 @@ import (
 
 // storage is the state kept for volumes.
 type storage struct {
-	volumes map[string]volume                        // bound PersistentVolumes with CSI or NFS, by name
-	claims  map[string]map[string]bool               // names of PersistentVolumes, by "namespace/claim"
-	nodes   map[string][]string                      // registered drivers by node; no entry if it has no CSINode
-	users   map[string]map[types.NamespacedName]*pod // pods with mounted volumes or devices, by node
-
-	attachments map[string]*attachment     // by name
-	attached    map[string]map[string]bool // names of attachments, by node
+	volumes     map[types.NamespacedName]volume                        // bound PersistentVolumes with CSI or NFS
+	claims      facts.Sets[types.NamespacedName, types.NamespacedName] // volumes by claim
+	nodes       map[types.NamespacedName][]string                      // registered drivers by node; no entry if it has no CSINode
+	attachments map[types.NamespacedName]attachment
 }
 
+// volume is the row of a PersistentVolume.
 type volume struct {
 	driver string // "" for NFS
 	server string // the server's address, "" for none
-	claim  string // "namespace/name"
+	claim  types.NamespacedName
 }
 
 // use is the volumes and devices of a running pod.
@@ -50,73 +47,55 @@ type use struct {
 }
 
 func newStorage() storage {
-	return storage{volumes: map[string]volume{}, claims: map[string]map[string]bool{}, nodes: map[string][]string{}, users: map[string]map[types.NamespacedName]*pod{},
-		attachments: map[string]*attachment{}, attached: map[string]map[string]bool{}}
+	return storage{
+		volumes: map[types.NamespacedName]volume{}, claims: facts.Sets[types.NamespacedName, types.NamespacedName]{},
+		nodes: map[types.NamespacedName][]string{}, attachments: map[types.NamespacedName]attachment{},
+	}
 }
 
-// KeepCSIDriver records a CSIDriver.
-func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
-	p.doc.Child("csidrivers")[o.Name] = map[string]any{"attachRequired": facts.Or(o.Spec.AttachRequired, true)}
+// keepCSIDriver records a CSIDriver.
+func (p *Part) keepCSIDriver(o *storagev1.CSIDriver) bool {
+	p.doc.Put(map[string]any{"attachRequired": facts.Or(o.Spec.AttachRequired, true)}, "csidrivers", o.Name)
 	return true
 }
 
-// ForgetCSIDriver undoes KeepCSIDriver.
-func (p *Part) ForgetCSIDriver(key types.NamespacedName) { p.doc.Prune("csidrivers", key.Name) }
+func (p *Part) forgetCSIDriver(key types.NamespacedName) { p.doc.Prune("csidrivers", key.Name) }
 
-// KeepVolume records the driver, the server and the claim of a PersistentVolume.
-func (p *Part) KeepVolume(pv *corev1.PersistentVolume) bool {
-	p.ForgetVolume(types.NamespacedName{Name: pv.Name})
+// volumeOf returns the row of a PersistentVolume. A released one still names its claim, which may be a new
+// object by now.
+func volumeOf(pv *corev1.PersistentVolume) (v volume, kept bool) {
 	if pv.Spec.CSI == nil && pv.Spec.NFS == nil || pv.Spec.ClaimRef == nil || pv.Status.Phase != corev1.VolumeBound {
-		return true // a released volume still names its claim, which may be a new object by now
+		return v, false
 	}
-	v := volume{server: serverOf(pv), claim: pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
+	v = volume{server: serverOf(pv), claim: types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}}
 	if pv.Spec.CSI != nil {
 		v.driver = pv.Spec.CSI.Driver
 	}
-	p.storage.volumes[pv.Name] = v
-	if p.storage.claims[v.claim] == nil {
-		p.storage.claims[v.claim] = map[string]bool{}
-	}
-	p.storage.claims[v.claim][pv.Name] = true
-	p.remount(v.claim)
-	return true
+	return v, true
 }
 
-// ForgetVolume undoes KeepVolume.
-func (p *Part) ForgetVolume(key types.NamespacedName) {
-	name := key.Name
-	v, ok := p.storage.volumes[name]
-	if !ok {
-		return
+func (p *Part) volumeChanged(key types.NamespacedName, before, now volume) {
+	p.storage.claims.Remove(before.claim, key)
+	if now != (volume{}) {
+		p.storage.claims.Add(now.claim, key)
 	}
-	delete(p.storage.volumes, name)
-	if delete(p.storage.claims[v.claim], name); len(p.storage.claims[v.claim]) == 0 {
-		delete(p.storage.claims, v.claim)
-	}
-	p.remount(v.claim)
+	p.relistUsers(before.claim)
+	p.relistUsers(now.claim)
 }
 
-// KeepCSINode records the drivers that are registered on a node.
-func (p *Part) KeepCSINode(n *storagev1.CSINode) bool {
-	drivers := []string{}
+// driversOf returns the row of a CSINode: the drivers that are registered on the node.
+func driversOf(n *storagev1.CSINode) (drivers []string, kept bool) {
+	drivers = []string{}
 	for _, d := range n.Spec.Drivers {
 		drivers = append(drivers, d.Name)
 	}
 	slices.Sort(drivers)
-	before, ok := p.storage.nodes[n.Name]
-	p.storage.nodes[n.Name] = drivers
-	p.doc.Child("csinodes")[n.Name] = map[string]any{"drivers": facts.List(drivers)}
-	if !ok || !slices.Equal(before, drivers) {
-		p.remountNode(n.Name)
-	}
-	return true
+	return drivers, true
 }
 
-// ForgetCSINode undoes KeepCSINode.
-func (p *Part) ForgetCSINode(key types.NamespacedName) {
-	delete(p.storage.nodes, key.Name)
-	p.doc.Prune("csinodes", key.Name)
-	p.remountNode(key.Name)
+func (p *Part) driversChanged(key types.NamespacedName, _, now []string) {
+	p.set(now != nil, map[string]any{"drivers": facts.List(now)}, "csinodes", key.Name)
+	p.relistNode(key.Name)
 }
 
 // usesOf returns the volumes and devices of a running pod, nil if it has none. A pod that has not started
@@ -145,25 +124,6 @@ func usesOf(o *corev1.Pod) *use {
 	return &u
 }
 
-func (p *Part) mount(key types.NamespacedName, o *pod) {
-	u := o.uses()
-	if u == nil {
-		return
-	}
-	if p.storage.users[o.on.name] == nil {
-		p.storage.users[o.on.name] = map[types.NamespacedName]*pod{}
-	}
-	p.storage.users[o.on.name][key] = o
-	for _, name := range u.devices {
-		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
-		if p.devices.users[claim] == nil {
-			p.devices.users[claim] = map[types.NamespacedName]bool{}
-		}
-		p.devices.users[claim][key] = true
-	}
-	p.list(key, o)
-}
-
 // cleaningUp reports whether a deleted pod ran, has ended, and waits for its node to unmount its volumes.
 func cleaningUp(pod *corev1.Pod) bool {
 	_, leaves := leavingOf(pod)
@@ -172,38 +132,69 @@ func cleaningUp(pod *corev1.Pod) bool {
 	})
 }
 
-func (p *Part) unmount(key types.NamespacedName, o *pod) {
+// list lists a pod in the groups for missing drivers and servers, which depend on other objects; unlist undoes it.
+func (p *Part) list(o *pod) {
+	if u := o.uses(); u != nil {
+		p.listDriverless(o, u)
+		p.listUndriven(o, u)
+		p.listServed(o, u)
+	}
+}
+
+func (p *Part) unlist(o *pod) {
 	u := o.uses()
 	if u == nil {
 		return
 	}
-	p.unlist(key, o)
-	for _, name := range u.devices {
-		claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
-		if delete(p.devices.users[claim], key); len(p.devices.users[claim]) == 0 {
-			delete(p.devices.users, claim)
-		}
+	for _, path := range u.in {
+		p.groups.Remove(o.name, path...)
 	}
-	node := o.on.name
-	if delete(p.storage.users[node], key); len(p.storage.users[node]) == 0 {
-		delete(p.storage.users, node)
+	for _, address := range u.addresses {
+		p.servers.users.Remove(address, o)
+	}
+	u.in, u.addresses, u.missing, u.undriven, u.unserved = nil, nil, nil, nil, nil
+}
+
+func (p *Part) listIn(o *pod, u *use, path ...string) {
+	p.groups.Add(o.name, path...)
+	u.in = append(u.in, path)
+}
+
+// relist lists a pod anew.
+func (p *Part) relist(o *pod) {
+	p.unlist(o)
+	p.list(o)
+}
+
+// relistUsers relists the pods that use a claim.
+func (p *Part) relistUsers(claim types.NamespacedName) {
+	if users := p.groups.At("storage", "claims", claim.Namespace, claim.Name); users != nil {
+		for _, user := range users.Members() {
+			p.relist(p.pod(types.NamespacedName{Namespace: claim.Namespace, Name: user}))
+		}
 	}
 }
 
-// list lists a pod in the groups for missing drivers and servers.
-func (p *Part) list(key types.NamespacedName, o *pod) {
-	if o.uses() == nil {
-		return
+// relistOn relists the pods on a node.
+func (p *Part) relistOn(node string) {
+	for o := range p.hosts[node].pods() {
+		p.relist(o)
 	}
-	p.listDriverless(key, o)
-	p.listUndriven(key, o)
-	p.listServed(key, o)
+}
+
+// relistNode relists the pods and the attachments of a node.
+func (p *Part) relistNode(node string) {
+	p.relistOn(node)
+	for key, a := range p.storage.attachments {
+		if a.node == node {
+			p.listAttachment(key, a, a)
+		}
+	}
 }
 
 // listDriverless lists a pod whose node lacks a CSI driver of its volumes.
-func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
-	u := o.uses()
-	registered, seen := p.storage.nodes[o.on.name]
+func (p *Part) listDriverless(o *pod, u *use) {
+	registered, seen := p.storage.nodes[named(o.on.name)]
 	if !seen {
 		return // no CSINode: the node's drivers are unknown
 	}
@@ -211,72 +202,26 @@ func (p *Part) listDriverless(key types.NamespacedName, o *pod) {
 	for _, driver := range u.drivers {
 		needed[driver] = true
 	}
-	for v := range p.volumesOf(key, u) {
+	for v := range p.volumesOf(o, u) {
 		needed[v.driver] = true
 	}
 	delete(needed, "") // NFS, which the kubelet unmounts itself
 	for _, driver := range slices.Sorted(maps.Keys(needed)) {
-		if slices.Contains(registered, driver) {
-			continue
+		if !slices.Contains(registered, driver) {
+			u.missing = append(u.missing, driver)
+			p.listIn(o, u, "driverless", o.in.name, o.on.name, driver)
 		}
-		u.missing = append(u.missing, driver)
-		path := []string{"driverless", key.Namespace, o.on.name, driver}
-		p.groups.Add(key.Name, path...)
-		u.in = append(u.in, path)
 	}
 }
 
-// unlist undoes list.
-func (p *Part) unlist(key types.NamespacedName, o *pod) {
-	u := o.uses()
-	if u == nil {
-		return
-	}
-	for _, path := range u.in {
-		p.groups.Remove(key.Name, path...)
-	}
-	p.unlistServed(key, u)
-	u.in, u.missing, u.undriven = nil, nil, nil
-}
-
-// relist updates the groups of a pod.
-func (p *Part) relist(key types.NamespacedName, o *pod) {
-	p.unlist(key, o)
-	p.list(key, o)
-}
-
-func (p *Part) volumesOf(key types.NamespacedName, u *use) iter.Seq[volume] {
+func (p *Part) volumesOf(o *pod, u *use) iter.Seq[volume] {
 	return func(yield func(volume) bool) {
 		for _, claim := range u.claims {
-			for name := range p.storage.claims[key.Namespace+"/"+claim] {
-				if !yield(p.storage.volumes[name]) {
+			for key := range p.storage.claims[types.NamespacedName{Namespace: o.in.name, Name: claim}] {
+				if !yield(p.storage.volumes[key]) {
 					return
 				}
 			}
 		}
-	}
-}
-
-// remount relists the pods that use a claim.
-func (p *Part) remount(claim string) {
-	namespace, name, _ := strings.Cut(claim, "/")
-	users := p.groups.At("storage", "claims", namespace, name)
-	if users == nil {
-		return
-	}
-	for _, user := range users.Members() {
-		key := types.NamespacedName{Namespace: namespace, Name: user}
-		o := p.pod(key)
-		p.relist(key, o)
-	}
-}
-
-// remountNode relists the pods and the attachments of a node.
-func (p *Part) remountNode(node string) {
-	for key, o := range p.storage.users[node] {
-		p.relist(key, o)
-	}
-	for name := range p.storage.attached[node] {
-		p.judgeAttachment(name)
 	}
 }

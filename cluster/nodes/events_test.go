@@ -91,13 +91,13 @@ func TestKubeletEventsAreBounded(t *testing.T) {
 				}
 			}
 			want := min(MaxKubeletEvents, nodes*MaxNodeEvents)
-			if diff := cmp.Diff([]int{want, want}, []int{len(p.kubeletEvents.byKey), len(listed)}); diff != "" {
+			if diff := cmp.Diff([]int{want, want}, []int{len(p.kubeletEvents), len(listed)}); diff != "" {
 				t.Errorf("kept, listed: -want +got\n%s", diff)
 			}
 			for event := range listed {
 				p.ForgetEvent(event)
 			}
-			if diff := cmp.Diff([]int{0, 0}, []int{len(p.kubeletEvents.byKey), len(p.kubeletEvents.byNode)}); diff != "" {
+			if diff := cmp.Diff(0, len(p.kubeletEvents)); diff != "" {
 				t.Errorf("left behind: -want +got\n%s", diff)
 			}
 		})

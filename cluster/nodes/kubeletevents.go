@@ -31,20 +31,10 @@ var failureReasons = map[string]bool{
 	"FreeDiskSpaceFailed": true, "ImageGCFailed": true, "ContainerGCFailed": true,
 }
 
-// kubeletEvent is one event about a failure.
+// kubeletEvent is the row of an event about a failure.
 type kubeletEvent struct {
-	key  types.NamespacedName // of the event
 	node string
 	last time.Time
-}
-
-type kubeletEvents struct {
-	byKey  map[types.NamespacedName]kubeletEvent
-	byNode map[string]map[types.NamespacedName]kubeletEvent
-}
-
-func newKubeletEvents() kubeletEvents {
-	return kubeletEvents{byKey: map[types.NamespacedName]kubeletEvent{}, byNode: map[string]map[types.NamespacedName]kubeletEvent{}}
 }
 
 // KeepEvent records an event about a failure, and reports whether it is one.
@@ -59,49 +49,44 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 	if node == "" || cmp.Or(e.Source.Component, e.ReportingController) != "kubelet" || !tellsOfFailure(e) {
 		return false
 	}
-	s := kubeletEvent{key: key, node: node, last: facts.LastSeen(e)}
-	p.kubeletEvents.byKey[key] = s
-	if p.kubeletEvents.byNode[node] == nil {
-		p.kubeletEvents.byNode[node] = map[types.NamespacedName]kubeletEvent{}
+	last, ofNode := facts.LastSeen(e), p.doc.Child("kubeletEvents", node)
+	p.kubeletEvents[key] = kubeletEvent{node, last}
+	ofNode[key.String()] = map[string]any{
+		"kind": e.InvolvedObject.Kind, "namespace": e.InvolvedObject.Namespace, "name": e.InvolvedObject.Name,
+		"reason": e.Reason, "message": facts.Shorten(e.Message, facts.MaxText),
+		"count": facts.TimesSeen(e), "last": last.UTC().Format(time.RFC3339),
 	}
-	p.kubeletEvents.byNode[node][key] = s
-	p.doc.Child("kubeletEvents", node)[key.String()] = map[string]any{
-		"kind": p.strings.Box(e.InvolvedObject.Kind), "namespace": p.strings.Box(e.InvolvedObject.Namespace), "name": e.InvolvedObject.Name,
-		"reason": p.strings.Box(e.Reason), "message": facts.Shorten(e.Message, facts.MaxText),
-		"count": facts.TimesSeen(e), "last": s.last.UTC().Format(time.RFC3339),
+	if len(ofNode) > MaxNodeEvents {
+		p.dropOldest(node)
 	}
-	if len(p.kubeletEvents.byNode[node]) > MaxNodeEvents {
-		p.dropOldest(p.kubeletEvents.byNode[node])
+	if len(p.kubeletEvents) > MaxKubeletEvents {
+		p.dropOldest("")
 	}
-	if len(p.kubeletEvents.byKey) > MaxKubeletEvents {
-		p.dropOldest(p.kubeletEvents.byKey)
-	}
-	_, kept := p.kubeletEvents.byKey[key]
+	_, kept := p.kubeletEvents[key]
 	return kept
 }
 
-func (p *Part) dropOldest(among map[types.NamespacedName]kubeletEvent) {
-	var oldest kubeletEvent
-	for _, s := range among {
-		if oldest.node == "" || s.last.Before(oldest.last) || s.last.Equal(oldest.last) && s.key.String() < oldest.key.String() {
-			oldest = s
+// dropOldest drops the oldest event of a node, or of all if that is "".
+func (p *Part) dropOldest(node string) {
+	var oldest types.NamespacedName
+	for key, s := range p.kubeletEvents {
+		if node != "" && s.node != node {
+			continue
+		}
+		if earlier := s.last.Compare(p.kubeletEvents[oldest].last); oldest.Name == "" || earlier < 0 || earlier == 0 && key.String() < oldest.String() {
+			oldest = key
 		}
 	}
-	p.ForgetEvent(oldest.key)
-	p.options.Dropped(oldest.key)
+	p.ForgetEvent(oldest)
+	p.options.Dropped(oldest)
 }
 
 // ForgetEvent undoes KeepEvent.
 func (p *Part) ForgetEvent(key types.NamespacedName) {
-	s, kept := p.kubeletEvents.byKey[key]
-	if !kept {
-		return
+	if s, kept := p.kubeletEvents[key]; kept {
+		delete(p.kubeletEvents, key)
+		p.doc.Prune("kubeletEvents", s.node, key.String())
 	}
-	delete(p.kubeletEvents.byKey, key)
-	if delete(p.kubeletEvents.byNode[s.node], key); len(p.kubeletEvents.byNode[s.node]) == 0 {
-		delete(p.kubeletEvents.byNode, s.node)
-	}
-	p.doc.Prune("kubeletEvents", s.node, key.String())
 }
 
 // tellsOfFailure reports whether an event is about pods that do not terminate: by its reason, a full disk, or

@@ -58,31 +58,25 @@ func isMirror(pod *corev1.Pod) bool {
 // leave records that a pod is leaving its node and namespace; stay undoes it. Settle updates the facts,
 // because a namespace may lose thousands of pods at once.
 func (p *Part) leave(l *leaving) {
-	if l == nil {
-		return
-	}
 	for _, group := range l.groups() {
-		if p.leaving[group] == nil {
-			p.leaving[group] = map[types.NamespacedName]leaving{}
-		}
-		p.leaving[group][l.key] = *l
+		p.leaving.Add(group, l)
 		p.leavingDirty[group] = true
 	}
 }
 
 func (p *Part) stay(l *leaving) {
-	if l == nil {
-		return
-	}
 	for _, group := range l.groups() {
-		delete(p.leaving[group], l.key)
+		p.leaving.Remove(group, l)
 		p.leavingDirty[group] = true
 	}
 }
 
 type leavingGroup struct{ section, name string }
 
-func (l leaving) groups() []leavingGroup {
+func (l *leaving) groups() []leavingGroup {
+	if l == nil {
+		return nil
+	}
 	return []leavingGroup{{"nodes", l.node}, {"namespaces", l.key.Namespace}}
 }
 
@@ -94,14 +88,13 @@ func (p *Part) settleLeaving(yield func()) {
 		delete(p.leavingDirty, group)
 		members := p.leaving[group]
 		if len(members) == 0 {
-			delete(p.leaving, group)
 			p.doc.Prune("leaving", group.section, group.name)
 			continue
 		}
 		pods := []any{}
-		for _, l := range facts.Least(maps.Values(members), p.options.MaxNames, sooner) {
+		for _, l := range facts.Least(maps.Keys(members), p.options.MaxNames, sooner) {
 			pods = append(pods, map[string]any{
-				"namespace": l.key.Namespace, "name": l.key.Name, "node": p.strings.Box(l.node),
+				"namespace": l.key.Namespace, "name": l.key.Name, "node": l.node,
 				"deadline": l.deadline.UTC().Format(time.RFC3339), "ended": l.ended,
 			})
 		}
@@ -109,6 +102,6 @@ func (p *Part) settleLeaving(yield func()) {
 	}
 }
 
-func sooner(a, b leaving) int {
+func sooner(a, b *leaving) int {
 	return cmp.Or(a.deadline.Compare(b.deadline), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
 }

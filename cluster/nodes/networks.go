@@ -17,9 +17,6 @@ func network(o *corev1.Pod) (daemonSet string, installs bool) {
 
 // wire counts the pods of a node that are connected by a network plugin.
 func (p *Part) wire(on *host, pods int) {
-	if on.wired += pods; on.wired > 0 {
-		p.doc.Child("wired")[on.name] = on.wired
-		return
-	}
-	p.doc.Prune("wired", on.name)
+	on.wired += pods
+	p.set(on.wired > 0, on.wired, "wired", on.name)
 }

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,31 +49,30 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 	if full := pressure(node, corev1.NodeDiskPressure); full != nil {
 		entry["diskPressure"] = full
 	}
-	if bugs := nodeBugs(node); len(bugs) > 0 {
+	bugs, problems, isReady := nodeBugs(node), problemsOf(node), ready.Status == corev1.ConditionTrue
+	if len(bugs) > 0 {
 		entry["bugs"] = bugs
-		p.doc.Child("buggy")[node.Name] = entry
-	} else {
-		p.doc.Prune("buggy", node.Name)
 	}
-	if problems := problemsOf(node); len(problems) > 0 {
-		p.doc.Child("nodeProblems")[node.Name] = problems
-	} else {
-		p.doc.Prune("nodeProblems", node.Name)
-	}
-	p.doc.Child("nodes")[node.Name] = entry
-	isReady := ready.Status == corev1.ConditionTrue
-	if isReady {
-		p.doc.Prune("notReady", node.Name)
-	} else {
-		p.doc.Child("notReady")[node.Name] = entry
-	}
+	p.set(true, entry, "nodes", node.Name)
+	p.set(!isReady, entry, "notReady", node.Name)
+	p.set(len(bugs) > 0, entry, "buggy", node.Name)
+	p.set(len(problems) > 0, problems, "nodeProblems", node.Name)
 	before := p.notReady(node.Name)
 	p.nodes[node.Name] = isReady
-	p.waitingDirty[node.Name] = true
+	p.goneDirty = true
 	if before == isReady {
 		p.restrand(node.Name)
 	}
 	return true
+}
+
+// set puts a value into the document, or removes it.
+func (p *Part) set(has bool, value any, path ...string) {
+	if has {
+		p.doc.Put(value, path...)
+	} else {
+		p.doc.Prune(path...)
+	}
 }
 
 // detectable are the conditions of node-problem-detector that keep pods from terminating:
@@ -96,12 +94,11 @@ func problemsOf(node *corev1.Node) (problems []any) {
 
 // ForgetNode undoes KeepNode.
 func (p *Part) ForgetNode(key types.NamespacedName) {
-	p.doc.Prune("nodes", key.Name)
-	p.doc.Prune("notReady", key.Name)
-	p.doc.Prune("buggy", key.Name)
-	p.doc.Prune("nodeProblems", key.Name)
+	for _, section := range []string{"nodes", "notReady", "buggy", "nodeProblems"} {
+		p.doc.Prune(section, key.Name)
+	}
 	delete(p.nodes, key.Name)
-	p.waitingDirty[key.Name] = true
+	p.goneDirty = true
 	p.restrand(key.Name)
 }
 
@@ -115,11 +112,10 @@ func (p *Part) notReady(node string) bool {
 // ready, or was removed.
 func (p *Part) restrand(node string) {
 	for o := range p.hosts[node].pods() {
-		key := types.NamespacedName{Namespace: o.in.name, Name: o.name}
 		if p.notReady(node) {
-			p.strand(key, o)
+			p.strand(o)
 		} else {
-			p.unstrand(key, o)
+			p.unstrand(o)
 		}
 	}
 }
@@ -127,22 +123,15 @@ func (p *Part) restrand(node string) {
 // settleGone writes the nodes that pods wait for and that do not exist: pod garbage collection removes their
 // pods. If no nodes are seen, or among manifests, a missing node proves nothing.
 func (p *Part) settleGone() {
-	if len(p.waitingDirty) == 0 || p.options.Manifests {
+	if !p.goneDirty || p.options.Manifests {
 		return
 	}
-	dirty := maps.Keys(p.waitingDirty)
-	if seen := len(p.nodes) > 0; seen != p.nodesSeen {
-		p.nodesSeen = seen
-		dirty = maps.Keys(p.hosts)
-		p.doc["gone"] = map[string]any{}
-	}
-	for node := range dirty {
-		on := p.hosts[node]
-		if _, there := p.nodes[node]; p.nodesSeen && !there && on != nil && on.waits > 0 {
-			p.doc.Child("gone")[node] = map[string]any{}
-		} else {
-			p.doc.Prune("gone", node)
+	p.goneDirty = false
+	gone := map[string]any{}
+	for node, on := range p.hosts {
+		if _, there := p.nodes[node]; len(p.nodes) > 0 && !there && on.waits > 0 {
+			gone[node] = map[string]any{}
 		}
 	}
-	clear(p.waitingDirty)
+	p.doc["gone"] = gone
 }

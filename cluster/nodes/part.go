@@ -28,23 +28,20 @@ type Part struct {
 	options Options
 	doc     facts.Document
 	groups  facts.Groups
-	strings facts.Strings
 
 	alike         facts.Shared[alike]
 	spaces        map[string]*space // namespaces with pods
 	hosts         map[string]*host  // nodes that pods name
 	nodes         map[string]bool   // existing nodes, and whether they are ready
-	stranded      map[*pod]bool     // pods listed under their owners because their node is not ready
-	kubeletEvents kubeletEvents
+	kubeletEvents map[types.NamespacedName]kubeletEvent
 	storage       storage
 	devices       devices
 	servers       servers
 
 	stops        []Stop // of pods that are gone
-	leaving      map[leavingGroup]map[types.NamespacedName]leaving
+	leaving      facts.Sets[leavingGroup, *leaving]
 	leavingDirty map[leavingGroup]bool // since the last Settle
-	waitingDirty map[string]bool       // nodes added, removed, or newly waited for since the last Settle
-	nodesSeen    bool                  // at the last Settle
+	goneDirty    bool                  // nodes were added, removed, or are newly waited for since the last Settle
 }
 
 // New returns an empty Part that writes into doc.
@@ -58,14 +55,36 @@ func New(doc facts.Document, options Options) *Part {
 		doc[section] = map[string]any{}
 	}
 	p := &Part{
-		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames), strings: facts.Strings{},
+		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		alike: facts.NewShared[alike](), spaces: map[string]*space{}, hosts: map[string]*host{},
-		nodes: map[string]bool{}, stranded: map[*pod]bool{}, kubeletEvents: newKubeletEvents(), storage: newStorage(), devices: newDevices(), servers: newServers(),
-		leaving: map[leavingGroup]map[types.NamespacedName]leaving{}, leavingDirty: map[leavingGroup]bool{}, waitingDirty: map[string]bool{},
+		nodes: map[string]bool{}, kubeletEvents: map[types.NamespacedName]kubeletEvent{}, storage: newStorage(), devices: newDevices(), servers: newServers(),
+		leaving: facts.Sets[leavingGroup, *leaving]{}, leavingDirty: map[leavingGroup]bool{},
 	}
 	p.sections()
 	return p
 }
+
+// Keepers returns what the part keeps of which objects.
+func (p *Part) Keepers() []facts.Keeper {
+	return []facts.Keeper{
+		facts.Keep("nodes", p.KeepNode, p.ForgetNode),
+		facts.Keep("pods", p.KeepPod, p.ForgetPod),
+		facts.Keep("pods", p.keepServingPod, p.forgetServingPod),
+		facts.Keep("events", p.KeepEvent, p.ForgetEvent),
+		facts.Keep("services", p.keepService, p.forgetService),
+		facts.Keep("daemonsets.apps", p.keepDaemonSet, p.forgetDaemonSet),
+		facts.Keep("csidrivers.storage.k8s.io", p.keepCSIDriver, p.forgetCSIDriver),
+		facts.Rows("endpointslices.discovery.k8s.io", p.servers.slices, endpointsOf, p.endpointsChanged),
+		facts.Rows("persistentvolumes", p.storage.volumes, volumeOf, p.volumeChanged),
+		facts.Rows("csinodes.storage.k8s.io", p.storage.nodes, driversOf, p.driversChanged),
+		facts.Rows("volumeattachments.storage.k8s.io", p.storage.attachments, attachmentOf, p.listAttachment),
+		facts.Rows("resourceclaims.resource.k8s.io", p.devices.claims, claimOf, p.claimChanged),
+		facts.Rows("resourceslices.resource.k8s.io", p.devices.slices, sliceOf, p.sliceChanged),
+	}
+}
+
+// named returns the key of a cluster-scoped object.
+func named(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
 
 // Settle updates facts that change with many pods at once. It calls yield between steps, during which others
 // may change the facts.

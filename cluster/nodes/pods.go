@@ -119,18 +119,18 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	if of.waits {
 		in.waits++
 		entry.on.waits++
-		p.waitingDirty[entry.on.name] = true
+		p.goneDirty = true
 	}
 	if of.wired {
 		p.wire(entry.on, 1)
 	}
-	p.strand(key, entry)
+	p.strand(entry)
 	if special != nil {
 		for _, path := range special.groups {
 			p.groups.Add(entry.name, path...)
 		}
 		p.leave(special.leaves)
-		p.mount(key, entry)
+		p.list(entry)
 	}
 	return true
 }
@@ -143,12 +143,12 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 	if special := entry.special; special != nil {
 		p.stay(special.leaves)
-		p.unmount(key, entry)
+		p.unlist(entry)
 		for _, path := range special.groups {
 			p.groups.Remove(entry.name, path...)
 		}
 	}
-	p.unstrand(key, entry)
+	p.unstrand(entry)
 	of := entry.alike.Value
 	if of.wired {
 		p.wire(entry.on, -1)
@@ -156,7 +156,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	if of.waits {
 		entry.in.waits--
 		entry.on.waits--
-		p.waitingDirty[entry.on.name] = true
+		p.goneDirty = true
 	}
 	if of.runs {
 		if entry.in.stops[of.stops]--; entry.in.stops[of.stops] == 0 {
@@ -308,7 +308,7 @@ func (p *Part) sections() {
 				return nil
 			}
 			return facts.Section{
-				Keys: in.names,
+				Keys: in.pods.Names,
 				Below: func(name string) any {
 					if o := in.pod(name); o != nil {
 						return p.record(o)
@@ -390,16 +390,6 @@ func (s *space) waitingFor() iter.Seq[string] {
 	return maps.Keys(nodes)
 }
 
-func (s *space) names() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for o := range s.pods.All() {
-			if !yield(o.name) {
-				return
-			}
-		}
-	}
-}
-
 // stopping returns the names of a few running pods for each stop time. It stops once it has them all.
 func (s *space) stopping(few int) map[int64][]string {
 	names, missing := map[int64][]string{}, 0
@@ -469,19 +459,14 @@ func groupsOf(o *corev1.Pod) [][]string {
 
 // strand lists a pod under the owner that it blocks if it waits for a node that is not ready; unstrand undoes
 // it.
-func (p *Part) strand(key types.NamespacedName, o *pod) {
-	of := o.alike.Value
-	if of.blocks == "" || !of.waits || !p.notReady(o.on.name) {
-		return
+func (p *Part) strand(o *pod) {
+	if of := o.alike.Value; of.blocks != "" && of.waits && p.notReady(o.on.name) {
+		p.options.Dependents.Block(of.blocks, o.name, false, facts.Nowhere, "pods", o.in.name, o.on.name)
 	}
-	p.stranded[o] = true
-	p.options.Dependents.Block(of.blocks, key.Name, false, facts.Nowhere, "pods", key.Namespace, o.on.name)
 }
 
-func (p *Part) unstrand(key types.NamespacedName, o *pod) {
-	if !p.stranded[o] {
-		return
+func (p *Part) unstrand(o *pod) {
+	if of := o.alike.Value; of.blocks != "" && of.waits {
+		p.options.Dependents.Unblock(of.blocks, o.name, "pods", o.in.name, o.on.name)
 	}
-	delete(p.stranded, o)
-	p.options.Dependents.Unblock(o.alike.Value.blocks, key.Name, "pods", key.Namespace, o.on.name)
 }

@@ -35,11 +35,11 @@ func servingPod(key types.NamespacedName) server { return server{"servedByPods",
 
 // servers resolves an address, an IP or a "namespace/name" from the DNS name of a Service, to a server.
 type servers struct {
-	addresses map[server][]string                      // IPs of servers in the cluster
-	byIP      map[string]server                        // the inverse of addresses
-	users     map[string]map[types.NamespacedName]*pod // pods with mounted volumes, by server address
-	slices    map[types.NamespacedName]endpointSlice   // by name of the EndpointSlice
-	endpoints map[types.NamespacedName]endpoints       // by Service
+	addresses map[server][]string                    // IPs of servers in the cluster
+	byIP      map[string]server                      // the inverse of addresses
+	users     facts.Sets[string, *pod]               // pods with mounted volumes, by server address
+	slices    map[types.NamespacedName]endpointSlice // by name of the EndpointSlice
+	endpoints map[types.NamespacedName]endpoints     // by Service
 }
 
 // endpointSlice is the Service of an EndpointSlice, and whether it has a ready endpoint.
@@ -58,17 +58,17 @@ func (e endpoints) down() bool { return e.slices > 0 && e.ready == 0 }
 
 func newServers() servers {
 	return servers{
-		addresses: map[server][]string{}, byIP: map[string]server{}, users: map[string]map[types.NamespacedName]*pod{},
+		addresses: map[server][]string{}, byIP: map[string]server{}, users: facts.Sets[string, *pod]{},
 		slices: map[types.NamespacedName]endpointSlice{}, endpoints: map[types.NamespacedName]endpoints{},
 	}
 }
 
-// KeepService records the addresses of a Service.
-func (p *Part) KeepService(o *corev1.Service) bool {
+// keepService records the addresses of a Service.
+func (p *Part) keepService(o *corev1.Service) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	headless := o.Spec.ClusterIP == corev1.ClusterIPNone
 	if o.Spec.Type == corev1.ServiceTypeExternalName || headless && len(o.Spec.Selector) == 0 {
-		p.ForgetService(key) // its name refers to something outside that outlives it
+		p.forgetService(key) // its name refers to something outside that outlives it
 		return true
 	}
 	var ips []string
@@ -79,39 +79,27 @@ func (p *Part) KeepService(o *corev1.Service) bool {
 	return true
 }
 
-// ForgetService undoes KeepService.
-func (p *Part) ForgetService(key types.NamespacedName) { p.forgetServer(service(key)) }
+// forgetService undoes keepService.
+func (p *Part) forgetService(key types.NamespacedName) { p.forgetServer(service(key)) }
 
-// KeepEndpointSlice records whether a Service has a ready endpoint.
-func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
-	slice := endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}
-	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	if before, ok := p.servers.slices[key]; ok && before == slice {
-		return true // most updates change nothing here
-	}
-	p.ForgetEndpointSlice(key)
-	p.servers.slices[key] = slice
-	p.countSlice(slice, 1)
-	return true
+func endpointsOf(o *discoveryv1.EndpointSlice) (s endpointSlice, kept bool) {
+	return endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}, true
 }
 
-// ForgetEndpointSlice undoes KeepEndpointSlice.
-func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
-	if slice, ok := p.servers.slices[key]; ok {
-		delete(p.servers.slices, key)
-		p.countSlice(slice, -1)
-	}
+func (p *Part) endpointsChanged(_ types.NamespacedName, before, now endpointSlice) {
+	p.countSlice(before, -1)
+	p.countSlice(now, 1)
 }
 
-// KeepServingPod records the addresses of a pod that serves NFS. A pod in the host network has no address of
+// keepServingPod records the addresses of a pod that serves NFS. A pod in the host network has no address of
 // its own.
-func (p *Part) KeepServingPod(o *corev1.Pod) bool {
+func (p *Part) keepServingPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	serves := slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.ContainerPort == serving })
 	})
 	if !serves || o.Spec.HostNetwork || o.Status.Phase != corev1.PodRunning {
-		p.ForgetServingPod(key)
+		p.forgetServingPod(key)
 		return true
 	}
 	var ips []string
@@ -122,11 +110,14 @@ func (p *Part) KeepServingPod(o *corev1.Pod) bool {
 	return true
 }
 
-// ForgetServingPod undoes KeepServingPod.
-func (p *Part) ForgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
+// forgetServingPod undoes keepServingPod.
+func (p *Part) forgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
 
 // countSlice adds by, 1 or -1, to the counts of an EndpointSlice's Service.
 func (p *Part) countSlice(o endpointSlice, by int) {
+	if o == (endpointSlice{}) {
+		return
+	}
 	before := p.servers.endpoints[o.service]
 	now := before
 	now.slices += by
@@ -170,30 +161,26 @@ func (p *Part) forgetServer(s server) {
 // reserve relists the pods whose volumes name a server.
 func (p *Part) reserve(s server, ips []string) {
 	for _, address := range append([]string{s.String()}, ips...) {
-		for key, o := range maps.Clone(p.servers.users[address]) {
-			p.relist(key, o)
+		for o := range maps.Clone(p.servers.users[address]) {
+			p.relist(o)
 		}
 	}
 }
 
 // listServed lists a pod under the servers of its volumes, and records which of them are Services that are
 // down.
-func (p *Part) listServed(key types.NamespacedName, o *pod) {
-	u := o.uses()
+func (p *Part) listServed(o *pod, u *use) {
 	addresses := map[string]bool{}
 	for _, server := range u.servers {
 		addresses[addressOf(server)] = true
 	}
-	for v := range p.volumesOf(key, u) {
+	for v := range p.volumesOf(o, u) {
 		addresses[addressOf(v.server)] = true
 	}
 	delete(addresses, "")
 	u.addresses = slices.Sorted(maps.Keys(addresses))
 	for _, address := range u.addresses {
-		if p.servers.users[address] == nil {
-			p.servers.users[address] = map[types.NamespacedName]*pod{}
-		}
-		p.servers.users[address][key] = o
+		p.servers.users.Add(address, o)
 		by, ok := p.servers.byIP[address]
 		if namespace, name, isName := strings.Cut(address, "/"); isName {
 			by = service(types.NamespacedName{Namespace: namespace, Name: name})
@@ -202,27 +189,13 @@ func (p *Part) listServed(key types.NamespacedName, o *pod) {
 		if !ok {
 			continue
 		}
-		path := []string{by.section, by.Namespace, by.Name, key.Namespace}
-		p.groups.Add(key.Name, path...)
-		u.in = append(u.in, path)
+		p.listIn(o, u, by.section, by.Namespace, by.Name, o.in.name)
 		if by == service(by.NamespacedName) && p.servers.endpoints[by.NamespacedName].down() {
 			name := by.NamespacedName.String()
 			u.unserved = append(u.unserved, name)
-			path := []string{"unserved", key.Namespace, o.on.name, name}
-			p.groups.Add(key.Name, path...)
-			u.in = append(u.in, path)
+			p.listIn(o, u, "unserved", o.in.name, o.on.name, name)
 		}
 	}
-}
-
-// unlistServed undoes listServed, except for the groups.
-func (p *Part) unlistServed(key types.NamespacedName, u *use) {
-	for _, address := range u.addresses {
-		if delete(p.servers.users[address], key); len(p.servers.users[address]) == 0 {
-			delete(p.servers.users, address)
-		}
-	}
-	u.addresses, u.unserved = nil, nil
 }
 
 // addressOf returns the IP, or "namespace/name" of the Service, that a server address refers to

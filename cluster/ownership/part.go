@@ -125,6 +125,27 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
+// Keepers returns what the part keeps of which objects.
+func (p *Part) Keepers() []facts.Keeper {
+	return []facts.Keeper{
+		facts.Keep("namespaces", p.KeepNamespace, p.ForgetNamespace),
+		facts.Keep("nodes", p.KeepNode, p.ForgetNode),
+		facts.Keep("pods", p.KeepPod, p.ForgetPod),
+		facts.Keep("events", p.KeepEvent, p.ForgetEvent),
+		facts.Keep("serviceaccounts", p.KeepServiceAccount, p.ForgetServiceAccount),
+		facts.Keep("deployments.apps", p.KeepDeployment, p.ForgetDeployment),
+		facts.Keep("statefulsets.apps", p.KeepStatefulSet, p.ForgetStatefulSet),
+		facts.Keep("daemonsets.apps", p.KeepDaemonSet, p.ForgetDaemonSet),
+		facts.Keep("roles"+rbacGroup, p.KeepRole, p.ForgetRole),
+		facts.Keep("clusterroles"+rbacGroup, p.KeepClusterRole, p.ForgetRole),
+		facts.Keep("rolebindings"+rbacGroup, p.KeepRoleBinding, p.ForgetBinding),
+		facts.Keep("clusterrolebindings"+rbacGroup, p.KeepClusterRoleBinding, p.ForgetBinding),
+		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.KeepDefinition, p.ForgetDefinition),
+		facts.Keep("csidrivers.storage.k8s.io", p.KeepCSIDriver, p.ForgetCSIDriver),
+		facts.Keep("csinodes.storage.k8s.io", p.KeepCSINode, p.ForgetCSINode),
+	}
+}
+
 // Unsettle makes the next Settle update everything.
 func (p *Part) Unsettle() { p.dirty, p.grantsDirty = true, true }
 

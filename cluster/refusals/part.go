@@ -96,6 +96,28 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
+// Keepers returns what the part keeps of which objects.
+func (p *Part) Keepers() []facts.Keeper {
+	const registration = ".admissionregistration.k8s.io"
+	return []facts.Keeper{
+		facts.Keep("namespaces", p.KeepNamespace, p.ForgetNamespace),
+		facts.Keep("events", p.KeepEvent, p.ForgetEvent),
+		facts.Keep("services", p.KeepService, p.ForgetService),
+		facts.Keep("endpointslices.discovery.k8s.io", p.KeepEndpointSlice, p.ForgetEndpointSlice),
+		facts.Keep("deployments.apps", p.KeepDeployment, p.ForgetDeployment),
+		facts.Keep("statefulsets.apps", p.KeepStatefulSet, p.ForgetStatefulSet),
+		facts.Keep("daemonsets.apps", p.KeepDaemonSet, p.ForgetDaemonSet),
+		facts.Keep("validatingwebhookconfigurations"+registration, p.KeepValidating, p.ForgetValidating),
+		facts.Keep("mutatingwebhookconfigurations"+registration, p.KeepMutating, p.ForgetMutating),
+		facts.Keep("validatingadmissionpolicies"+registration, p.KeepPolicy, p.ForgetPolicy),
+		facts.Keep("mutatingadmissionpolicies"+registration, p.KeepMutatingPolicy, p.ForgetMutatingPolicy),
+		facts.Keep("validatingadmissionpolicybindings"+registration, p.KeepPolicyBinding, p.ForgetPolicyBinding),
+		facts.Keep("mutatingadmissionpolicybindings"+registration, p.KeepMutatingPolicyBinding, p.ForgetMutatingPolicyBinding),
+		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.KeepDefinition, p.ForgetDefinition),
+		facts.Keep("apiservices.apiregistration.k8s.io", p.KeepAPIService, p.ForgetAPIService),
+	}
+}
+
 // Touch records a change of a resource's objects or their finalizers in a namespace, or in "" for
 // cluster-scoped objects.
 func (p *Part) Touch(resource, namespace string) {

@@ -20,7 +20,7 @@
 #   class: rule
 #   triggers: [delete]
 #   resources: [pods/eviction, nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]
-#   needs: [data.cluster.unevictableOn]
+#   needs: [data.cluster.budgets]
 #   relies_on:
 #     - kinds: [poddisruptionbudgets.policy, pods]
 #       for: [nodes, nodeclaims.karpenter.sh, machines.cluster.x-k8s.io]

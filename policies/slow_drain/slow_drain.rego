@@ -13,7 +13,7 @@
 #   class: rule
 #   triggers: [delete]
 #   resources: [nodeclaims.karpenter.sh]
-#   needs: [data.cluster.unevictableOn]
+#   needs: [data.cluster.budgets]
 #   remedy: >-
 #     Wait, or allow a disruption in the budget. As a last resort, delete the pods: a delete
 #     ignores budgets, and the application runs without the pods until their replacements
