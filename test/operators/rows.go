@@ -184,10 +184,10 @@ func page(out io.Writer, operators []Operator, results []Results) {
 				sources[row.Name()] = row.Source
 			}
 		}
-		list(out, "Met by its users:", sources)
-		list(out, "Known to be wrong:", o.Wrong)
+		list(out, "Reported by users:", sources)
+		list(out, "Known errors:", o.Wrong)
 		if o.Undecided != "" {
-			fmt.Fprintf(out, "\nFewer than usual are decisive: %s.\n", o.Undecided)
+			fmt.Fprintf(out, "\nFew answers are decisive: %s.\n", o.Undecided)
 		}
 	}
 }
@@ -204,23 +204,24 @@ func list(out io.Writer, title string, of map[string]string) {
 
 const head = `# Real operators
 
-Reference for those who ask whether termguard is right about operators of other projects.
+Reference: is termguard right about operators of other projects?
 
-Nobody here wrote these operators. Each is built from its project's Go module, installed with its project's manifests on a
-real control plane, and runs as the process of its Deployment's pod, with that pod's rights. termguard is asked before each
-deletion: by the API server, by §termguard check§ over the live cluster, and over a snapshot. Then it is deleted, and watched.
+Other projects wrote these operators. Each is built from its project's Go module, installed with its project's manifests on a
+real control plane, and runs as the process of its Deployment's pod, with that pod's rights. Before each deletion, the API server
+calls the webhook, and §termguard check§ evaluates the live cluster and a snapshot. Then the object is deleted, and the test
+watches it.
 
-OPERATOR says what had become of the operator. What "leaves a hang" is gone at once, but the operator's objects then hang.
-To say "completes" of what hangs or leaves a hang is wrong (a miss), and so is "hangs" of what completes (a false alarm):
-those rows say so on the right, and why stands below the table. Where the API server does not ask the webhook, as
-§termguard check§ says of it, there is no answer to count: docs/limits.md tells of what.
+OPERATOR is the state of the operator. "Leaves a hang" means that the deletion finishes at once, but then the operator's objects
+hang. "Completes" is wrong (a miss) if the deletion hangs or leaves a hang, and "hangs" is wrong (a false alarm) if it completes:
+the row says so on the right, and the reason is below the table. If the API server does not call the webhook, which §termguard
+check§ reports, no answer is counted: docs/limits.md lists these requests.
 
 %d operators, %d deletions: %s.
 
-Printed again, as root, by:
+To repeat it, as root:
 
 §§§console
-$ make operators                # some minutes for each, after it was built once
+$ make operators                # some minutes for each, once it is built
 $ make operators OPERATORS=kro
 §§§
 `
@@ -249,6 +250,6 @@ func count(rows []Row) (c counts) {
 }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d answers, %d of them decisive (%d %%); %d misses, %d false alarms, %d at-risk where it completes",
+	return fmt.Sprintf("%d answers, %d of them decisive (%d %%); %d misses, %d false alarms, %d at-risk that complete",
 		c.answers, c.decisive, 100*c.decisive/max(1, c.answers), c.misses, c.falseAlarms, c.cautious)
 }
