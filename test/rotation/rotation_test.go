@@ -345,6 +345,6 @@ func (s *site) editBundle() {
 	}
 	s.awaitState("the caBundle to be repaired", func(state) bool { return true })
 	deleted := stop()
-	s.rows = append(s.rows, fmt.Sprintf("| somebody edits the caBundle: nobody can be asked until it is repaired | %d | 0 | 0 | %d |", deleted, s.calls().Since(before).FailedOpen))
+	s.rows = append(s.rows, fmt.Sprintf("| the caBundle is edited: the webhook cannot be called until it is repaired | %d | 0 | 0 | %d |", deleted, s.calls().Since(before).FailedOpen))
 	s.t.Log(s.rows[len(s.rows)-1])
 }

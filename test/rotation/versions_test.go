@@ -50,16 +50,16 @@ func TestVersions(t *testing.T) {
 	var second, third member
 	manifests(lab.Root())
 	s.checkReviewed("this version joins it", func() { second = s.replica(s.binary, 1); s.join(second) })
-	s.checkReviewed("the earlier version goes", func() { s.leave(first) })
+	s.checkReviewed("the earlier version stops", func() { s.leave(first) })
 	s.checkReviewed("this version has two replicas", func() { third = s.replica(s.binary, 2); s.join(third) })
 	s.say("one", "") // at least from the newest, which has read the earlier version's facts
 	s.say("two", "may hang")
 	s.learn("two")
 
 	manifests(source)
-	s.checkReviewed("the earlier version joins them: the way back", func() { s.join(s.replica(binary, 0)) })
+	s.checkReviewed("the earlier version joins them again", func() { s.join(s.replica(binary, 0)) })
 	s.say("one", "")
-	s.checkReviewed("this version goes", func() { s.leave(second); s.leave(third) })
+	s.checkReviewed("this version stops", func() { s.leave(second); s.leave(third) })
 	s.checkReviewed("the earlier version has two replicas", func() { s.join(s.replica(binary, 3)) })
 	s.say("one", "")
 	s.say("two", "")

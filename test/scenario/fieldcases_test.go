@@ -59,7 +59,7 @@ func TestFieldCases(t *testing.T) {
 	if rows == 0 || threads != 150 {
 		t.Errorf("%d rows with %d threads, want 150", rows, threads)
 	}
-	if sum := fmt.Sprintf("Together %d of the 150 are told, %d in part, and %d are not", counts[0], counts[1], counts[2]); !strings.Contains(string(page), sum) {
+	if sum := fmt.Sprintf("Together %d of the 150 are reported, %d in part, and %d are not", counts[0], counts[1], counts[2]); !strings.Contains(string(page), sum) {
 		t.Errorf("the page does not say: %s", sum)
 	}
 }
