@@ -5,108 +5,108 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"log/slog"
-	"math"
+	"sync"
 	"time"
 
-	cmtls "github.com/cert-manager/cert-manager/pkg/server/tls"
-	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/termguard/termguard/internal/background"
 )
 
+const (
+	retryPause = 5 * time.Second  // after a failure
+	rereadFile = 10 * time.Second // between two looks at files
+)
+
 // Source is a serving certificate that is renewed in time.
 type Source struct {
-	certificate cmtls.CertificateSource
-	start       []func(context.Context) error
-	reason      func() string // why there is no certificate yet, or ""
-	log         *slog.Logger
-}
+	log *slog.Logger
+	// refresh renews the certificate if necessary. It returns after which time, or change, to call it again.
+	refresh func(context.Context) (next time.Duration, err error)
+	// informers read what refresh needs, and send to changes.
+	informers []cache.SharedIndexInformer
+	changes   chan struct{}
 
-// restartPause is the pause before a failed part restarts.
-const restartPause = 5 * time.Second
+	mu          sync.Mutex
+	certificate *tls.Certificate // nil before the first
+	missing     error            // why there is no certificate, or none after the last one
+}
 
 // Run keeps the certificate up to date until ctx ends. It logs failures and retries, because the last
 // certificate is better than none.
 func (s *Source) Run(ctx context.Context) {
-	ctx = logr.NewContext(ctx, logr.FromSlogHandler(levelHandler{s.log.Handler(), slog.LevelWarn}))
-	done := make(chan struct{})
-	for _, start := range s.start {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			for ctx.Err() == nil {
-				err := background.Try(ctx, "certificate", func() error { return start(ctx) })
-				if err != nil && ctx.Err() == nil {
-					s.log.Warn("certificates: failed, trying again", "error", err)
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(restartPause):
-				}
-			}
-		}()
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, informer := range s.informers {
+		running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	for range s.start {
-		<-done
+	for _, informer := range s.informers {
+		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return
+		}
+	}
+	for {
+		var next time.Duration
+		err := background.Try(ctx, "certificate", func() (err error) {
+			next, err = s.refresh(ctx)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("certificates: failed, trying again", "error", err)
+			s.miss(err)
+			next = retryPause
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changes:
+		case <-time.After(next):
+		}
 	}
 }
 
 // GetCertificate is a tls.Config.GetCertificate.
-func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.certificate.GetCertificate(hello)
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.certificate == nil {
+		return nil, fmt.Errorf("no serving certificate yet: %w", s.missing)
+	}
+	return s.certificate, nil
 }
 
 // Ready returns an error while there is no certificate to serve.
 func (s *Source) Ready() error {
-	if _, err := s.certificate.GetCertificate(nil); err != nil {
-		return notReadyError{reason: s.reason(), err: err}
-	}
-	return nil
+	_, err := s.GetCertificate(nil)
+	return err
 }
 
-type notReadyError struct {
-	reason string
-	err    error
+func (s *Source) serve(certificate *tls.Certificate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.certificate, s.missing = certificate, nil
 }
 
-func (e notReadyError) Error() string {
-	if e.reason == "" {
-		return e.err.Error()
-	}
-	return e.err.Error() + ": " + e.reason
+// miss records why there is no certificate, or no new one.
+func (s *Source) miss(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missing = why
 }
-
-func (e notReadyError) Unwrap() error { return e.err }
 
 // Files returns a source that rereads a certificate from files every 10 s.
 func Files(certificate, key string, log *slog.Logger) *Source {
-	source := &cmtls.FileCertificateSource{
-		CertPath:    certificate,
-		KeyPath:     key,
-		MaxFailures: math.MaxInt, // keep serving during a slow rotation
+	s := &Source{log: log, missing: errors.New("waiting for " + certificate + " and " + key)}
+	s.refresh = func(context.Context) (time.Duration, error) {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return 0, fmt.Errorf("waiting for %s and %s: %w", certificate, key, err)
+		}
+		s.serve(&pair)
+		return rereadFile, nil
 	}
-	return &Source{
-		certificate: source,
-		start:       []func(context.Context) error{source.Start},
-		reason:      func() string { return "waiting for " + certificate + " and " + key },
-		log:         log,
-	}
-}
-
-// levelHandler drops records below a level: cert-manager's packages are verbose.
-type levelHandler struct {
-	slog.Handler
-	level slog.Level
-}
-
-func (h levelHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= h.level && h.Handler.Enabled(ctx, level)
-}
-
-func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return levelHandler{h.Handler.WithAttrs(attrs), h.level}
-}
-
-func (h levelHandler) WithGroup(name string) slog.Handler {
-	return levelHandler{h.Handler.WithGroup(name), h.level}
+	return s
 }

@@ -16,17 +16,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/keyutil"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -64,47 +66,8 @@ func sign(t *testing.T, template, parent *x509.Certificate, public crypto.Public
 	return c
 }
 
-func (r root) pem() []byte { return encode(r.certificate) }
-
-// signer is an authority whose root the test can replace.
-type signer struct {
-	t       *testing.T
-	mu      sync.Mutex
-	root    root
-	rotated []chan<- struct{}
-}
-
-func (s *signer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-func (s *signer) WatchRotation(ch chan<- struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rotated = append(s.rotated, ch)
-}
-
-func (s *signer) StopWatchingRotation(chan<- struct{}) {}
-
-func (s *signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.root.certificate == nil {
-		return nil, authority.ErrCertificateNotAvailable
-	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now(), time.Now().Add(7*24*time.Hour)
-	return sign(s.t, template, s.root.certificate, template.PublicKey, s.root.key), nil
-}
-
-func (s *signer) rotate(r root) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.root = r
-	for _, ch := range s.rotated {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
+func (r root) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.certificate.Raw})
 }
 
 var options = Options{Namespace: "guard", Secret: "ca", Service: "guard", Configuration: "guard", Log: quiet}
@@ -123,8 +86,14 @@ func configuration() *admissionv1.ValidatingWebhookConfiguration {
 	}
 }
 
-func secret(r root) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "guard", Name: "ca"}, Data: map[string][]byte{caKey: r.pem()}}
+func secret(t *testing.T, r root) *corev1.Secret {
+	t.Helper()
+	key, err := keyutil.MarshalPrivateKeyToPEM(r.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string][]byte{caKey: r.pem(), corev1.TLSCertKey: r.pem(), corev1.TLSPrivateKeyKey: key}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "guard", Name: "ca"}, Data: data}
 }
 
 // servedSigner fails the test unless the webhook configuration trusts the served certificate, and returns the
@@ -164,11 +133,12 @@ func servedSigner(t *testing.T, client *fake.Clientset, source *Source, roots ma
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roots := map[string]root{"old": newRoot(t, commonName, time.Now())}
-		client := fake.NewClientset(configuration(), secret(roots["old"]))
-		signs := &signer{t: t, root: roots["old"]}
-		o := options
-		o.setDefaults()
-		source := newEmbedded(client, signs, o)
+		client := fake.NewClientset(configuration(), secret(t, roots["old"]))
+		var refuse atomic.Bool
+		client.PrependReactor("patch", "validatingwebhookconfigurations", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return refuse.Load(), nil, errors.New("refused")
+		})
+		source := newEmbedded(client, options)
 		if err := source.Ready(); err == nil {
 			t.Error("ready before it runs")
 		}
@@ -184,16 +154,17 @@ func TestRotation(t *testing.T) {
 		time.Sleep(8 * 24 * time.Hour) // the leaf has been renewed and the authority is not new
 		synctest.Wait()
 		roots["new"] = newRoot(t, commonName, time.Now())
-		signs.rotate(roots["new"]) // this replica learns of it before the Secret's watch
-		time.Sleep(10 * time.Second)
+		refuse.Store(true)
+		if _, err := client.CoreV1().Secrets("guard").Update(t.Context(), secret(t, roots["new"]), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(12 * time.Second)
 		synctest.Wait()
 		if by := servedSigner(t, client, source, roots); by != "old" {
 			t.Errorf("signed by %s before the configuration has the new authority", by)
 		}
-		if _, err := client.CoreV1().Secrets("guard").Update(t.Context(), secret(roots["new"]), metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
+		refuse.Store(false)
+		time.Sleep(4 * time.Second) // the next attempt is at 15 s
 		synctest.Wait()
 		if by := servedSigner(t, client, source, roots); by != "old" {
 			t.Errorf("signed by %s before API servers know the new authority", by)
@@ -226,9 +197,7 @@ func TestRotation(t *testing.T) {
 func TestSkew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(configuration())
-		o := options
-		o.setDefaults()
-		source := newEmbedded(client, nil, o)
+		source := newEmbedded(client, options)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
@@ -270,9 +239,7 @@ func TestSkew(t *testing.T) {
 func TestNotInstalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoot(t, commonName, time.Now())
-		o := options
-		o.setDefaults()
-		source := newEmbedded(fake.NewClientset(secret(r)), &signer{t: t, root: r}, o)
+		source := newEmbedded(fake.NewClientset(secret(t, r)), options)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
@@ -291,10 +258,8 @@ func TestNotInstalled(t *testing.T) {
 func TestDeletedAndMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roots := map[string]root{"ours": newRoot(t, commonName, time.Now())}
-		client := fake.NewClientset(configuration(), secret(roots["ours"]))
-		o := options
-		o.setDefaults()
-		source := newEmbedded(client, &signer{t: t, root: roots["ours"]}, o)
+		client := fake.NewClientset(configuration(), secret(t, roots["ours"]))
+		source := newEmbedded(client, options)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()
@@ -452,10 +417,12 @@ func TestFiles(t *testing.T) {
 func TestKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
-		s := &Source{log: quiet, start: []func(context.Context) error{func(context.Context) error {
-			runs++
-			return errors.New("boom")
-		}}}
+		s := &Source{log: quiet, refresh: func(context.Context) (time.Duration, error) {
+			if runs++; runs == 2 {
+				panic("boom")
+			}
+			return 0, errors.New("boom")
+		}}
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
 		s.Run(ctx)
