@@ -5,15 +5,12 @@ package doctor
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -25,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/policies"
@@ -82,36 +80,57 @@ const (
 
 type examination struct {
 	Options
-	client   kubernetes.Interface
-	warnings *warnings // warnings of the API server
-	report   Report
+	client     kubernetes.Interface
+	warnings   warnings
+	gitVersion string // of the API server
 
-	hooks          *admissionregistrationv1.ValidatingWebhookConfiguration // nil if absent or not readable
-	status         webhook.Status
-	hasStatus      bool
-	neverRan       bool     // no pod has run yet, so there are no logs
-	customPolicies []string // ids of the policies that are not built in
+	// What is installed, or why that is not known.
+	hooks         *admissionregistrationv1.ValidatingWebhookConfiguration
+	deployment    *appsv1.Deployment
+	hooksErr      error
+	deploymentErr error
+
+	status         *webhook.Status // nil if no replica answered
+	neverRan       bool            // no pod has run yet, so there are no logs
+	customPolicies []string        // ids of the policies that are not built in
 }
 
-type warnings struct {
-	mu    sync.Mutex
-	lines []string
+// checks returns the checks in their order. Some use what those before have read.
+func (e *examination) checks() []check {
+	return []check{
+		{"api-server", e.checkAPIServer},
+		{"installed", e.checkInstalled},
+		{"reachable", e.checkReachable},
+		{"replicas", e.checkReplicas},
+		{"certificate", e.checkCertificate},
+		{"facts", e.checkFacts},
+		{"policies", e.checkPolicies},
+		{"configuration", e.checkConfiguration},
+		{"labels", e.checkLabels},
+		{"unasked", e.checkFailOpen},
+	}
 }
+
+type check struct {
+	name string
+	run  func(context.Context) Check // without the name
+}
+
+// complete runs a check.
+func (c check) complete(ctx context.Context) Check {
+	result := c.run(ctx)
+	result.Name = c.name
+	if result.Result != OK {
+		result.More = pageURL + c.name
+	}
+	return result
+}
+
+// warnings collects the warnings of the API server. Requests are sent one after another.
+type warnings []string
 
 // HandleWarningHeader implements rest.WarningHandler.
-func (t *warnings) HandleWarningHeader(_ int, _, text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lines = append(t.lines, text)
-}
-
-func (t *warnings) take() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := t.lines
-	t.lines = nil
-	return lines
-}
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
 // Examine checks the installation in a cluster. It only reads, except for one dry run. It fails only if the
 // cluster does not answer at all.
@@ -119,146 +138,137 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	report := Report{APIVersion: "termguard.dev/v1", Kind: "Doctor", Checks: []Check{}}
 	cluster = rest.CopyConfig(cluster)
-	e := &examination{Options: options, warnings: &warnings{}, report: Report{APIVersion: "termguard.dev/v1", Kind: "Doctor", Checks: []Check{}}}
-	cluster.WarningHandler, cluster.WarningHandlerWithContext = e.warnings, nil
+	e := &examination{Options: options}
+	cluster.WarningHandler, cluster.WarningHandlerWithContext = &e.warnings, nil
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
-		return e.report, fmt.Errorf("connect: %w", err)
+		return report, fmt.Errorf("connect: %w", err)
 	}
 	e.client = client
-	serverVersion, err := client.Discovery().ServerVersion()
+	server, err := client.Discovery().ServerVersion()
 	if err != nil {
-		return e.report, fmt.Errorf("ask the API server for its version: %w", err)
+		return report, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	e.checkAPIServer(serverVersion.GitVersion)
-	if e.notInstalled(ctx) {
-		return e.report, nil
+	e.gitVersion = server.GitVersion
+	e.readInstalled(ctx)
+	if apierrors.IsNotFound(e.hooksErr) && apierrors.IsNotFound(e.deploymentErr) {
+		report.Checks = append(report.Checks, Check{Name: "installed", Result: Failed, Says: fmt.Sprintf("termguard is not installed in this cluster: there is no ValidatingWebhookConfiguration %s and no Deployment termguard in namespace %s; docs/install.md tells how, and check, scan and delete need nothing installed", e.Configuration, e.Namespace)})
+		return report, nil
 	}
-	for _, check := range []func(context.Context){e.checkInstalled, e.checkReachable, e.checkReplicas, e.checkCertificate, e.checkFacts, e.checkPolicies, e.checkConfiguration, e.checkLabels, e.checkFailOpen} {
-		check(ctx)
+	for _, check := range e.checks() {
+		report.Checks = append(report.Checks, check.complete(ctx))
 		if err := ctx.Err(); err != nil {
-			return e.report, err
+			return report, err
 		}
 	}
-	e.report.Healthy = e.hasStatus && !slices.ContainsFunc(e.report.Checks, func(c Check) bool { return c.Result == Failed })
-	return e.report, nil
+	report.Healthy = e.status != nil && !slices.ContainsFunc(report.Checks, func(c Check) bool { return c.Result == Failed })
+	return report, nil
 }
 
-func (e *examination) add(c Check) {
-	if c.Result != OK {
-		c.More = pageURL + c.Name
-	}
-	e.report.Checks = append(e.report.Checks, c)
+func (e *examination) readInstalled(ctx context.Context) {
+	e.hooks, e.hooksErr = e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
+	e.deployment, e.deploymentErr = e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{})
 }
 
-// addUnreadable reports that something could not be read.
-func (e *examination) addUnreadable(name, what, verb, resource string, err error) {
-	c := Check{Name: name, Result: Unseen, Says: fmt.Sprintf("%s cannot be read: %v", what, err)}
+func ok(format string, args ...any) Check {
+	return Check{Result: OK, Says: fmt.Sprintf(format, args...)}
+}
+
+func warning(do, format string, args ...any) Check {
+	return Check{Result: Warning, Says: fmt.Sprintf(format, args...), Do: do}
+}
+
+func failed(do, format string, args ...any) Check {
+	return Check{Result: Failed, Says: fmt.Sprintf(format, args...), Do: do}
+}
+
+func unseen(why string) Check { return Check{Result: Unseen, Says: why} }
+
+// unreadable reports that something could not be read.
+func unreadable(what, verb, resource string, err error) Check {
 	if apierrors.IsForbidden(err) {
-		c.Says = what + " may not be read by you"
-		c.Do = fmt.Sprintf("ask for the verb %s on %s", verb, resource)
+		return Check{Result: Unseen, Says: what + " may not be read by you", Do: fmt.Sprintf("ask for the verb %s on %s", verb, resource)}
 	}
-	e.add(c)
+	return unseen(fmt.Sprintf("%s cannot be read: %v", what, err))
 }
 
-func (e *examination) checkAPIServer(gitVersion string) {
-	c := Check{Name: "api-server", Result: OK, Says: gitVersion}
-	if v, err := version.ParseGeneric(gitVersion); err == nil && v.LessThan(version.MustParseGeneric(minVersion)) {
-		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s is older than %s", gitVersion, minVersion), "upgrade the cluster"
-	}
-	e.add(c)
+// noStatus is the result of checks that need the answer of a replica.
+var noStatus = unseen("only a replica knows, and none answered")
+
+// kubectl returns a command about termguard's namespace.
+func (e *examination) kubectl(command string) string {
+	return "kubectl -n " + e.Namespace + " " + command
 }
 
-// notInstalled reports whether neither the webhook nor the workload exists; if so, that is the only check in
-// the report.
-func (e *examination) notInstalled(ctx context.Context) bool {
-	_, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		return false
+// logs returns the command that shows the logs of the replicas.
+func (e *examination) logs() string { return e.kubectl("logs -l app.kubernetes.io/name=termguard") }
+
+func (e *examination) checkAPIServer(context.Context) Check {
+	if v, err := version.ParseGeneric(e.gitVersion); err == nil && v.LessThan(version.MustParseGeneric(minVersion)) {
+		return failed("upgrade the cluster", "%s is older than %s", e.gitVersion, minVersion)
 	}
-	if _, err = e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		return false
-	}
-	e.report.Checks = []Check{{Name: "installed", Result: Failed, Says: fmt.Sprintf("termguard is not installed in this cluster: there is no ValidatingWebhookConfiguration %s and no Deployment termguard in namespace %s; docs/install.md tells how, and check, scan and delete need nothing installed", e.Configuration, e.Namespace)}}
-	return true
+	return ok("%s", e.gitVersion)
 }
 
 // hookNames are the webhooks of the configuration in deploy/.
 var hookNames = []string{"delete.termguard.dev", "finalizer-edit.termguard.dev", "finalize.termguard.dev"}
 
-func (e *examination) checkInstalled(ctx context.Context) {
-	const name, install = "installed", "install termguard, as docs/install.md says"
-	hooks, err := e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
+func (e *examination) checkInstalled(context.Context) Check {
 	switch {
-	case apierrors.IsNotFound(err):
-		e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration), Do: install})
-		return
-	case err != nil:
-		e.addUnreadable(name, "ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", err)
-		return
+	case apierrors.IsNotFound(e.hooksErr):
+		return failed("install termguard, as docs/install.md says", "there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration)
+	case e.hooksErr != nil:
+		return unreadable("ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", e.hooksErr)
 	}
-	e.hooks = hooks
 	missing := slices.Clone(hookNames)
 	var foreign []string
-	for _, h := range hooks.Webhooks {
+	for _, h := range e.hooks.Webhooks {
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == h.Name })
 		if s := h.ClientConfig.Service; s == nil || s.Namespace != e.Namespace {
 			foreign = append(foreign, h.Name)
 		}
 	}
-	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d webhooks call Service %s in namespace %s", len(hooks.Webhooks), e.service(), e.Namespace)}
 	switch {
 	case len(missing) > 0:
-		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("ValidatingWebhookConfiguration %s has no webhook %s", e.Configuration, strings.Join(missing, ", ")), "apply the manifests of your version again"
+		return failed("apply the manifests of your version again", "ValidatingWebhookConfiguration %s has no webhook %s", e.Configuration, strings.Join(missing, ", "))
 	case len(foreign) > 0:
-		c.Result, c.Says, c.Do = Failed, fmt.Sprintf("%s does not call a Service in namespace %s", strings.Join(foreign, ", "), e.Namespace), "name the namespace that termguard runs in: --namespace"
+		return failed("name the namespace that termguard runs in: --namespace", "%s does not call a Service in namespace %s", strings.Join(foreign, ", "), e.Namespace)
 	}
-	e.add(c)
+	return ok("%d webhooks call Service %s in namespace %s", len(e.hooks.Webhooks), e.service(), e.Namespace)
 }
 
 // service returns the name of the Service that the API server calls.
 func (e *examination) service() string {
-	if e.hooks != nil {
-		for _, h := range e.hooks.Webhooks {
-			if h.ClientConfig.Service != nil {
-				return h.ClientConfig.Service.Name
-			}
+	for _, h := range e.hooks.Webhooks {
+		if h.ClientConfig.Service != nil {
+			return h.ClientConfig.Service.Name
 		}
 	}
 	return "termguard"
 }
 
-func (e *examination) checkReplicas(ctx context.Context) {
-	const name = "replicas"
-	deployment, err := e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{})
+func (e *examination) checkReplicas(ctx context.Context) Check {
 	switch {
-	case apierrors.IsNotFound(err):
-		e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Deployment termguard in namespace %s", e.Namespace), Do: "install termguard, or name its namespace: --namespace"})
-		return
-	case err != nil:
-		e.addUnreadable(name, "Deployment termguard", "get", "deployments in namespace "+e.Namespace, err)
-		return
+	case apierrors.IsNotFound(e.deploymentErr):
+		return failed("install termguard, or name its namespace: --namespace", "there is no Deployment termguard in namespace %s", e.Namespace)
+	case e.deploymentErr != nil:
+		return unreadable("Deployment termguard", "get", "deployments in namespace "+e.Namespace, e.deploymentErr)
 	}
-	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
+	selector := metav1.FormatLabelSelector(e.deployment.Spec.Selector)
 	pods, err := e.client.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		e.addUnreadable(name, "pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
-		return
+		return unreadable("pods of Deployment termguard", "list", "pods in namespace "+e.Namespace, err)
 	}
 	e.neverRan = !slices.ContainsFunc(pods.Items, hasRun)
-	e.add(e.newReplicasCheck(deployment, pods.Items))
-}
-
-// newReplicasCheck reports how many replicas are ready, and their versions.
-func (e *examination) newReplicasCheck(deployment *appsv1.Deployment, pods []corev1.Pod) Check {
-	desired, ready := int32(1), deployment.Status.ReadyReplicas
-	if deployment.Spec.Replicas != nil {
-		desired = *deployment.Spec.Replicas
+	desired, ready := int32(1), e.deployment.Status.ReadyReplicas
+	if e.deployment.Spec.Replicas != nil {
+		desired = *e.deployment.Spec.Replicas
 	}
 	images := map[string]bool{}
 	var problems []string
-	for _, pod := range pods {
+	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -272,17 +282,19 @@ func (e *examination) newReplicasCheck(deployment *appsv1.Deployment, pods []cor
 			problems = append(problems, fmt.Sprintf("pod %s: %s", pod.Name, why))
 		}
 	}
-	c := Check{Name: "replicas", Result: OK, Says: fmt.Sprintf("%d of %d are ready", ready, desired), Also: problems}
-	if len(images) == 1 {
-		c.Says += ", all of " + slices.Collect(maps.Keys(images))[0]
+	all := slices.Sorted(maps.Keys(images))
+	c := ok("%d of %d are ready", ready, desired)
+	c.Also = problems
+	if len(all) == 1 {
+		c.Says += ", all of " + all[0]
 	}
 	switch {
-	case ready == 0 && !e.hasStatus:
-		c.Result, c.Do = Failed, "kubectl -n "+e.Namespace+" describe pods -l app.kubernetes.io/name=termguard"
+	case ready == 0 && e.status == nil:
+		c.Result, c.Do = Failed, e.kubectl("describe pods -l app.kubernetes.io/name=termguard")
 	case ready < desired:
-		c.Result, c.Do = Warning, "kubectl -n "+e.Namespace+" rollout status deployment/termguard"
-	case len(images) > 1:
-		c.Result, c.Says, c.Do = Warning, c.Says+", of several versions: "+strings.Join(slices.Sorted(maps.Keys(images)), ", "), "wait for the rollout: kubectl -n "+e.Namespace+" rollout status deployment/termguard"
+		c.Result, c.Do = Warning, e.kubectl("rollout status deployment/termguard")
+	case len(all) > 1:
+		c.Result, c.Says, c.Do = Warning, c.Says+", of several versions: "+strings.Join(all, ", "), "wait for the rollout: "+e.kubectl("rollout status deployment/termguard")
 	case desired < 2:
 		c.Result, c.Says, c.Do = Warning, c.Says+": while it restarts, nothing is checked", "run two replicas"
 	}
@@ -301,9 +313,10 @@ func hasRun(pod corev1.Pod) bool {
 
 // notReadyReason returns why a pod is not ready, "" if it is.
 func notReadyReason(pod corev1.Pod) string {
+	reason := func(reason, message string) string { return strings.TrimSuffix(reason+": "+message, ": ") }
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return strings.TrimSuffix("not scheduled yet: "+c.Message, ": ")
+			return reason("not scheduled yet", c.Message)
 		}
 	}
 	if pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName == "" {
@@ -311,92 +324,78 @@ func notReadyReason(pod corev1.Pod) string {
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+			return reason(w.Reason, w.Message)
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+	why := "not ready"
+	for _, c := range slices.Backward(pod.Status.Conditions) {
+		switch {
+		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			return ""
+		case c.Status != corev1.ConditionTrue && c.Message != "":
+			why = reason(c.Reason, c.Message)
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Status != corev1.ConditionTrue && c.Message != "" {
-			return strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
-		}
-	}
-	return "not ready"
+	return why
 }
 
 // checkReachable requests the status by the path that reviews take.
-func (e *examination) checkReachable(ctx context.Context) {
-	const name = "reachable"
-	if e.hooks == nil {
-		e.add(Check{Name: name, Result: Unseen, Says: "not tried, as the webhooks cannot be read"})
-		return
+func (e *examination) checkReachable(ctx context.Context) Check {
+	if e.hooksErr != nil {
+		return unseen("not tried, as the webhooks cannot be read")
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, webhook.StatusFinalizer)
 	for range attempts {
-		e.warnings.take()
+		e.warnings = nil
 		_, err := e.client.CoreV1().Services(e.Namespace).Patch(ctx, e.service(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case apierrors.IsNotFound(err):
-			e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace), Do: "apply the manifests of your version again"})
-			return
+			return failed("apply the manifests of your version again", "there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace)
 		case apierrors.IsForbidden(err):
-			e.addUnreadable(name, "the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
-			return
+			return unreadable("the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
 		case err != nil:
-			e.add(Check{Name: name, Result: Failed, Says: fmt.Sprintf("a dry run in namespace %s fails: %v", e.Namespace, err)})
-			return
+			return failed("", "a dry run in namespace %s fails: %v", e.Namespace, err)
 		}
-		if e.status, e.hasStatus = webhook.ParseStatus(e.warnings.take()); e.hasStatus {
-			break
+		status, has := webhook.ParseStatus(e.warnings)
+		if !has {
+			continue
 		}
+		e.status = &status
+		c := ok("replica %s, version %s, answered", status.Replica, status.Version)
+		if e.Version != "" && e.Version != status.Version {
+			c.Says += fmt.Sprintf(" (you run %s)", e.Version)
+		}
+		return c
 	}
-	if !e.hasStatus {
-		e.add(Check{
-			Name: name, Result: Failed, Says: "the API server asked, and got no answer: deletes are let through unchecked",
-			Do: "look at the checks beside this one; then at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard",
-		})
-		return
-	}
-	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("replica %s, version %s, answered", e.status.Replica, e.status.Version)}
-	if e.Version != "" && e.Version != e.status.Version {
-		c.Says += fmt.Sprintf(" (you run %s)", e.Version)
-	}
-	e.add(c)
+	return failed("look at the checks beside this one; then at the log: "+e.logs(), "the API server asked, and got no answer: deletes are let through unchecked")
 }
 
-func (e *examination) checkCertificate(context.Context) {
-	const name = "certificate"
-	if e.hooks == nil {
-		e.add(Check{Name: name, Result: Unseen, Says: "the webhooks cannot be read"})
-		return
+func (e *examination) checkCertificate(context.Context) Check {
+	if e.hooksErr != nil {
+		return unseen("the webhooks cannot be read")
 	}
-	c := Check{Name: name, Result: OK}
 	until, err := trustedUntil(e.hooks.Webhooks)
 	now := e.Now()
 	switch {
+	case err != nil && e.neverRan:
+		return failed("see to the pods first (replicas, above): termguard writes the caBundle once it runs, and no pod has run yet", "%v", err)
 	case err != nil:
-		c.Result, c.Says, c.Do = Failed, err.Error(), "kubectl -n "+e.Namespace+" logs -l app.kubernetes.io/name=termguard: it tells why the caBundle was not written"
-		if e.neverRan {
-			c.Do = "see to the pods first (replicas, above): termguard writes the caBundle once it runs, and no pod has run yet"
-		}
-	case until.Before(now):
-		c.Result, c.Says, c.Do = Failed, "the authority in the caBundle ended "+day(until), "restart termguard: kubectl -n "+e.Namespace+" rollout restart deployment/termguard"
-	default:
-		c.Says = "the authority holds until " + day(until)
-		if until.Sub(now) < caWarning {
-			c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
-		}
+		return failed(e.logs()+": it tells why the caBundle was not written", "%v", err)
 	}
-	if leaf := e.status.CertificateUntil; e.hasStatus && !leaf.IsZero() {
+	c := ok("the authority holds until %s", day(until))
+	ending := until.Sub(now) < caWarning
+	if until.Before(now) {
+		c = failed("restart termguard: "+e.kubectl("rollout restart deployment/termguard"), "the authority in the caBundle ended %s", day(until))
+	}
+	if e.status != nil && !e.status.CertificateUntil.IsZero() {
+		leaf := e.status.CertificateUntil
 		c.Says += ", the certificate until " + day(leaf)
-		if c.Result == OK && leaf.Sub(now) < leafWarning {
-			c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
-		}
+		ending = ending || leaf.Sub(now) < leafWarning
 	}
-	e.add(c)
+	if c.Result == OK && ending {
+		c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
+	}
+	return c
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -407,22 +406,15 @@ func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time
 		if len(h.ClientConfig.CABundle) == 0 {
 			return until, fmt.Errorf("the caBundle of webhook %s is empty: the API server trusts no certificate", h.Name)
 		}
+		certificates, err := cert.ParseCertsPEM(h.ClientConfig.CABundle)
+		if err != nil {
+			return until, fmt.Errorf("the caBundle of webhook %s: %w", h.Name, err)
+		}
 		var last time.Time // one valid authority is enough
-		for rest := h.ClientConfig.CABundle; ; {
-			var block *pem.Block
-			if block, rest = pem.Decode(rest); block == nil {
-				break
-			}
-			certificate, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return until, fmt.Errorf("the caBundle of webhook %s: %w", h.Name, err)
-			}
+		for _, certificate := range certificates {
 			if certificate.NotAfter.After(last) {
 				last = certificate.NotAfter
 			}
-		}
-		if last.IsZero() {
-			return until, fmt.Errorf("the caBundle of webhook %s holds no certificate", h.Name)
 		}
 		if until.IsZero() || last.Before(until) {
 			until = last
@@ -434,33 +426,26 @@ func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time
 	return until, err
 }
 
-// addNoStatus reports that no replica answered, for checks that need one.
-func (e *examination) addNoStatus(name string) bool {
-	if !e.hasStatus {
-		e.add(Check{Name: name, Result: Unseen, Says: "only a replica knows, and none answered"})
-	}
-	return !e.hasStatus
-}
-
-func (e *examination) checkFacts(context.Context) {
-	const name = "facts"
-	if e.addNoStatus(name) {
-		return
-	}
+func (e *examination) checkFacts(context.Context) Check {
 	switch {
+	case e.status == nil:
+		return noStatus
 	case e.status.Facts != "":
-		e.add(Check{Name: name, Result: Failed, Says: e.status.Facts + ": deletes are let through unchecked until it is done", Do: "wait; if it does not end, look at the log: kubectl -n " + e.Namespace + " logs -l app.kubernetes.io/name=termguard"})
+		return failed("wait; if it does not end, look at the log: "+e.logs(), "%s: deletes are let through unchecked until it is done", e.status.Facts)
 	case len(e.status.Unseen) > 0:
-		e.add(Check{Name: name, Result: Warning, Says: "not all of the cluster is seen: where it matters, the answer is unknown", Also: e.status.Unseen, Do: "forbidden: grant list and watch; discovery or error: see what serves that API, kubectl get apiservices"})
-	default:
-		e.add(Check{Name: name, Result: OK, Says: "complete"})
+		c := warning("forbidden: grant list and watch; discovery or error: see what serves that API, kubectl get apiservices", "not all of the cluster is seen: where it matters, the answer is unknown")
+		c.Also = e.status.Unseen
+		return c
 	}
+	return ok("complete")
 }
 
-func (e *examination) checkPolicies(ctx context.Context) {
-	const name = "policies"
-	elsewhere, err := e.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: config.PolicyLabel, Limit: pageSize})
+func (e *examination) checkPolicies(ctx context.Context) Check {
+	if e.status == nil {
+		return noStatus
+	}
 	var ignored []string
+	elsewhere, err := e.client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: config.PolicyLabel, Limit: pageSize})
 	if err == nil {
 		for _, cm := range elsewhere.Items {
 			if cm.Namespace != e.Namespace {
@@ -468,41 +453,32 @@ func (e *examination) checkPolicies(ctx context.Context) {
 			}
 		}
 	}
-	if e.addNoStatus(name) {
-		return
-	}
 	e.customPolicies = e.status.CustomPolicies
-	c := Check{Name: name, Result: OK, Says: fmt.Sprintf("%d are in force, %d of them your own", e.status.Policies, len(e.customPolicies))}
-	var refused []string
-	for _, r := range e.status.Rejections {
-		if !strings.HasPrefix(r, "configuration:") {
-			refused = append(refused, r)
-		}
-	}
+	c := ok("%d are in force, %d of them your own", e.status.Policies, len(e.customPolicies))
+	refused := slices.DeleteFunc(slices.Clone(e.status.Rejections), func(r string) bool { return strings.HasPrefix(r, "configuration:") })
 	switch {
 	case len(refused) > 0:
-		c.Result, c.Says, c.Also, c.Do = Failed, fmt.Sprintf("%d sources are refused; what was in force before stays", len(refused)), refused, "mend them; termguard policy test FOLDER says the same before they are in the cluster"
+		c = failed("mend them; termguard policy test FOLDER says the same before they are in the cluster", "%d sources are refused; what was in force before stays", len(refused))
+		c.Also = refused
 	case len(ignored) > 0:
-		c.Result, c.Says, c.Also, c.Do = Warning, c.Says+"; some are not read", ignored, "move them to namespace "+e.Namespace
+		c = warning("move them to namespace "+e.Namespace, "%s; some are not read", c.Says)
+		c.Also = ignored
 	}
-	e.add(c)
+	return c
 }
 
-func (e *examination) checkConfiguration(ctx context.Context) {
-	const name = "configuration"
-	if e.addNoStatus(name) {
-		return
+func (e *examination) checkConfiguration(ctx context.Context) Check {
+	if e.status == nil {
+		return noStatus
 	}
 	for _, r := range e.status.Rejections {
 		if why, ours := strings.CutPrefix(r, "configuration:"); ours {
-			e.add(Check{Name: name, Result: Failed, Says: "not all that is written is in force: " + strings.TrimSpace(why), Do: "mend ConfigMap termguard-config, or the values of the chart"})
-			return
+			return failed("mend ConfigMap termguard-config, or the values of the chart", "not all that is written is in force: %s", strings.TrimSpace(why))
 		}
 	}
 	cm, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		e.addUnreadable(name, "ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
-		return
+		return unreadable("ConfigMap termguard-config", "get", "configmaps in namespace "+e.Namespace, err)
 	}
 	text, has := cm.Data["config.yaml"]
 	fingerprint := ""
@@ -511,36 +487,28 @@ func (e *examination) checkConfiguration(ctx context.Context) {
 	}
 	switch {
 	case err == nil && !has:
-		e.add(Check{Name: name, Result: Failed, Says: "ConfigMap termguard-config has no key config.yaml, so nothing of it is in force", Do: "move what it says to the key config.yaml"})
+		return failed("move what it says to the key config.yaml", "ConfigMap termguard-config has no key config.yaml, so nothing of it is in force")
 	case fingerprint != e.status.Configuration:
-		e.add(Check{Name: name, Result: Warning, Says: "ConfigMap termguard-config says something else than what is in force", Do: "wait: the kubelet brings a change within a minute or so; then ask again"})
+		return warning("wait: the kubelet brings a change within a minute or so; then ask again", "ConfigMap termguard-config says something else than what is in force")
 	case !has:
-		e.add(Check{Name: name, Result: OK, Says: "there is no ConfigMap termguard-config: the defaults are in force"})
-	default:
-		e.add(Check{Name: name, Result: OK, Says: "ConfigMap termguard-config is in force"})
+		return ok("there is no ConfigMap termguard-config: the defaults are in force")
 	}
+	return ok("ConfigMap termguard-config is in force")
 }
 
 // checkLabels finds labels and annotations of namespaces that have no effect.
-func (e *examination) checkLabels(ctx context.Context) {
-	const name = "labels"
-	embedded, err := policies.Load(policies.Embedded())
-	if err != nil {
-		e.add(Check{Name: name, Result: Unseen, Says: err.Error()})
-		return
-	}
+func (e *examination) checkLabels(ctx context.Context) Check {
 	// Only a replica knows the policies that are not built in; if its list is truncated, any label may be
 	// valid.
 	var ids []string
-	if cut := len(e.customPolicies) > 0 && strings.HasSuffix(e.customPolicies[len(e.customPolicies)-1], "…"); e.hasStatus && !cut {
-		ids = append(embedded.IDs(), e.customPolicies...)
+	if cut := len(e.customPolicies) > 0 && strings.HasSuffix(e.customPolicies[len(e.customPolicies)-1], "…"); e.status != nil && !cut {
+		ids = append(policies.EmbeddedIDs(), e.customPolicies...)
 	}
 	var wrong []string
 	for next := ""; ; {
 		list, err := e.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if err != nil {
-			e.addUnreadable(name, "the labels of namespaces", "list", "namespaces", err)
-			return
+			return unreadable("the labels of namespaces", "list", "namespaces", err)
 		}
 		for _, ns := range list.Items {
 			for _, what := range misspelt(ns.ObjectMeta, ids) {
@@ -552,14 +520,14 @@ func (e *examination) checkLabels(ctx context.Context) {
 		}
 	}
 	if len(wrong) == 0 {
-		e.add(Check{Name: name, Result: OK, Says: "no label or annotation of a namespace is misspelt"})
-		return
+		return ok("no label or annotation of a namespace is misspelt")
 	}
-	c := Check{Name: name, Result: Failed, Says: fmt.Sprintf("%d labels or annotations of namespaces have no effect", len(wrong)), Also: wrong[:min(maxNamespaces, len(wrong))], Do: "mend them: kubectl label namespace NAME WRONG- RIGHT=MODE"}
+	c := failed("mend them: kubectl label namespace NAME WRONG- RIGHT=MODE", "%d labels or annotations of namespaces have no effect", len(wrong))
+	c.Also = wrong[:min(maxNamespaces, len(wrong))]
 	if n := len(wrong) - maxNamespaces; n > 0 {
 		c.Also = append(c.Also, fmt.Sprintf("and %d more", n))
 	}
-	e.add(c)
+	return c
 }
 
 // misspelt lists the labels and annotations of an object that have no effect.
@@ -582,12 +550,10 @@ func misspelt(o metav1.ObjectMeta, ids []string) []string {
 }
 
 // checkFailOpen reads how often the API server let a request through because the webhook failed.
-func (e *examination) checkFailOpen(ctx context.Context) {
-	const name = "unasked"
+func (e *examination) checkFailOpen(ctx context.Context) Check {
 	text, err := e.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		e.addUnreadable(name, "the API server's metrics", "get", "the non-resource URL /metrics", err)
-		return
+		return unreadable("the API server's metrics", "get", "the non-resource URL /metrics", err)
 	}
 	total := 0.0
 	for line := range strings.Lines(string(text)) {
@@ -600,8 +566,7 @@ func (e *examination) checkFailOpen(ctx context.Context) {
 		}
 	}
 	if total == 0 {
-		e.add(Check{Name: name, Result: OK, Says: "this API server got an answer to every question since it started"})
-		return
+		return ok("this API server got an answer to every question since it started")
 	}
-	e.add(Check{Name: name, Result: Warning, Says: fmt.Sprintf("this API server let %.0f requests through without an answer since it started", total), Do: "watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does"})
+	return warning("watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does", "this API server let %.0f requests through without an answer since it started", total)
 }

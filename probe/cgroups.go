@@ -54,9 +54,7 @@ func (l *inspection) reportFrozenV1(id, rest, name string) {
 	f := report.Finding{
 		Cause: report.Stuck, Certainty: report.Will,
 		Evidence: fmt.Sprintf("cgroup /%s is frozen (freezer.state): nothing in it can be killed", name),
-	}
-	if word, printable := quote("/" + path.Join(name, "freezer.state")); printable {
-		f.Remedy = "echo THAWED > " + word
+		Remedy:   command("echo THAWED >", "/"+path.Join(name, "freezer.state")),
 	}
 	switch {
 	case above:

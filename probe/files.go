@@ -151,8 +151,8 @@ func newImmutableFinding(a attributes, shown string) report.Finding {
 	}
 	change := "chattr " + strings.Join(flags, " ")
 	if f.Remedy = command(change, shown); f.Remedy == "" { // the name has unprintable characters
-		if dir, printable := quote(path.Dir(shown)); printable {
-			f.Remedy = fmt.Sprintf("find %s -inum %d -exec %s {} +", dir, a.inode, change)
+		if find := command("find", path.Dir(shown)); find != "" {
+			f.Remedy = fmt.Sprintf("%s -inum %d -exec %s {} +", find, a.inode, change)
 		}
 	}
 	return f

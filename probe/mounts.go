@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/probe/report"
 )
 
@@ -129,11 +131,10 @@ func (l *inspection) inspectMounts() {
 
 // command returns a shell command on a path, or "" if the path has unprintable characters.
 func command(verb, name string) string {
-	word, printable := quote(name)
-	if !printable {
+	if printable.Line(name) != name {
 		return ""
 	}
-	return verb + " " + word
+	return verb + " " + shell.Quote(name)
 }
 
 func (l *inspection) mountOf(name string) (top mount, ok bool) {

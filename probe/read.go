@@ -2,8 +2,6 @@ package probe
 
 import (
 	"io"
-	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -34,9 +32,6 @@ func podOf(cgroup string) (id, rest string, ok bool) {
 	}
 	return strings.ReplaceAll(cgroup[at[2]:at[3]], "_", "-"), strings.Trim(cgroup[at[1]:], "/"), true
 }
-
-// filesOf opens a directory that belongs to the kernel or the kubelet.
-func filesOf(root string) fs.FS { return os.DirFS(root) }
 
 // fsPath returns an absolute path in the form that package fs expects.
 func fsPath(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }

@@ -3,14 +3,16 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/termguard/termguard/internal/printable"
 )
 
 const (
@@ -124,6 +126,29 @@ func (r Report) Holding() (all []Finding) {
 	return all
 }
 
+// Read reads the report in a ConfigMap. It takes the time from the managed fields if present, because a
+// node's clock may be wrong.
+func Read(cm *corev1.ConfigMap) (Report, error) {
+	node, ok := NodeOf(cm.Name)
+	if !ok {
+		return Report{}, fmt.Errorf("ConfigMap %s: its name does not begin with %s", cm.Name, Prefix)
+	}
+	r, err := Decode([]byte(cm.Data[Key]), node)
+	if err != nil {
+		return Report{}, fmt.Errorf("ConfigMap %s: %w", cm.Name, err)
+	}
+	var written metav1.Time
+	for _, m := range cm.ManagedFields {
+		if m.Time != nil && written.Before(m.Time) {
+			written = *m.Time
+		}
+	}
+	if !written.IsZero() {
+		r.Time = written.Time
+	}
+	return r, nil
+}
+
 // Decode parses the report of a node and enforces the limits. It ignores unknown fields, which a newer probe
 // may write.
 func Decode(text []byte, node string) (Report, error) {
@@ -131,12 +156,8 @@ func Decode(text []byte, node string) (Report, error) {
 		return Report{}, fmt.Errorf("the report has %d bytes: more than %d", len(text), MaxSize)
 	}
 	var r Report
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(&r); err != nil {
+	if err := json.Unmarshal(text, &r); err != nil {
 		return Report{}, fmt.Errorf("read the report: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Report{}, errors.New("read the report: something follows it")
 	}
 	switch {
 	case r.APIVersion != apiVersion || r.Kind != kind:
@@ -168,4 +189,37 @@ func shorten(text string) string {
 		end--
 	}
 	return text[:end]
+}
+
+// Whom names the pod of a finding.
+func (f Finding) Whom() string {
+	switch {
+	case f.Pod == nil:
+		return "every pod of this node"
+	case f.Pod.Name == "":
+		return "pod with UID " + f.Pod.UID
+	}
+	return "pod " + f.Pod.Namespace + "/" + f.Pod.Name
+}
+
+// maxLine is the number of bytes that node-problem-detector reads by default (max_output_length,
+// pkg/custompluginmonitor/types/config.go).
+const maxLine = 80
+
+// Line returns the first finding and the number of others, as output for a custom plugin of
+// node-problem-detector.
+func (r Report) Line() string {
+	all := r.Holding()
+	if len(all) == 0 {
+		return "nothing keeps pods from going"
+	}
+	more := ""
+	if len(all)+r.Omitted > 1 {
+		more = fmt.Sprintf(" (+%d)", len(all)+r.Omitted-1)
+	}
+	line := printable.Line(fmt.Sprintf("%s: %s", all[0].Cause, all[0].Whom()))
+	if room := maxLine - len(more); len(line) > room {
+		line = strings.ToValidUTF8(line[:room-len("…")], "") + "…"
+	}
+	return line + more
 }
