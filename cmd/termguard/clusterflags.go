@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -16,29 +19,17 @@ import (
 	"github.com/termguard/termguard/cluster/snapshots"
 )
 
-// clusterFlags name the cluster as kubectl's flags do, and bound what is read of it.
+// clusterFlags name the cluster as kubectl's flags do, or a snapshot of one, and bound what is read of it.
 type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
+	timeout    time.Duration // of one request
 	dial       bool
+	snapshot   string
 	archive    *snapshots.Archive // read instead of a cluster; nil for none
 }
 
-// open reads a snapshot instead of a cluster, until it is closed.
-func (f *clusterFlags) open(path string, stderr io.Writer) (err error) {
-	if f.archive, err = snapshots.Open(path); err == nil && f.archive.Redacted {
-		fmt.Fprintf(stderr, "termguard: %s is redacted: what policies read of texts, ConfigMaps and certificates is missing\n", path)
-	}
-	return err
-}
-
-// close ends what open began.
-func (f *clusterFlags) close() {
-	if f.archive != nil {
-		_ = f.archive.Close()
-	}
-}
-
+// add adds the flags of kubectl.
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: KUBECONFIG, ~/.kube/config, or the pod's own service account)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")       // those of kubectl
@@ -51,14 +42,79 @@ func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
 }
 
+// addWithTimeout adds the flags of kubectl, and the limit of a request.
+func (f *clusterFlags) addWithTimeout(flags *pflag.FlagSet, timeout time.Duration) {
+	f.add(flags)
+	flags.DurationVar(&f.timeout, "request-timeout", timeout, "limit of one request to the cluster")
+}
+
 // addDial adds the flag that tries the certificates of webhooks. Outside of the cluster the address of a
 // Service may belong to something else.
 func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
 	flags.BoolVar(&f.dial, "dial-webhooks", inside, "shake hands with the Services of webhooks that fail closed, to see whether their certificates fit; only where ClusterIPs can be reached, as in a pod")
 }
 
-// look completes the options of facts.
-func (f *clusterFlags) look(options cluster.Options) cluster.Options {
+// addSnapshot adds the flag for a snapshot, which excludes others.
+func (f *clusterFlags) addSnapshot(c *cobra.Command, others ...string) {
+	c.Flags().StringVar(&f.snapshot, "snapshot", "", "read this `PATH` instead of a cluster: a file of termguard snapshot, or objects in a file, archive or folder (kubectl get -o yaml or json, must-gather, support bundle, kubectl cluster-info dump)")
+	for _, other := range append(others, "context", "kubeconfig") {
+		c.MarkFlagsMutuallyExclusive("snapshot", other)
+	}
+}
+
+// sharedFlags are kubectl's flags, of all commands that read a cluster.
+func sharedFlags(c *cobra.Command) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("shared", pflag.ContinueOnError)
+	new(clusterFlags).addWithTimeout(flags, 30*time.Second)
+	flags.AddFlagSet(c.Root().PersistentFlags())
+	return flags
+}
+
+// newOptions lists the flags that the help of each command leaves out, as kubectl options does.
+func newOptions() *cobra.Command {
+	return &cobra.Command{
+		Use: "options", Short: "Show the flags that commands share", Args: cobra.NoArgs, Hidden: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "Commands that ask a cluster take these, as kubectl does:\n\n%s", sharedFlags(c).FlagUsages())
+			return err
+		},
+	}
+}
+
+// hideShared leaves the shared flags out of the help of commands.
+func hideShared(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		sharedFlags(c).VisitAll(func(f *pflag.Flag) {
+			if of := c.Flags().Lookup(f.Name); of != nil {
+				of.Hidden = true
+			}
+			f.Hidden = true
+		})
+		help(c, args)
+		fmt.Fprintf(c.OutOrStdout(), "\nUse \"%s options\" for flags that commands share (which cluster, as whom).\n", root.CommandPath())
+	})
+}
+
+// open reads the snapshot, if the flags name one, until close.
+func (f *clusterFlags) open(stderr io.Writer) (err error) {
+	if f.snapshot == "" {
+		return nil
+	}
+	if f.archive, err = snapshots.Open(f.snapshot); err == nil && f.archive.Redacted {
+		fmt.Fprintf(stderr, "termguard: %s is redacted: what policies read of texts, ConfigMaps and certificates is missing\n", f.snapshot)
+	}
+	return err
+}
+
+func (f *clusterFlags) close() {
+	if f.archive != nil {
+		_ = f.archive.Close()
+	}
+}
+
+// facts completes the options of facts.
+func (f *clusterFlags) facts(options cluster.Options) cluster.Options {
 	if f.archive != nil {
 		return f.archive.Options(options)
 	}
@@ -74,9 +130,12 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
 }
 
-// namespace returns the namespace of the context, "default" without one.
-func (f *clusterFlags) namespace() (string, error) {
-	if f.archive != nil {
+// namespaceOf returns the namespace that a flag names, or that of the context, or "default".
+func (f *clusterFlags) namespaceOf(flag string) (string, error) {
+	switch {
+	case flag != "":
+		return flag, nil
+	case f.archive != nil:
 		return metav1.NamespaceDefault, nil
 	}
 	namespace, _, err := f.loader().Namespace()
@@ -86,6 +145,7 @@ func (f *clusterFlags) namespace() (string, error) {
 	return namespace, nil
 }
 
+// config returns the connection to the cluster, with the limit of one request.
 func (f *clusterFlags) config() (*rest.Config, error) {
 	if f.archive != nil {
 		return f.archive.Config(), nil
@@ -98,23 +158,11 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 				return nil, fmt.Errorf("no cluster is configured, since KUBECONFIG names a file that is not there (%w): correct it, or set --kubeconfig", err)
 			}
 		}
-		return nil, fmt.Errorf("no cluster is configured: set KUBECONFIG or --kubeconfig")
+		return nil, errors.New("no cluster is configured: set KUBECONFIG or --kubeconfig")
 	case err != nil:
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
-	config.UserAgent = "termguard/" + versionOf()
+	config.UserAgent, config.Timeout = "termguard/"+versionOf(), f.timeout
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil
-}
-
-// context returns the name of the context, "" without one.
-func (f *clusterFlags) context() (string, error) {
-	if f.overrides.CurrentContext != "" {
-		return f.overrides.CurrentContext, nil
-	}
-	raw, err := f.loader().RawConfig()
-	if err != nil {
-		return "", fmt.Errorf("find the context: %w", err)
-	}
-	return raw.CurrentContext, nil
 }

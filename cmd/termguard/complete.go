@@ -15,16 +15,33 @@ import (
 // completing bounds the wait of a shell.
 const completing = 3 * time.Second
 
-// noFiles has the shell complete no file names.
-const noFiles = cobra.ShellCompDirectiveNoFileComp
+// completion completes the words that begin like the last argument. On an error there are none.
+func completion(words func(ctx context.Context) ([]string, error)) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completing)
+		defer cancel()
+		all, err := words(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		fits := slices.DeleteFunc(slices.Clone(all), func(word string) bool { return !strings.HasPrefix(word, begun) })
+		return fits, cobra.ShellCompDirectiveNoFileComp
+	}
+}
 
-// completions registers the values of flags that several commands have; outputs are those of --output.
-func completions(c *cobra.Command, target *clusterFlags, outputs ...string) {
+func completeWords(words ...string) cobra.CompletionFunc {
+	return completion(func(context.Context) ([]string, error) { return words, nil })
+}
+
+// completions registers the values of flags that several commands have.
+func completions(c *cobra.Command, target *clusterFlags) {
 	for name, complete := range map[string]cobra.CompletionFunc{
-		"cascade":   completeWords("background", "foreground", "orphan"),
-		"context":   target.completeContext,
-		"namespace": target.completeNamespace,
-		"output":    completeWords(outputs...),
+		"cascade": completeWords("background", "foreground", "orphan"),
+		"context": completion(func(context.Context) ([]string, error) {
+			raw, err := target.loader().RawConfig()
+			return slices.Sorted(maps.Keys(raw.Contexts)), err
+		}),
+		"namespace": completion(func(ctx context.Context) ([]string, error) { return target.namesOf(ctx, "namespaces", "") }),
 	} {
 		if c.Flags().Lookup(name) != nil {
 			_ = c.RegisterFlagCompletionFunc(name, complete) // the flag is there
@@ -32,97 +49,62 @@ func completions(c *cobra.Command, target *clusterFlags, outputs ...string) {
 	}
 }
 
-func (f *clusterFlags) completeContext(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	raw, err := f.loader().RawConfig()
-	if err != nil {
-		return nil, noFiles
-	}
-	return beginning(slices.Sorted(maps.Keys(raw.Contexts)), begun), noFiles
-}
-
-func (f *clusterFlags) completeNamespace(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), completing)
-	defer cancel()
+// namesOf returns the names of the objects of a type.
+func (f *clusterFlags) namesOf(ctx context.Context, typ, namespace string) (names []string, err error) {
+	f.timeout = completing
 	config, err := f.config()
 	if err != nil {
-		return nil, noFiles
+		return nil, err
 	}
-	selected, err := check.Selected(ctx, config, []string{"namespaces"}, "", "", "")
-	if err != nil {
-		return nil, noFiles
+	selected, err := check.Selected(ctx, config, []string{typ}, namespace, "", "")
+	for _, name := range selected.Names {
+		names = append(names, name.Name)
 	}
-	var names []string
-	for _, namespace := range selected.Names {
-		names = append(names, namespace.Name)
-	}
-	return beginning(names, begun), noFiles
+	return names, err
 }
 
 // completeID completes the ids of policies.
-func (f *settingsFlags) completeID(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	set, err := f.load()
-	if err != nil || len(args) > 0 {
-		return nil, noFiles
-	}
-	return beginning(set.IDs(), begun), noFiles
-}
-
-func completeWords(words ...string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return beginning(words, begun), noFiles
-	}
-}
-
-// beginning returns the words with a prefix.
-func beginning(words []string, begun string) (found []string) {
-	for _, word := range words {
-		if strings.HasPrefix(word, begun) {
-			found = append(found, word)
+func (f *settingsFlags) completeID(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return completion(func(context.Context) ([]string, error) {
+		set, err := f.load()
+		if err != nil || len(args) > 0 {
+			return nil, err
 		}
-	}
-	return found
+		return set.IDs(), nil
+	})(c, args, begun)
 }
 
 // complete completes the types that the cluster serves, and the names of its objects.
 func (f *checkFlags) complete(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), completing)
-	defer cancel()
-	f.timeout = completing
-	config, err := f.config()
-	if err != nil {
-		return nil, noFiles
-	}
 	typ, _, slash := strings.Cut(begun, "/")
 	prefix := typ + "/"
 	switch {
 	case !slash && len(args) > 0 && !strings.Contains(args[0], "/"): // TYPE NAME...
 		typ, prefix = args[0], ""
 	case !slash:
-		types, err := check.TypeNames(ctx, config)
-		if err != nil {
-			return nil, noFiles
-		}
-		var found []string
-		for _, typ := range types {
-			if strings.HasPrefix(typ, begun) {
-				found = append(found, typ+"/")
+		types, directive := completion(func(ctx context.Context) ([]string, error) {
+			f.target.timeout = completing
+			config, err := f.target.config()
+			if err != nil {
+				return nil, err
 			}
+			types, err := check.TypeNames(ctx, config)
+			for i := range types {
+				types[i] += "/"
+			}
+			return types, err
+		})(c, args, begun)
+		return types, directive | cobra.ShellCompDirectiveNoSpace
+	}
+	return completion(func(ctx context.Context) ([]string, error) {
+		namespace, err := f.target.namespaceOf(f.namespace)
+		if err != nil {
+			return nil, err
 		}
-		return found, noFiles | cobra.ShellCompDirectiveNoSpace
-	}
-	namespace, err := f.within()
-	if err != nil {
-		return nil, noFiles
-	}
-	selected, err := check.Selected(ctx, config, []string{typ}, namespace, "", "")
-	if err != nil {
-		return nil, noFiles
-	}
-	var found []string
-	for _, name := range selected.Names {
-		if word := prefix + name.Name; strings.HasPrefix(word, begun) {
-			found = append(found, word)
+		names, err := f.target.namesOf(ctx, typ, namespace)
+		for i := range names {
+			names[i] = prefix + names[i]
 		}
-	}
-	return found, noFiles
+		return names, err
+	})(c, args, begun)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/check"
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/deletion"
 	"github.com/termguard/termguard/page"
-	"github.com/termguard/termguard/policies"
 )
 
 // deleteFlags holds the flags of the delete command.
@@ -75,30 +72,27 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: risk, restore, strip, strip=TYPE/NAMESPACE/NAME of what is outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
 	flags.BoolVar(&f.all, "all", false, "all objects of TYPE in the namespace")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, or json: what was done and left, and the questions that are open; the text then goes to stderr")
+	outputOf(c, &f.output, "text, or json: what was done and left, and the questions that are open; the text then goes to stderr", "text", "json")
 	flags.DurationVar(&f.patience, "timeout", 5*time.Minute, "how long to wait for the effect of a step, and for the deletion")
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("all", "selector")
-	completions(c, &f.target, "text", "json")
-	c.PreRunE = func(*cobra.Command, []string) error { return cmp.Or(f.valid(c), f.bounded()) }
-	return c
-}
-
-// bounded returns an error if every object of a type would be deleted without --all.
-func (d *deleteFlags) bounded() error {
-	if d.everywhere && !d.all && d.labels == "" && d.fields == "" {
-		return errors.New("--all-namespaces selects every object of the type in the cluster: name some, select them (-l), or say --all")
+	completions(c, &f.target)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if err := f.valid(c); err != nil {
+			return err
+		}
+		if f.everywhere && !f.all && f.labels == "" && f.fields == "" {
+			return errors.New("--all-namespaces selects every object of the type in the cluster: name some, select them (-l), or say --all")
+		}
+		return nil
 	}
-	return nil
+	return c
 }
 
 func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	out := stdout
-	switch {
-	case d.output == "json":
+	if d.output == "json" {
 		out = stderr
-	case d.output != "text":
-		return fmt.Errorf("unknown output %q: use text or json", d.output)
 	}
 	run := deletion.Run{
 		DryRun: d.dryRun, Patience: d.patience, Glance: d.glance,
@@ -110,9 +104,7 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 		err = run.Execute(ctx)
 	}
 	if run.Hands != nil && d.output == "json" { // else nothing was evaluated
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		err = cmp.Or(err, encoder.Encode(run.Outcome()))
+		err = cmp.Or(err, writeJSON(run.Outcome(), stdout))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -124,88 +116,71 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 }
 
 // prepareRun reads what the arguments and flags name.
-func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, out, stderr io.Writer) (err error) {
+func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, out, stderr io.Writer) error {
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
 	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
 		return errors.New("--filename=- takes standard input, so nobody can be asked: add --yes, and --allow for what else is allowed")
 	}
-	if run.Consents, err = deletion.ParseConsents(d.allow); err != nil {
-		return err
-	}
-	run.Consents.Yes = d.yes
-	engine, facts, options, err := d.prepare(ctx, stderr)
+	consents, err := deletion.ParseConsents(d.allow)
 	if err != nil {
 		return err
 	}
-	run.Options = options
-	config, err := d.config()
+	run.Consents, run.Consents.Yes = consents, d.yes
+	names, err := d.names(args)
 	if err != nil {
 		return err
 	}
-	names, together, err := d.targets(ctx, args, stdin)
+	s, err := d.prepare(ctx, stderr)
 	if err != nil {
 		return err
+	}
+	run.Options = s.options
+	together, err := d.meant(ctx, s.config, names, args, stdin)
+	if err != nil {
+		return err
+	}
+	if together.Of == "" { // else it takes others with it, as an Application of Argo CD
+		names = together.Names
 	}
 	for _, n := range names {
 		if d.fromFiles() && d.namespace != "" && n.Namespace != d.namespace {
 			return fmt.Errorf("%s is not in namespace %s, as --namespace says: drop that, or correct it", n, d.namespace)
 		}
 	}
-	hands, err := check.NewHands(config)
+	hands, err := check.NewHands(s.config)
 	if err != nil {
 		return err
 	}
 	hands.DryRun = d.dryRun
 	run.Hands = hands
-	if terminal(stdin) && !d.dryRun {
-		if file, ok := stdin.(*os.File); ok {
-			run.Ask = func(ctx context.Context, q deletion.Question) (bool, error) {
-				return prompt(ctx, file, out, q)
-			}
+	if file, is := stdin.(*os.File); is && terminal(stdin) && !d.dryRun {
+		run.Ask = func(ctx context.Context, q deletion.Question) (bool, error) {
+			return prompt(ctx, file, out, q)
 		}
 	}
 	run.Look = func(ctx context.Context) (state deletion.State, err error) {
 		if together.Types == nil { // else they were read just now
-			types, err := check.Served(ctx, config)
+			types, err := check.Served(ctx, s.config)
 			if err != nil {
 				return state, err
 			}
 			together.Types = &types
 		}
 		hands.Types = *together.Types
-		state, err = d.look(ctx, names, together, engine, facts, options, stderr)
+		state, err = s.look(ctx, names, together)
 		together.Types = nil // a step may bring a type back
 		return state, err
 	}
 	return nil
 }
 
-// targets returns the objects to delete, and those together with which the policies judge them.
-func (d *deleteFlags) targets(ctx context.Context, args []string, stdin io.Reader) ([]check.Name, check.Together, error) {
-	together, err := d.meant(ctx, args, stdin)
-	if err != nil || together.Of == "" {
-		return together.Names, together, err
-	}
-	names, err := d.named(args) // of one that takes others with it, as an Application of Argo CD
-	for i := range names {
-		if names[i].Namespace, err = d.within(); err != nil {
-			return nil, together, err
-		}
-	}
-	return names, together, err
-}
-
-// look evaluates the policies about the targets.
-func (d *deleteFlags) look(ctx context.Context, names []check.Name, together check.Together, engine *policies.Engine, facts cluster.Options, options map[string]any, stderr io.Writer) (v deletion.State, err error) {
-	config, err := d.config()
-	if err != nil {
-		return v, err
-	}
+// look evaluates the policies about the targets, and those that are deleted together with them.
+func (s session) look(ctx context.Context, names []check.Name, together check.Together) (v deletion.State, err error) {
 	endings := check.Endings{Most: maxWatched}
-	facts.Arrived = endings.Arrived
-	subjects, missing, world, err := d.find(ctx, check.Together{Names: together.Names, Types: together.Types}, facts, stderr)
+	s.facts.Arrived = endings.Arrived
+	subjects, missing, world, err := s.find(ctx, check.Together{Names: together.Names, Types: together.Types})
 	if err != nil {
 		return v, err
 	}
@@ -215,30 +190,25 @@ func (d *deleteFlags) look(ctx context.Context, names []check.Name, together che
 		}
 		return v, nil
 	}
-	q := check.Question{Targets: subjects, Missing: missing, Options: options}
+	q := check.Question{Targets: subjects, Missing: missing, Options: s.options}
 	if len(together.Names) > 1 {
 		q.Together = &together
 	}
-	answer, err := check.Ask(ctx, engine, world, q)
+	answer, err := check.Ask(ctx, s.engine, world, q)
 	if err == nil {
-		err = answer.Foresee(ctx, engine, world)
+		err = answer.Foresee(ctx, s.engine, world)
 	}
 	if err != nil {
 		return v, err
 	}
-	var targets []check.Subject
-	for _, s := range subjects {
-		if together.Of == "" || slices.ContainsFunc(names, func(n check.Name) bool { return s.Is(n) }) {
-			targets = append(targets, s)
-		}
-	}
-	hearsay := d.told
+	targets, hearsay := subjects, s.told
 	if together.Of != "" {
 		hearsay = "the inventory in the status of an object"
+		targets = slices.DeleteFunc(slices.Clone(subjects), func(s check.Subject) bool { return !slices.ContainsFunc(names, s.Is) })
 	}
 	v = deletion.NewState(targets, answer, hearsay)
 	v.Ends = func(ctx context.Context) (check.Answer, error) {
-		return endings.Ask(ctx, config, engine, world, targets, options)
+		return endings.Ask(ctx, s.config, s.engine, world, targets, s.options)
 	}
 	return v, nil
 }

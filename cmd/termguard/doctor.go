@@ -17,7 +17,6 @@ func newDoctor() *cobra.Command {
 		target  clusterFlags
 		options doctor.Options
 		output  string
-		timeout time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -30,14 +29,11 @@ with its status: so the answer takes the way of a review.
 Exit codes: 0 it works, 1 something failed, or whether it works could not be seen, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("unknown output %q: use text or json", output)
-			}
 			rest, err := target.config()
 			if err != nil {
 				return err
 			}
-			rest.Timeout, options.Version = timeout, versionOf()
+			options.Version = versionOf()
 			report, err := doctor.Examine(c.Context(), rest, options)
 			if err != nil {
 				return err
@@ -47,15 +43,14 @@ Exit codes: 0 it works, 1 something failed, or whether it works could not be see
 			} else {
 				err = writeReport(c.OutOrStdout(), report)
 			}
-			return cmp.Or(err, map[bool]error{false: errFound}[report.Healthy])
+			return cmp.Or(err, findings(!report.Healthy))
 		},
 	}
-	target.add(c.Flags())
+	target.addWithTimeout(c.Flags(), 10*time.Second)
 	c.Flags().StringVar(&options.Namespace, "namespace", "termguard-system", "namespace that termguard runs in")
 	c.Flags().StringVar(&options.Configuration, "webhook-configuration", "termguard", "its ValidatingWebhookConfiguration")
-	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	completions(c, &target, "text", "json")
-	c.Flags().DurationVar(&timeout, "request-timeout", 10*time.Second, "limit of one request to the cluster")
+	outputOf(c, &output, "text or json", "text", "json")
+	completions(c, &target)
 	return c
 }
 

@@ -93,12 +93,10 @@ func (i *installed) read(ids []string) config.Config {
 
 // rules returns the policies and the configuration of the flags; without --config, those of the webhook in
 // the cluster.
-func (f *checkFlags) rules(ctx context.Context) (*policies.Set, config.Config, []string, error) {
+func (f *checkFlags) rules(ctx context.Context, s *session) (*policies.Set, config.Config, []string, error) {
 	var here installed
-	if f.snapshot == "" && f.settings.config == "" {
-		if rest, err := f.config(); err == nil { // else it is told when the cluster is asked
-			here = readInstalled(ctx, rest)
-		}
+	if f.target.snapshot == "" && f.settings.config == "" {
+		here = readInstalled(ctx, s.config)
 	}
 	set, err := f.settings.load(here.policies...)
 	if err != nil && len(here.policies) > 0 {
@@ -108,13 +106,14 @@ func (f *checkFlags) rules(ctx context.Context) (*policies.Set, config.Config, [
 	if err != nil {
 		return nil, config.Config{}, nil, err
 	}
-	read, err := f.settings.read(set.IDs())
-	if here.config != "" {
-		read = here.read(set.IDs())
-		// Without termguard installed, any user may have created its namespace.
-		if len(read.FinalizerOwners)+len(read.Catalog)+len(read.Params)+len(read.Enforcement.Off(set.IDs())) > 0 {
-			f.told = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
-		}
+	if here.config == "" {
+		read, err := f.settings.read(set.IDs())
+		return set, read, here.notes, err
 	}
-	return set, read, here.notes, err
+	read := here.read(set.IDs())
+	// Without termguard installed, any user may have created its namespace.
+	if len(read.FinalizerOwners)+len(read.Catalog)+len(read.Params)+len(read.Enforcement.Off(set.IDs())) > 0 {
+		s.told = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
+	}
+	return set, read, here.notes, nil
 }

@@ -350,7 +350,7 @@ func TestHabitsElsewhere(t *testing.T) {
 		"scan -A -n demo":                {2, []string{"all-namespaces namespace"}, ""},
 		"scan -o name":                   {1, []string{"namespaces/demo\n", "kialis.kiali.io/a\n"}, "web"},
 		"version -o json":                {0, []string{`"version": "`, `"policies": "sha256:`}, "termguard version"},
-		"version -o xml":                 {2, []string{`unknown output "xml"`}, ""},
+		"version -o xml":                 {2, []string{`invalid argument "xml" for "-o, --output" flag: want text or json`}, ""},
 		"doctor":                         {1, []string{"termguard is not installed in this cluster: "}, "\n."},
 	} {
 		words := strings.Split(args, " ")

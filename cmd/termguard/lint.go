@@ -1,18 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/runner"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/lint/triage"
@@ -50,7 +44,7 @@ that could not be read, wrong usage, or an internal error.`,
   termguard lint --explain orphaned-finalizer`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.explain != "" {
-				return f.explainPolicy(c.Context(), c.OutOrStdout())
+				return f.explainPolicy(c.OutOrStdout())
 			}
 			return f.run(c, args)
 		},
@@ -73,7 +67,7 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.BoolVar(&f.NoRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: who writes a pull request writes them, too")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report what was found until then; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
-	completions(c, nil, runner.Formats()...)
+	_ = c.RegisterFlagCompletionFunc("output", completeWords(runner.Formats()...))
 	for _, flag := range []string{"explain", "only"} {
 		_ = c.RegisterFlagCompletionFunc(flag, f.policies.completeID) // the flag is there
 	}
@@ -98,27 +92,11 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	return err
 }
 
-// terminal reports whether a stream is a terminal.
-func terminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// colored reports whether text on a stream is coloured (https://no-color.org).
-func colored(out io.Writer) bool {
-	return terminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-func (f *lintFlags) explainPolicy(ctx context.Context, out io.Writer) error {
+// explainPolicy explains a policy, or one of lint's own findings.
+func (f *lintFlags) explainPolicy(out io.Writer) error {
 	set, err := f.policies.load()
 	if err != nil {
 		return err
 	}
-	all := append(set.Policies(), triage.Policies()...)
-	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == f.explain })
-	if at < 0 {
-		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", f.explain, nearest.Hint(f.explain, set.IDs()))
-	}
-	explain(out, all[at])
-	return nil
+	return explain(out, append(set.Policies(), triage.Policies()...), f.explain)
 }

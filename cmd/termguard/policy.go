@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -39,26 +38,19 @@ func newPolicyList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			switch output {
-			case "json":
-				encoder := json.NewEncoder(c.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(set.Policies())
-			case "text":
-				table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "ID\tSEVERITY\tTRIGGERS\tTITLE")
-				for _, p := range set.Policies() {
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.ID, p.Severity, triggers(p), p.Title)
-				}
-				return table.Flush()
-			default:
-				return fmt.Errorf("unknown output %q: use text or json", output)
+			if output == "json" {
+				return writeJSON(set.Policies(), c.OutOrStdout())
 			}
+			table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "ID\tSEVERITY\tTRIGGERS\tTITLE")
+			for _, p := range set.Policies() {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.ID, p.Severity, triggers(p), p.Title)
+			}
+			return table.Flush()
 		},
 	}
 	settings.addPolicies(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	completions(c, nil, "text", "json")
+	outputOf(c, &output, "text or json", "text", "json")
 	return c
 }
 
@@ -81,27 +73,12 @@ func newPolicyExplain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := policyOf(set, args[0])
-			if err != nil {
-				return err
-			}
-			explain(c.OutOrStdout(), p)
-			return nil
+			return explain(c.OutOrStdout(), set.Policies(), args[0])
 		},
 		ValidArgsFunction: settings.completeID,
 	}
 	settings.addPolicies(c.Flags())
 	return c
-}
-
-// policyOf returns a policy of a set by its id.
-func policyOf(set *policies.Set, id string) (policies.Policy, error) {
-	all := set.Policies()
-	at := slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })
-	if at < 0 {
-		return policies.Policy{}, fmt.Errorf("there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
-	}
-	return all[at], nil
 }
 
 func newPolicyCatalog() *cobra.Command {
@@ -132,39 +109,35 @@ func newPolicyCatalog() *cobra.Command {
 			if len(entries) == 0 {
 				return fmt.Errorf("the catalog has nothing with %q in finalizer, resources or owner; add it under catalog in the configuration", strings.Join(args, " "))
 			}
-			return writeCatalog(c.OutOrStdout(), entries, output)
+			if output == "json" {
+				return writeJSON(entries, c.OutOrStdout())
+			}
+			writeCatalog(c.OutOrStdout(), entries)
+			return nil
 		},
 	}
 	settings.addConfig(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "text", "text, or json: also on what, what the owner needs, and what it runs as")
-	completions(c, nil, "text", "json")
+	outputOf(c, &output, "text, or json: also on what, what the owner needs, and what it runs as", "text", "json")
 	return c
 }
 
 // catalogColumn is the width of the finalizers in the catalog as text: with the owners, 80.
 const catalogColumn = 46
 
-func writeCatalog(out io.Writer, entries []catalog.Entry, output string) error {
-	switch output {
-	case "json":
-		return writeJSON(entries, out)
-	case "text":
-		line := func(finalizer, owner string) {
-			if len(finalizer) > catalogColumn {
-				fmt.Fprintln(out, finalizer) // whole, as people search for it
-				finalizer = ""
-			}
-			fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, cut(owner, 80-catalogColumn-2))
+func writeCatalog(out io.Writer, entries []catalog.Entry) {
+	line := func(finalizer, owner string) {
+		if len(finalizer) > catalogColumn {
+			fmt.Fprintln(out, finalizer) // whole, as people search for it
+			finalizer = ""
 		}
-		line("FINALIZER", "REMOVED BY")
-		for i, e := range entries {
-			if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else it differs in what JSON has
-				line(e.Key(), e.Owner)
-			}
-		}
-		return nil
+		fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, cut(owner, 80-catalogColumn-2))
 	}
-	return fmt.Errorf("unknown output %q: use text or json", output)
+	line("FINALIZER", "REMOVED BY")
+	for i, e := range entries {
+		if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else it differs in what JSON has
+			line(e.Key(), e.Owner)
+		}
+	}
 }
 
 // cut shortens a text to a number of characters.
@@ -176,7 +149,16 @@ func cut(text string, most int) string {
 }
 
 // explain writes what the METADATA of a policy says.
-func explain(out io.Writer, p policies.Policy) {
+func explain(out io.Writer, all []policies.Policy, id string) error {
+	var ids []string
+	for _, p := range all {
+		ids = append(ids, p.ID)
+	}
+	at := slices.Index(ids, id)
+	if at < 0 {
+		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, ids))
+	}
+	p := all[at]
 	fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)
 	asked := ""
 	if len(p.Triggers) > 0 {
@@ -197,6 +179,7 @@ func explain(out io.Writer, p policies.Policy) {
 	for _, r := range p.RelatedResources {
 		fmt.Fprintf(out, "  %s %s\n", r.Ref, r.Description)
 	}
+	return nil
 }
 
 // wrap fills lines of 80 characters, indented by two.

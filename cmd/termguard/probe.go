@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,9 +35,6 @@ With -o plugin, it is a custom plugin of node-problem-detector: one line, and th
 Exit codes: 0 nothing found, 1 something found, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{"text", "json", "plugin"}, output) {
-				return fmt.Errorf("unknown output %q: use text, json or plugin", output)
-			}
 			if err := probe.Yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) { // it looks nevertheless
 				fmt.Fprintf(c.ErrOrStderr(), "termguard: %v\n", err)
 			}
@@ -49,12 +45,11 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 			if err == nil {
 				err = writeProbe(c.OutOrStdout(), r, output)
 			}
-			return cmp.Or(err, map[bool]error{true: errFound}[len(r.Holding()) > 0])
+			return cmp.Or(err, findings(len(r.Holding()) > 0))
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "text, json, or plugin: one line for node-problem-detector")
+	outputOf(c, &output, "text, json, or plugin: one line for node-problem-detector", "text", "json", "plugin")
 	options.Flags(c.Flags())
-	completions(c, nil, "text", "json", "plugin")
 	return c
 }
 

@@ -91,7 +91,7 @@ func newRoot(name string) *cobra.Command {
 	root.InitDefaultVersionFlag()
 	root.Flags().Lookup("help").Hidden, root.Flags().Lookup("version").Hidden = true, true
 	root.AddCommand(newCheck(), newScan(), newWatch(), newDelete(), newLint(), newWebhook(), newSnapshot(), newPolicy(), newDoctor(), newProbe(), newVersion(), newOptions())
-	shareOptions(root)
+	hideShared(root)
 	return root
 }
 

@@ -184,12 +184,12 @@ func TestScanFlags(t *testing.T) {
 		}
 	}
 	for name, args := range map[string][]string{
-		`--only is "nods": want one of`:       {"--only", "nods"},
-		`--fail-on is "bad"`:                  {"--fail-on", "bad"},
-		`--output is "dot"`:                   {"-o", "dot"},
-		`--fail-on is "new"`:                  {"--fail-on", "new"},
-		`--namespaces "a in (": `:             {"--namespaces", "a in ("},
-		"[namespace namespaces] were all set": {"-n", "a", "--namespaces", "b"},
+		`--only is "nods": want namespaces, `:       {"--only", "nods"},
+		`invalid argument "bad" for "--fail-on"`:    {"--fail-on", "bad"},
+		`invalid argument "dot" for "-o, --output"`: {"-o", "dot"},
+		`invalid argument "new" for "--fail-on"`:    {"--fail-on", "new"},
+		`--namespaces "a in (": `:                   {"--namespaces", "a in ("},
+		"[namespace namespaces] were all set":       {"-n", "a", "--namespaces", "b"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"termguard", "scan"}, append(args, cluster...)...), nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), name) {

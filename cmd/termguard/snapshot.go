@@ -22,7 +22,6 @@ func newSnapshot() *cobra.Command {
 		target    clusterFlags
 		settings  settingsFlags
 		namespace string
-		timeout   time.Duration
 		hidden    bool
 	)
 	c := &cobra.Command{
@@ -44,7 +43,6 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 			if err != nil {
 				return err
 			}
-			rest.Timeout = timeout
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 			var kinds atomic.Int64
 			p := newProgress(c.ErrOrStderr(), "reading the cluster")
@@ -55,7 +53,7 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 			out := bufio.NewWriter(c.OutOrStdout())
 			recorder := snapshots.NewRecorder(out, time.Now(), hidden)
 			recorder.Record(rest)
-			world, err := live.Collect(c.Context(), rest, target.look(options), nil, namespace, log)
+			world, err := live.Collect(c.Context(), rest, target.facts(options), nil, namespace, log)
 			p.clear()
 			if err != nil {
 				return err
@@ -70,13 +68,12 @@ Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
 			return sayForbidden(c.ErrOrStderr(), world, int(kinds.Load()))
 		},
 	}
-	target.add(c.Flags())
+	target.addWithTimeout(c.Flags(), 30*time.Second)
 	target.addDial(c.Flags(), false)
 	settings.addConfig(c.Flags())
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "read only this namespace (default: all)")
 	completions(c, &target)
 	c.Flags().BoolVar(&hidden, "redact", false, "replace names of objects and namespaces by hashes, the same name by the same one; kinds, API groups, finalizers and images stay")
-	c.Flags().DurationVar(&timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	return c
 }
 
@@ -105,6 +102,3 @@ func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	}
 	return nil
 }
-
-// snapshotUsage explains the flag of commands that read a snapshot.
-const snapshotUsage = "read this `PATH` instead of a cluster: a file of termguard snapshot, or objects in a file, archive or folder (kubectl get -o yaml or json, must-gather, support bundle, kubectl cluster-info dump)"

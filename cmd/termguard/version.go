@@ -24,21 +24,14 @@ func newVersion() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			switch output {
-			case "text":
-			case "json":
+			if output == "json" {
 				return writeJSON(map[string]any{"version": versionOf(), "commit": commitOf(), "policies": policies.Digest()}, c.OutOrStdout())
-			default:
-				return fmt.Errorf("unknown output %q: use text or json", output)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "termguard version %s\n", build())
-			fmt.Fprintf(c.OutOrStdout(), "commit %s\n", commitOf())
-			fmt.Fprintf(c.OutOrStdout(), "policies %s (%d)\n", policies.Digest(), len(set.IDs()))
-			return nil
+			_, err = fmt.Fprintf(c.OutOrStdout(), "termguard version %s\ncommit %s\npolicies %s (%d)\n", build(), commitOf(), policies.Digest(), len(set.IDs()))
+			return err
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	completions(c, nil, "text", "json")
+	outputOf(c, &output, "text or json", "text", "json")
 	return c
 }
 

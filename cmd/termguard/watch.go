@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,12 +39,8 @@ Exit codes: 0 all is gone, 1 something is left, 2 error.`,
 		ValidArgsFunction: f.complete,
 	}
 	flags := c.Flags()
-	f.target.add(flags)
-	f.target.addDial(flags, false)
-	f.settings.addConfig(flags)
-	f.settings.addPolicies(flags)
+	f.addRead(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "what is in this namespace, and itself; that of the object, where one is named")
-	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "limit of one request to the cluster")
 	flags.DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until all is gone)")
 	completions(c, &f.target)
 	return c
@@ -53,48 +48,45 @@ Exit codes: 0 all is gone, 1 something is left, 2 error.`,
 
 // watched shows Terminating objects until they are deleted.
 func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	engine, facts, options, err := f.prepare(ctx, stderr)
-	if err != nil {
+	names, err := check.ParseNames(args)
+	if len(args) > 0 && err != nil {
 		return err
 	}
-	config, log, clear, err := f.connect(&facts, stderr)
+	s, err := f.prepare(ctx, stderr)
 	if err != nil {
 		return err
 	}
 	var name check.Name
-	if len(args) > 0 {
-		names, err := check.ParseNames(args)
-		if err != nil {
-			return err
-		}
+	if len(names) > 0 {
 		name = names[0]
-		if name.Namespace, err = f.within(); err != nil {
+		if name.Namespace, err = f.target.namespaceOf(f.namespace); err != nil {
 			return err
 		}
 	}
 	var uid string
 	var gone error
+	facts, clear := s.reading()
 	w := watch.Watch{Printer: printerOn(stdout), Look: func(ctx context.Context) (check.Answer, error) {
 		defer func() { // one who looks on needs no progress
 			clear()
 			facts.Progress = nil
 		}()
 		if name.Name == "" {
-			return check.AllTerminating(ctx, config, engine, f.target.look(facts), f.namespace, maxWatched, options, log)
+			return check.AllTerminating(ctx, s.config, s.engine, facts, f.namespace, maxWatched, s.options, s.log)
 		}
-		now, s, err := check.TerminatingOf(ctx, config, engine, f.target.look(facts), name, uid, maxWatched, options, log)
+		now, subject, err := check.TerminatingOf(ctx, s.config, s.engine, facts, name, uid, maxWatched, s.options, s.log)
 		switch {
 		case check.Gone(err) && uid == "":
 			gone = err
 		case check.Gone(err):
 			gone = fmt.Errorf("gone: %s/%s", name.Type, name.Name)
 		case err != nil:
-		case s.UID() == "":
-			return now, fmt.Errorf("%s may not be read: whether it is being deleted is not known", s)
-		case !s.Terminating():
-			return now, fmt.Errorf("%s is not being deleted: termguard check %s/%s tells whether that would finish", s, name.Type, name.Name)
+		case subject.UID() == "":
+			return now, fmt.Errorf("%s may not be read: whether it is being deleted is not known", subject)
+		case !subject.Terminating():
+			return now, fmt.Errorf("%s is not being deleted: termguard check %s/%s tells whether that would finish", subject, name.Type, name.Name)
 		default:
-			uid = s.UID()
+			uid = subject.UID()
 		}
 		return now, err
 	}}
@@ -114,10 +106,7 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	if err := reporters["text"](left, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if len(left.Items) > 0 {
-		return errFound
-	}
-	return nil
+	return findings(len(left.Items) > 0)
 }
 
 // printerOn returns a printer of Terminating objects.

@@ -48,7 +48,7 @@ func newWebhook() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.Facts = target.look(facts)
+			o.Facts = target.facts(facts)
 			if o.Cluster, err = target.config(); err != nil {
 				return cmp.Or(wrong, err)
 			}
