@@ -24,7 +24,7 @@ var layers = map[string][]string{
 	"probe/report":        {"internal/printable"},
 	"doctor":              {"config", "policies", "webhook"},
 	"config":              {"cluster", "cluster/catalog", "internal/nearest"},
-	"webhook":             {"internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
+	"webhook":             {"internal/background", "internal/printable", "internal/shell", "config", "policies", "question", "cluster", "cluster/catalog", "internal/nearest"},
 	"webhook/serve":       {"internal/background", "config", "webhook", "certs", "policies", "cluster", "cluster/live"},
 	"certs":               {"internal/background"},
 	"page":                {"internal/printable"},
