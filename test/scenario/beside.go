@@ -295,7 +295,7 @@ func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 				o.Harm.Changed++
 				o.Harm.Compared--
 			default:
-				o.Wrong = append(o.Wrong, fmt.Sprintf("termguard delete --yes %s changed what nobody named: %s: %s\n%s", strings.Join(flags, " "), called(was), harm, said))
+				o.Wrong = append(o.Wrong, fmt.Sprintf("termguard delete --yes %s changed a bystander: %s: %s\n%s", strings.Join(flags, " "), called(was), harm, said))
 			}
 		}
 		gone := !slices.ContainsFunc(slices.Collect(maps.Keys(before)), func(uid types.UID) bool {
@@ -555,7 +555,7 @@ func summary(outcomes []Outcome) string {
 			harmed++
 		}
 	}
-	return fmt.Sprintf("%d worlds, %d runs of termguard delete, %d comparisons of objects that nobody named; %d worlds in which something was wrong", worlds, runs, compared, harmed)
+	return fmt.Sprintf("%d worlds, %d runs of termguard delete, %d comparisons of bystanders; %d worlds with an error", worlds, runs, compared, harmed)
 }
 
 // targets returns the arguments of termguard delete, as termguard writes them.
