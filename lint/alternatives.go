@@ -21,7 +21,7 @@ func identityOf(o *source.Object) identity {
 // object in it. The alternative with the most objects stays with the other files of the folder; each other one
 // becomes a set.
 func (s *set) splitAlternatives() []*set {
-	if s.build != nil || s.folder == "" || len(s.files) < 2 {
+	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}
 	}
 	leader := map[*source.File]*source.File{}
@@ -37,7 +37,7 @@ func (s *set) splitAlternatives() []*set {
 	namespaces, others := map[pair]bool{}, map[pair]bool{}
 	count := map[*source.File]int{}
 	for _, o := range s.objects {
-		if !s.folderOnly && s.run.isInKustomization(o.File) {
+		if !s.combinedByFolder() && s.run.isInKustomization(o.File) {
 			continue // a kustomization makes them one
 		}
 		count[o.File]++
@@ -84,7 +84,7 @@ func (s *set) splitAlternatives() []*set {
 			continue
 		}
 		inFile := func(o *source.Object) bool { return o.File == file }
-		alternative := &set{run: s.run, folder: s.folder, files: []*source.File{file}, patchedWebhooks: s.patchedWebhooks, namespace: s.namespace, folderOnly: s.folderOnly, removedVersions: s.removedVersions, deleteHooks: s.deleteHooks}
+		alternative := &set{input: s.input, run: s.run, files: []*source.File{file}, deleteHooks: s.deleteHooks}
 		for _, o := range s.objects {
 			if inFile(o) {
 				alternative.objects = append(alternative.objects, o)

@@ -202,8 +202,10 @@ func (s *set) sourceInstallsArgo(o *source.Object, folder, namespace string) boo
 
 // repositoryRoot returns the root folder of an object's repository, or "".
 func (s *set) repositoryRoot(o *source.Object) string {
-	dir := s.folder
-	if o.File != nil && o.File.Path != "" && s.build == nil {
+	dir := s.folder()
+	if s.build != nil {
+		dir = s.build.directory.Path
+	} else if o.File != nil && o.File.Path != "" {
 		dir = filepath.Dir(o.File.Path)
 	}
 	if dir == "" {
@@ -243,7 +245,7 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 			continue
 		}
 		file := filepath.Join(folder, name)
-		if fileContains(file, noDeleteOption) {
+		if (&source.File{Path: file}).Contains(noDeleteOption) {
 			exempts = true
 		}
 		installs = installs || name == "Chart.yaml" && dependsOnArgo(file)
@@ -286,12 +288,8 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 
 // containsArgoController reports whether a file has Argo CD's controller or its namespace.
 func containsArgoController(file, namespace string) bool {
-	if matches := (&source.File{Path: file}).Contains(make([]byte, 32<<10), argoController, "Namespace"); !matches[0] && !matches[1] {
-		return false
-	}
-	f := &source.File{Name: file, Path: file}
 	contains := false
-	for c := range f.Read() {
+	for c := range (&source.File{Path: file}).ReadContaining(argoController, "Namespace") {
 		for _, o := range c.Objects {
 			contains = contains || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
 				o.Kind == "Namespace" && o.Name == namespace
@@ -302,9 +300,6 @@ func containsArgoController(file, namespace string) bool {
 
 // dependsOnArgo reports whether a chart depends on Argo CD's.
 func dependsOnArgo(file string) bool {
-	if !fileContains(file, "argo-cd") {
-		return false
-	}
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > maxKustomization {
 		return false
@@ -315,9 +310,4 @@ func dependsOnArgo(file string) bool {
 	}
 	var chart struct{ Dependencies []struct{ Name string } }
 	return yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
-}
-
-// fileContains reports whether a file holds a word.
-func fileContains(file, word string) bool {
-	return (&source.File{Path: file}).Contains(make([]byte, 32<<10), word)[0]
 }

@@ -176,7 +176,7 @@ func (a *evaluator) countUnknownOwners(owners cluster.Verdicts) {
 		}
 	}
 	for owner := range names {
-		a.set.notes.addUnknownOwner(owner, 1)
+		a.set.run.note(unknownOwner, owner)
 	}
 }
 
@@ -186,7 +186,9 @@ func (a *evaluator) evaluate(ctx context.Context, q query) error {
 	if err != nil {
 		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
 	}
-	a.set.notes.userPolicies = append(a.set.notes.userPolicies, result.UserReaders...)
+	for _, id := range result.UserReaders {
+		a.set.run.note(userPolicy, id)
+	}
 	result = result.OfNobody() // no manifest names the user who sends the request
 	for _, err := range result.Errors {
 		a.set.addProblem(sub.Object, err.Error())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,43 +14,84 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// definitionIndex holds the definitions of custom resources in all files of a run, reduced to their plural,
-// scope and versions. A kind that files define differently is unknown.
-type definitionIndex map[string]map[string]*unstructured.Unstructured // by group and kind
+const definitionKind = "CustomResourceDefinition"
 
-// readDefinitions reads the definitions in all files.
-func (r *run) readDefinitions(ctx context.Context) definitionIndex {
-	index := definitionIndex{}
-	for _, value := range r.reread(ctx, r.fileIndex().definitions, definitionKind, definitionKind) {
-		index.add(value)
-	}
-	return index
-}
-
-// workloads returns the workloads that budgets count in a namespace, and their autoscalers, in all files,
-// reduced to the number of pods. They are read once per namespace.
-func (r *run) workloads(ctx context.Context, namespace string) []*unstructured.Unstructured {
-	read, _ := r.workloadCache.LoadOrStore(namespace, sync.OnceValue(func() []*unstructured.Unstructured { return r.readWorkloads(ctx, namespace) }))
-	return read.(func() []*unstructured.Unstructured)()
-}
-
-func (r *run) readWorkloads(ctx context.Context, namespace string) (workloads []*unstructured.Unstructured) {
-	for _, value := range r.reread(ctx, r.fileIndex().workloads, namespace, workloadKinds...) {
-		full := unstructured.Unstructured{Object: value}
-		if !wellFormed(value) || full.GetNamespace() != namespace {
+// reread calls visit with the kind, metadata and spec of the objects of some kinds in all files, from documents that
+// hold one of some words, without the schemas. Unreadable ones are left out, as is the rest of a file after a panic:
+// linting the file reports them.
+func (r *run) reread(ctx context.Context, words, kinds []string, visit func(*unstructured.Unstructured)) {
+	for _, i := range r.sets {
+		if i.ignoresOnly {
 			continue
 		}
-		spec, _ := value["spec"].(map[string]any)
+		for _, file := range i.all() {
+			if ctx.Err() != nil {
+				return
+			}
+			_ = CatchPanic(func() error {
+				for c := range (&source.File{Path: file.Path, Content: file.Content}).ReadContaining(words...) {
+					for _, o := range c.Objects {
+						value, err := o.Value("kind", "metadata", "spec")
+						if err == nil && slices.Contains(kinds, o.Kind) && wellFormed(value) {
+							visit(&unstructured.Unstructured{Object: value})
+						}
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// readWorkloads reads the workloads whose pods budgets count, and their autoscalers, in all files, reduced to the
+// number of pods, by namespace.
+func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
+	workloads := map[string][]*unstructured.Unstructured{}
+	kinds := []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
+	r.reread(ctx, kinds, kinds, func(full *unstructured.Unstructured) {
+		spec, _ := full.Object["spec"].(map[string]any)
 		template, _ := spec["template"].(map[string]any)
-		workloads = append(workloads, &unstructured.Unstructured{Object: map[string]any{
+		workloads[full.GetNamespace()] = append(workloads[full.GetNamespace()], &unstructured.Unstructured{Object: map[string]any{
 			"kind": full.GetKind(), "metadata": map[string]any{"name": full.GetName()},
 			"spec": map[string]any{
 				"replicas": spec["replicas"], "minReplicas": spec["minReplicas"], "scaleTargetRef": spec["scaleTargetRef"],
 				"template": map[string]any{"metadata": template["metadata"]},
 			},
 		}})
-	}
+	})
 	return workloads
+}
+
+// runsWorkload reports whether a file has a workload of the catalog that is not scaled to zero.
+func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
+	if known, found := r.running.Load(w); found {
+		return known.(bool)
+	}
+	wanted, running := w, false
+	var words []string
+	if catalog.Generic(w.Image) {
+		wanted.Image = ""
+	} else {
+		words = append(words, w.Image)
+	}
+	if name, _, _ := strings.Cut(strings.TrimLeft(w.Name, "*"), "*"); catalog.Generic(name) {
+		wanted.Name = ""
+	} else {
+		words = append(words, name)
+	}
+	r.reread(ctx, words, []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
+		replicas, set, _ := unstructured.NestedInt64(full.Object, "spec", "replicas")
+		containers, _, _ := unstructured.NestedSlice(full.Object, "spec", "template", "spec", "containers")
+		var images []string
+		for _, container := range containers {
+			fields, _ := container.(map[string]any)
+			image, _ := fields["image"].(string)
+			images = append(images, image)
+		}
+		running = running || (!set || replicas > 0) && wanted.Matches(full.GetKind(), full.GetNamespace(), full.GetName(), images)
+	})
+	r.running.Store(w, running)
+	return running
 }
 
 // ownerByDomain returns the catalog's owner for a finalizer's domain if a file has a running workload of it,
@@ -61,123 +101,30 @@ func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	if !found {
 		return ""
 	}
-	read, _ := r.ownerCache.LoadOrStore(domain, sync.OnceValue(func() string {
-		catalogue := cmp.Or(r.options.Catalog, catalog.Default())
-		for _, e := range catalogue.Entries() {
-			if entryDomain, _, found := strings.Cut(e.Finalizer+e.Prefix, "/"); found && entryDomain == domain && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool {
-				return r.runsWorkload(ctx, catalog.Workload{Image: w.Image}, func(*source.File) bool { return false })
-			}) {
-				return e.Owner
-			}
+	for _, e := range cmp.Or(r.options.Catalog, catalog.Default()).Entries() {
+		if strings.HasPrefix(e.Finalizer+e.Prefix, domain+"/") && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool {
+			return r.runsWorkload(ctx, catalog.Workload{Image: w.Image})
+		}) {
+			return e.Owner
 		}
-		return ""
-	}))
-	return read.(func() string)()
+	}
+	return ""
 }
 
-// runsInOtherFiles returns whether a file outside of the set runs a workload of the catalog.
-func (s *set) runsInOtherFiles(ctx context.Context) func(catalog.Workload) bool {
-	results := map[catalog.Workload]bool{}
-	return func(w catalog.Workload) bool {
-		if _, found := results[w]; !found {
-			results[w] = s.run.runsWorkload(ctx, w, func(file *source.File) bool {
-				return slices.Contains(s.files, file) || s.build != nil && slices.Contains(s.build.sources, realPath(file.Path))
-			})
-		}
-		return results[w]
-	}
-}
+// definitionIndex holds the definitions of custom resources in all files of a run, reduced to their plural,
+// scope and versions. A kind that files define differently is unknown.
+type definitionIndex map[string]map[string]*unstructured.Unstructured // by group and kind
 
-// runsWorkload reports whether a file, but for some, has a workload of the catalog that is not scaled to zero.
-func (r *run) runsWorkload(ctx context.Context, w catalog.Workload, except func(*source.File) bool) bool {
-	var files []*source.File
-	for _, i := range r.sets {
-		files = append(files, slices.DeleteFunc(i.all(), except)...)
-	}
-	if catalog.Generic(w.Image) {
-		w.Image = ""
-	}
-	name, _, _ := strings.Cut(strings.TrimLeft(w.Name, "*"), "*")
-	return slices.ContainsFunc([]string{w.Image, name}, func(word string) bool {
-		return !catalog.Generic(word) && slices.ContainsFunc(r.reread(ctx, files, word, "Deployment", "StatefulSet", "DaemonSet"), func(value map[string]any) bool {
-			full := unstructured.Unstructured{Object: value}
-			replicas, set, _ := unstructured.NestedInt64(value, "spec", "replicas")
-			items, _, _ := unstructured.NestedSlice(value, "spec", "template", "spec", "containers")
-			var images []string
-			for _, item := range items {
-				container, _ := item.(map[string]any)
-				image, _ := container["image"].(string)
-				images = append(images, image)
-			}
-			return wellFormed(value) && (!set || replicas > 0) && w.Matches(full.GetKind(), full.GetNamespace(), full.GetName(), images)
-		})
-	})
-}
-
-const definitionKind = "CustomResourceDefinition"
-
-// workloadKinds determine the number of pods.
-var workloadKinds = []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
-
-// fileIndex are the files with objects that are read again: all files are searched once, without splitting
-// them, and most have none.
-type fileIndex struct{ definitions, workloads []*source.File }
-
-func (r *run) indexFiles(ctx context.Context) (index fileIndex) {
-	words := append([]string{definitionKind}, workloadKinds...)
-	buffer := make([]byte, 32<<10)
-	for _, i := range r.sets {
-		if i.ignoresOnly || ctx.Err() != nil {
-			continue
-		}
-		for _, file := range i.all() {
-			matches := file.Contains(buffer, words...)
-			if matches[0] {
-				index.definitions = append(index.definitions, file)
-			}
-			if slices.Contains(matches[1:], true) {
-				index.workloads = append(index.workloads, file)
-			}
-		}
-	}
+// readDefinitions reads the definitions in all files.
+func (r *run) readDefinitions(ctx context.Context) definitionIndex {
+	index := definitionIndex{}
+	r.reread(ctx, []string{definitionKind}, []string{definitionKind}, index.add)
 	return index
 }
 
-// reread reads the kind, metadata and spec of objects of some kinds again, without the schemas, from
-// documents that hold a word. A panic yields nothing: linting the file reports it.
-func (r *run) reread(ctx context.Context, files []*source.File, word string, kinds ...string) (values []map[string]any) {
-	buffer := make([]byte, 32<<10)
-	for _, file := range files {
-		if ctx.Err() == nil && file.Contains(buffer, word)[0] {
-			_ = CatchPanic(func() error { values = append(values, readKinds(kinds, word, file)...); return nil })
-		}
-	}
-	return values
-}
+func (d definitionIndex) add(definition *unstructured.Unstructured) {
 
-// readKinds returns the objects of some kinds in a file's documents that hold a word. Unreadable ones are left
-// out: linting the file reports them.
-func readKinds(kinds []string, word string, file *source.File) (values []map[string]any) {
-	reader := &source.File{Name: file.Name, Path: file.Path, Content: file.Content}
-	for c := range reader.ReadContaining(word) {
-		for _, o := range c.Objects {
-			if !slices.Contains(kinds, o.Kind) {
-				continue
-			}
-			if value, err := o.Value("kind", "metadata", "spec"); err == nil {
-				values = append(values, value)
-			}
-		}
-	}
-	return values
-}
-
-func (d definitionIndex) add(value map[string]any) {
-	if !wellFormed(value) {
-		return
-	}
-	modernize(value)
-	spec, _ := value["spec"].(map[string]any)
+	spec, _ := definition.Object["spec"].(map[string]any)
 	names, _ := spec["names"].(map[string]any)
 	group, _ := spec["group"].(string)
 	kind, _ := names["kind"].(string)

@@ -23,6 +23,8 @@ type Finding struct {
 	// Object is the object of the manifest at the finding's place.
 	Object policies.Object `json:"object"`
 	Place  Place           `json:"place"`
+	// Fingerprint identifies the finding across runs; SetFingerprints sets it.
+	Fingerprint string `json:"fingerprint,omitempty"`
 	// Value is the value of the finding's field, such as the name of a finalizer; "" if it is no scalar.
 	Value string `json:"-"`
 	// Kustomization is the folder of the kustomization that the object was rendered from, or "".
@@ -60,10 +62,15 @@ type Result struct {
 	Marks    []Mark    `json:"-"`
 	// Notes apply to the whole run: the inputs that were skipped and how to include them, and the questions
 	// that need a cluster.
-	Notes     []string `json:"notes"`
-	Files     int      `json:"files"`
-	Documents int      `json:"documents"`
-	Objects   int      `json:"objects"`
-	Skipped   int      `json:"skipped"` // documents that are no Kubernetes objects
-	Tests     int      `json:"tests"`   // files and objects that were left out because only tests read them
+	Notes []string `json:"notes"`
+	Counts
+}
+
+// Counts count what was read.
+type Counts struct {
+	Files     int `json:"files"`
+	Documents int `json:"documents"`
+	Objects   int `json:"objects"`
+	Skipped   int `json:"skipped"` // documents that are no Kubernetes objects
+	Tests     int `json:"tests"`   // files and objects that were left out because only tests read them
 }

@@ -10,13 +10,12 @@ import (
 // listIndex is the index of a list item in a field.
 var listIndex = regexp.MustCompile(`\[\d+\]$`)
 
-// Fingerprints identify findings across runs, in the order of the findings. They include the value of the
+// SetFingerprints sets what identifies findings across runs. Fingerprints include the value of the
 // field, such as a finalizer, but neither its position nor the message: so they survive moved lines and a
 // newer termguard, and a baseline with one finalizer does not hide another in its place. rel makes a file
 // name independent of the folder that the run started in. Findings that are equal in all of that are
 // numbered.
-func Fingerprints(findings []Finding, rel func(file string) string) []string {
-	prints := make([]string, len(findings))
+func SetFingerprints(findings []Finding, rel func(file string) string) {
 	seen := map[string]int{}
 	for i, f := range findings {
 		hash := sha256.New()
@@ -30,7 +29,6 @@ func Fingerprints(findings []Finding, rel func(file string) string) []string {
 		if n := seen[print]; n > 1 {
 			print = fmt.Sprintf("%s:%d", print, n)
 		}
-		prints[i] = print
+		findings[i].Fingerprint = print
 	}
-	return prints
 }

@@ -7,6 +7,15 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
+// fingerprints returns the fingerprints of findings.
+func fingerprints(findings []Finding, rel func(string) string) (prints []string) {
+	SetFingerprints(findings, rel)
+	for _, f := range findings {
+		prints = append(prints, f.Fingerprint)
+	}
+	return prints
+}
+
 func TestFingerprints(t *testing.T) {
 	base := Finding{
 		Finding: policies.Finding{
@@ -22,7 +31,7 @@ func TestFingerprints(t *testing.T) {
 	print := func(change func(*Finding)) string {
 		f := base
 		change(&f)
-		return Fingerprints([]Finding{f}, same)[0]
+		return fingerprints([]Finding{f}, same)[0]
 	}
 	want := print(func(*Finding) {})
 	cases := map[string]struct {
@@ -49,10 +58,10 @@ func TestFingerprints(t *testing.T) {
 			}
 		})
 	}
-	if got := Fingerprints([]Finding{base, base}, same); got[0] == got[1] {
+	if got := fingerprints([]Finding{base, base}, same); got[0] == got[1] {
 		t.Errorf("two findings that are alike have one fingerprint, %s", got[0])
 	}
-	if got := Fingerprints([]Finding{base}, func(string) string { return "elsewhere" })[0]; got == want {
+	if got := fingerprints([]Finding{base}, func(string) string { return "elsewhere" })[0]; got == want {
 		t.Error("the name of the file is not taken from rel")
 	}
 	// A baseline moves from one machine to another: this is filepath.ToSlash where \ separates
@@ -60,7 +69,7 @@ func TestFingerprints(t *testing.T) {
 	windows := base
 	windows.Place.File = `deploy\a.yaml`
 	slashed := func(file string) string { return strings.ReplaceAll(file, `\`, "/") }
-	if got := Fingerprints([]Finding{windows}, slashed)[0]; got != want {
+	if got := fingerprints([]Finding{windows}, slashed)[0]; got != want {
 		t.Errorf("%s has fingerprint %s, with forward slashes %s", windows.Place.File, got, want)
 	}
 }

@@ -150,7 +150,7 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 			continue
 		}
 		if reference := remoteReference(folder, map[string]bool{}); reference != "" {
-			r.searchTotal.notes.remote = append(r.searchTotal.notes.remote, k.directory.Name)
+			r.note(remoteKustomization, k.directory.Name)
 			continue
 		}
 		if isPlain(folder, map[string]bool{}) {
@@ -350,17 +350,9 @@ func (r *run) joinKustomizations() {
 			if files == nil {
 				continue
 			}
-			parents, rest := *d, *d
-			parents.Manifests, rest.Manifests = nil, nil
-			for _, base := range d.Manifests {
-				if files[base] {
-					parents.Manifests = append(parents.Manifests, base)
-				} else {
-					rest.Manifests = append(rest.Manifests, base)
-				}
-			}
-			i.directories[n] = &parents
-			r.sets = append(r.sets, &input{directories: []*source.Directory{&rest}})
+			named, rest := d.Split(func(base string) bool { return files[base] })
+			i.directories[n] = named
+			r.sets = append(r.sets, &input{directories: []*source.Directory{rest}})
 		}
 	}
 }

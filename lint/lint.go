@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
@@ -33,13 +34,12 @@ type Options struct {
 	Stdin io.Reader
 	// Dir is the working directory. Defaults to the process's.
 	Dir string
-	// Exclude are patterns as in .gitignore, relative to Dir, for searched directories. A path in Paths is
-	// read nevertheless.
-	Exclude []string
+	// Exclude is what searched directories are read without. A path in Paths is read nevertheless.
+	Exclude source.Exclude
 	// IncludeTests lints manifests of tests, too: fixtures, golden files, copies from a cluster. A path in
 	// Paths is linted in any case.
 	IncludeTests bool
-	// Only, if not nil, limits findings to these files, relative to Dir: to the deleted objects in them, and
+	// Only, if not nil, limits findings to these files: to the deleted objects in them, and
 	// the places in them. The others of Paths are read for their facts.
 	Only []string
 	// Render renders charts and kustomizations in directories, if Renderer is found: charts with their own
@@ -84,11 +84,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(ctx, o), unfinished: map[*set]total{}, kustomizations: map[string]kustomizationSummary{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
+	r := &run{options: o, snapshot: readSnapshot(ctx, o), findings: map[*set][]Finding{}, notes: notes{}, kustomizations: map[string]kustomizationSummary{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
-			r.only[file] = true
+			r.only[absolute(o.Dir, file)] = true
 		}
 	}
 	defer r.stop()
@@ -115,23 +115,22 @@ func (r *run) execute(ctx context.Context) error {
 	if err := r.findInputs(ctx); err != nil {
 		return err
 	}
-	r.fileIndex = sync.OnceValue(func() fileIndex { return r.indexFiles(ctx) })
 	r.definitions = sync.OnceValue(func() definitionIndex { return r.readDefinitions(ctx) })
+	r.workloads = sync.OnceValue(func() map[string][]*unstructured.Unstructured { return r.readWorkloads(ctx) })
 	if err := r.lintSets(ctx); err != nil {
 		return err
 	}
 	if _, err := r.engine(); err != nil { // if no set needed it
 		return err
 	}
-	if n := r.notes; r.objects == 0 && r.only == nil && len(n.renderFailures)+len(n.remote)+len(n.charts)+len(n.kustomizations) > 0 {
-		at := Place{File: filepath.ToSlash(r.options.Paths[0]), Line: 1, Column: 1}
-		r.problems = append(r.problems, Problem{at, "nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered"})
+	if n := r.notes; r.counts.Objects == 0 && r.only == nil && len(n[renderFailure])+len(n[remoteKustomization])+len(n[unrenderedChart])+len(n[unrenderedKustomization]) > 0 {
+		r.addProblem(Place{File: filepath.ToSlash(r.options.Paths[0]), Line: 1, Column: 1}, "nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered")
 		return nil
 	}
-	if r.total.files == 0 {
+	if r.counts.Files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
-		if r.tests > 0 {
-			reasons = append(reasons, Plural(r.tests, "file")+" of tests left out: see --include-tests")
+		if r.counts.Tests > 0 {
+			reasons = append(reasons, Plural(r.counts.Tests, "file")+" of tests left out: see --include-tests")
 		}
 		return fmt.Errorf("%w: %s", ErrNoInput, strings.Join(reasons, "; "))
 	}
@@ -144,75 +143,49 @@ type run struct {
 	engine   func() (*policies.Engine, error)
 	snapshot func() (*cluster.World, error)
 
-	only        map[string]bool // nil for all files
-	sets        []*input
-	searchTotal total // of the search for files
+	only map[string]bool // nil for all files
+	sets []*input
 
 	charts        []*source.Directory     // folders with a Chart.yaml
 	builds        map[*source.File]*build // rendered charts and kustomizations
 	renderedFiles map[string]bool         // files that they include, by path without links
-	renderedBytes int                     // bytes of rendered text
 
 	kustomizations     map[string]kustomizationSummary // folders with a readable kustomization, by path
 	kustomizationFiles map[string]map[string]bool      // files that kustomizations name, by folder
 	objectCache        sync.Map                        // the objects in them, by folder
-	fileIndex          func() fileIndex
 	definitions        func() definitionIndex
-	workloadCache      sync.Map // workloads that budgets count, by namespace
-	ownerCache         sync.Map // catalog owners with a running workload, by the domain of their finalizers
+	workloads          func() map[string][]*unstructured.Unstructured // by namespace
+	running            sync.Map                                       // whether a file runs a workload of the catalog
 
-	mu         sync.Mutex
-	stopped    bool
-	total      // of finished sets
-	unfinished map[*set]total
+	mu       sync.Mutex
+	stopped  bool // later results are discarded
+	findings map[*set][]Finding
+	problems []Problem
+	marks    []Mark
+	counts   Counts
+	notes    notes
 }
 
-// stop ends the run: later findings are discarded.
+// stop ends the run.
 func (r *run) stop() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stopped = true
+	r.record(func() { r.stopped = true })
 }
 
-// recordProgress records the findings of a set so far, in case the run is stopped.
-func (s *set) recordProgress() {
-	s.run.mu.Lock()
-	defer s.run.mu.Unlock()
-	t := s.total
-	t.notes.unknownOwners = maps.Clone(t.notes.unknownOwners)
-	s.run.unfinished[s] = t
-}
-
-// finish adds the findings of a finished set.
-func (r *run) finish(t total, s *set) {
+// record changes the results of a run, unless it was stopped.
+func (r *run) record(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
-		r.add(t)
-		delete(r.unfinished, s)
+		change()
 	}
 }
 
-// total is the sum over sets.
-type total struct {
-	findings                           []Finding
-	problems                           []Problem
-	marks                              []Mark
-	files, documents, objects, skipped int
-	tests                              int // files and objects that only tests read
-	notes                              notes
+func (r *run) note(kind note, name string) {
+	r.record(func() { r.notes[kind] = append(r.notes[kind], name) })
 }
 
-func (t *total) add(u total) {
-	t.findings = append(t.findings, u.findings...)
-	t.problems = append(t.problems, u.problems...)
-	t.marks = append(t.marks, u.marks...)
-	t.files += u.files
-	t.documents += u.documents
-	t.objects += u.objects
-	t.skipped += u.skipped
-	t.tests += u.tests
-	t.notes.add(u.notes)
+func (r *run) addProblem(at Place, message string) {
+	r.record(func() { r.problems = append(r.problems, Problem{at, message}) })
 }
 
 // prepare loads the policies while files are searched.
@@ -241,11 +214,15 @@ func readSnapshot(ctx context.Context, o Options) func() (*cluster.World, error)
 	})
 }
 
+// absolute returns an absolute path for one that is relative to a folder, which is relative to the working directory.
 func absolute(dir, path string) string {
-	if dir == "" || filepath.IsAbs(path) {
-		return path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
 	}
-	return filepath.Join(dir, path)
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
 }
 
 // maxInMemory bounds standard input, and all rendered text, in bytes: it is held in memory.
@@ -254,11 +231,6 @@ const maxInMemory = 256 << 20
 // findInputs finds the sets of files that are applied and deleted together. Files that are given one by one
 // are a set; so are the files directly in a directory, as for kubectl delete -f DIR.
 func (r *run) findInputs(ctx context.Context) error {
-	defer func() { r.finish(r.searchTotal, nil) }()
-	exclude, err := source.NewExclude(r.options.Exclude)
-	if err != nil {
-		return err
-	}
 	arguments := &input{}
 	for _, path := range r.options.Paths {
 		name := filepath.ToSlash(path)
@@ -292,12 +264,11 @@ func (r *run) findInputs(ctx context.Context) error {
 			continue
 		}
 		search := source.Search{
-			Root: root, Exclude: exclude, Tests: r.options.IncludeTests, Visit: r.addDirectory, SkipTests: func(files int) { r.searchTotal.tests += files },
-			Problem: func(file, message string) {
-				r.searchTotal.problems = append(r.searchTotal.problems, Problem{Place: Place{File: file, Line: 1, Column: 1}, Message: message})
-			},
+			Root: root, Exclude: r.options.Exclude, Tests: r.options.IncludeTests, Visit: r.addDirectory,
+			SkipTests: func(files int) { r.record(func() { r.counts.Tests += files }) },
+			Problem:   func(file, message string) { r.addProblem(Place{File: file, Line: 1, Column: 1}, message) },
 		}
-		search.Walk(filepath.ToSlash(filepath.Clean(name)), full, relative(r.options.Dir, full))
+		search.Walk(filepath.ToSlash(filepath.Clean(name)), full)
 	}
 	if err := r.render(ctx); err != nil {
 		return err
@@ -308,7 +279,7 @@ func (r *run) findInputs(ctx context.Context) error {
 		r.sets = append(r.sets, arguments)
 	}
 	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
-		return i.size() == 0 || r.only != nil && !i.ignoresOnly && !slices.ContainsFunc(i.all(), r.isSelected)
+		return len(i.all()) == 0 || r.only != nil && !i.ignoresOnly && !slices.ContainsFunc(i.all(), r.isSelected)
 	})
 	return nil
 }
@@ -317,10 +288,6 @@ func (r *run) findInputs(ctx context.Context) error {
 // directory, or else the folder itself. A path that links out of its repository is an error: the repository's
 // author made that link.
 func (r *run) linkBoundary(full string) (string, error) {
-	full, err := filepath.Abs(full)
-	if err != nil {
-		return "", err
-	}
 	from := filepath.Dir(full)
 	if info, err := os.Lstat(full); err == nil && info.IsDir() { // no link
 		from = full
@@ -328,7 +295,7 @@ func (r *run) linkBoundary(full string) (string, error) {
 	if root := tree.Root(from); root != "" {
 		return root, tree.Inside(root, full)
 	}
-	if dir, err := filepath.Abs(r.options.Dir); err == nil && tree.Inside(dir, full) == nil {
+	if dir := absolute(r.options.Dir, ""); tree.Inside(dir, full) == nil {
 		return dir, nil
 	}
 	return full, nil
@@ -343,29 +310,13 @@ func (r *run) addDirectory(d *source.Directory) {
 				remote: k.remoteReference(), plain: k.isPlain(), component: k.Kind == "Component",
 			}
 		} else {
-			r.searchTotal.notes.renderFailures = append(r.searchTotal.notes.renderFailures, renderFailure{d.Name, "it cannot be read: " + err.Error()})
+			r.noteFailure(d.Name, fmt.Errorf("it cannot be read: %w", err))
 		}
 	}
 	if d.Chart {
 		r.charts = append(r.charts, d)
 	}
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
-}
-
-// relative returns a path relative to the working directory, for patterns.
-func relative(dir, full string) string {
-	base, err := filepath.Abs(dir)
-	if err != nil {
-		return filepath.ToSlash(full)
-	}
-	abs, err := filepath.Abs(full)
-	if err != nil {
-		return filepath.ToSlash(full)
-	}
-	if rel, err := filepath.Rel(base, abs); err == nil {
-		return filepath.ToSlash(rel)
-	}
-	return filepath.ToSlash(abs)
 }
 
 // lintSets lints the sets, one per processor at a time.
@@ -405,7 +356,6 @@ func (r *run) lint(ctx context.Context, s *set) error {
 		if err := s.evaluate(ctx); err != nil {
 			return err
 		}
-		r.finish(s.total, s)
 	}
 	return nil
 }
@@ -417,48 +367,42 @@ var ErrPanic = errors.New("termguard failed, which is a defect of its own: pleas
 func CatchPanic(work func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = panicError(value)
+			err = fmt.Errorf("%w: %v\n%s", ErrPanic, value, debug.Stack())
 		}
 	}()
 	return work()
 }
 
-func panicError(value any) error { return fmt.Errorf("%w: %v\n%s", ErrPanic, value, debug.Stack()) }
-
 // catchPanic is CatchPanic for work on files: a panic becomes a problem with them.
 func (r *run) catchPanic(files []*source.File, work func() error) error {
-	defer func() {
-		if value := recover(); value != nil {
-			at := Place{File: files[0].Name, Line: 1, Column: 1}
-			r.finish(total{files: len(files), problems: []Problem{{Place: at, Message: panicError(value).Error()}}}, nil)
-		}
-	}()
-	return work()
+	err := CatchPanic(work)
+	if errors.Is(err, ErrPanic) {
+		r.addProblem(Place{File: files[0].Name, Line: 1, Column: 1}, err.Error())
+		return nil
+	}
+	return err
 }
 
 // result returns the findings so far, in order.
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.unfinished { // of unfinished sets
-		t.findings = mergeSameCause(dropDuplicates(slices.Clone(t.findings)))
-		r.add(t)
+	var findings []Finding
+	for _, ofSet := range r.findings {
+		findings = append(findings, mergeSameCause(dropDuplicates(ofSet))...)
 	}
-	slices.SortFunc(r.findings, func(a, b Finding) int {
+	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))
 	})
-	r.findings = mergeKustomizations(r.dropRenderedDuplicates(r.findings))
-	r.findings = slices.CompactFunc(r.findings, func(a, b Finding) bool {
+	findings = mergeKustomizations(r.dropRenderedDuplicates(findings))
+	findings = slices.CompactFunc(findings, func(a, b Finding) bool {
 		return a.Place.compare(b.Place) == 0 && a.Policy == b.Policy && a.Message == b.Message
 	})
 	slices.SortFunc(r.problems, func(a, b Problem) int {
 		return cmp.Or(a.compare(b.Place), cmp.Compare(a.Message, b.Message))
 	})
 	slices.SortFunc(r.marks, func(a, b Mark) int { return a.compare(b.Place) })
-	return &Result{
-		Findings: append([]Finding{}, r.findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks,
-		Notes: r.notes.list(), Files: r.files, Documents: r.documents, Objects: r.objects, Skipped: r.skipped, Tests: r.tests,
-	}
+	return &Result{Findings: append([]Finding{}, findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks, Notes: r.notes.list(), Counts: r.counts}
 }
 
 // mergeKustomizations merges a policy's findings at one place from several kustomizations into the worst one.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/termguard/termguard/internal/snapshottest"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/source"
 )
 
 // lines returns findings, problems and notes, one each in a line.
@@ -35,6 +36,14 @@ func lines(r *lint.Result) []string {
 		got = append(got, "note: "+n)
 	}
 	return got
+}
+
+func exclude(t *testing.T, dir string, patterns ...string) (e source.Exclude) {
+	t.Helper()
+	if err := e.Add(dir, patterns...); err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 func run(t *testing.T, o lint.Options) *lint.Result {
@@ -301,7 +310,7 @@ func TestSets(t *testing.T) {
 	if len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("with a change beside the finding: got %v in %d files, want none in 3", lines(r), r.Files)
 	}
-	r = run(t, lint.Options{Dir: dir, Paths: []string{"."}, Exclude: []string{"one"}})
+	r = run(t, lint.Options{Dir: dir, Paths: []string{"."}, Exclude: exclude(t, dir, "one")})
 	if len(r.Findings) != 0 || r.Files != 2 {
 		t.Errorf("without one: got %v in %d files", lines(r), r.Files)
 	}
@@ -393,7 +402,7 @@ func TestNothing(t *testing.T) {
 		{[]string{"."}, "nothing to lint"},
 		{[]string{"absent.yaml"}, "absent.yaml: no such file"},
 	} {
-		o := lint.Options{Dir: dir, Paths: tc.paths, Exclude: []string{"*.yaml"}}
+		o := lint.Options{Dir: dir, Paths: tc.paths, Exclude: exclude(t, dir, "*.yaml")}
 		if _, err := lint.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: got %v, want %q", tc.paths, err, tc.want)
 		}
@@ -460,7 +469,7 @@ func TestBackslash(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Dir: dir, Paths: tc.paths, Exclude: tc.exclude})
+			r := run(t, lint.Options{Dir: dir, Paths: tc.paths, Exclude: exclude(t, dir, tc.exclude...)})
 			var got []string
 			for _, f := range r.Findings {
 				got = append(got, f.Place.File)

@@ -118,7 +118,7 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 			placedFinding.Place = place
 		}
 	}
-	a.set.findings = append(a.set.findings, placedFinding)
+	a.set.run.record(func() { a.set.run.findings[a.set] = append(a.set.run.findings[a.set], placedFinding) })
 }
 
 // spansFiles reports whether other objects of a finding are in other files of the folder that nothing else
@@ -126,15 +126,17 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 func (a *evaluator) spansFiles(sub *subject, objects []policies.Object) bool {
 	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]
-		return other != nil && other.File != sub.File && (a.set.folderOnly || !a.set.run.isInKustomization(sub.File) || !a.set.run.isInKustomization(other.File))
+		return other != nil && other.File != sub.File && (a.set.combinedByFolder() || !a.set.run.isInKustomization(sub.File) || !a.set.run.isInKustomization(other.File))
 	})
 }
 
 // removedIn returns the release since which one of the objects cannot be applied, or "".
 func (a *evaluator) removedIn(objects []policies.Object) string {
 	for _, o := range objects {
-		if sub := a.index[o]; sub != nil && !sub.implied && a.set.removedVersions[sub.Object] != "" {
-			return a.set.removedVersions[sub.Object]
+		if sub := a.index[o]; sub != nil && !sub.implied {
+			if release := removedIn(sub.Written, sub.Kind, a.set.run.options.KubernetesVersion); release != "" {
+				return release
+			}
 		}
 	}
 	return ""

@@ -30,20 +30,19 @@ func (s *set) read(ctx context.Context) error {
 // isSelected reports whether the objects of a file are evaluated.
 func (r *run) isSelected(file *source.File) bool {
 	if b := r.builds[file]; b != nil && r.only != nil {
-		return len(b.sources) == 0 || slices.ContainsFunc(b.sources, func(name string) bool { return r.only[relative(r.options.Dir, b.locations[name].path)] })
+		return len(b.sources) == 0 || slices.ContainsFunc(b.sources, func(name string) bool { return r.only[b.locations[name].path] })
 	}
-	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[relative(r.options.Dir, file.Path)]
+	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[file.Path]
 }
 
 func (s *set) readFile(ctx context.Context, file *source.File) {
-	s.total.files++
+	s.run.record(func() { s.run.counts.Files++ })
 	if s.ignoresOnly {
 		s.readIgnores(file)
 		return
 	}
 	for c := range file.Read() {
 		s.addDocument(file, c)
-		s.recordProgress()
 		if ctx.Err() != nil || s.textBytes > maxSet {
 			return
 		}
@@ -61,46 +60,43 @@ func (s *set) readIgnores(file *source.File) {
 }
 
 func (s *set) addMarks(file *source.File, c source.Contents) {
-	for _, m := range c.Marks {
-		s.marks = append(s.marks, Mark{Place: placeOf(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
-	}
+	s.run.record(func() {
+		for _, m := range c.Marks {
+			s.run.marks = append(s.run.marks, Mark{Place: placeOf(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
+		}
+	})
 }
 
 // addDocument adds a document of a file.
 func (s *set) addDocument(file *source.File, c source.Contents) {
 	for _, p := range c.Problems {
 		if c.Snippet {
-			s.notes.snippets = append(s.notes.snippets, fmt.Sprintf("%s:%d", file.Name, p.Line))
+			s.run.note(snippet, fmt.Sprintf("%s:%d", file.Name, p.Line))
 			continue
 		}
-		s.problems = append(s.problems, Problem{Place: placeOf(file, p.Position, ""), Message: p.Message})
+		s.run.addProblem(placeOf(file, p.Position, ""), p.Message)
 	}
 	if c.Template {
 		s.addTemplate(file)
-		s.documents++
-		return
-	}
-	if s.build == nil || len(s.build.sources) == 0 { // else they are in files of their own
+	} else if s.build == nil || len(s.build.sources) == 0 { // else they are in files of their own
 		s.addMarks(file, c)
 	}
-	s.skipped += c.Plain
-	s.total.objects += len(c.Objects)
-	if len(c.Objects)+c.Plain > 0 {
-		s.documents++
+	applied := c.Objects
+	if !s.run.options.IncludeTests {
+		applied = slices.DeleteFunc(slices.Clone(c.Objects), (*source.Object).IsRecord)
 	}
-	for _, o := range c.Objects {
-		if !s.run.options.IncludeTests && o.IsRecord() {
-			s.tests++
-			continue
+	s.run.record(func() {
+		counts := &s.run.counts
+		counts.Skipped += c.Plain
+		counts.Objects += len(c.Objects)
+		counts.Tests += len(c.Objects) - len(applied)
+		if c.Template || len(c.Objects)+c.Plain > 0 {
+			counts.Documents++
 		}
+	})
+	for _, o := range applied {
 		if o.HasHook("pre-delete") {
 			s.deleteHooks = append(s.deleteHooks, o)
-		}
-		if since := removedIn(o.APIVersion, o.Kind, s.run.options.KubernetesVersion); since != "" {
-			if s.removedVersions == nil {
-				s.removedVersions = map[*source.Object]string{}
-			}
-			s.removedVersions[o] = since
 		}
 		o.APIVersion = servedVersion(o.APIVersion, o.Kind)
 		s.objects = append(s.objects, o)
@@ -115,8 +111,8 @@ func (s *set) addDocument(file *source.File, c source.Contents) {
 
 // addTemplate notes a file or object that has to be rendered first.
 func (s *set) addTemplate(file *source.File) {
-	s.notes.templates = append(s.notes.templates, file.Name)
-	s.skipped++
+	s.run.note(template, file.Name)
+	s.run.record(func() { s.run.counts.Skipped++ })
 }
 
 func placeOf(file *source.File, p source.Position, rendered string) Place {
@@ -128,5 +124,5 @@ func placeOf(file *source.File, p source.Position, rendered string) Place {
 
 func (s *set) addProblem(o *source.Object, message string) {
 	p, _ := o.Find("")
-	s.problems = append(s.problems, Problem{Place: placeOf(o.File, p, o.Source()), Message: message})
+	s.run.addProblem(placeOf(o.File, p, o.Source()), message)
 }

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,39 +64,55 @@ type answer struct {
 // requestsPerRenderer is the number of requests per process: starting one takes as long as some five answers.
 const requestsPerRenderer = 8
 
-// renderAll renders requests, one per processor at a time, and calls done with each result, one at a time. A
-// process that fails or times out is replaced, without effect on other requests.
-func renderAll(ctx context.Context, program string, requests []request, done func(i int, a answer, err error)) {
-	next := make(chan int)
+// renderAll renders builds, one per processor at a time, and calls done with each result, one at a time. A
+// process that fails or times out is replaced, without effect on other builds.
+func renderAll(ctx context.Context, program string, builds []*build, done func(*build, answer, error)) {
+	next := make(chan *build)
 	var wait sync.WaitGroup
 	var mu sync.Mutex
-	for range min(runtime.GOMAXPROCS(0), 1+len(requests)/requestsPerRenderer) {
+	for range min(runtime.GOMAXPROCS(0), 1+len(builds)/requestsPerRenderer) {
 		wait.Go(func() {
 			var r *renderer
 			defer func() { r.stop() }()
-			for i := range next {
+			for b := range next {
 				var a answer
 				var err error
 				if r == nil {
 					r, err = startRenderer(ctx, program)
 				}
 				if r != nil {
-					if a, err = r.render(ctx, requests[i]); err != nil {
+					if a, err = r.renderBuild(ctx, b); err != nil {
 						r.stop()
 						r = nil
 					}
 				}
 				mu.Lock()
-				done(i, a, err)
+				done(b, a, err)
 				mu.Unlock()
 			}
 		})
 	}
-	for i := range requests {
-		next <- i
+	for _, b := range builds {
+		next <- b
 	}
 	close(next)
 	wait.Wait()
+}
+
+// renderBuild renders a chart or kustomization: a chart that rejects its values with others of its own.
+func (r *renderer) renderBuild(ctx context.Context, b *build) (answer, error) {
+	first, err := r.render(ctx, b.request)
+	if err != nil || first.Error == "" || b.request.Kind != "chart" {
+		return first, err
+	}
+	for _, file := range valueFilesIn(b.request.Root, b.request.Dir) {
+		q := b.request
+		q.Values = append(slices.Clone(q.Values), file)
+		if a, err := r.render(ctx, q); err != nil || a.Error == "" {
+			return a, err
+		}
+	}
+	return first, nil
 }
 
 // renderer is a process that renders one request after the other.
@@ -169,117 +184,83 @@ func (r *renderer) render(ctx context.Context, q request) (a answer, err error) 
 // build is a rendered chart or kustomization.
 type build struct {
 	directory *source.Directory
-	fileName  string              // the file that defines it
+	fileName  string // the file that defines it
+	request   request
 	sources   []string            // the files that a kustomization includes
 	locations map[string]location // known files, by path without links
 	namespace string              // of objects without one, "" for kubectl's default
-
-	runValues, fallbackValues []string // values of a chart: the run's, and those to try if it rejects these
-	firstErr                  error    // why it rejects them
 }
 
 // location is a known file, and its name in findings.
 type location struct{ name, path string }
 
+// builds returns the charts and kustomizations to render.
+func (r *run) findBuilds() (builds []*build) {
+	add := func(d *source.Directory, file string, q request) {
+		root, err := r.linkBoundary(d.Path)
+		if err != nil {
+			r.noteFailure(d.Name, err)
+			return
+		}
+		q.Root, q.Dir = root, d.Path
+		builds = append(builds, &build{directory: d, fileName: file, request: q})
+	}
+	for _, d := range r.rootKustomizations() {
+		add(d, d.Kustomization, request{Kind: "kustomization"})
+	}
+	var values []string
+	for _, file := range r.options.Values {
+		values = append(values, absolute(r.options.Dir, file))
+	}
+	for _, d := range r.topCharts() {
+		add(d, "Chart.yaml", request{Kind: "chart", Values: values})
+	}
+	return builds
+}
+
 // render renders the charts and kustomizations that were found. On failure it adds a note, and their files
 // are read unrendered.
 func (r *run) render(ctx context.Context) error {
-	var requests []request
-	var builds []*build
-	addRequest := func(d *source.Directory, q request, file string) error {
-		root := tree.Root(d.Path)
-		var err error
-		if root == "" {
-			root, err = r.linkBoundary(d.Path)
-		}
-		if err != nil {
-			r.searchTotal.notes.renderFailures = append(r.searchTotal.notes.renderFailures, renderFailure{d.Name, err.Error()})
-			return nil
-		}
-		if q.Root, err = filepath.Abs(root); err != nil {
-			return err
-		}
-		if q.Dir, err = filepath.Abs(d.Path); err != nil {
-			return err
-		}
-		b := &build{directory: d, fileName: file, runValues: q.Values}
-		if q.Kind == "chart" {
-			b.fallbackValues = valueFilesIn(q.Root, q.Dir)
-		}
-		requests, builds = append(requests, q), append(builds, b)
-		return nil
-	}
-	for _, d := range r.rootKustomizations() {
-		if err := addRequest(d, request{Kind: "kustomization"}, d.Kustomization); err != nil {
-			return err
-		}
-	}
-	for _, d := range r.topCharts() {
-		q := request{Kind: "chart"}
-		for _, file := range r.options.Values {
-			full, err := filepath.Abs(absolute(r.options.Dir, file))
-			if err != nil {
-				return err
-			}
-			q.Values = append(q.Values, full)
-		}
-		if err := addRequest(d, q, "Chart.yaml"); err != nil {
-			return err
-		}
-	}
-	if len(requests) == 0 {
+	builds := r.findBuilds()
+	if len(builds) == 0 {
 		return nil
 	}
 	program := ""
 	if r.options.Render {
-		executable, err := FindRenderer()
-		if err != nil {
-			r.searchTotal.notes.renderOff = err.Error()
+		var err error
+		if program, err = FindRenderer(); err != nil {
+			r.note(renderingOff, err.Error())
 		}
-		program = executable
 	}
 	if program == "" {
-		for i, b := range builds {
-			r.searchTotal.notes.addUnrendered(requests[i].Kind, b.directory.Name)
+		for _, b := range builds {
+			r.note(map[string]note{"chart": unrenderedChart, "kustomization": unrenderedKustomization}[b.request.Kind], b.directory.Name)
 		}
 		return nil
 	}
 	locations := r.locateFiles()
+	bytes := 0
 	renderCtx, cancel := context.WithTimeoutCause(ctx, totalRenderTime, fmt.Errorf("all of them together take more than %v", totalRenderTime))
 	defer cancel()
-	for len(requests) > 0 {
-		var retries []request
-		var retryBuilds []*build
-		renderAll(renderCtx, program, requests, func(i int, a answer, err error) {
-			b := builds[i]
-			if err == nil && a.Error != "" {
-				err = errors.New(strings.ReplaceAll(a.Error, requests[i].Root+string(filepath.Separator), ""))
-				b.firstErr = cmp.Or(b.firstErr, err)
-				if len(b.fallbackValues) > 0 {
-					q := requests[i]
-					q.Values = append(slices.Clone(b.runValues), b.fallbackValues[0])
-					b.fallbackValues = b.fallbackValues[1:]
-					retries, retryBuilds = append(retries, q), append(retryBuilds, b)
-					return
-				}
-			}
-			if r.renderedBytes += len(a.Text); err == nil && r.renderedBytes > maxInMemory {
-				err = fmt.Errorf("all of them together have more than %d MiB", maxInMemory>>20)
-			}
-			if err != nil {
-				r.searchTotal.notes.renderFailures = append(r.searchTotal.notes.renderFailures, renderFailure{b.directory.Name, cmp.Or(b.firstErr, err).Error()})
-				return
-			}
-			b.locations, b.sources, b.namespace = locations, a.Files, a.Namespace
-			file := &source.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
-			r.builds[file] = b
-			r.sets = append(r.sets, &input{files: []*source.File{file}})
-			for _, name := range a.Files {
-				r.renderedFiles[name] = true
-			}
-		})
-		requests, builds = retries, retryBuilds
-	}
+	renderAll(renderCtx, program, builds, func(b *build, a answer, err error) {
+		if bytes += len(a.Text); err == nil && bytes > maxInMemory {
+			err = fmt.Errorf("all of them together have more than %d MiB", maxInMemory>>20)
+		}
+		if err == nil && a.Error != "" {
+			err = errors.New(strings.ReplaceAll(a.Error, b.request.Root+string(filepath.Separator), ""))
+		}
+		if err != nil {
+			r.noteFailure(b.directory.Name, err)
+			return
+		}
+		b.locations, b.sources, b.namespace = locations, a.Files, a.Namespace
+		file := &source.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
+		r.builds[file] = b
+		r.sets = append(r.sets, &input{files: []*source.File{file}})
+		for _, name := range a.Files {
+			r.renderedFiles[name] = true
+		}
+	})
 	return context.Cause(ctx)
 }
 
@@ -329,7 +310,7 @@ func (r *run) locateFiles() map[string]location {
 	locations := map[string]location{}
 	for _, i := range r.sets {
 		for _, d := range i.directories {
-			real := realPath(d.Path)
+			real := tree.Real(d.Path)
 			for _, base := range append([]string{d.Kustomization}, d.Manifests...) {
 				locations[filepath.Join(real, base)] = location{path.Join(d.Name, base), filepath.Join(d.Path, base)}
 			}
@@ -347,34 +328,15 @@ func (r *run) dropRenderedFiles() {
 	ignores := &input{ignoresOnly: true}
 	for _, i := range r.sets {
 		for n, d := range i.directories {
-			real := realPath(d.Path)
-			of, rest := *d, *d
-			of.Manifests, rest.Manifests = nil, nil
-			for _, base := range d.Manifests {
-				if r.renderedFiles[filepath.Join(real, base)] {
-					of.Manifests = append(of.Manifests, base)
-				} else {
-					rest.Manifests = append(rest.Manifests, base)
-				}
-			}
-			if len(of.Manifests) > 0 {
-				ignores.directories = append(ignores.directories, &of)
-				i.directories[n] = &rest
+			real := tree.Real(d.Path)
+			rendered, rest := d.Split(func(base string) bool { return r.renderedFiles[filepath.Join(real, base)] })
+			if len(rendered.Manifests) > 0 {
+				ignores.directories = append(ignores.directories, rendered)
+				i.directories[n] = rest
 			}
 		}
 	}
 	r.sets = append(r.sets, ignores)
-}
-
-// realPath returns a path without symbolic links, or unchanged on an error.
-func realPath(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return path
 }
 
 var errNoOrigin = errors.New("nothing tells where it is from")
@@ -385,7 +347,7 @@ func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	if o.Source() == "" || len(b.sources) == 0 {
 		return Place{}, errNoOrigin
 	}
-	from := filepath.Join(realPath(b.directory.Path), filepath.FromSlash(o.Source()))
+	from := filepath.Join(tree.Real(b.directory.Path), filepath.FromSlash(o.Source()))
 	base, found := b.original(from, o)
 	if found == nil {
 		return Place{}, errNoOrigin

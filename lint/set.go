@@ -8,37 +8,75 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
 )
 
-// set is applied, and deleted, together.
-type set struct {
-	run    *run
-	folder string // the files' folder, "" for files that were given
-	files  []*source.File
-	// patchedWebhooks says that a kustomization changes which requests its webhooks match.
-	patchedWebhooks bool
-	// namespace is set by its kustomization, or "".
-	namespace string
-	// folderOnly says that only a folder combines the files: users may delete them one by one.
-	folderOnly bool
-	build      *build // of its objects; nil if they are in their own files
-	// ignoresOnly says that its files are read only for their ignores: their objects are in other sets, as they
+// input locates the files of a set. All are found before the first is linted, so it must be small.
+type input struct {
+	directories []*source.Directory // its own, and those of its parts
+	files       []*source.File      // given by the user, or rendered
+	// ignoresOnly says that the files are read only for their ignores: their objects are in other sets, as they
 	// will be applied.
 	ignoresOnly bool
-	total
+}
 
-	objects         []*source.Object
-	deleteHooks     []*source.Object          // Helm hooks that run before the other objects are deleted
-	removedVersions map[*source.Object]string // the release since which no server knows their API version
-	textBytes       int                       // bytes of text; beyond maxSet, the rest is not read
+// folder returns the path of the files' folder, "" for files that were given.
+func (i *input) folder() string {
+	if len(i.directories) == 0 {
+		return ""
+	}
+	return i.directories[0].Path
+}
+
+// all returns all files.
+func (i *input) all() []*source.File {
+	files := slices.Clone(i.files)
+	for _, d := range i.directories {
+		files = append(files, d.Files()...)
+	}
+	return files
+}
+
+// set is applied, and deleted, together.
+type set struct {
+	*input
+	run   *run
+	files []*source.File
+	build *build // of its objects; nil if they are in their own files
+
+	objects     []*source.Object
+	deleteHooks []*source.Object // Helm hooks that run before the other objects are deleted
+	textBytes   int              // bytes of text; beyond maxSet, the rest is not read
+}
+
+// set returns the set of an input.
+func (r *run) set(i *input) *set {
+	s := &set{input: i, run: r, files: i.all()}
+	if len(i.files) == 1 {
+		s.build = r.builds[i.files[0]]
+	}
+	for _, file := range s.files {
+		file.KeepSchemas = r.options.noShortcuts
+	}
+	return s
+}
+
+// combinedByFolder reports whether only a folder combines the files: users may delete them one by one.
+func (s *set) combinedByFolder() bool {
+	return len(s.directories) > 0 && s.directories[0].Kustomization == ""
+}
+
+// isRelevant reports whether an object is a reason to evaluate the set.
+func (s *set) isRelevant(o *source.Object) bool {
+	return s.run.options.noShortcuts || !isGitOps(o) || s.isSelfManaged(o) || s.hasMisspeltFinalizer(o)
 }
 
 // evaluate builds the facts of a set, evaluates its objects, and places the findings.
 func (s *set) evaluate(ctx context.Context) error {
-	if !slices.ContainsFunc(s.objects, s.isRelevant) && !slices.ContainsFunc(s.objects, s.isSelfManaged) && !slices.ContainsFunc(s.objects, s.hasMisspeltFinalizer) {
+	if !slices.ContainsFunc(s.objects, s.isRelevant) {
 		return nil
 	}
 	engine, err := s.run.engine()
@@ -66,12 +104,12 @@ func (s *set) evaluate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set := manifests.Set{Objects: objects, Others: s.runsInOtherFiles(ctx)}
+	set := manifests.Set{Objects: objects, Others: func(w catalog.Workload) bool { return s.run.runsWorkload(ctx, w) }}
 	if s.build != nil {
 		set.Namespace = s.build.namespace
 	}
 	if s.build == nil || len(s.build.sources) > 0 { // a chart has its own workloads, in a namespace that we name
-		set.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads(ctx, namespace) }
+		set.Elsewhere = func(namespace string) []*unstructured.Unstructured { return s.run.workloads()[namespace] }
 	}
 	world, err := manifests.Apply(cluster.Options{Owners: s.run.options.Owners, Catalog: s.run.options.Catalog}, s.run.options.KubernetesVersion, set)
 	if err != nil {
@@ -95,8 +133,6 @@ func (s *set) evaluate(ctx context.Context) error {
 		if err := a.evaluateSubject(ctx, sub); err != nil {
 			return err
 		}
-		s.recordProgress()
 	}
-	s.findings = mergeSameCause(dropDuplicates(s.findings))
 	return nil
 }

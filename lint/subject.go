@@ -20,11 +20,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// isRelevant reports whether policies concern an object's kind, or read its facts.
-func (s *set) isRelevant(o *source.Object) bool {
-	return s.run.options.noShortcuts || !isGitOps(o)
-}
-
 // isGitOps reports whether an object belongs to Argo CD or Flux: the objects that it deploys and its
 // controllers are usually elsewhere.
 func isGitOps(o *source.Object) bool {
@@ -103,8 +98,8 @@ func (s *set) subject(o *source.Object) *subject {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // our own documents, as in fixtures
 	}
-	if s.patchedWebhooks && strings.HasSuffix(o.Kind, "WebhookConfiguration") {
-		s.notes.patchedWebhooks = append(s.notes.patchedWebhooks, o.Name)
+	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && slices.ContainsFunc(s.directories, func(d *source.Directory) bool { return s.run.kustomizations[d.Path].patchesWebhooks }) {
+		s.run.note(patchedWebhooks, o.Name)
 		return nil
 	}
 	value, err := s.value(o)
@@ -127,7 +122,7 @@ func (s *set) subject(o *source.Object) *subject {
 		return nil
 	}
 	if lacksRules(u) {
-		s.notes.incompleteWebhooks = append(s.notes.incompleteWebhooks, u.GetName())
+		s.run.note(incompleteWebhooks, u.GetName())
 	}
 	return &subject{Object: o, object: u}
 }
@@ -152,12 +147,13 @@ func (s *set) value(o *source.Object) (map[string]any, error) {
 		return value, err
 	}
 	modernize(value)
-	if s.namespace == "" {
+	namespace := s.run.kustomizations[s.folder()].namespace
+	if namespace == "" {
 		return value, nil
 	}
-	replacePlaceholder(value, s.namespace)
+	replacePlaceholder(value, namespace)
 	if metadata, ok := value["metadata"].(map[string]any); ok && o.Kind == "Namespace" && metadata["name"] == placeholder {
-		metadata["name"] = s.namespace
+		metadata["name"] = namespace
 	}
 	return value, nil
 }

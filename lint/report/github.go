@@ -14,18 +14,13 @@ import (
 func writeGitHub(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	for _, f := range r.Findings {
-		text := headline(f)
+		lines := []string{headline(f)}
 		if moment := occasion(f); moment != "" {
-			text += "\n" + moment
+			lines = append(lines, moment)
 		}
-		for _, e := range f.Evidence {
-			text += "\nbecause: " + e
-		}
-		if f.Remedy != "" {
-			text += "\nway out: " + f.Remedy
-		}
+		lines = append(lines, details(f, "because: ", "way out: ")...)
 		command := map[string]string{"error": "error", "warning": "warning", "note": "notice"}[level(f)]
-		r.command(&b, command, f.Place, f.Policy, text)
+		r.command(&b, command, f.Place, f.Policy, strings.Join(lines, "\n"))
 	}
 	for _, p := range r.Problems {
 		r.command(&b, "error", p.Place, "broken input", p.Message)

@@ -14,53 +14,44 @@ import (
 type Document struct {
 	APIVersion string                     `json:"apiVersion"`
 	Kind       string                     `json:"kind"`
-	Findings   []finding                  `json:"findings"`
+	Findings   []lint.Finding             `json:"findings"`
 	Ignored    []triage.SuppressedFinding `json:"ignored"`
 	Problems   []lint.Problem             `json:"problems"`
 	Notes      []string                   `json:"notes"`
 	Summary    summary                    `json:"summary"`
 }
 
-type finding struct {
-	lint.Finding
-	Fingerprint string `json:"fingerprint"`
-}
-
 type summary struct {
-	Findings  int            `json:"findings"`
-	Severity  map[string]int `json:"severity"`
-	Ignored   int            `json:"ignored"`
-	Baseline  int            `json:"baseline"`
-	Problems  int            `json:"problems"`
-	Files     int            `json:"files"`
-	Documents int            `json:"documents"`
-	Objects   int            `json:"objects"`
-	Skipped   int            `json:"skipped"`
-	Tests     int            `json:"tests"`
-	ExitCode  int            `json:"exitCode"`
+	Findings int            `json:"findings"`
+	Severity map[string]int `json:"severity"`
+	Ignored  int            `json:"ignored"`
+	Baseline int            `json:"baseline"`
+	Problems int            `json:"problems"`
+	lint.Counts
+	ExitCode int `json:"exitCode"`
 }
 
 func writeJSON(r Report, out io.Writer) error {
 	d := Document{
 		APIVersion: "termguard.dev/v1", Kind: "Lint",
-		Findings: []finding{}, Ignored: []triage.SuppressedFinding{}, Problems: []lint.Problem{}, Notes: []string{},
+		Findings: orEmpty(r.Findings), Ignored: orEmpty(r.Suppressed), Problems: orEmpty(r.Problems), Notes: orEmpty(r.Notes),
 		Summary: summary{
 			Findings: len(r.Findings), Severity: map[string]int{}, Ignored: len(r.Suppressed), Baseline: r.BaselineCount,
-			Problems: len(r.Problems), Files: r.Files, Documents: r.Documents, Objects: r.Objects, Skipped: r.Skipped, Tests: r.Tests,
-			ExitCode: r.ExitCode,
+			Problems: len(r.Problems), Counts: r.Counts, ExitCode: r.ExitCode,
 		},
 	}
-	for i, f := range r.Findings {
-		d.Findings = append(d.Findings, finding{f, r.Fingerprints[i]})
-	}
-	d.Ignored = append(d.Ignored, r.Suppressed...)
-	d.Problems = append(d.Problems, r.Problems...)
-	d.Notes = append(d.Notes, r.Notes...)
 	for _, severity := range []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info} {
 		d.Summary.Severity[string(severity)] = r.count(severity)
 	}
+	return encode(d, out)
+}
+
+// orEmpty returns a list that JSON writes as [].
+func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
+
+func encode(value any, out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
+	return encoder.Encode(value)
 }

@@ -16,12 +16,7 @@ func writeJUnit(r Report, out io.Writer) error {
 		if moment := occasion(f); moment != "" {
 			lines = append(lines, moment)
 		}
-		for _, e := range f.Evidence {
-			lines = append(lines, "because: "+e)
-		}
-		if f.Remedy != "" {
-			lines = append(lines, "way out: "+f.Remedy)
-		}
+		lines = append(lines, details(f, "because: ", "way out: ")...)
 		s.Cases = append(s.Cases, testCase{
 			Class: r.path(f.Place.File), Name: fmt.Sprintf("%s at %d:%d", f.Policy, f.Place.Line, f.Place.Column),
 			File: r.path(f.Place.File), Line: f.Place.Line,

@@ -15,18 +15,9 @@ import (
 
 // Report is a run of lint, after triage.
 type Report struct {
-	// Findings are sorted, with their fingerprints in the same order.
-	Findings      []lint.Finding
-	Fingerprints  []string
+	lint.Result   // sorted, with fingerprints
 	Suppressed    []triage.SuppressedFinding
 	BaselineCount int // findings in the baseline
-	Problems      []lint.Problem
-	Notes         []string
-	Files         int
-	Documents     int
-	Objects       int
-	Skipped       int
-	Tests         int // files and objects that only tests read
 	// Policies that findings may be of.
 	Policies []policies.Policy
 	Version  string // of termguard
@@ -126,6 +117,17 @@ func occasion(f lint.Finding) string {
 	default:
 		return ""
 	}
+}
+
+// details returns the evidence of a finding and its way out, in lines behind a word each.
+func details(f lint.Finding, because, wayOut string) (lines []string) {
+	for _, e := range f.Evidence {
+		lines = append(lines, because+e)
+	}
+	if f.Remedy != "" {
+		lines = append(lines, wayOut+f.Remedy)
+	}
+	return lines
 }
 
 // stdin replaces the file name "-" in outputs that could misread it.

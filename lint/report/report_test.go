@@ -55,32 +55,31 @@ func full() Report {
 	findings[1].Remedy, findings[2].Remedy = "Wait.", "Wait."
 	findings[4].Question, findings[4].Policy, findings[4].Remedy, findings[4].Object = "", triage.Unused, "Remove the entry.", policies.Object{}
 	rel := func(file string) string { return strings.TrimPrefix(strings.TrimPrefix(file, "/repo/"), "./") }
+	lint.SetFingerprints(findings, rel)
 	return Report{
-		Findings:     findings,
-		Fingerprints: lint.Fingerprints(findings, rel),
 		Suppressed: []triage.SuppressedFinding{{
 			Finding: finding(policies.High, policies.Will, "hidden", lint.Place{File: "b.yaml", Line: 1, Column: 1}),
 			Reason:  "known", Until: "2026-12-31", By: lint.Place{File: "b.yaml", Line: 1, Column: 20},
 		}},
 		BaselineCount: 3,
-		Problems: []lint.Problem{
-			{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "invalid YAML: tabs may not indent; use spaces"},
-			{Place: lint.Place{File: "logo.png"}, Message: "cannot be read: permission denied"},
+		Result: lint.Result{
+			Findings: findings,
+			Problems: []lint.Problem{
+				{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "invalid YAML: tabs may not indent; use spaces"},
+				{Place: lint.Place{File: "logo.png"}, Message: "cannot be read: permission denied"},
+			},
+			Notes:  []string{"1 chart was skipped: pipe it in with helm template . | termguard lint -"},
+			Counts: lint.Counts{Files: 5, Documents: 9, Objects: 7, Skipped: 2},
 		},
-		Notes:     []string{"1 chart was skipped: pipe it in with helm template . | termguard lint -"},
-		Files:     5,
-		Documents: 9,
-		Objects:   7,
-		Skipped:   2,
-		Policies:  append([]policies.Policy{orphaned}, triage.Policies()...),
-		Version:   "v1.2.3",
-		ExitCode:  2,
-		Rel:       rel,
+		Policies: append([]policies.Policy{orphaned}, triage.Policies()...),
+		Version:  "v1.2.3",
+		ExitCode: 2,
+		Rel:      rel,
 	}
 }
 
 func empty() Report {
-	return Report{Files: 1, Documents: 1, Objects: 1, Policies: []policies.Policy{orphaned}, Version: "v1.2.3"}
+	return Report{Result: lint.Result{Counts: lint.Counts{Files: 1, Documents: 1, Objects: 1}}, Policies: []policies.Policy{orphaned}, Version: "v1.2.3"}
 }
 
 // TestGolden compares each format with a file; UPDATE_GOLDEN=1 writes it.

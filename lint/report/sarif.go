@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -32,11 +31,11 @@ func writeSARIF(r Report, out io.Writer) error {
 		index[p.ID] = i
 		rules = append(rules, rule(p))
 	}
-	for i, f := range r.Findings {
+	for _, f := range r.Findings {
 		result := fields{
 			"ruleId": f.Policy, "level": level(f), "message": sarifText(sarifMessage(f)),
 			"locations":           []fields{r.location(f.Place, f.Object)},
-			"partialFingerprints": fields{fingerprint: r.Fingerprints[i]},
+			"partialFingerprints": fields{fingerprint: f.Fingerprint},
 			"properties":          fields{"severity": f.Severity, "certainty": f.Certainty, "question": f.Question},
 		}
 		if at, known := index[f.Policy]; known {
@@ -52,10 +51,7 @@ func writeSARIF(r Report, out io.Writer) error {
 	for _, note := range r.Notes {
 		notifications = append(notifications, fields{"level": "note", "message": sarifText(note)})
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(fields{
+	return encode(fields{
 		"$schema": "https://raw.githubusercontent.com/oasis-tcs/sarif-spec/main/sarif-2.1/schema/sarif-schema-2.1.0.json",
 		"version": "2.1.0",
 		"runs": []fields{{
@@ -66,7 +62,7 @@ func writeSARIF(r Report, out io.Writer) error {
 			}},
 			"results": results,
 		}},
-	})
+	}, out)
 }
 
 var sarifLinks = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`)
@@ -85,13 +81,7 @@ func sarifMessage(f lint.Finding) string {
 	if moment := occasion(f); moment != "" {
 		text += " (" + moment + ")"
 	}
-	for _, e := range f.Evidence {
-		text += "\nBecause: " + e
-	}
-	if f.Remedy != "" {
-		text += "\nWay out: " + f.Remedy
-	}
-	return text
+	return strings.Join(append([]string{text}, details(f, "Because: ", "Way out: ")...), "\n")
 }
 
 // rule returns the METADATA of a policy.

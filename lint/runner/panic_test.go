@@ -28,7 +28,7 @@ func TestPanic(t *testing.T) {
 func TestPanicOfFormat(t *testing.T) {
 	in(t, nil)
 	r := &runner{Options: Options{Stdout: new(strings.Builder), Stderr: new(strings.Builder)}, outputs: []output{{"sarif", "s.sarif"}, {"json", "j.json"}}}
-	err := r.report(report.Report{Fingerprints: []string{}, Findings: nil, Policies: make([]policies.Policy, 1), Rel: func(string) string { panic("on purpose") }, Problems: []lint.Problem{{Place: lint.Place{File: "a.yaml", Line: 1}}}})
+	err := r.report(report.Report{Policies: make([]policies.Policy, 1), Rel: func(string) string { panic("on purpose") }, Result: lint.Result{Problems: []lint.Problem{{Place: lint.Place{File: "a.yaml", Line: 1}}}}})
 	if err == nil || !strings.Contains(err.Error(), "write the report as sarif") {
 		t.Errorf("error %v", err)
 	}

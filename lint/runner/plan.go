@@ -61,28 +61,30 @@ func (r *runner) configure(ctx context.Context) error {
 			return fmt.Errorf("--baseline: %w", err)
 		}
 	}
-	facts, err := r.settings.FactsOptions()
+	facts, err := r.settings.Shared().FactsOptions()
 	if err != nil {
 		return err
 	}
 	r.options = lint.Options{
-		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, Exclude: r.Exclude, IncludeTests: r.IncludeTests, Render: r.Render, Values: r.Values,
+		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, IncludeTests: r.IncludeTests, Render: r.Render, Values: r.Values,
 		Snapshot: r.Snapshot, KubernetesVersion: version,
 		Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
-	if r.settings.File != "" {
-		r.options.Exclude = append(settings.Rebase(r.settings.Exclude, r.patternRoot(), r.dir), r.Exclude...)
+	if err := r.options.Exclude.Add(r.patternRoot(), r.settings.Exclude...); err != nil {
+		return err
 	}
-	// Lint's own files are no manifests.
-	r.options.Exclude = append(r.options.Exclude, settings.FileName)
-	ownFiles := []string{r.Baseline, r.Snapshot}
+	ownFiles := []string{r.Baseline, r.Snapshot} // which are no manifests
 	for _, o := range r.outputs {
 		ownFiles = append(ownFiles, o.file)
 	}
+	patterns := append(slices.Clone(r.Exclude), settings.FileName)
 	for _, file := range ownFiles {
 		if file != "" {
-			r.options.Exclude = append(r.options.Exclude, "/"+globEscaper.Replace(r.relative(r.dir, file)))
+			patterns = append(patterns, "/"+globEscaper.Replace(r.relative(r.dir, file)))
 		}
+	}
+	if err := r.options.Exclude.Add(r.dir, patterns...); err != nil {
+		return err
 	}
 	r.options.Policies = func() (*policies.Set, error) { return r.load(ctx) }
 	if r.ChangedSince != "" {
@@ -137,7 +139,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 		if err := s.Check(set.IDs()); err != nil {
 			return err
 		}
-		r.off = s.Enforcement.Off(set.IDs())
+		r.off = s.Off(set.IDs())
 		for _, id := range r.Only {
 			if !slices.Contains(set.IDs(), id) {
 				return fmt.Errorf("--only: there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
@@ -263,10 +265,9 @@ func (r *runner) findChanged(ctx context.Context) error {
 		return fmt.Errorf("--changed-since: %w", err)
 	}
 	r.changed = map[string]bool{}
-	r.options.Only = []string{}
+	r.options.Only = append([]string{}, files...)
 	for _, file := range files {
 		r.changed[file] = true
-		r.options.Only = append(r.options.Only, r.relative(r.dir, file))
 	}
 	return nil
 }

@@ -130,29 +130,23 @@ func Run(ctx context.Context, options Options) error {
 		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
 	}
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }
-	report := report.Report{
-		Findings: result.Findings, Fingerprints: make([]string, len(result.Findings)), Problems: result.Problems, Notes: result.Notes,
-		Files: result.Files, Documents: result.Documents, Objects: result.Objects, Skipped: result.Skipped, Tests: result.Tests,
-		Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot,
-	}
-	var baseline triage.Baseline
-	gone := 0
 	for i, f := range result.Findings {
 		if severity, set := r.settings.Severity[f.Policy]; set {
 			result.Findings[i].Severity = severity
 		}
 	}
+	report := report.Report{Result: *result, Policies: append(set.Policies(), triage.Policies()...), Version: r.Version, Rel: fromRoot}
+	var baseline triage.Baseline
+	gone := 0
 	if panicErr := lint.CatchPanic(func() error {
 		counted, suppressed := triage.Suppress(result, triage.Options{
 			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shorten(r.settings.File), Partial: r.changed != nil, InScope: r.isSelected,
 			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patternRoot(), file) },
 		})
-		prints := lint.Fingerprints(counted, fromRoot)
-		baseline = triage.NewBaseline(counted, prints, fromRoot)
-		var known int
-		counted, prints, known, gone = r.baseline.Compare(counted, prints)
-		counted, prints = triage.Bundle(counted, prints)
-		report.Findings, report.Fingerprints, report.Suppressed, report.BaselineCount = counted, prints, suppressed, known
+		lint.SetFingerprints(counted, fromRoot)
+		baseline = triage.NewBaseline(counted, fromRoot)
+		counted, known, missing := r.baseline.Compare(counted)
+		report.Findings, report.Suppressed, report.BaselineCount, gone = triage.Bundle(counted), suppressed, known, missing
 		return nil
 	}); panicErr != nil { // the findings are reported unbundled
 		err, stopped = panicErr, true

@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,9 @@ var Schema []byte
 // webhook's Config if they mean the same.
 type Settings struct {
 	// File that they were read from, or "".
-	File string
+	File       string `yaml:"-"`
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
 	// Policies are folders with policies beyond the built-in ones.
 	Policies []string
 	// Exclude are patterns as in .gitignore.
@@ -48,19 +51,30 @@ type Settings struct {
 	// Severity overrides a policy's severity, by its id.
 	Severity map[string]policies.Severity
 	// FailOn is the least severity that fails a run, or Never.
-	FailOn string
+	FailOn string `yaml:"failOn"`
 	// KubernetesVersion of the API servers that the manifests are for.
-	KubernetesVersion string
+	KubernetesVersion string `yaml:"kubernetesVersion"`
 	// Snapshot is a file with the facts of a cluster.
 	Snapshot string
 	// Baseline is a file with known findings.
 	Baseline string
 	// Enforcement as in Config: a policy that is off is not evaluated; the other modes mean the same here.
-	Enforcement config.Enforcement
-	config.Shared
-	Ignore []Ignore
+	Enforcement Enforcement
+	// FinalizerOwners, Params and Catalog are those of config.Shared.
+	FinalizerOwners map[string]string `yaml:"finalizerOwners"`
+	Params          map[string]any
+	Catalog         []any
+	Ignore          []Ignore
 
-	uses []policyUse
+	Unknown unknown `yaml:",inline"`
+	root    *yaml.Node
+}
+
+// Enforcement is the part of config.Enforcement that lint has.
+type Enforcement struct {
+	Default  config.Mode
+	Policies map[string]config.Mode
+	Unknown  unknown `yaml:",inline"`
 }
 
 // Ignore ignores a policy in some files, or about some objects.
@@ -73,19 +87,17 @@ type Ignore struct {
 	Resources, Namespaces, Names []string
 
 	Reason string
-	// Until is the last day of the ignore; zero without end.
-	Until time.Time
+	// LastDay of the ignore as YYYY-MM-DD, "" without end; Until is the same.
+	LastDay string    `yaml:"until"`
+	Until   time.Time `yaml:"-"`
 	// Its place in the file.
-	Line, Column int
-	Source       string // the line
+	Line, Column int     `yaml:"-"`
+	Source       string  `yaml:"-"` // the line
+	Unknown      unknown `yaml:",inline"`
 }
 
-// policyUse is a policy id in the settings, to be checked when policies are loaded.
-type policyUse struct {
-	id    string
-	at    *yaml.Node
-	where string
-}
+// unknown are the keys of a mapping that mean nothing.
+type unknown map[string]yaml.Node
 
 // Never as FailOn fails a run for no severity.
 const Never = "never"
@@ -172,80 +184,103 @@ func Read(in io.Reader, file string) (*Settings, error) {
 	if len(text) > maxSize {
 		return nil, &Error{File: file, Message: fmt.Sprintf("larger than %d bytes", maxSize)}
 	}
-	root, err := parse(text, file)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{file: file}
-	s := &Settings{File: file}
-	s.read(r, root, strings.Split(string(text), "\n"))
-	return s, r.err()
-}
-
-// parse returns the one document in text.
-func parse(text []byte, file string) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var root *yaml.Node
-	for {
-		var document yaml.Node
-		switch err := decoder.Decode(&document); {
-		case errors.Is(err, io.EOF) && root == nil:
-			return nil, &Error{File: file, Message: "it is empty: want at least " + header}
-		case errors.Is(err, io.EOF):
-			return root, nil
-		case err != nil:
-			return nil, &Error{File: file, Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
-		}
-		content := resolve(document.Content[0])
-		switch {
-		case root == nil:
-			root = content
-		case content.Tag != "!!null":
-			return nil, &Error{file, content.Line, content.Column, "a second document starts here: move what it says into the first"}
-		}
+	var first, second yaml.Node
+	err = decoder.Decode(&first)
+	if errors.Is(err, io.EOF) {
+		return nil, &Error{File: file, Message: "it is empty: want at least " + header}
 	}
+	if err == nil {
+		err = decoder.Decode(&second)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, &Error{File: file, Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	if err == nil && second.Content[0].Tag != "!!null" {
+		return nil, &Error{file, second.Content[0].Line, second.Content[0].Column, "a second document starts here: move what it says into the first"}
+	}
+	r := &reader{file: file, root: first.Content[0]}
+	s := &Settings{}
+	if err := first.Decode(s); err != nil {
+		r.decodingErrors(err)
+	} else {
+		s.check(r, strings.Split(string(text), "\n"))
+	}
+	s.File, s.root = file, r.root
+	return s, r.err()
 }
 
 const header = "apiVersion: termguard.dev/v1 and kind: LintConfig"
 
-func (s *Settings) read(r *reader, root *yaml.Node, lines []string) {
-	var apiVersion, kind string
-	text := func(into *string, where string) func(*yaml.Node) {
-		return func(n *yaml.Node) { *into = r.text(n, where) }
+// check checks the values of settings, and completes them.
+func (s *Settings) check(r *reader, lines []string) {
+	if s.APIVersion != "termguard.dev/v1" || s.Kind != "LintConfig" {
+		r.errorf(r.root, "want %s; got apiVersion: %s and kind: %s", header, cmp.Or(s.APIVersion, "(none)"), cmp.Or(s.Kind, "(none)"))
+		return
 	}
-	texts := func(into *[]string, where string) func(*yaml.Node) {
-		return func(n *yaml.Node) { *into = r.texts(n, where) }
+	r.unknownKeys(s.Unknown, s)
+	r.unknownKeys(s.Enforcement.Unknown, s.Enforcement, "enforcement")
+	r.oneOf(s.FailOn, FailOn(), "failOn")
+	for id, severity := range s.Severity {
+		r.oneOf(string(severity), FailOn()[:4], "severity", id)
 	}
-	before := len(r.errs)
-	r.object(root, "", map[string]func(*yaml.Node){
-		"apiVersion":        text(&apiVersion, "apiVersion"),
-		"kind":              text(&kind, "kind"),
-		"policies":          texts(&s.Policies, "policies"),
-		"exclude":           texts(&s.Exclude, "exclude"),
-		"severity":          func(n *yaml.Node) { s.readSeverity(r, n) },
-		"failOn":            func(n *yaml.Node) { s.FailOn = oneOf(r, n, "failOn", FailOn()) },
-		"kubernetesVersion": text(&s.KubernetesVersion, "kubernetesVersion"),
-		"snapshot":          text(&s.Snapshot, "snapshot"),
-		"baseline":          text(&s.Baseline, "baseline"),
-		"enforcement":       func(n *yaml.Node) { s.readEnforcement(r, n) },
-		"finalizerOwners":   func(n *yaml.Node) { s.readOwners(r, n) },
-		"params":            func(n *yaml.Node) { s.readParams(r, n) },
-		"catalog":           func(n *yaml.Node) { s.readCatalog(r, n) },
-		"ignore": func(n *yaml.Node) {
-			r.items(n, "ignore", func(item *yaml.Node) { s.readIgnore(r, item, lines) })
-		},
-	})
-	if (apiVersion != "termguard.dev/v1" || kind != "LintConfig") && len(r.errs) == before {
-		r.errorf(root, "want %s; got apiVersion: %s and kind: %s", header, cmp.Or(apiVersion, "(none)"), cmp.Or(kind, "(none)"))
+	r.oneOf(string(s.Enforcement.Default), config.Modes(), "enforcement", "default")
+	for id, mode := range s.Enforcement.Policies {
+		r.oneOf(string(mode), config.Modes(), "enforcement", "policies", id)
+	}
+	for finalizer, owner := range s.FinalizerOwners {
+		if err := config.CheckOwner(finalizer, owner); err != nil {
+			r.errorf(r.value("finalizerOwners", finalizer), "%v", err)
+		}
+	}
+	var err error
+	if s.Params, err = toJSON(s.Params); err != nil {
+		r.errorf(r.value("params"), "params: %v", err)
+	}
+	if s.Catalog, err = toJSON(s.Catalog); err != nil {
+		r.errorf(r.value("catalog"), "catalog: %v", err)
+	} else if _, err := s.Shared().FactsOptions(); err != nil {
+		r.errorf(r.value("catalog"), "%v", err)
+	}
+	for n := range s.Ignore {
+		s.Ignore[n].check(r, lines, strconv.Itoa(n))
 	}
 }
 
-func oneOf(r *reader, n *yaml.Node, where string, values []string) string {
-	value := r.text(n, where)
-	if value != "" && !slices.Contains(values, value) {
-		r.errorf(n, "%s: %q is not %s", where, value, Or(values))
+func (i *Ignore) check(r *reader, lines []string, n string) {
+	at := r.value("ignore", n)
+	i.Line, i.Column = at.Line, at.Column
+	i.Source = strings.TrimRight(strings.TrimPrefix(lines[at.Line-1], "\ufeff"), "\r")
+	r.unknownKeys(i.Unknown, *i, "ignore", n)
+	for m, pattern := range i.Paths {
+		if err := checkPattern(pattern); err != nil {
+			r.errorf(r.value("ignore", n, "paths", strconv.Itoa(m)), "ignore.paths: %v", err)
+		}
 	}
-	return value
+	for key, patterns := range map[string][]string{"resources": i.Resources, "namespaces": i.Namespaces, "names": i.Names} {
+		for m, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil {
+				r.errorf(r.value("ignore", n, key, strconv.Itoa(m)), "ignore.%s: %q is no pattern: %v", key, pattern, err)
+			}
+		}
+	}
+	if i.LastDay != "" {
+		var err error
+		if i.Until, err = time.Parse(time.DateOnly, i.LastDay); err != nil {
+			r.errorf(r.value("ignore", n, "until"), "ignore.until: %q is no day: want YYYY-MM-DD, the last day on which it holds", i.LastDay)
+		}
+	}
+	if i.Policy == "" {
+		r.errorf(at, "ignore: policy is missing: say which one is not wanted")
+	}
+	if i.Reason == "" {
+		r.errorf(at, "ignore: reason is missing: say why the finding may stay")
+	}
+}
+
+// Shared returns the part that the webhook's Config has, too.
+func (s *Settings) Shared() config.Shared {
+	return config.Shared{FinalizerOwners: s.FinalizerOwners, Params: s.Params, Catalog: s.Catalog}
 }
 
 // Or joins alternatives: a, b or c.
@@ -254,132 +289,35 @@ func Or(values []string) string {
 	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
-func (s *Settings) addUse(id *yaml.Node, where string) {
-	s.uses = append(s.uses, policyUse{id: id.Value, at: id, where: where})
-}
-
-func (s *Settings) readEnforcement(r *reader, n *yaml.Node) {
-	s.Enforcement.Policies = map[string]config.Mode{}
-	r.object(n, "enforcement", map[string]func(*yaml.Node){
-		"default": func(n *yaml.Node) {
-			s.Enforcement.Default = config.Mode(oneOf(r, n, "enforcement.default", config.Modes()))
-		},
-		"policies": func(n *yaml.Node) {
-			r.entries(n, "enforcement.policies", func(id, mode *yaml.Node) {
-				s.addUse(id, "enforcement.policies")
-				s.Enforcement.Policies[id.Value] = config.Mode(oneOf(r, mode, "enforcement.policies."+id.Value, config.Modes()))
-			})
-		},
-	})
-}
-
-func (s *Settings) readSeverity(r *reader, n *yaml.Node) {
-	s.Severity = map[string]policies.Severity{}
-	r.entries(n, "severity", func(id, severity *yaml.Node) {
-		s.addUse(id, "severity")
-		s.Severity[id.Value] = policies.Severity(oneOf(r, severity, "severity."+id.Value, FailOn()[:4]))
-	})
-}
-
-func (s *Settings) readOwners(r *reader, n *yaml.Node) {
-	s.FinalizerOwners = map[string]string{}
-	r.entries(n, "finalizerOwners", func(finalizer, owner *yaml.Node) {
-		value := r.text(owner, "finalizerOwners")
-		if err := config.CheckOwner(finalizer.Value, value); value != "" && err != nil {
-			r.errorf(owner, "%v", err)
-			return
-		}
-		s.FinalizerOwners[finalizer.Value] = value
-	})
-}
-
-func (s *Settings) readParams(r *reader, n *yaml.Node) {
-	s.Params = map[string]any{}
-	r.entries(n, "params", func(id, value *yaml.Node) {
-		s.addUse(id, "params")
-		s.Params[id.Value] = r.any(value, "params."+id.Value)
-	})
-}
-
-func (s *Settings) readCatalog(r *reader, n *yaml.Node) {
-	r.items(n, "catalog", func(item *yaml.Node) { s.Catalog = append(s.Catalog, r.any(item, "catalog")) })
-	if _, err := s.FactsOptions(); err != nil && len(r.errs) == 0 {
-		r.errorf(n, "%v", err)
-	}
-}
-
-func (s *Settings) readIgnore(r *reader, n *yaml.Node, lines []string) {
-	ignore := Ignore{Line: n.Line, Column: n.Column}
-	if n.Line <= len(lines) {
-		ignore.Source = strings.TrimRight(strings.TrimPrefix(lines[n.Line-1], "\ufeff"), "\r")
-	}
-	before := len(r.errs)
-	patterns := func(into *[]string, where string) func(*yaml.Node) {
-		return func(n *yaml.Node) {
-			*into = r.texts(n, where)
-			for _, pattern := range *into {
-				if _, err := path.Match(pattern, ""); err != nil {
-					r.errorf(n, "%s: %q is no pattern: %v", where, pattern, err)
-				}
-			}
-		}
-	}
-	r.object(n, "ignore", map[string]func(*yaml.Node){
-		"policy": func(n *yaml.Node) {
-			if ignore.Policy = r.text(n, "ignore.policy"); ignore.Policy != "" {
-				s.addUse(n, "ignore.policy")
-			}
-		},
-		"paths": func(n *yaml.Node) {
-			r.items(n, "ignore.paths", func(item *yaml.Node) {
-				pattern := r.text(item, "ignore.paths")
-				if pattern == "" {
-					return
-				}
-				if err := checkPattern(pattern); err != nil {
-					r.errorf(item, "ignore.paths: %v", err)
-				}
-				ignore.Paths = append(ignore.Paths, pattern)
-			})
-		},
-		"resources":  patterns(&ignore.Resources, "ignore.resources"),
-		"namespaces": patterns(&ignore.Namespaces, "ignore.namespaces"),
-		"names":      patterns(&ignore.Names, "ignore.names"),
-		"reason":     func(n *yaml.Node) { ignore.Reason = r.text(n, "ignore.reason") },
-		"until": func(n *yaml.Node) {
-			value := r.text(n, "ignore.until")
-			if value == "" {
-				return
-			}
-			day, err := time.Parse(time.DateOnly, value)
-			if err != nil {
-				r.errorf(n, "ignore.until: %q is no day: want YYYY-MM-DD, the last day on which it holds", value)
-			}
-			ignore.Until = day
-		},
-	})
-	if len(r.errs) > before {
-		return
-	}
-	if ignore.Policy == "" {
-		r.errorf(n, "ignore: policy is missing: say which one is not wanted")
-	}
-	if ignore.Reason == "" {
-		r.errorf(n, "ignore: reason is missing: say why the finding may stay")
-	}
-	s.Ignore = append(s.Ignore, ignore)
+// Off returns the policies that are off.
+func (s *Settings) Off(ids []string) map[string]bool {
+	return config.Enforcement{Default: s.Enforcement.Default, Policies: s.Enforcement.Policies}.Off(ids)
 }
 
 // NamesPolicies reports whether the settings depend on the set of policies.
-func (s *Settings) NamesPolicies() bool { return len(s.uses) > 0 || s.Enforcement.Default != "" }
+func (s *Settings) NamesPolicies() bool {
+	return len(s.Enforcement.Policies)+len(s.Severity)+len(s.Params)+len(s.Ignore) > 0 || s.Enforcement.Default != ""
+}
 
 // Check returns an error for ids of unknown policies.
 func (s *Settings) Check(ids []string) error {
-	r := &reader{file: s.File}
-	for _, u := range s.uses {
-		if !slices.Contains(ids, u.id) {
-			r.errorf(u.at, "%s: there is no policy %q%s", u.where, u.id, nearest.Hint(u.id, ids))
+	r := &reader{file: s.File, root: s.root}
+	check := func(id string, at *yaml.Node, where string) {
+		if !slices.Contains(ids, id) {
+			r.errorf(at, "%s: there is no policy %q%s", where, id, nearest.Hint(id, ids))
 		}
+	}
+	for id := range s.Enforcement.Policies {
+		check(id, r.key("enforcement", "policies", id), "enforcement.policies")
+	}
+	for id := range s.Severity {
+		check(id, r.key("severity", id), "severity")
+	}
+	for id := range s.Params {
+		check(id, r.key("params", id), "params")
+	}
+	for n, i := range s.Ignore {
+		check(i.Policy, r.value("ignore", strconv.Itoa(n), "policy"), "ignore.policy")
 	}
 	return r.err()
 }

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -29,9 +30,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// reader reads nodes, and collects their errors.
+// reader collects the errors of a configuration.
 type reader struct {
 	file string
+	root *yaml.Node
 	errs []*Error
 }
 
@@ -55,107 +57,80 @@ func (r *reader) err() error {
 	return errors.Join(errs...)
 }
 
-// object reads a mapping with the keys of fields. where names it in errors; "" is the document.
-func (r *reader) object(n *yaml.Node, where string, fields map[string]func(value *yaml.Node)) {
-	r.entries(n, where, func(key, value *yaml.Node) {
-		read, ok := fields[key.Value]
-		if !ok {
-			in := ""
-			if where != "" {
-				in = " in " + where
-			}
-			names := slices.Sorted(maps.Keys(fields))
-			hint := nearest.Hint(key.Value, names)
-			if hint == "" {
-				hint = "; there are " + strings.Join(names, ", ")
-			}
-			r.errorf(key, "unknown key %q%s%s", key.Value, in, hint)
-			return
-		}
-		read(value)
-	})
-}
-
-// entries calls each for the entries of a mapping. A null, as in "ignore:" without a value, is empty.
-func (r *reader) entries(n *yaml.Node, where string, each func(key, value *yaml.Node)) {
-	n = resolve(n)
-	switch {
-	case n.Tag == "!!null":
-		return
-	case n.Kind != yaml.MappingNode:
-		r.errorf(n, "%s: want keys with values, got %s", cmp.Or(where, "the document"), kindOf(n))
+// decodingErrors adds the errors of decoding nodes.
+func (r *reader) decodingErrors(err error) {
+	var all *yaml.LoadErrors
+	if !errors.As(err, &all) {
+		r.errorf(r.root, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return
 	}
-	first := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-			r.errorf(key, "want a plain key, got %s", kindOf(key))
-			continue
-		}
-		if line, ok := first[key.Value]; ok {
-			r.errorf(key, "key %q stands here twice, first in line %d: remove one", key.Value, line)
-			continue
-		}
-		first[key.Value] = key.Line
-		each(key, resolve(value))
+	for _, e := range all.Errors {
+		r.errs = append(r.errs, &Error{r.file, e.Mark.Line, e.Mark.Column, e.Message})
 	}
 }
 
-// items calls each for the items of a list.
-func (r *reader) items(n *yaml.Node, where string, each func(*yaml.Node)) {
-	n = resolve(n)
-	switch {
-	case n.Tag == "!!null":
-		return
-	case n.Kind != yaml.SequenceNode:
-		r.errorf(n, "%s: want a list, got %s", where, kindOf(n))
-		return
-	}
-	for _, item := range n.Content {
-		each(resolve(item))
-	}
-}
-
-// text reads a non-empty scalar. YAML numbers and dates are text here: kubernetesVersion: 1.30 means 1.30.
-func (r *reader) text(n *yaml.Node, where string) string {
-	switch {
-	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
-		r.errorf(n, "%s: want text, got %s", where, kindOf(n))
-		return ""
-	case strings.TrimSpace(n.Value) == "":
-		r.errorf(n, "%s: want text, got none", where)
-		return ""
-	}
-	return n.Value
-}
-
-// texts reads a list of texts.
-func (r *reader) texts(n *yaml.Node, where string) []string {
-	var texts []string
-	r.items(n, where, func(item *yaml.Node) {
-		if s := r.text(item, where); s != "" {
-			texts = append(texts, s)
-		}
-	})
-	return texts
-}
-
-// any reads a value of any shape, as JSON has it. Recursive and exploding aliases are errors of Decode.
-func (r *reader) any(n *yaml.Node, where string) any {
-	var value any
-	err := n.Decode(&value)
-	if err == nil {
-		var text []byte
-		if text, err = json.Marshal(value); err == nil {
-			err = kjson.UnmarshalCaseSensitivePreserveInts(text, &value)
+// unknownKeys adds an error for each unknown key of a mapping, which is decoded into a struct.
+func (r *reader) unknownKeys(unknown map[string]yaml.Node, mapping any, path ...string) {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.Indirect(reflect.ValueOf(mapping)).Type()) {
+		name, options, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if field.IsExported() && name != "-" && options == "" {
+			names = append(names, cmp.Or(name, strings.ToLower(field.Name)))
 		}
 	}
-	if err != nil {
-		r.errorf(n, "%s: %s", where, strings.TrimPrefix(err.Error(), "yaml: "))
-		return nil
+	slices.Sort(names)
+	for key := range unknown {
+		in := ""
+		if len(path) > 0 {
+			in = " in " + path[0]
+		}
+		r.errorf(r.key(append(path, key)...), "unknown key %q%s%s", key, in, cmp.Or(nearest.Hint(key, names), "; there are "+strings.Join(names, ", ")))
 	}
+}
+
+func (r *reader) oneOf(value string, values []string, path ...string) {
+	if value != "" && !slices.Contains(values, value) {
+		r.errorf(r.value(path...), "%s: %q is not %s", strings.Join(path, "."), value, Or(values))
+	}
+}
+
+// value returns the node of a value, by its keys and indexes from the root.
+func (r *reader) value(path ...string) *yaml.Node {
+	_, value := r.find(path)
 	return value
+}
+
+// key returns the node of the last key of a path.
+func (r *reader) key(path ...string) *yaml.Node {
+	key, _ := r.find(path)
+	return key
+}
+
+func (r *reader) find(path []string) (key, value *yaml.Node) {
+	key, value = r.root, resolve(r.root)
+	for _, name := range path {
+		children := value.Content
+		if value.Kind == yaml.SequenceNode {
+			n, _ := strconv.Atoi(name)
+			value = resolve(children[n])
+			continue
+		}
+		for i := 0; i+1 < len(children); i += 2 {
+			if children[i].Value == name {
+				key, value = children[i], resolve(children[i+1])
+			}
+		}
+	}
+	return key, value
+}
+
+// toJSON returns a value as JSON has it.
+func toJSON[T any](value T) (converted T, err error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return value, err
+	}
+	return converted, kjson.UnmarshalCaseSensitivePreserveInts(text, &converted)
 }
 
 // resolve follows an alias.
@@ -164,17 +139,4 @@ func resolve(n *yaml.Node) *yaml.Node {
 		return n.Alias
 	}
 	return n
-}
-
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "keys with values"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Tag == "!!null":
-		return "nothing"
-	default:
-		return fmt.Sprintf("%q", n.Value)
-	}
 }

@@ -5,6 +5,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -13,6 +14,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // File is one input.
@@ -31,11 +35,69 @@ type File struct {
 	KeepSchemas bool
 }
 
-func (f *File) open() (io.ReadCloser, error) {
-	if f.Path == "" {
-		return io.NopCloser(bytes.NewReader(f.Content)), nil
+// maxFile bounds a file, and maxDocument a document in it, in bytes: parsed, a document takes up to fifty times as
+// much. An object has 3 MiB at most (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes), a List any number of them.
+const maxFile, maxDocument = 64 << 20, 32 << 20
+
+var (
+	errBinary      = errors.New("not text in UTF-8: it contains a zero byte")
+	errLarge       = fmt.Errorf("a document of more than %d MiB, which is no object: split it", maxDocument>>20)
+	errLargeFile   = fmt.Errorf("more than %d MiB: split it", maxFile>>20)
+	gitCryptHeader = []byte("\x00GITCRYPT\x00") // the first bytes of a git-crypt file (github.com/AGWA/git-crypt, commands.cpp)
+)
+
+// text returns the text of a file in UTF-8, in which only LF and CRLF end a line.
+func (f *File) text() ([]byte, error) {
+	text := f.Content
+	if f.Path != "" {
+		in, err := os.Open(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		info, err := in.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if info.Size() > maxFile {
+			return nil, errLargeFile
+		}
+		buffer := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+		if _, err := buffer.ReadFrom(io.LimitReader(in, maxFile+1)); err != nil {
+			return nil, err
+		}
+		if text = buffer.Bytes(); len(text) > maxFile {
+			return nil, errLargeFile
+		}
 	}
-	return os.Open(f.Path)
+	if len(text) > 0 && text[0] >= 0xef { // a byte order mark: PowerShell's > writes UTF-16, and kubectl reads it (k8s.io/cli-runtime, resource/visitor.go, FileVisitor)
+		decoded, _, err := transform.Bytes(unicode.BOMOverride(encoding.Nop.NewDecoder()), text)
+		if err != nil {
+			return nil, err
+		}
+		text = decoded
+	}
+	return unifyBreaks(text), nil
+}
+
+// unifyBreaks replaces line breaks that YAML 1.1 has beside LF and CRLF (section 4.1.4), as long as they are: NEL, LS
+// and PS, which editors do not count as lines, by spaces, and CR by LF.
+func unifyBreaks(text []byte) []byte {
+	for _, space := range [][2]string{{"\u0085", "\u00a0"}, {"\u2028", "\u2002"}, {"\u2029", "\u2002"}} {
+		if bytes.Contains(text, []byte(space[0])) {
+			text = bytes.ReplaceAll(text, []byte(space[0]), []byte(space[1]))
+		}
+	}
+	if !bytes.ContainsRune(text, '\r') {
+		return text
+	}
+	text = bytes.Clone(text)
+	for i, c := range text {
+		if c == '\r' && !bytes.HasPrefix(text[i+1:], []byte("\n")) {
+			text[i] = '\n'
+		}
+	}
+	return text
 }
 
 // Problem is an input that cannot be read, or only in part.
@@ -56,73 +118,49 @@ type Contents struct {
 	Snippet bool
 }
 
-// Contains reports which words the text of a file holds, without splitting it, through a buffer. An unreadable
-// file holds none, and words longer than the buffer are not found.
-func (f *File) Contains(buffer []byte, words ...string) []bool {
-	matches := make([]bool, len(words))
-	in, err := f.open()
-	if err != nil {
-		return matches
-	}
-	defer in.Close()
-	longest := 0
-	for _, word := range words {
-		longest = max(longest, len(word))
-	}
-	for overlap := 0; err == nil && slices.Contains(matches, false) && overlap < len(buffer); {
-		var n int
-		n, err = in.Read(buffer[overlap:])
-		text := buffer[:overlap+n]
-		for i, word := range words {
-			matches[i] = matches[i] || bytes.Contains(text, []byte(word))
-		}
-		overlap = copy(buffer, text[max(0, len(text)-longest+1):])
-	}
-	return matches
+// Contains reports whether the text of a file holds a word. An unreadable file holds none.
+func (f *File) Contains(word string) bool {
+	text, err := f.text()
+	return err == nil && containsAny(text, []string{word})
+}
+
+func containsAny(text []byte, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
 }
 
 // Read yields the contents of each non-empty document of a file. A broken document hides no other.
 func (f *File) Read() iter.Seq[Contents] { return f.ReadContaining("") }
 
-// ReadContaining is Read for the documents whose text holds a word: the others are not parsed.
-func (f *File) ReadContaining(word string) iter.Seq[Contents] {
+// ReadContaining is Read for the documents whose text holds one of some words: the others are not parsed.
+func (f *File) ReadContaining(words ...string) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
-		in, err := f.open()
-		if err != nil {
-			yield(Contents{Problems: []Problem{{Position: Position{Line: 1, Column: 1}, Message: reason(err)}}})
+		unreadable := func(line int, err error) Contents {
+			return Contents{Problems: []Problem{{Position: Position{Line: line, Column: 1}, Message: reason(err)}}}
+		}
+		text, err := f.text()
+		switch {
+		case err != nil:
+			yield(unreadable(1, err))
+			return
+		case bytes.HasPrefix(text, gitCryptHeader):
+			yield(Contents{Plain: 1})
+			return
+		case !containsAny(text, words):
 			return
 		}
-		defer in.Close()
-		s := newSplitter(in, f.KeepSchemas)
 		objects := false // before
-		for {
-			d, err := s.next()
-			switch {
-			case errors.Is(err, io.EOF):
+		for d := range split(text, 1, f.KeepSchemas) {
+			var c Contents
+			if zero := bytes.IndexByte(d.text, 0); zero >= 0 {
+				yield(unreadable(d.line+bytes.Count(d.text[:zero], []byte("\n")), errBinary))
 				return
-			case errors.Is(err, errEncrypted):
-				yield(Contents{Plain: 1})
-				return
-			case errors.Is(err, errLarge):
-				if !yield(Contents{Problems: []Problem{{Position: Position{Line: d.line, Column: 1}, Message: reason(err)}}}) {
-					return
-				}
-				continue
-			case err != nil:
-				yield(Contents{Problems: []Problem{{Position: Position{Line: s.line, Column: 1}, Message: reason(err)}}})
-				return
-			case !bytes.Contains(d.text, []byte(word)):
+			} else if len(d.text) > maxDocument {
+				c = unreadable(d.line, errLarge)
+			} else if containsAny(d.text, words) {
+				c = f.contents(text, d)
+			} else {
 				continue
 			}
-			d.text = bytes.Clone(d.text)
-			root, err := parse(d.text)
-			if err != nil && len(d.cuts) > 0 { // the cut may be the cause: read it and the rest whole
-				if document, readErr := f.rereadWhole(d.line); readErr == nil {
-					d, s.keepSchemas = document, true
-					root, err = parse(d.text)
-				}
-			}
-			c := f.contents(d, root, err)
 			objects = objects || len(c.Objects) > 0
 			c.Snippet = c.Snippet && !objects // after objects it was meant to be one more
 			if !yield(c) {
@@ -141,9 +179,17 @@ func reason(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// contents returns the contents of a document, parsed or not.
-func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
-	t := &Text{File: f, bytes: d.text, line: d.line, cuts: d.cuts, source: d.source}
+// contents parses a document of a file's text.
+func (f *File) contents(text []byte, d document) (c Contents) {
+	root, err := parse(d.text)
+	if err != nil && d.shortened { // what was left out may be the cause
+		for whole := range split(text[d.offset:], d.line, true) {
+			d = whole
+			break
+		}
+		root, err = parse(d.text)
+	}
+	t := &Text{File: f, bytes: d.text, line: d.line, source: d.source}
 	if err != nil {
 		var syntax *syntaxError
 		switch {
@@ -162,7 +208,7 @@ func (f *File) contents(d document, root *yaml.Node, err error) (c Contents) {
 	if root == nil {
 		return c
 	}
-	c.Objects, c.Plain = objects(t, root)
+	c.Objects, c.Plain = objectsIn(t, root, root.Line, t.last(), 0)
 	if t.bomb {
 		return Contents{Plain: 1, Problems: []Problem{{t.position(root.Line, root.Column, 1), errBomb.Error()}}}
 	}
@@ -210,23 +256,6 @@ func hasTemplateKey(node *yaml.Node, depth int) bool {
 		}
 	}
 	return false
-}
-
-// rereadWhole reads the document again that starts in a line, without cuts.
-func (f *File) rereadWhole(line int) (document, error) {
-	in, err := f.open()
-	if err != nil {
-		return document{}, err
-	}
-	defer in.Close()
-	s := newSplitter(in, true)
-	for {
-		d, err := s.next()
-		if d.line == line || err != nil && !errors.Is(err, errLarge) {
-			d.text = bytes.Clone(d.text)
-			return d, err
-		}
-	}
 }
 
 // Size returns the bytes of the document's text.

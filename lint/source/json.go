@@ -101,17 +101,14 @@ func (b *jsonBuilder) value() (*yaml.Node, error) {
 	return node, nil
 }
 
-// advance moves line and column, as YAML counts them, to an offset.
+// advance moves line and column to an offset.
 func (b *jsonBuilder) advance(to int) {
 	for b.at < to {
-		if n := lineBreak(b.text[b.at:]); n > 0 {
-			b.at += n
-			b.line++
-			b.column = 1
-			continue
-		}
-		_, n := utf8.DecodeRune(b.text[b.at:])
+		r, n := utf8.DecodeRune(b.text[b.at:])
 		b.at += n
 		b.column++
+		if r == '\n' {
+			b.line, b.column = b.line+1, 1
+		}
 	}
 }

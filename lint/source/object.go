@@ -24,164 +24,80 @@ type Position struct {
 type Text struct {
 	File   *File
 	bytes  []byte
-	line   int
-	cuts   []cut
+	line   int // of its first line, in the file
 	source string
 
-	index        *index // created on first use
-	visitedNodes int    // nodes that merges visited
-	aliasNodes   int    // nodes that aliases added
-	bomb         bool   // there were too many
+	starts       []int // offsets of its lines, set on first use
+	visitedNodes int   // nodes that merges visited
+	aliasNodes   int   // nodes that aliases added
+	bomb         bool  // there were too many
 }
 
 // maxLine bounds a line, in bytes, whose text positions include: each holds all of it, and a file without
 // line breaks may hold any number of objects.
 const maxLine = 64 << 10
 
-// position turns a line and column of the document, as YAML counts them, into a line and column of the file,
-// in which only LF ends a line.
+// position turns a line and column of the document into those of the file.
 func (t *Text) position(line, column, width int) Position {
-	start, end := t.lines().bounds(line)
-	if p := t.linePosition(start); p.EndColumn < 0 {
-		p.Column, p.EndColumn = max(column, 1), 0
-		if width > 0 {
-			p.EndColumn = p.Column + width
-		}
+	if line > t.last() { // its end, which is not on the line of the next document
+		line, column = t.last(), len(t.bytes)
+	}
+	p := Position{Line: t.fileLine(line), Column: max(column, 1)}
+	text := t.lineText(line)
+	if len(text) > maxLine {
+		p.EndColumn = p.Column + width
 		return p
 	}
-	at := start
-	for ; column > 1 && at < end; column-- {
-		_, n := utf8.DecodeRune(t.bytes[at:])
-		at += n
-	}
-	return t.positionAt(at, width)
-}
-
-// linePosition returns the file's line at an offset of the document's text. EndColumn is -1 if the line is too
-// long to include.
-func (t *Text) linePosition(offset int) Position {
-	x := t.lines()
-	if offset >= len(t.bytes) { // its end, which is not on the line of the next document
-		offset = x.end
-	}
-	n, start, end := x.feed(offset)
-	p := Position{Line: t.line + n + x.cutBefore(t.cuts, offset)}
-	if end-start > maxLine {
-		p.EndColumn = -1
-		return p
-	}
-	p.Text = string(bytes.TrimSuffix(t.bytes[start:end], []byte("\r")))
+	p.Text = string(text)
+	end := utf8.RuneCount(text) + 1
+	p.Column = min(p.Column, end)
+	p.EndColumn = min(p.Column+width, end)
 	return p
 }
 
-// positionAt returns the position of an offset in the document's text.
-func (t *Text) positionAt(offset, width int) Position {
-	p := t.linePosition(offset)
-	if p.EndColumn < 0 {
-		p.Column, p.EndColumn = 1, 0
-		return p
+// fileLine returns the file's line for a line of the document.
+func (t *Text) fileLine(line int) int { return t.line + min(line, t.last()) - 1 }
+
+// lines returns the offsets of the document's lines.
+func (t *Text) lines() []int {
+	if t.starts == nil {
+		t.starts = lineStarts(t.bytes)
 	}
-	x := t.lines()
-	if offset >= len(t.bytes) {
-		offset = x.end
-	}
-	_, start, _ := x.feed(offset)
-	p.Column = utf8.RuneCount(t.bytes[start:min(offset, start+len(p.Text))]) + 1
-	if width > 0 {
-		p.EndColumn = min(p.Column+width, utf8.RuneCountInString(p.Text)+1)
-	}
-	return p
+	return t.starts
 }
 
-// fileLine returns the file's line for a line of the document, as YAML counts it.
-func (t *Text) fileLine(line int) int {
-	x := t.lines()
-	start, _ := x.bounds(line)
-	if start >= len(t.bytes) {
-		start = x.end
+// last returns the last line of the document that is not empty.
+func (t *Text) last() int {
+	end := len(bytes.TrimRight(t.bytes, "\r\n"))
+	return sort.SearchInts(t.lines(), end+1)
+}
+
+// lineText returns the text of a line of the document, without its end.
+func (t *Text) lineText(line int) []byte {
+	start, end := t.lines()[line-1], len(t.bytes)
+	if line < len(t.starts) {
+		end = t.starts[line] - 1
 	}
-	n, _, _ := x.feed(start)
-	return t.line + n + x.cutBefore(t.cuts, start)
+	return bytes.TrimSuffix(t.bytes[start:end], []byte("\r"))
 }
 
-func (t *Text) lines() *index {
-	if t.index == nil {
-		t.index = newIndex(t.bytes, t.cuts)
-	}
-	return t.index
-}
-
-// index locates the lines of a text, so that they are counted once.
-type index struct {
-	text  []byte
-	end   int   // of the content, without trailing line breaks
-	yaml  []int // offsets of line starts, as YAML counts them
-	feeds []int // offsets of line starts, if only LF ends a line
-	cut   []int // lines that were left out up to and including each cut
-}
-
-func newIndex(text []byte, cuts []cut) *index {
-	lines := bytes.Count(text, []byte("\n")) + 1
-	x := &index{text: text, end: len(bytes.TrimRight(text, "\r\n")), yaml: append(make([]int, 0, lines), 0), feeds: append(make([]int, 0, lines), 0)}
-	for at := 0; at < len(text); {
-		n := 0
-		if c := text[at]; c == '\n' || c == '\r' || c >= 0xc2 { // no other starts a break
-			n = lineBreak(text[at:])
-		}
-		if n == 0 {
-			at++
-			continue
-		}
-		at += n
-		x.yaml = append(x.yaml, at)
-		if text[at-1] == '\n' {
-			x.feeds = append(x.feeds, at)
+// lineStarts returns the offsets of the lines of a text.
+func lineStarts(text []byte) []int {
+	starts := append(make([]int, 0, bytes.Count(text, []byte("\n"))+1), 0)
+	for i, c := range text {
+		if c == '\n' {
+			starts = append(starts, i+1)
 		}
 	}
-	missing := 0
-	for _, c := range cuts {
-		missing += c.lines
-		x.cut = append(x.cut, missing)
-	}
-	return x
-}
-
-// bounds returns the start and end of a line, counted from 1 as YAML does.
-func (x *index) bounds(line int) (start, end int) {
-	if line > len(x.yaml) {
-		return len(x.text), len(x.text)
-	}
-	start, end = x.yaml[max(line, 1)-1], len(x.text)
-	if line < len(x.yaml) {
-		end = x.yaml[max(line, 1)]
-		end -= breakBefore(x.text[start:end])
-	}
-	return start, end
-}
-
-// feed returns the line of an offset, from 0, and its bounds, if only LF ends a line.
-func (x *index) feed(offset int) (line, start, end int) {
-	line = sort.SearchInts(x.feeds, offset+1) - 1
-	end = len(x.text)
-	if line+1 < len(x.feeds) {
-		end = x.feeds[line+1] - 1
-	}
-	return line, x.feeds[line], end
-}
-
-// cutBefore returns how many lines were left out before an offset.
-func (x *index) cutBefore(cuts []cut, offset int) int {
-	n := sort.Search(len(cuts), func(i int) bool { return cuts[i].at >= offset })
-	if n == 0 {
-		return 0
-	}
-	return x.cut[n-1]
+	return starts
 }
 
 // Object is a Kubernetes object in a document.
 type Object struct {
 	*Text
 	APIVersion, Kind, Namespace, Name string
+	// Written is the apiVersion in the manifest.
+	Written string
 	// From and To are its first and last line in the file.
 	From, To int
 
@@ -366,7 +282,7 @@ func splitField(field string) []string {
 
 // extents calls visit with the first and last line of each child, as YAML counts them: it ends before the
 // next begins.
-func extents(node *yaml.Node, last int, visit func(key, node *yaml.Node, from, to int)) {
+func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	switch node.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
@@ -374,7 +290,7 @@ func extents(node *yaml.Node, last int, visit func(key, node *yaml.Node, from, t
 			if i+2 < len(node.Content) {
 				to = max(node.Content[i].Line, node.Content[i+2].Line-1)
 			}
-			visit(node.Content[i], node.Content[i+1], node.Content[i].Line, to)
+			visit(node.Content[i+1], node.Content[i].Line, to)
 			extents(node.Content[i+1], to, visit)
 		}
 	case yaml.SequenceNode:
@@ -383,7 +299,7 @@ func extents(node *yaml.Node, last int, visit func(key, node *yaml.Node, from, t
 			if i+1 < len(node.Content) {
 				to = max(item.Line, node.Content[i+1].Line-1)
 			}
-			visit(nil, item, item.Line, to)
+			visit(item, item.Line, to)
 			extents(item, to, visit)
 		}
 	}
@@ -408,16 +324,46 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	if !bytes.Contains(t.bytes, ignore) {
 		return nil
 	}
-	e := t.entries(root)
-	var marks []Mark
-	x := t.lines()
-	following := len(x.yaml) + 1 // the next line with content
-	for line := len(x.yaml); line > 0; line-- {
-		start, end := x.bounds(line)
-		if m, ok := t.mark(root, e, line, following); ok {
-			marks = append(marks, m)
+	last := map[int]int{}     // last line of the outermost entry, by its first line
+	scalars := map[int]bool{} // lines within scalars that contain the marker, and are no comments
+	extents(root, t.last(), func(node *yaml.Node, from, to int) {
+		if _, known := last[from]; !known {
+			last[from] = to
 		}
-		if text := t.bytes[start:end]; end >= len(t.bytes) || len(trim(text)) > 0 && !marker(text, documentStart) {
+		block := node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
+		quoted := node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
+		if node.Kind != yaml.ScalarNode || !block && !quoted || !strings.Contains(node.Value, string(ignore)) {
+			return
+		}
+		line := node.Line
+		if block {
+			line++ // a comment may follow its indicator
+		}
+		for ; line <= to; line++ {
+			scalars[line] = true
+		}
+	})
+	var marks []Mark
+	following := len(t.lines()) // the next line with content
+	for line := len(t.lines()); line > 0; line-- {
+		text := t.lineText(line)
+		before, comment, found := cutIgnore(text)
+		if found && !scalars[line] {
+			from, ownLine := line, len(bytes.TrimSpace(before)) == 0
+			if ownLine {
+				from = following
+			}
+			to := max(from, last[from])
+			if ownLine && from <= root.Line {
+				from, to = 1, t.last()
+			}
+			column := utf8.RuneCount(before) + 1
+			marks = append(marks, Mark{
+				Position: t.position(line, column, utf8.RuneCount(text)+1-column),
+				Text:     comment, From: t.fileLine(from), To: t.fileLine(to),
+			})
+		}
+		if len(trim(text)) > 0 && !marker(text, documentStart) {
 			following = line
 		}
 	}
@@ -425,78 +371,18 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	return marks
 }
 
-func (t *Text) mark(root *yaml.Node, e entries, line, following int) (Mark, bool) {
-	start, end := t.lines().bounds(line)
-	text := t.bytes[start:end]
-	at := bytes.Index(text, ignore)
-	if at < 0 {
-		return Mark{}, false
+// cutIgnore returns what is before the comment of a line that ignores findings, and its text.
+func cutIgnore(line []byte) (before []byte, text string, found bool) {
+	before, after, found := bytes.Cut(line, ignore)
+	hash := bytes.LastIndexByte(before, '#')
+	if hash < 0 || len(bytes.TrimLeft(before[hash:], "# ")) > 0 || hash > 0 && before[hash-1] != ' ' && before[hash-1] != '\t' {
+		return nil, "", false
 	}
-	hash := bytes.LastIndexByte(text[:at], '#')
-	if hash < 0 || len(bytes.TrimLeft(text[hash:at], "# ")) > 0 || hash > 0 && text[hash-1] != ' ' && text[hash-1] != '\t' || e.text[line] {
-		return Mark{}, false
-	}
-	ownLine := len(bytes.TrimSpace(text[:hash])) == 0
-	target := line
-	if ownLine {
-		target = following
-	}
-	from, to := target, target
-	if ownLine && target <= root.Line {
-		from, to = 1, t.last()
-	} else if last, known := e.last[target]; known {
-		to = last
-	}
-	return Mark{
-		Position: t.positionAt(start+hash, utf8.RuneCount(text[hash:])),
-		Text:     strings.TrimSpace(string(text[at+len(ignore):])),
-		From:     t.fileLine(from),
-		To:       t.fileLine(to),
-	}, true
+	return before[:hash], strings.TrimSpace(string(after)), found
 }
 
-// entries index the lines of a document for marks, as YAML counts them.
-type entries struct {
-	last map[int]int  // last line of the outermost entry, by its first line
-	text map[int]bool // lines within scalars that contain the marker, and are no comments
-}
-
-func (t *Text) entries(root *yaml.Node) entries {
-	e := entries{map[int]int{}, map[int]bool{}}
-	extents(root, t.last(), func(_, _ *yaml.Node, from, to int) {
-		if _, known := e.last[from]; !known {
-			e.last[from] = to
-		}
-	})
-	extents(root, bytes.Count(t.bytes, []byte("\n"))+2, func(_, node *yaml.Node, _, to int) {
-		block := node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
-		quoted := node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
-		if node.Kind != yaml.ScalarNode || !block && !quoted || !strings.Contains(node.Value, string(ignore)) {
-			return
-		}
-		from := node.Line
-		if block {
-			from++ // a comment may follow its indicator
-		}
-		for line := from; line <= to; line++ {
-			e.text[line] = true
-		}
-	})
-	return e
-}
-
-// objects finds the Kubernetes objects of a document: the root itself, the items of a List, or the values of
-// a stream. plain counts other values.
-func objects(t *Text, root *yaml.Node) (found []*Object, plain int) {
-	return objectsIn(t, root, root.Line, t.last(), 0)
-}
-
-// last returns the last non-empty line of a document's text.
-func (t *Text) last() int {
-	line, _, _ := t.lines().feed(t.lines().end)
-	return line + 1
-}
-
+// objectsIn finds the Kubernetes objects of a node: the root itself, the items of a List, or the values of a
+// stream. plain counts other values.
 func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {
 	if root.Kind == yaml.SequenceNode && root.Tag == stream {
 		eachItem(root, last, func(node *yaml.Node, from, to int) {
@@ -530,6 +416,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	if o.Name == "" {
 		o.Name = t.text(metadata, "generateName")
 	}
+	o.Written = o.APIVersion
 	o.From, o.To = t.fileLine(from), t.fileLine(last)
 	return []*Object{o}, 0
 }

@@ -64,8 +64,12 @@ func closeComment(err error, text []byte) int {
 	if !errors.As(err, &load) || !strings.Contains(load.Message, "comment without preceding whitespace") {
 		return -1
 	}
-	at, end := newIndex(text, nil).bounds(load.Mark.Line)
-	for column := 1; column < load.Mark.Column && at < end; column++ {
+	starts := lineStarts(text)
+	if load.Mark.Line > len(starts) {
+		return -1
+	}
+	at := starts[load.Mark.Line-1]
+	for column := 1; column < load.Mark.Column && at < len(text); column++ {
 		_, n := utf8.DecodeRune(text[at:])
 		at += n
 	}
@@ -90,46 +94,11 @@ func explainError(err error, text []byte) error {
 		mark = load.ContextMark
 		message = "the bracket that is opened here is not closed"
 	case strings.Contains(message, "cannot start any token"):
-		if line := lineOf(text, mark.Line); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) {
+		if starts := lineStarts(text); bytes.HasPrefix(bytes.TrimLeft(text[starts[min(mark.Line, len(starts))-1]:], " "), []byte("\t")) {
 			message = "a tab cannot indent: use spaces"
 		}
 	}
 	return &syntaxError{line: max(mark.Line, 1), column: mark.Column, message: message}
-}
-
-// lineOf returns a line of a text, counted from 1 as YAML counts them.
-func lineOf(text []byte, line int) []byte {
-	start, end := newIndex(text, nil).bounds(line)
-	return text[start:end]
-}
-
-// lineBreak returns the length of the line break that a text starts with: CR, CRLF, LF, NEL, LS or PS (YAML
-// 1.1, section 4.1.4).
-func lineBreak(text []byte) int {
-	switch {
-	case text[0] == '\n':
-		return 1
-	case text[0] == '\r' && len(text) > 1 && text[1] == '\n':
-		return 2
-	case text[0] == '\r':
-		return 1
-	case text[0] == 0xc2 && len(text) > 1 && text[1] == 0x85:
-		return 2
-	case text[0] == 0xe2 && len(text) > 2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9):
-		return 3
-	}
-	return 0
-}
-
-// breakBefore returns the length of the line break that a text ends with.
-func breakBefore(text []byte) int {
-	switch n := len(text); {
-	case text[n-1] == '\n' && n > 1 && text[n-2] == '\r', text[n-1] == 0x85:
-		return 2
-	case text[n-1] == '\n', text[n-1] == '\r':
-		return 1
-	}
-	return 3
 }
 
 // ErrTemplate is returned for an object that is valid YAML, but a template.

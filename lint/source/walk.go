@@ -37,6 +37,20 @@ func (d *Directory) Files() []*File {
 	return files
 }
 
+// Split returns a folder with the manifests that are selected, by base name, and one with the rest.
+func (d *Directory) Split(selects func(base string) bool) (selected, rest *Directory) {
+	a, b := *d, *d
+	a.Manifests, b.Manifests = nil, nil
+	for _, base := range d.Manifests {
+		if selects(base) {
+			a.Manifests = append(a.Manifests, base)
+		} else {
+			b.Manifests = append(b.Manifests, base)
+		}
+	}
+	return &a, &b
+}
+
 // kustomizations are the names of kustomization files (sigs.k8s.io/kustomize/api/konfig,
 // RecognizedKustomizationFileNames).
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
@@ -64,28 +78,28 @@ var (
 )
 
 // Exclude are patterns as in .gitignore.
-type Exclude struct{ patterns []pattern }
+type Exclude []pattern
 
 type pattern struct {
+	root            string // the folder that the pattern is relative to
 	glob            string
 	negated, folder bool
 }
 
-// NewExclude reads patterns as in .gitignore: a pattern without a slash, except at its end, matches at any
+// Add adds patterns as in the .gitignore of a folder: a pattern without a slash, except at its end, matches at any
 // depth; a leading "!" takes back an earlier exclusion; "**" matches any number of folders. A \ separates
 // folders if it does so in paths, and otherwise escapes the next character.
-func NewExclude(patterns []string) (Exclude, error) {
-	return newExclude(patterns, filepath.Separator)
+func (e *Exclude) Add(root string, patterns ...string) error {
+	return e.add(root, patterns, filepath.Separator)
 }
 
-func newExclude(patterns []string, separator rune) (Exclude, error) {
-	var e Exclude
+func (e *Exclude) add(root string, patterns []string, separator rune) error {
 	for _, text := range patterns {
 		text = strings.TrimSpace(strings.ReplaceAll(text, string(separator), "/"))
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		p := pattern{glob: text}
+		p := pattern{root: absolute(root), glob: text}
 		p.glob, p.negated = strings.CutPrefix(p.glob, "!")
 		p.glob, p.folder = strings.CutSuffix(p.glob, "/")
 		if rooted := strings.Contains(p.glob, "/"); rooted {
@@ -94,19 +108,27 @@ func newExclude(patterns []string, separator rune) (Exclude, error) {
 			p.glob = "**/" + p.glob
 		}
 		if !doublestar.ValidatePattern(p.glob) {
-			return Exclude{}, fmt.Errorf("exclude pattern %q: it is no glob; close its brackets", text)
+			return fmt.Errorf("exclude pattern %q: it is no glob; close its brackets", text)
 		}
-		e.patterns = append(e.patterns, p)
+		*e = append(*e, p)
 	}
-	return e, nil
+	return nil
 }
 
-// Matches reports whether a path relative to the root of the patterns, with forward slashes, is excluded.
-func (e Exclude) Matches(name string, folder bool) bool {
+// Matches reports whether a path, an absolute one, is excluded.
+func (e Exclude) Matches(file string, folder bool) bool {
 	excluded := false
-	for _, p := range e.patterns {
+	root, name := "", ""
+	for _, p := range e {
 		if p.folder && !folder {
 			continue
+		}
+		if p.root != root {
+			relative, err := filepath.Rel(p.root, file)
+			if err != nil {
+				relative = file // on another drive of Windows
+			}
+			root, name = p.root, filepath.ToSlash(relative)
 		}
 		if doublestar.MatchUnvalidated(p.glob, name) {
 			excluded = !p.negated
@@ -131,12 +153,12 @@ type Search struct {
 	SkipTests func(files int)
 }
 
-// Walk finds the manifests below a folder, folder by folder. name is the folder's name in findings; relative
-// is its path relative to the root of the patterns. Symbolic links are followed within s.Root, each folder
+// Walk finds the manifests below a folder, folder by folder. name is the folder's name in findings. Symbolic links are followed within s.Root, each folder
 // once; other links are a problem. The folder itself may be one of tests: it was named.
-func (s Search) Walk(name, dir, relative string) {
+func (s Search) Walk(name, dir string) {
+	dir = absolute(dir)
 	w := walker{Search: s, start: dir, seen: map[string]bool{}}
-	w.walk(name, dir, relative, "")
+	w.walk(name, dir, tree.Real(dir))
 }
 
 // outsideMessage is the message about links that lead out of the tree.
@@ -148,13 +170,9 @@ type walker struct {
 	seen  map[string]bool // by real path
 }
 
-// walk visits a folder and its subfolders. real is its path without symbolic links, or "" if unknown: it
-// takes a system call for each element.
-func (w *walker) walk(name, dir, relative, real string) {
-	if real == "" {
-		real = realPath(dir)
-	}
-	if real != "" && w.seen[real] {
+// walk visits a folder and its subfolders. real is its path without symbolic links.
+func (w *walker) walk(name, dir, real string) {
+	if w.seen[real] {
 		return
 	}
 	w.seen[real] = true
@@ -170,7 +188,7 @@ func (w *walker) walk(name, dir, relative, real string) {
 	var folders, links []string
 	for _, entry := range entries {
 		base := entry.Name()
-		full, inside := filepath.Join(dir, base), path.Join(relative, base)
+		full := filepath.Join(dir, base)
 		folder, regular := entry.IsDir(), entry.Type().IsRegular()
 		link := entry.Type()&fs.ModeSymlink != 0
 		if link {
@@ -181,8 +199,8 @@ func (w *walker) walk(name, dir, relative, real string) {
 			folder, regular = info.IsDir(), info.Mode().IsRegular()
 		}
 		switch {
-		case w.Exclude.Matches(inside, folder), folder && slices.Contains(ignoredFolders, base):
-		case link && (folder || regular && isManifest(base)) && tree.Inside(w.Root, absolute(full)) != nil:
+		case w.Exclude.Matches(full, folder), folder && slices.Contains(ignoredFolders, base):
+		case link && (folder || regular && isManifest(base)) && tree.Inside(w.Root, full) != nil:
 			w.Problem(path.Join(name, base), outsideMessage)
 		case folder && !w.Tests && isTest(dir, base, entries):
 			testFiles += countFiles(full)
@@ -212,14 +230,11 @@ func (w *walker) walk(name, dir, relative, real string) {
 		w.Visit(d)
 	}
 	for _, base := range folders { // under their own name first
-		inside := ""
-		if real != "" {
-			inside = filepath.Join(real, base)
-		}
-		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), inside)
+		w.walk(path.Join(name, base), filepath.Join(dir, base), filepath.Join(real, base))
 	}
 	for _, base := range links {
-		w.walk(path.Join(name, base), filepath.Join(dir, base), path.Join(relative, base), "")
+		full := filepath.Join(dir, base)
+		w.walk(path.Join(name, base), full, tree.Real(full))
 	}
 }
 
@@ -244,18 +259,6 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
-}
-
-// realPath returns a path without symbolic links, or "" on an error.
-func realPath(dir string) string {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return ""
-	}
-	if real, err = filepath.Abs(real); err != nil {
-		return ""
-	}
-	return real
 }
 
 func isManifest(name string) bool {

@@ -53,7 +53,7 @@ func TestWalkTests(t *testing.T) {
 					}
 				},
 				Problem: func(file, message string) { t.Error(file, message) },
-			}.Walk(tc.folder, filepath.Join(dir, tc.folder), tc.folder)
+			}.Walk(tc.folder, filepath.Join(dir, tc.folder))
 			if diff := cmp.Diff(tc.want, got); diff != "" || left != tc.left {
 				t.Errorf("%s\n%d files left out, want %d; read: -want, +got:\n%s", tc.reason, left, tc.left, diff)
 			}
@@ -79,11 +79,11 @@ func TestExcludeSeparator(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			e, err := newExclude([]string{tc.pattern}, tc.separator)
-			if err != nil {
+			var e Exclude
+			if err := e.add("/", []string{tc.pattern}, tc.separator); err != nil {
 				t.Fatal(err)
 			}
-			if got := e.Matches(tc.file, false); got != tc.want {
+			if got := e.Matches("/"+tc.file, false); got != tc.want {
 				t.Errorf("%s\n%q, separator %c, file %q: want %t, got %t", tc.reason, tc.pattern, tc.separator, tc.file, tc.want, got)
 			}
 		})
@@ -111,8 +111,8 @@ func TestWalkStaysInside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exclude, err := NewExclude([]string{"excluded"})
-	if err != nil {
+	var exclude Exclude
+	if err := exclude.Add(dir, "excluded"); err != nil {
 		t.Fatal(err)
 	}
 	var got, problems []string
@@ -124,7 +124,7 @@ func TestWalkStaysInside(t *testing.T) {
 			}
 		},
 		Problem: func(file, _ string) { problems = append(problems, file) },
-	}.Walk("r", dir, ".")
+	}.Walk("r", dir)
 	if diff := cmp.Diff([]string{"r/file.yaml", "r/a/file.yaml"}, got); diff != "" {
 		t.Errorf("read: -want, +got:\n%s", diff)
 	}

@@ -35,6 +35,14 @@ func Within(root, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// Real returns a path, an absolute one, without symbolic links, or unchanged on an error.
+func Real(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
 // ErrOutside is returned for a path that leads out of a tree.
 var ErrOutside = errors.New("leads out of it")
 

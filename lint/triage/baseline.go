@@ -40,11 +40,11 @@ type BaselineFinding struct {
 }
 
 // NewBaseline returns a baseline of findings with their fingerprints. rel is the function that
-// lint.Fingerprints takes.
-func NewBaseline(findings []lint.Finding, prints []string, rel func(file string) string) Baseline {
+// lint.SetFingerprints takes.
+func NewBaseline(findings []lint.Finding, rel func(file string) string) Baseline {
 	b := Baseline{APIVersion: baselineVersion, Kind: baselineKind, Findings: []BaselineFinding{}}
-	for i, f := range findings {
-		b.Findings = append(b.Findings, BaselineFinding{prints[i], f.Policy, rel(f.Place.File), f.Object, f.Message})
+	for _, f := range findings {
+		b.Findings = append(b.Findings, BaselineFinding{f.Fingerprint, f.Policy, rel(f.Place.File), f.Object, f.Message})
 	}
 	// Not by line, so that moved lines change nothing.
 	slices.SortFunc(b.Findings, func(a, b BaselineFinding) int {
@@ -80,20 +80,19 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 	return b, nil
 }
 
-// Compare returns the new findings with their fingerprints, the number of known ones, and the number of known
-// ones that no longer occur.
-func (b Baseline) Compare(findings []lint.Finding, prints []string) (fresh []lint.Finding, freshPrints []string, known, gone int) {
+// Compare returns the new findings, the number of known ones, and the number of known ones that no longer occur.
+func (b Baseline) Compare(findings []lint.Finding) (fresh []lint.Finding, known, gone int) {
 	remaining := map[string]bool{}
 	for _, k := range b.Findings {
 		remaining[k.Fingerprint] = true
 	}
-	for i, f := range findings {
-		if remaining[prints[i]] {
-			delete(remaining, prints[i])
+	for _, f := range findings {
+		if remaining[f.Fingerprint] {
+			delete(remaining, f.Fingerprint)
 			known++
 			continue
 		}
-		fresh, freshPrints = append(fresh, f), append(freshPrints, prints[i])
+		fresh = append(fresh, f)
 	}
-	return fresh, freshPrints, known, len(remaining)
+	return fresh, known, len(remaining)
 }

@@ -14,8 +14,8 @@ const maxPlaces = 3
 
 // Bundle merges findings of a policy about the same cause, if the policy says that they are one, and about
 // copies of one manifest: the first place names or counts the others. Ignores and baselines apply to each
-// before. prints are fingerprints, in the order of the findings.
-func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string) {
+// before.
+func Bundle(findings []lint.Finding) []lint.Finding {
 	type cause struct {
 		policy          string
 		severity        policies.Severity
@@ -25,8 +25,7 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 	first, more := map[cause]int{}, map[int][]string{}
 	copies := map[int]int{}
 	var bundled []lint.Finding
-	var bundledPrints []string
-	for i, f := range findings {
+	for _, f := range findings {
 		c := cause{policy: f.Policy, severity: f.Severity, object: f.Object, target: f.Target, message: f.Message, reason: strings.Join(f.Evidence, "\n")}
 		if at, ok := first[c]; ok && f.Question != "" {
 			copies[at]++
@@ -43,7 +42,7 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 			first[one] = len(bundled)
 		}
 		first[c] = len(bundled)
-		bundled, bundledPrints = append(bundled, f), append(bundledPrints, prints[i])
+		bundled = append(bundled, f)
 	}
 	for at, places := range more {
 		others := strings.Join(places[:min(len(places), maxPlaces)], ", ")
@@ -56,5 +55,5 @@ func Bundle(findings []lint.Finding, prints []string) ([]lint.Finding, []string)
 		}
 		bundled[at].Evidence = append(slices.Clone(bundled[at].Evidence), text)
 	}
-	return bundled, bundledPrints
+	return bundled
 }

@@ -175,10 +175,13 @@ func TestBundle(t *testing.T) {
 		of("b.yaml", 3, "once", "x", policies.High), of("c.yaml", 4, "each", "x", policies.High), of("c.yaml", 5, "once", "x", policies.Info),
 		of("d.yaml", 1, "once", "x", policies.High), of("e.yaml", 1, "once", "x", policies.High), of("f.yaml", 1, "once", "x", policies.High),
 	}
-	kept, prints := Bundle(findings, strings.Split("123456789", ""))
+	for i := range findings {
+		findings[i].Fingerprint = fmt.Sprint(i + 1)
+	}
+	kept := Bundle(findings)
 	var got []string
-	for i, f := range kept {
-		got = append(got, strings.TrimSpace(fmt.Sprint(prints[i], " ", f.Place.File, " ", strings.Join(f.Evidence, ""))))
+	for _, f := range kept {
+		got = append(got, strings.TrimSpace(fmt.Sprint(f.Fingerprint, " ", f.Place.File, " ", strings.Join(f.Evidence, ""))))
 	}
 	want := []string{"1 a.yaml the same at b.yaml:3, d.yaml:1, e.yaml:1 and 1 more", "2 a.yaml", "3 b.yaml", "5 c.yaml", "6 c.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -193,7 +196,7 @@ func TestBundle(t *testing.T) {
 		f.Message, f.Question = message, lint.ApplyObject
 		return f
 	}
-	kept, _ = Bundle([]lint.Finding{copied("a.yaml", "m"), copied("b.yaml", "m"), copied("c.yaml", "other"), copied("d.yaml", "m")}, strings.Split("1234", ""))
+	kept = Bundle([]lint.Finding{copied("a.yaml", "m"), copied("b.yaml", "m"), copied("c.yaml", "other"), copied("d.yaml", "m")})
 	got = nil
 	for _, f := range kept {
 		got = append(got, strings.TrimSpace(f.Place.File+" "+strings.Join(f.Evidence, "")))
@@ -206,8 +209,9 @@ func TestBundle(t *testing.T) {
 func TestBaseline(t *testing.T) {
 	old := []lint.Finding{found("b.yaml", 3, "p-a"), found("a.yaml", 5, "p-b"), found("a.yaml", 9, "p-a")}
 	rel := func(file string) string { return path.Join("deploy", file) }
+	lint.SetFingerprints(old, rel)
 	var text bytes.Buffer
-	if err := NewBaseline(old, lint.Fingerprints(old, rel), rel).Write(&text); err != nil {
+	if err := NewBaseline(old, rel).Write(&text); err != nil {
 		t.Fatal(err)
 	}
 	b, err := ReadBaseline(&text)
@@ -217,10 +221,10 @@ func TestBaseline(t *testing.T) {
 	// One finding moved, one disappeared, one is new.
 	now := []lint.Finding{found("a.yaml", 5, "p-b"), found("b.yaml", 3, "p-a"), found("b.yaml", 4, "p-a")}
 	now[0].Place.Line = 50
-	prints := lint.Fingerprints(now, rel)
-	fresh, freshPrints, known, gone := b.Compare(now, prints)
-	if diff := cmp.Diff(prints[2:], freshPrints); diff != "" {
-		t.Errorf("fingerprints: -want, +got:\n%s", diff)
+	lint.SetFingerprints(now, rel)
+	fresh, known, gone := b.Compare(now)
+	if len(fresh) != 1 || fresh[0].Fingerprint != now[2].Fingerprint {
+		t.Errorf("new: %v, want the third", fresh)
 	}
 	if diff := cmp.Diff([]string{"b.yaml:4 p-a: m"}, say(fresh)); diff != "" || known != 2 || gone != 1 {
 		t.Errorf("known %d, want 2; gone %d, want 1; new: -want, +got:\n%s", known, gone, diff)
@@ -260,7 +264,9 @@ func FuzzReadBaseline(f *testing.F) {
 		if err != nil {
 			return
 		}
-		fresh, _, known, _ := b.Compare([]lint.Finding{found("a", 1, "p")}, []string{"a"})
+		finding := found("a", 1, "p")
+		finding.Fingerprint = "a"
+		fresh, known, _ := b.Compare([]lint.Finding{finding})
 		if len(fresh)+known != 1 {
 			t.Errorf("1 finding became %d new and %d known", len(fresh), known)
 		}
