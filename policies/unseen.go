@@ -1,8 +1,47 @@
 package policies
 
 import (
+	"cmp"
 	"slices"
 )
+
+// Unseen is something that an answer depends on and that could not be read. In JSON it is its text.
+type Unseen struct {
+	// Resource is a hidden kind, and What another thing in words: "pods/a -n b itself".
+	Resource, What string
+	Reason         string
+}
+
+// String returns "WHAT: REASON", or the reason if that says it all.
+func (u Unseen) String() string {
+	if what := cmp.Or(u.What, u.Resource); what != "" {
+		return what + ": " + u.Reason
+	}
+	return u.Reason
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (u Unseen) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler, for readers of the text alone.
+func (u *Unseen) UnmarshalText(text []byte) error {
+	*u = Unseen{Reason: string(text)}
+	return nil
+}
+
+// SortUnseen returns a list in order, each entry once.
+func SortUnseen(list []Unseen) []Unseen {
+	slices.SortFunc(list, func(a, b Unseen) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.Compact(list)
+}
+
+// UnseenTexts returns a list as text.
+func UnseenTexts(list []Unseen) (texts []string) {
+	for _, u := range list {
+		texts = append(texts, u.String())
+	}
+	return texts
+}
 
 // Placeholders in a policy's reliances.
 const (
@@ -19,17 +58,12 @@ const (
 type hiddenResource struct {
 	resource   string
 	namespaced bool
-	elsewhere  bool    // it is visible in the request's namespace only
-	forbidden  bool    // rights hide it
-	refers     bool    // its objects may refer to the request's
-	namespace  *string // the namespace that hides it, nil for all
+	reason     string
+	refers     bool // its objects may refer to the request's
 }
 
-// concerns reports whether a resource hidden in one namespace may matter to a request: the request is about
-// that namespace, an object in it, or a definition.
-func (h hiddenResource) concerns(s *subject) bool {
-	return h.namespace == nil || s.resource == "namespaces" && s.name == *h.namespace || s.resource == h.resource && s.namespace == *h.namespace || s.name == h.resource
-}
+// elsewhere reports whether it is visible in the request's namespace only.
+func (h hiddenResource) elsewhere() bool { return h.reason == "elsewhere" }
 
 // unseen returns the hidden resources that the answer depends on: the request's own, and the policies'
 // reliances.
@@ -41,18 +75,15 @@ func (s *subject) unseen(all []candidate) []Unseen {
 		var h hiddenResource
 		h.resource, _ = u["resource"].(string)
 		h.namespaced, _ = u["namespaced"].(bool)
-		reason, _ := u["reason"].(string)
-		h.elsewhere, h.forbidden = reason == "elsewhere", reason == "forbidden"
+		h.reason, _ = u["reason"].(string)
 		of, _ := child(s.cluster, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))
-		if namespace, one := u["namespace"].(string); one {
-			h.namespace = &namespace
-		}
-		if !h.concerns(s) {
+		// Hidden in one namespace, it matters to requests about that namespace, an object in it, or a definition.
+		if namespace, one := u["namespace"].(string); one && !(s.resource == "namespaces" && s.name == namespace || s.resource == h.resource && s.namespace == namespace || s.name == h.resource) {
 			continue
 		}
-		if h.resource == s.resource && !h.elsewhere || slices.ContainsFunc(all, func(c candidate) bool { return c.reliesOn(s, h) }) {
-			relevant = append(relevant, Unseen{Resource: h.resource, Reason: reason})
+		if h.resource == s.resource && !h.elsewhere() || slices.ContainsFunc(all, func(c candidate) bool { return c.reliesOn(s, h) }) {
+			relevant = append(relevant, Unseen{Resource: h.resource, Reason: h.reason})
 		}
 	}
 	return SortUnseen(relevant)
@@ -77,13 +108,13 @@ func (r Reliance) includes(s *subject, h hiddenResource) bool {
 	return slices.ContainsFunc(r.Kinds, func(kind string) bool {
 		switch kind {
 		case content:
-			return h.namespaced && !h.elsewhere
+			return h.namespaced && !h.elsewhere()
 		case instances:
 			return h.resource == s.name
 		case referrers:
 			return h.refers
 		case elsewhere:
-			return h.elsewhere || h.forbidden
+			return h.elsewhere() || h.reason == "forbidden"
 		}
 		return kind == h.resource
 	})

@@ -8,10 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 // arrival is the state of a review that came through ServeHTTP.
@@ -31,21 +29,9 @@ func arrivalOf(ctx context.Context) arrival {
 	return arrival{started: time.Now()}
 }
 
-// newWebhook returns the controller-runtime webhook of a Handler.
-func newWebhook(h *Handler) *admission.Webhook {
-	hook := &admission.Webhook{
-		Handler: h,
-		// The default builds a logger for each review, used or not.
-		LogConstructor: func(base logr.Logger, _ *admission.Request) logr.Logger { return base },
-	}
-	// Without a logger, controller-runtime logs a warning. No path and no metrics: so no error.
-	_, _ = admission.StandaloneWebhook(hook, admission.StandaloneOptions{Logger: logr.FromSlogHandler(h.options.Log.Handler())})
-	return hook
-}
-
-// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. Only other requests get a 4xx status. It reads the
-// body before it calls controller-runtime's admission.Webhook, which would read and decode it without a
-// memory limit, rejects a review of more than 7 MiB, and answers an unreadable body with 200 and no uid.
+// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. Only other requests get a 4xx status. It does not use
+// controller-runtime's admission.Webhook, which would read and decode the body without a memory limit, rejects a
+// review of more than 7 MiB, and answers an unreadable body with 200 and no uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
 	// The API server does not wait longer, and a late body occupies memory.
@@ -83,7 +69,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		h.reject(w, http.StatusBadRequest, failureNotReview, err)
 		return
 	}
-	response := h.hook.Handle(context.WithValue(httpRequest.Context(), arrivalKey{}, at), review.request)
+	response := h.Handle(context.WithValue(httpRequest.Context(), arrivalKey{}, at), review.request)
+	response.UID = review.request.UID
 	w.Header().Set("Content-Type", "application/json")
 	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.apiVersion, Kind: "AdmissionReview"},

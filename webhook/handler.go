@@ -91,12 +91,6 @@ func (o *Options) setDefaults() {
 	if o.Trust == nil {
 		o.Trust = &config.Everybody
 	}
-	if o.Recorder == nil || !o.Authentic {
-		o.Recorder = noRecorder{}
-	}
-	if o.Learner == nil || !o.Authentic {
-		o.Learner = noLearner{}
-	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
@@ -109,7 +103,6 @@ func (o *Options) setDefaults() {
 // http.Handler with the limits that a webhook server needs (see ServeHTTP). It is safe for concurrent use.
 type Handler struct {
 	options Options
-	hook    *admission.Webhook // calls Handle
 	rules   atomic.Pointer[Rules]
 	metrics metrics
 	memory  memoryLimits
@@ -131,7 +124,6 @@ func NewHandler(options Options) *Handler {
 		slots:   make(chan struct{}, maxInFlight),
 		work:    make(chan func()),
 	}
-	h.hook = newWebhook(h)
 	h.Use(Rules{Evaluator: options.Evaluator, Enforcement: options.Enforcement})
 	return h
 }

@@ -13,10 +13,6 @@ import (
 // Learner learns who removes which finalizers. *cluster.Learner is one. It must not block.
 type Learner interface{ Saw(cluster.Removal) }
 
-type noLearner struct{}
-
-func (noLearner) Saw(cluster.Removal) {}
-
 // podNameKey is the extra field with the pod of a bound token (k8s.io/apiserver,
 // pkg/authentication/serviceaccount/util.go, PodNameKey).
 const podNameKey = "authentication.kubernetes.io/pod-name"

@@ -32,7 +32,7 @@ func (h *Handler) report(o *outcome) {
 		return
 	}
 	removal, removes := removalOf(o.request)
-	if removes {
+	if removes && h.options.Learner != nil && h.options.Authentic {
 		h.options.Learner.Saw(removal)
 	}
 	if h.options.Grader == nil {
@@ -65,7 +65,7 @@ func (h *Handler) record(o *outcome, change override) {
 	} else {
 		h.options.Log.Info("let through what would be refused", append(about, "by", truncate(change.by, maxReason))...)
 	}
-	if !o.inFacts {
+	if !o.inFacts || h.options.Recorder == nil || !h.options.Authentic {
 		return
 	}
 	h.options.Recorder.Record(Decision{
@@ -97,10 +97,6 @@ type Decision struct {
 
 // Recorder records decisions. It must not block.
 type Recorder interface{ Record(Decision) }
-
-type noRecorder struct{}
-
-func (noRecorder) Record(Decision) {}
 
 // Events records with Events of the API.
 type Events struct{ Recorder record.EventRecorder }

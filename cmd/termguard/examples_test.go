@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/termguard/termguard/internal/race"
+	"github.com/termguard/termguard/policies"
 )
 
 const examplesFolder = "../../deploy/policies"
@@ -90,3 +92,9 @@ func TestExamples(t *testing.T) {
 
 // flat returns text in one line.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// examples returns the fixtures of a policy of one kind, hang or ok.
+func examples(fsys fs.FS, p policies.Policy, kind string) []string {
+	files, _ := fs.Glob(fsys, p.Folder+"/testdata/"+kind+"_*.yaml") // the pattern is valid
+	return files
+}

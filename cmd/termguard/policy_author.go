@@ -72,12 +72,6 @@ func checkIDs(set *policies.Set) error {
 	return nil
 }
 
-// examples returns the fixtures of a policy of one kind, hang or ok.
-func examples(fsys fs.FS, p policies.Policy, kind string) []string {
-	files, _ := fs.Glob(fsys, p.Folder+"/testdata/"+kind+"_*.yaml") // the pattern is good
-	return files
-}
-
 // testFlags holds the flags of policy test.
 type testFlags struct {
 	run       string
@@ -139,7 +133,16 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 			}
 			tracer.Reset()
 			golden := policytest.NewGolden(set)
-			fixtures, problems := tryFixtures(ctx, engine, golden, folder, p, wanted)
+			files, _ := fs.Glob(os.DirFS(folder), p.Folder+"/testdata/*.yaml") // the pattern is valid
+			fixtures, hangs := 0, false
+			var problems []string
+			for _, file := range files {
+				hangs = hangs || strings.HasPrefix(filepath.Base(file), "hang_")
+				if wanted.MatchString(file) {
+					fixtures++
+					problems = append(problems, tryFixture(ctx, engine, golden, filepath.Join(folder, file))...)
+				}
+			}
 			if ran += fixtures; fixtures == 0 && f.run != "" {
 				continue
 			}
@@ -163,7 +166,7 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 			for _, problem := range problems {
 				fmt.Fprintf(out, "      %s\n", problem)
 			}
-			if examples(os.DirFS(folder), p, "hang") == nil {
+			if !hangs {
 				fmt.Fprintln(out, "      no testdata/hang_*.yaml: nothing shows that it finds anything")
 			}
 			if f.verbose {
@@ -206,54 +209,31 @@ func (f *testFlags) compare(golden *policytest.Golden, file string) string {
 	return ""
 }
 
-// tryFixtures evaluates a policy's fixtures, and returns their number and the failures.
-func tryFixtures(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, dir string, p policies.Policy, wanted *regexp.Regexp) (n int, problems []string) {
-	fsys := os.DirFS(dir)
-	files, _ := fs.Glob(fsys, p.Folder+"/testdata/*.yaml") // the pattern is good
-	for _, file := range files {
-		if !wanted.MatchString(file) {
-			continue
+// tryFixture evaluates a fixture, and returns the failures.
+func tryFixture(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, file string) []string {
+	var prepared policytest.Prepared
+	var result policies.Result
+	text, err := os.ReadFile(file)
+	if err == nil {
+		var fixture policytest.Fixture
+		if fixture, err = policytest.Parse(file, text); err == nil {
+			prepared, err = fixture.Prepare()
 		}
-		n++
-		wrong, err := tryFixture(ctx, engine, golden, fsys, dir, file)
-		if err != nil {
-			wrong = []string{err.Error()}
-		}
-		problems = append(problems, wrong...)
 	}
-	return n, problems
-}
-
-func tryFixture(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, fsys fs.FS, dir, file string) ([]string, error) {
-	fixture, result, err := evaluateFixture(ctx, engine, fsys, dir, file)
+	if err == nil {
+		result, err = prepared.Evaluate(ctx, engine)
+	}
 	if err != nil {
-		return nil, err
+		return []string{err.Error()}
 	}
 	golden.Add(filepath.Base(file), result)
 	var problems []string
 	for _, err := range result.Errors {
-		problems = append(problems, fmt.Sprintf("%s: %v", fixture.File, err))
+		problems = append(problems, fmt.Sprintf("%s: %v", file, err))
 	}
 	kind, _, _ := strings.Cut(filepath.Base(file), "_")
-	if kind != "hang" && kind != "ok" || (kind == "hang") != fixture.Hangs() {
-		problems = append(problems, fixture.File+": name it hang_*.yaml if it has a comment # want \"REGEXP\", and ok_*.yaml if it has none")
+	if kind != "hang" && kind != "ok" || (kind == "hang") != prepared.Hangs() {
+		problems = append(problems, file+": name it hang_*.yaml if it has a comment # want \"REGEXP\", and ok_*.yaml if it has none")
 	}
-	return append(problems, fixture.Problems(result.Findings)...), nil
-}
-
-func evaluateFixture(ctx context.Context, engine *policies.Engine, fsys fs.FS, dir, file string) (policytest.Fixture, policies.Result, error) {
-	text, err := fs.ReadFile(fsys, file)
-	if err != nil {
-		return policytest.Fixture{}, policies.Result{}, err
-	}
-	fixture, err := policytest.Parse(filepath.Join(dir, file), text)
-	if err != nil {
-		return fixture, policies.Result{}, err
-	}
-	prepared, err := fixture.Prepare()
-	if err != nil {
-		return fixture, policies.Result{}, err
-	}
-	result, err := prepared.Evaluate(ctx, engine)
-	return fixture, result, err
+	return append(problems, prepared.Problems(result.Findings)...)
 }

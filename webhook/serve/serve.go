@@ -71,173 +71,137 @@ type Options struct {
 
 // Run serves until ctx ends, and then drains. It returns an error only for problems that waiting cannot fix.
 func Run(ctx context.Context, options Options) error {
+	log, namespace := options.Log, options.Certs.Namespace
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	panics := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "termguard_panics_total",
+		Help: "Parts beside reviews that failed inside and were started again.",
+	}, []string{"part"})
 	var verify func(tls.ConnectionState) error
 	if options.ClientCAFile != "" {
-		clients, err := certs.NewClients(options.ClientCAFile, options.ClientNames, options.Log)
+		clients, err := certs.NewClients(options.ClientCAFile, options.ClientNames, log)
 		if err != nil {
 			return err
 		}
 		verify = clients.VerifyConnection
 	}
-	s, err := prepare(ctx, options)
+	options.Facts.Home = namespace
+	world := cluster.NewWorld(options.Facts)
+	facts, err := live.New(options.Cluster, world, log)
 	if err != nil {
 		return err
 	}
-	defer s.broadcaster.Shutdown()
+	certificate, err := certificateSource(options)
+	if err != nil {
+		return err
+	}
+	core, err := kubernetes.NewForConfig(options.Cluster)
+	if err != nil {
+		return fmt.Errorf("connect for events and what is learned: %w", err)
+	}
+	objects, err := metadata.NewForConfig(options.Cluster)
+	if err != nil {
+		return fmt.Errorf("connect for what becomes of deletions: %w", err)
+	}
+	broadcaster := record.NewBroadcasterWithCorrelatorOptions(webhook.EventLimits())
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})
+	rules := newRules(options, core, recorder, registry)
+	engine, err := rules.start(ctx, core)
+	if err != nil {
+		return err
+	}
+	learner := cluster.NewLearner(world, core.CoreV1(), namespace, log)
+	grader := webhook.NewGrader(objects, world, registry, log)
+	trust := options.Config.Trust()
+	replica, _ := os.Hostname() // "" if it fails
+	var synced atomic.Bool
+	factsReady := func() error {
+		if !synced.Load() {
+			return errors.New("still reading the cluster")
+		}
+		return nil
+	}
+	handler := webhook.NewHandler(webhook.Options{
+		Trust:           &trust,
+		Facts:           world,
+		Synced:          synced.Load,
+		Deadline:        options.Deadline,
+		ShowObjectNames: options.ShowObjectNames,
+		Authentic:       options.ClientCAFile != "",
+		Recorder:        webhook.Events{Recorder: recorder},
+		Learner:         learner,
+		Grader:          grader,
+		Home:            namespace,
+		Status: func() webhook.Status {
+			status := *rules.status.Load()
+			status.Version, status.Replica = options.Version, replica
+			if err := factsReady(); err != nil {
+				status.Facts = err.Error()
+			}
+			if pair, err := certificate.GetCertificate(nil); err == nil && pair.Leaf != nil {
+				status.CertificateUntil = pair.Leaf.NotAfter
+			}
+			world.Read(func(f cluster.Facts) {
+				for _, hidden := range f.Unseen() {
+					status.Unseen = append(status.Unseen, fmt.Sprintf("%s (%s)", hidden.Resource, hidden.Reason))
+				}
+			})
+			return status
+		},
+		Registry: registry,
+		Log:      log,
+	})
+	rules.use = handler.Use
+	handler.Use(rules.webhookRules(engine))
+
 	// The parts outlive ctx, because the server drains after its end.
-	partsCtx, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), s.reportPanic))
+	partsCtx, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), func(part string, panicked any, stack []byte) {
+		panics.WithLabelValues(part).Inc()
+		log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
+	}))
 	var wait sync.WaitGroup
 	defer func() {
 		stop()
 		wait.Wait()
 	}()
 	for part, run := range map[string]func(context.Context){
-		"facts": s.live.Run, "rules": s.rules.run, "policies": s.rules.informer.RunWithContext, "certificate": s.source.Run, "readiness": s.awaitFacts, "learning": s.learner.Run, "grading": s.grader.Run,
+		"facts": facts.Run, "rules": rules.run, "policies": rules.informer.RunWithContext, "certificate": certificate.Run, "learning": learner.Run, "grading": grader.Run,
+		"readiness": func(ctx context.Context) {
+			if facts.WaitForSync(ctx) == nil { // otherwise ctx has ended; the facts report later losses themselves
+				synced.Store(true)
+				log.Info("the facts are complete")
+			}
+		},
 	} {
 		wait.Go(func() { background.Keep(partsCtx, part, run) })
 	}
 	server := webhook.Server{
-		GetCertificate:   s.source.GetCertificate,
+		GetCertificate:   certificate.GetCertificate,
 		VerifyConnection: verify,
 		Listen:           options.Listen,
 		HealthListen:     options.HealthListen,
-		Metrics:          s.registry,
+		Metrics:          registry,
 		Profile:          options.Profile,
 		Drain:            options.Drain,
-		Log:              options.Log,
-		Alive:            s.world.Reached,
+		Log:              log,
+		Alive:            world.Reached,
 		Ready: []webhook.Check{
-			{Name: "policies", Check: func() error { return nil }, Note: s.rules.rejectionNotes}, // never fails: without policies it would not have started
-			{Name: "facts", Check: s.factsReady},
-			{Name: "certificate", Check: s.source.Ready},
+			{Name: "policies", Check: func() error { return nil }, Note: rules.rejectionNotes}, // never fails: without policies it would not have started
+			{Name: "facts", Check: factsReady},
+			{Name: "certificate", Check: certificate.Ready},
 		},
 	}
-	server.Register(webhook.Path, s.handler)
+	server.Register(webhook.Path, handler)
 	return server.Start(ctx)
 }
 
-type parts struct {
-	registry    *prometheus.Registry
-	world       *cluster.World
-	live        *live.Cluster
-	synced      atomic.Bool
-	source      *certs.Source
-	broadcaster record.EventBroadcaster
-	learner     *cluster.Learner
-	rules       *rules
-	grader      *webhook.Grader
-	handler     *webhook.Handler
-	panics      *prometheus.CounterVec
-	log         *slog.Logger
-}
-
-// reportPanic counts and logs the panic of a part, which then restarts.
-func (s *parts) reportPanic(part string, panicked any, stack []byte) {
-	s.panics.WithLabelValues(part).Inc()
-	s.log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
-}
-
-// prepare does everything that can fail permanently.
-func prepare(ctx context.Context, options Options) (*parts, error) {
-	s := &parts{registry: prometheus.NewRegistry(), log: options.Log}
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s.panics = promauto.With(s.registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "termguard_panics_total",
-		Help: "Parts beside reviews that failed inside and were started again.",
-	}, []string{"part"})
-	options.Facts.Home = options.Certs.Namespace
-	world := cluster.NewWorld(options.Facts)
-	s.world = world
-	var err error
-	if s.live, err = live.New(options.Cluster, world, s.log); err != nil {
-		return nil, err
-	}
-	if s.source, err = certificate(options); err != nil {
-		return nil, err
-	}
-	core, err := kubernetes.NewForConfig(options.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("connect for events and what is learned: %w", err)
-	}
-	objects, err := metadata.NewForConfig(options.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("connect for what becomes of deletions: %w", err)
-	}
-	s.broadcaster = record.NewBroadcasterWithCorrelatorOptions(webhook.EventLimits())
-	s.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
-	recorder := s.broadcaster.NewRecorder(clientscheme.Scheme, corev1.EventSource{Component: "termguard"})
-	s.rules = newRules(options, core, recorder, s.registry)
-	engine, err := s.rules.start(ctx, core)
-	if err != nil {
-		return nil, err
-	}
-	namespace := options.Certs.Namespace
-	s.learner = cluster.NewLearner(world, core.CoreV1(), namespace, s.log)
-	s.grader = webhook.NewGrader(objects, world, s.registry, s.log)
-	trust := options.Config.Trust()
-	replica, _ := os.Hostname() // "" if it fails
-	s.handler = webhook.NewHandler(webhook.Options{
-		Trust:           &trust,
-		Facts:           world,
-		Synced:          s.synced.Load,
-		Deadline:        options.Deadline,
-		ShowObjectNames: options.ShowObjectNames,
-		Authentic:       options.ClientCAFile != "",
-		Recorder:        webhook.Events{Recorder: recorder},
-		Learner:         s.learner,
-		Grader:          s.grader,
-		Home:            namespace,
-		Status: func() webhook.Status {
-			status := *s.rules.status.Load()
-			status.Version, status.Replica = options.Version, replica
-			if err := s.factsReady(); err != nil {
-				status.Facts = err.Error()
-			}
-			if pair, err := s.source.GetCertificate(nil); err == nil && pair.Leaf != nil {
-				status.CertificateUntil = pair.Leaf.NotAfter
-			}
-			status.Unseen = unseenFacts(world)
-			return status
-		},
-		Registry: s.registry,
-		Log:      s.log,
-	})
-	s.handler.Use(s.rules.webhookRules(engine))
-	s.rules.use = s.handler.Use
-	return s, nil
-}
-
-// unseenFacts names the resources that the facts could not read, and why.
-func unseenFacts(world *cluster.World) (names []string) {
-	world.Read(func(f cluster.Facts) {
-		for _, hidden := range f.Unseen() {
-			names = append(names, fmt.Sprintf("%s (%s)", hidden.Resource, hidden.Reason))
-		}
-	})
-	return names
-}
-
-func certificate(options Options) (*certs.Source, error) {
+func certificateSource(options Options) (*certs.Source, error) {
 	if options.CertificateFile != "" {
 		return certs.Files(options.CertificateFile, options.KeyFile, options.Log), nil
 	}
-	certOptions := options.Certs
-	certOptions.Log = options.Log
-	return certs.Embedded(options.Cluster, certOptions)
-}
-
-// awaitFacts waits until the facts are complete for the first time. The facts report later losses themselves.
-func (s *parts) awaitFacts(ctx context.Context) {
-	if err := s.live.WaitForSync(ctx); err != nil {
-		return // ctx has ended
-	}
-	s.synced.Store(true)
-	s.log.Info("the facts are complete")
-}
-
-func (s *parts) factsReady() error {
-	if !s.synced.Load() {
-		return errors.New("still reading the cluster")
-	}
-	return nil
+	options.Certs.Log = options.Log
+	return certs.Embedded(options.Cluster, options.Certs)
 }
