@@ -1,10 +1,10 @@
 # METADATA
 # title: Nothing is deleted in a change freeze
 # description: >-
-#   Between two dates, nobody but a group deletes namespaces, workloads and claims. Dates
-#   and group are in data.params["change-freeze"]: from and until, as in
-#   2026-12-18T00:00:00Z, and group. Without from and until, from December 18 to the
-#   end of each year.
+#   Between two dates, only one group deletes namespaces, workloads and claims.
+#   data.params["change-freeze"] has the dates and the group: from and until, such as
+#   2026-12-18T00:00:00Z, and group. Without from and until, the freeze is from December
+#   18 to the end of each year.
 # related_resources:
 #   - ref: https://www.openpolicyagent.org/docs/policy-reference/builtins/time
 #     description: Days and times in Rego.
@@ -14,9 +14,9 @@
 #   triggers: [delete]
 #   resources: [namespaces, persistentvolumeclaims, deployments.apps, statefulsets.apps, daemonsets.apps]
 #   remedy: >-
-#     Wait until the freeze is over, or ask the group that may.
+#     Wait until the freeze is over, or let a member of the group delete it.
 #   limits: >-
-#     Controllers go on: it holds people only.
+#     Controllers continue: the policy applies to people only.
 package termguard.change_freeze
 
 import data.termguard.lib.request

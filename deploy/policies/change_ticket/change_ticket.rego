@@ -1,11 +1,11 @@
 # METADATA
-# title: Production asks for a change
+# title: Production needs a change
 # description: >-
-#   In namespaces with the label example.com/env=production, what people delete names the
-#   change that asks for it, in the annotation example.com/change, as in CHG-1234.
+#   In namespaces with the label example.com/env=production, people delete only with a
+#   change number in the annotation example.com/change, such as CHG-1234.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
-#     description: What an admission webhook is asked.
+#     description: The requests of admission webhooks.
 # custom:
 #   id: change-ticket
 #   severity: medium
@@ -14,8 +14,8 @@
 #   remedy: >-
 #     Open a change, annotate the namespace with its number, and delete it then.
 #   limits: >-
-#     Whether the change was approved. It holds people only, and the namespace itself:
-#     policies see labels of the object that is deleted.
+#     Whether the change was approved. The policy applies to people and to the namespace
+#     itself: policies see only the labels of the deleted object.
 package termguard.change_ticket
 
 import data.termguard.lib.request

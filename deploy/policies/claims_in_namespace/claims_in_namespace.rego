@@ -1,12 +1,12 @@
 # METADATA
 # title: Namespace that still holds data
 # description: >-
-#   A namespace takes its PersistentVolumeClaims along, and most volumes with them.
-#   Whoever deletes it says first that the data is saved, with the annotation
+#   A namespace's PersistentVolumeClaims are deleted with it, and most volumes with them.
+#   The user confirms first that the data is saved, with the annotation
 #   example.com/data-saved on the namespace.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reclaiming
-#     description: What becomes of a volume when its claim goes.
+#     description: The volume of a deleted claim.
 # custom:
 #   id: claims-in-namespace
 #   severity: high
@@ -15,11 +15,11 @@
 #   relies_on:
 #     - kinds: [persistentvolumeclaims]
 #   remedy: >-
-#     Save the data, and annotate the namespace with example.com/data-saved and where it
-#     is.
+#     Save the data, and annotate the namespace with example.com/data-saved and the place
+#     of the backup.
 #   limits: >-
-#     Volumes with reclaim policy Retain stay. Whether there is a backup, it takes from
-#     the annotation.
+#     Volumes with reclaim policy Retain stay. The policy trusts the annotation that there
+#     is a backup.
 package termguard.claims_in_namespace
 
 import data.termguard.lib.request
@@ -31,7 +31,7 @@ deny contains finding if {
 	not input.request.oldObject.metadata.annotations["example.com/data-saved"]
 	finding := {
 		"kind": "forbidden",
-		"msg": sprintf("namespace %s holds data (claims: %d) that nobody says is saved", [request.name, claims]),
+		"msg": sprintf("namespace %s holds data (claims: %d) without annotation example.com/data-saved", [request.name, claims]),
 		"objects": [request.target],
 		"evidence": ["there is no annotation example.com/data-saved"],
 	}

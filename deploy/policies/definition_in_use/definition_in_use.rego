@@ -1,11 +1,11 @@
 # METADATA
 # title: CustomResourceDefinition with objects left
 # description: >-
-#   A definition takes all its objects along, in every namespace, whoever they belong to.
-#   It is deleted last, when there are none.
+#   All objects of a definition are deleted with it, in every namespace, also objects of
+#   other teams. So it is deleted last, once there are none.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/
-#     description: What a definition is.
+#     description: Definitions.
 # custom:
 #   id: definition-in-use
 #   severity: high
@@ -14,9 +14,9 @@
 #   relies_on:
 #     - kinds: [$INSTANCES]
 #   remedy: >-
-#     Delete the objects first, or tell those they belong to.
+#     Delete the objects first, or inform their owners.
 #   limits: >-
-#     Objects of a kind that nobody may list are not counted.
+#     Objects of a kind that termguard may not list are not counted.
 package termguard.definition_in_use
 
 import data.termguard.lib.request
@@ -32,7 +32,7 @@ deny contains finding if {
 	total > 0
 	finding := {
 		"kind": "forbidden",
-		"msg": sprintf("%s still has objects (%d), and takes them all along", [request.name, total]),
+		"msg": sprintf("%s still has objects (%d), which are deleted with it", [request.name, total]),
 		"objects": [request.target],
 		"evidence": [sprintf("%d in namespace %q", [n, namespace]) | some namespace, n in held],
 	}

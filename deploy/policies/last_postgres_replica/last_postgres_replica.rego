@@ -1,12 +1,12 @@
 # METADATA
 # title: Last running replica of a Postgres
 # description: >-
-#   To delete the only running pod of a database takes the database away until another
-#   runs. Pods of Postgres are those with the label app.kubernetes.io/name=postgresql, or
-#   cnpg.io/cluster of CloudNativePG.
+#   Deleting the only running pod of a database stops the database until another runs.
+#   Pods of Postgres have the label app.kubernetes.io/name=postgresql, or cnpg.io/cluster
+#   of CloudNativePG.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/disruptions/
-#     description: What a PodDisruptionBudget holds up, and what it does not.
+#     description: The limits of a PodDisruptionBudget.
 # custom:
 #   id: last-postgres-replica
 #   severity: high
@@ -17,8 +17,8 @@
 #   remedy: >-
 #     Wait until another replica runs, or fail over first.
 #   limits: >-
-#     Whether the other replica is ready, and has caught up. Evictions, as of a drain, are a
-#     matter for a PodDisruptionBudget.
+#     Whether the other replica is ready, and has caught up. Use a PodDisruptionBudget for
+#     evictions, as in a drain.
 package termguard.last_postgres_replica
 
 import data.termguard.lib.request

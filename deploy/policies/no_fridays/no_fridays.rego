@@ -1,9 +1,9 @@
 # METADATA
 # title: No deletion of a namespace before the weekend
 # description: >-
-#   What is deleted by mistake on a Friday is missed on a Saturday, when nobody is there
-#   to bring it back. The days are those of data.params["no-fridays"].days, in UTC;
-#   Friday, Saturday and Sunday if nothing is set.
+#   A mistake on a Friday is noticed on a Saturday, when no one is there to restore the
+#   namespace. The days are in data.params["no-fridays"].days, in UTC; Friday, Saturday
+#   and Sunday by default.
 # related_resources:
 #   - ref: https://www.openpolicyagent.org/docs/policy-reference/builtins/time
 #     description: Days and times in Rego.

@@ -1,11 +1,11 @@
 # METADATA
 # title: Node that is deleted while another is down
 # description: >-
-#   The pods of a node that is deleted go to the others. While another node is not ready,
-#   these have its pods to carry already.
+#   The pods of a deleted node move to the other nodes. While another node is not ready,
+#   these already run its pods.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/architecture/nodes/#condition
-#     description: What a node says of itself.
+#     description: Conditions of a node.
 # custom:
 #   id: one-node-at-a-time
 #   severity: medium
@@ -14,9 +14,9 @@
 #   relies_on:
 #     - kinds: [nodes]
 #   remedy: >-
-#     Bring the other node back, or delete it first if it is gone for good.
+#     Repair the other node, or delete it first if it will not return.
 #   limits: >-
-#     How much room the other nodes have.
+#     The free capacity of the other nodes.
 package termguard.one_node_at_a_time
 
 import data.termguard.lib.request

@@ -2,20 +2,20 @@
 # title: Only the owning team deletes its namespace
 # description: >-
 #   The label example.com/team of a namespace names the group whose members may delete it.
-#   Service accounts are not held to it: what deploys for a team is not in its group.
+#   Service accounts are exempt: the software that deploys for a team is not in its group.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/authentication/
-#     description: Where the groups of a user come from.
+#     description: The groups of a user.
 # custom:
 #   id: owning-team
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces]
 #   remedy: >-
-#     Ask the team that the label names to delete it.
+#     Let a member of the team in the label delete it.
 #   limits: >-
-#     Whoever may change the label of the namespace may delete it, too: hold the label
-#     with RBAC or an admission policy.
+#     A user who may change the label of the namespace may delete it, too: protect the
+#     label with RBAC or an admission policy.
 package termguard.owning_team
 
 import data.termguard.lib.request

@@ -1,21 +1,21 @@
 # METADATA
-# title: What is labelled as protected stays
+# title: Protected objects stay
 # description: >-
 #   Namespaces, claims and workloads with the label example.com/protected=true are deleted
-#   only when somebody has taken the label off: that is a second step, which nobody takes
-#   by mistake.
+#   only after the label was removed: a second step, which does not happen by mistake.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
-#     description: What an admission webhook is asked.
+#     description: The requests of admission webhooks.
 # custom:
 #   id: protected-label
 #   severity: high
 #   triggers: [delete]
 #   resources: [namespaces, persistentvolumeclaims, deployments.apps, statefulsets.apps]
 #   remedy: >-
-#     Ask whoever set the label. Then take it off, and delete.
+#     Ask the author of the label. Then remove it, and delete.
 #   limits: >-
-#     What is in a namespace goes with it: the label counts on the object that is named.
+#     The content of a namespace is deleted with it: only the label of the deleted object
+#     counts.
 package termguard.protected_label
 
 import data.termguard.lib.request

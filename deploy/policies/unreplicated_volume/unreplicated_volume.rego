@@ -1,13 +1,13 @@
 # METADATA
 # title: StatefulSet whose volumes exist once
 # description: >-
-#   A StatefulSet with persistentVolumeClaimRetentionPolicy whenDeleted: Delete takes its
-#   claims along. Of volumes on the disk of one node there is no copy elsewhere: the data
-#   is gone with them. The storage classes are those of
+#   The claims of a StatefulSet with persistentVolumeClaimRetentionPolicy whenDeleted:
+#   Delete are deleted with it. A volume on the disk of one node has no copy elsewhere:
+#   its data is lost. The storage classes are in
 #   data.params["unreplicated-volume"].classes.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention
-#     description: When claims go with a StatefulSet.
+#     description: Claims that are deleted with a StatefulSet.
 # custom:
 #   id: unreplicated-volume
 #   severity: high
@@ -16,8 +16,8 @@
 #   remedy: >-
 #     Save the data, or set whenDeleted to Retain first; then delete the StatefulSet.
 #   limits: >-
-#     It goes by the name of the storage class: whether the application itself keeps
-#     copies, it cannot see.
+#     It uses the name of the storage class: it does not know whether the application
+#     keeps copies.
 package termguard.unreplicated_volume
 
 import data.termguard.lib.request
@@ -35,7 +35,7 @@ deny contains finding if {
 	template.spec.storageClassName in single
 	finding := {
 		"kind": "forbidden",
-		"msg": sprintf("the volumes %s of %s exist once, and go with it", [template.metadata.name, request.word]),
+		"msg": sprintf("the volumes %s of %s exist once, and are deleted with it", [template.metadata.name, request.word]),
 		"objects": [request.target],
 		"evidence": [sprintf("storage class %s keeps one copy", [template.spec.storageClassName])],
 		"field": sprintf("spec.volumeClaimTemplates[%d].spec.storageClassName", [i]),
