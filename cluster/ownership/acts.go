@@ -67,12 +67,11 @@ func (p *Part) Defined(resource string) bool {
 // in a namespace, "" for cluster-scoped ones; and by which role and binding, each if there is no other. known
 // is false if something else may allow it. It only reads.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
-	_, inForce := p.roles["/cluster-admin"]
-	if p.options.Manifests || p.hidesGrants() || !inForce && len(p.bound[account]) == 0 {
+	if p.options.Manifests || p.hidesGrants() || !p.inForce() && len(p.bound[account]) == 0 {
 		return false, false, nil
 	}
-	roles, bindings := collected(p.granting(subjectsOf(account), namespace, func(role string) bool {
-		return slices.ContainsFunc(p.powers[role], func(g grant) bool { return g.covers(resource) && slices.Contains(g.verbs, verb) })
+	roles, bindings := collected(p.granting(subjectsOf(account), namespace, func(r role) bool {
+		return slices.ContainsFunc(r.powers, func(g grant) bool { return g.covers(resource) && slices.Contains(g.verbs, verb) })
 	}))
 	for _, r := range sole(roles, bindings) {
 		kind, name, _ := strings.Cut(r.what, "/")

@@ -56,7 +56,7 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 	unnamed := maps.Clone(installed)  // drivers that no sidecar names
 	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
 		s := p.sidecars[key]
-		if !slices.Contains(s.images, image) || p.leaving[key.Namespace] || !p.admits(q, s.account) {
+		if !slices.Contains(s.images, image) || p.goes(key.Namespace) || !p.admits(q, s.account) {
 			continue
 		}
 		if s.names(driver) {
@@ -149,7 +149,10 @@ func (s sidecar) names(driver string) bool {
 
 // installedDrivers returns the drivers with a CSIDriver or a registration on a node.
 func (p *Part) installedDrivers() map[string]bool {
-	installed := maps.Clone(p.drivers)
+	installed := map[string]bool{}
+	for key := range p.drivers {
+		installed[key.Name] = true
+	}
 	for _, drivers := range p.registered {
 		for _, name := range drivers {
 			installed[name] = true
@@ -158,40 +161,11 @@ func (p *Part) installedDrivers() map[string]bool {
 	return installed
 }
 
-// KeepCSIDriver adds an installed driver.
-func (p *Part) KeepCSIDriver(o *storagev1.CSIDriver) bool {
-	p.Install(o.Name)
-	return true
-}
-
-// Install is KeepCSIDriver by the driver's name.
-func (p *Part) Install(driver string) {
-	p.drivers[driver] = true
-	p.dirty = true
-}
-
-// ForgetCSIDriver undoes KeepCSIDriver.
-func (p *Part) ForgetCSIDriver(key types.NamespacedName) {
-	delete(p.drivers, key.Name)
-	p.dirty = true
-}
-
-// KeepCSINode adds the drivers that are registered on a node.
-func (p *Part) KeepCSINode(o *storagev1.CSINode) bool {
-	drivers := []string{}
+// registeredOn returns the row of a CSINode: the drivers that are registered on the node.
+func registeredOn(o *storagev1.CSINode) (drivers []string, kept bool) {
 	for _, d := range o.Spec.Drivers {
 		drivers = append(drivers, d.Name)
 	}
 	slices.Sort(drivers)
-	if before, known := p.registered[o.Name]; !known || !slices.Equal(before, drivers) {
-		p.registered[o.Name] = drivers
-		p.dirty = true
-	}
-	return true
-}
-
-// ForgetCSINode undoes KeepCSINode.
-func (p *Part) ForgetCSINode(key types.NamespacedName) {
-	delete(p.registered, key.Name)
-	p.dirty = true
+	return drivers, true
 }

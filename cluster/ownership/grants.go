@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,9 +29,17 @@ func (g grant) covers(res string) bool {
 	return (granted == "*" || granted == plural) && (in == "*" || in == group)
 }
 
-// binding gives a role to service accounts.
+// role is the row of a role.
+type role struct {
+	broad  bool     // one of broadRoles
+	grants []grant  // to update resources
+	powers []grant  // to do with other objects what owners of finalizers do
+	tells  []string // the reports that it lets write
+}
+
+// binding is the row of a binding: it gives a role to service accounts.
 type binding struct {
-	role     string // as the key of Part.roles
+	role     types.NamespacedName
 	scope    string // its namespace; "" for all
 	accounts []string
 	groups   []string // of users
@@ -50,57 +59,24 @@ type grantee struct {
 	whole bool
 }
 
-// builtinRoles grant so much to so many that they do not show who controls a resource (k8s.io/kubernetes,
+// broadRoles grant so much to so many that they do not show who controls a resource (k8s.io/kubernetes,
 // plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
-var builtinRoles = map[string]bool{"/cluster-admin": true, "/admin": true, "/edit": true, "/view": true}
+var broadRoles = []string{"cluster-admin", "admin", "edit", "view"}
 
-// KeepRole adds the grants of a Role.
-func (p *Part) KeepRole(o *rbacv1.Role) bool {
-	return p.keepRole(o.Namespace+"/"+o.Name, o.Labels, o.Rules)
+// inForce reports whether the API server created RBAC's roles (k8s.io/kubernetes,
+// pkg/registry/rbac/rest/storage_rbac.go).
+func (p *Part) inForce() bool {
+	_, there := p.roles[types.NamespacedName{Name: "cluster-admin"}]
+	return there
 }
 
-// KeepClusterRole is KeepRole for a ClusterRole.
-func (p *Part) KeepClusterRole(o *rbacv1.ClusterRole) bool {
-	return p.keepRole("/"+o.Name, o.Labels, o.Rules)
-}
-
-// ForgetRole undoes KeepRole and KeepClusterRole.
-func (p *Part) ForgetRole(key types.NamespacedName) {
-	delete(p.roles, key.Namespace+"/"+key.Name)
-	delete(p.powers, key.Namespace+"/"+key.Name)
-	delete(p.tells, key.Namespace+"/"+key.Name)
-	p.grantsDirty = true
-}
-
-// KeepRoleBinding adds the holders of a role.
-func (p *Part) KeepRoleBinding(o *rbacv1.RoleBinding) bool {
-	return p.keepBinding(o.Namespace, o.Name, o.RoleRef, o.Subjects)
-}
-
-// KeepClusterRoleBinding is KeepRoleBinding for a ClusterRoleBinding.
-func (p *Part) KeepClusterRoleBinding(o *rbacv1.ClusterRoleBinding) bool {
-	return p.keepBinding("", o.Name, o.RoleRef, o.Subjects)
-}
-
-// ForgetBinding undoes KeepRoleBinding and KeepClusterRoleBinding.
-func (p *Part) ForgetBinding(key types.NamespacedName) {
-	delete(p.bindings, key.Namespace+"/"+key.Name)
-	p.grantsDirty = true
-}
-
-func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.PolicyRule) bool {
-	p.grantsDirty = true
-	builtin := builtinRoles[name] || labels["kubernetes.io/bootstrapping"] == "rbac-defaults"
-	var grants []grant
-	delete(p.powers, name)
-	delete(p.tells, name)
+// roleOf returns the row of a Role or ClusterRole.
+func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
+	r.broad = m.GetNamespace() == "" && slices.Contains(broadRoles, m.GetName())
+	builtin := r.broad || m.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	for _, rule := range rules {
-		if told := tells(rule); len(told) > 0 {
-			p.tells[name] = append(p.tells[name], told...)
-		}
-		if powers := acting(rule); len(powers) > 0 {
-			p.powers[name] = append(p.powers[name], powers...)
-		}
+		r.tells = append(r.tells, tells(rule)...)
+		r.powers = append(r.powers, acting(rule)...)
 		verbs := writing(rule.Verbs)
 		if len(verbs) == 0 {
 			continue
@@ -110,17 +86,17 @@ func (p *Part) keepRole(name string, labels map[string]string, rules []rbacv1.Po
 				plural, sub, _ := strings.Cut(res, "/")
 				// A wildcard over groups, or over the core group, amounts to cluster-admin.
 				wide := builtin || group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*")
-				gr := schema.GroupResource{Group: group, Resource: plural}.String()
+				g := grant{resource: schema.GroupResource{Group: group, Resource: plural}.String(), subresource: sub, verbs: verbs, wide: wide}
 				if plural == "*" && sub == "" || sub == "*" {
-					grants = append(grants, grant{resource: gr, verbs: verbs, wide: wide}, grant{resource: gr, subresource: "status", verbs: verbs, wide: wide})
-					continue
+					g.subresource = ""
+					r.grants = append(r.grants, g)
+					g.subresource = "status"
 				}
-				grants = append(grants, grant{resource: gr, subresource: sub, verbs: verbs, wide: wide})
+				r.grants = append(r.grants, g)
 			}
 		}
 	}
-	p.roles[name] = grants
-	return true
+	return r, true
 }
 
 // writing returns the verbs that change an object.
@@ -131,10 +107,11 @@ func writing(verbs []string) []string {
 	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v != "update" && v != "patch" })
 }
 
-func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) bool {
-	b := binding{role: "/" + ref.Name, scope: namespace}
+// bindingOf returns the row of a RoleBinding or ClusterRoleBinding.
+func bindingOf(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) (b binding, kept bool) {
+	b = binding{role: types.NamespacedName{Name: ref.Name}, scope: namespace}
 	if ref.Kind == "Role" {
-		b.role = namespace + "/" + ref.Name
+		b.role.Namespace = namespace
 	}
 	for _, s := range subjects {
 		switch s.Kind {
@@ -150,9 +127,7 @@ func (p *Part) keepBinding(namespace, name string, ref rbacv1.RoleRef, subjects 
 			b.groups = append(b.groups, s.Name)
 		}
 	}
-	p.bindings[namespace+"/"+name] = b
-	p.grantsDirty = true
-	return true
+	return b, true
 }
 
 // indexGrants indexes who may update what.
@@ -160,19 +135,19 @@ func (p *Part) indexGrants(yield func()) {
 	type holder struct{ account, scope string }
 	type rights struct{ main, controls bool }
 	index := map[string]map[holder]rights{}
-	bound, writers, apart := map[string][]string{}, map[string][]string{}, map[string]bool{}
+	bound, writers, apart := map[string][]types.NamespacedName{}, map[string][]string{}, map[string]bool{}
 	for name, b := range p.bindings {
 		yield()
 		subjects := slices.Concat(b.accounts, b.groups, b.users)
 		for _, subject := range subjects {
 			bound[subject] = append(bound[subject], name)
 		}
-		for _, told := range p.tells[b.role] {
+		for _, told := range p.roles[b.role].tells {
 			if b.scope != "" {
 				writers[told+"/"+b.scope] = append(writers[told+"/"+b.scope], subjects...)
 			}
 		}
-		for _, g := range p.roles[b.role] {
+		for _, g := range p.roles[b.role].grants {
 			apart[b.scope] = apart[b.scope] || g.wide && len(b.accounts) > 0 || slices.ContainsFunc(b.groups, ofAccounts)
 			if g.wide {
 				continue
@@ -254,8 +229,8 @@ func asUser(name string) string { return "user " + name }
 // only reads.
 func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) bool {
 	subjects := append([]string{cmp.Or(learned.Account(user), asUser(user))}, groups...)
-	return some(p.granting(subjects, "", func(role string) bool {
-		return slices.ContainsFunc(p.roles[role], func(g grant) bool { return g.subresource == "" && g.covers(resource) })
+	return some(p.granting(subjects, "", func(r role) bool {
+		return slices.ContainsFunc(r.grants, func(g grant) bool { return g.subresource == "" && g.covers(resource) })
 	}))
 }
 

@@ -51,14 +51,14 @@ func TestGrants(t *testing.T) {
 			if role == "" {
 				role = "op"
 			}
-			p.KeepClusterRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{{
+			keepAll(p, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{{
 				APIGroups: []string{tc.group}, Resources: strings.Fields(tc.resources), Verbs: strings.Fields(tc.verbs),
 			}}})
 			ref, subjects := rbacv1.RoleRef{Kind: "ClusterRole", Name: role}, []rbacv1.Subject{tc.subject}
 			if tc.in == "" {
-				p.KeepClusterRoleBinding(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: ref, Subjects: subjects})
+				keepAll(p, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}, RoleRef: ref, Subjects: subjects})
 			} else {
-				p.KeepRoleBinding(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tc.in, Name: "b"}, RoleRef: ref, Subjects: subjects})
+				keepAll(p, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tc.in, Name: "b"}, RoleRef: ref, Subjects: subjects})
 			}
 			p.Settle(func() {})
 			if diff := cmp.Diff(tc.holders, p.mayUpdate("gadgets.x.io", "demo"), cmp.AllowUnexported(grantee{})); diff != "" {

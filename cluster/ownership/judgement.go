@@ -186,7 +186,7 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	switch {
 	case wl.goes:
 		return "is being deleted", false
-	case p.leaving[facts.NamespaceOf(wl.account)]:
+	case p.goes(facts.NamespaceOf(wl.account)):
 		return "goes with its namespace, which is being deleted", false
 	}
 	a := p.accounts[wl.account]

@@ -178,22 +178,18 @@ func (p *Part) stranger(l lease) bool {
 // maxStopped bounds the Events about stopped pods that are kept.
 const maxStopped = 1000
 
-// KeepEvent records that a kubelet stopped a pod for good, and reports whether an Event says so.
-func (p *Part) KeepEvent(e *corev1.Event) bool {
-	if e.Reason != "Killing" || cmp.Or(e.Source.Component, e.ReportingController) != "kubelet" || e.InvolvedObject.Kind != "Pod" ||
-		strings.Contains(e.Message, " probe") || len(p.stopped) == maxStopped {
-		return false
-	}
-	pod := types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
-	p.stopped[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}] = pod
+// stoppedBy returns the row of an Event that says that a kubelet stopped a pod for good: the pod.
+func (p *Part) stoppedBy(e *corev1.Event) (pod types.NamespacedName, kept bool) {
+	pod = types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
+	return pod, e.Reason == "Killing" && cmp.Or(e.Source.Component, e.ReportingController) == "kubelet" && e.InvolvedObject.Kind == "Pod" &&
+		!strings.Contains(e.Message, " probe") && len(p.stopped) < maxStopped
+}
+
+func (p *Part) stoppedChanged(_, _, pod types.NamespacedName) {
 	for _, l := range p.leases {
 		p.dirty = p.dirty || l.heldBy(pod)
 	}
-	return true
 }
-
-// ForgetEvent undoes KeepEvent.
-func (p *Part) ForgetEvent(key types.NamespacedName) { delete(p.stopped, key) }
 
 // heldBy reports whether a pod of the lease's namespace holds it, by name.
 func (l lease) heldBy(pod types.NamespacedName) bool {
@@ -206,7 +202,7 @@ func (l lease) heldBy(pod types.NamespacedName) bool {
 // subjects with rights to the objects can have written.
 func (p *Part) left(l lease, q *asked) bool {
 	name, _, _ := strings.Cut(l.holder, "_")
-	return p.leaving[l.namespace] && podOfDeployment.MatchString(name) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
+	return p.goes(l.namespace) && podOfDeployment.MatchString(name) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
 }
 

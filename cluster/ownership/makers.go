@@ -70,12 +70,6 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 	return true
 }
 
-// Define is KeepDefinition by the name of the definition.
-func (p *Part) Define(name string) {
-	p.definitions[name] = definition{} // only from a snapshot, without new verdicts on kinds
-	p.dirty = true
-}
-
 // ForgetDefinition undoes KeepDefinition.
 func (p *Part) ForgetDefinition(key types.NamespacedName) {
 	p.dirty = true

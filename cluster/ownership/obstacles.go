@@ -97,8 +97,8 @@ func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
 // lacks reports whether RBAC certainly gives a service account, as "namespace/name", no such right
 // everywhere.
 func (p *Part) lacks(account string, right catalog.Right) bool {
-	return !p.options.Manifests && !p.hidesGrants() && !some(p.granting(subjectsOf(account), "", func(role string) bool {
-		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
+	return !p.options.Manifests && !p.hidesGrants() && !some(p.granting(subjectsOf(account), "", func(r role) bool {
+		return slices.ContainsFunc(r.grants, func(g grant) bool {
 			return g.subresource == "" && g.covers(right.Resource) && slices.Contains(g.verbs, right.Verb)
 		})
 	}))

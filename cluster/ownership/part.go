@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/dependents"
@@ -70,28 +72,26 @@ type Part struct {
 	matches     matches
 	readyImages map[string]map[string]int     // ready pods by image name and service account
 	crashing    map[types.NamespacedName]bool // pods that keep crashing
-	leaving     map[string]bool               // Terminating namespaces
+	leaving     map[types.NamespacedName]bool // Terminating namespaces
 	accounts    map[string]*account           // service accounts, by "namespace/name"
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
-	roles       map[string][]grant  // by "namespace/name", "" for cluster roles
-	powers      map[string][]grant  // same keys: rights on other objects
-	tells       map[string][]string // same keys: the reports that they let write
+	roles       map[types.NamespacedName]role
+	bindings    map[types.NamespacedName]binding
 	writers     map[string][]string // subjects that may write reports, by "what/namespace", in that namespace alone
 	apart       map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
-	bindings    map[string]binding  // by "namespace/name", "" for cluster role bindings
 	// grantees are the accounts that may update a resource, by "plural.group" and namespace, "" for all.
 	grantees    map[string]map[string][]grantee
-	narrow      map[string]bool            // service accounts of workloads that watch some namespaces
-	bound       map[string][]string        // keys of bindings, by service account or group of users
-	clouds      map[string]bool            // nodes of a cloud provider
-	drivers     map[string]bool            // installed CSI drivers
-	registered  map[string][]string        // CSI drivers, by node
-	definitions map[string]definition      // by "plural.group"
-	kinds       map[string]string          // the resources of definitions, by "kind.group" in lower case
-	defining    map[string]int             // definitions by API group
-	makers      map[string]map[string]bool // names of cluster-scoped custom objects, by "plural.group"
+	narrow      map[string]bool                   // service accounts of workloads that watch some namespaces
+	bound       map[string][]types.NamespacedName // bindings, by service account or group of users
+	clouds      map[types.NamespacedName]bool     // nodes of a cloud provider
+	drivers     map[types.NamespacedName]bool     // CSIDrivers
+	registered  map[types.NamespacedName][]string // CSI drivers, by node
+	definitions map[string]definition             // by "plural.group"
+	kinds       map[string]string                 // the resources of definitions, by "kind.group" in lower case
+	defining    map[string]int                    // definitions by API group
+	makers      map[string]map[string]bool        // names of cluster-scoped custom objects, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool                       // that count in one namespace only
 	leases      map[string]lease                              // held leases, by "namespace/name"
@@ -114,10 +114,10 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: map[string]int{}, declared: map[string]int{}, verdicts: map[verdictKey]*verdict{},
 		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
-		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]map[string]int{}, crashing: map[types.NamespacedName]bool{}, leaving: map[string]bool{},
+		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]map[string]int{}, crashing: map[types.NamespacedName]bool{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
-		roles: map[string][]grant{}, powers: map[string][]grant{}, tells: map[string][]string{}, bindings: map[string]binding{}, grantees: map[string]map[string][]grantee{}, bound: map[string][]string{},
-		clouds: map[string]bool{}, drivers: map[string]bool{}, registered: map[string][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
+		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[string]map[string][]grantee{},
+		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
 		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
@@ -128,22 +128,35 @@ func New(doc facts.Document, options Options) *Part {
 // Keepers returns what the part keeps of which objects.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
-		facts.Keep("namespaces", p.KeepNamespace, p.ForgetNamespace),
-		facts.Keep("nodes", p.KeepNode, p.ForgetNode),
+		facts.Rows("namespaces", p.leaving, func(o *corev1.Namespace) (goes, kept bool) {
+			return o.DeletionTimestamp != nil, o.DeletionTimestamp != nil
+		}, mark[bool](&p.dirty)),
+		facts.Rows("nodes", p.clouds, func(o *corev1.Node) (cloud, kept bool) {
+			return inCloud(o.Spec.ProviderID), inCloud(o.Spec.ProviderID)
+		}, mark[bool](&p.dirty)),
 		facts.Keep("pods", p.KeepPod, p.ForgetPod),
-		facts.Keep("events", p.KeepEvent, p.ForgetEvent),
+		facts.Rows("events", p.stopped, p.stoppedBy, p.stoppedChanged),
 		facts.Keep("serviceaccounts", p.KeepServiceAccount, p.ForgetServiceAccount),
-		facts.Keep("deployments.apps", p.KeepDeployment, p.ForgetDeployment),
-		facts.Keep("statefulsets.apps", p.KeepStatefulSet, p.ForgetStatefulSet),
-		facts.Keep("daemonsets.apps", p.KeepDaemonSet, p.ForgetDaemonSet),
-		facts.Keep("roles"+rbacGroup, p.KeepRole, p.ForgetRole),
-		facts.Keep("clusterroles"+rbacGroup, p.KeepClusterRole, p.ForgetRole),
-		facts.Keep("rolebindings"+rbacGroup, p.KeepRoleBinding, p.ForgetBinding),
-		facts.Keep("clusterrolebindings"+rbacGroup, p.KeepClusterRoleBinding, p.ForgetBinding),
+		facts.Keep("deployments.apps", p.keepDeployment, p.forgetWorkload("Deployment")),
+		facts.Keep("statefulsets.apps", p.keepStatefulSet, p.forgetWorkload("StatefulSet")),
+		facts.Keep("daemonsets.apps", p.keepDaemonSet, p.forgetWorkload("DaemonSet")),
+		facts.Rows("roles"+rbacGroup, p.roles, func(o *rbacv1.Role) (role, bool) { return roleOf(o, o.Rules) }, mark[role](&p.grantsDirty)),
+		facts.Rows("clusterroles"+rbacGroup, p.roles, func(o *rbacv1.ClusterRole) (role, bool) { return roleOf(o, o.Rules) }, mark[role](&p.grantsDirty)),
+		facts.Rows("rolebindings"+rbacGroup, p.bindings, func(o *rbacv1.RoleBinding) (binding, bool) {
+			return bindingOf(o.Namespace, o.RoleRef, o.Subjects)
+		}, mark[binding](&p.grantsDirty)),
+		facts.Rows("clusterrolebindings"+rbacGroup, p.bindings, func(o *rbacv1.ClusterRoleBinding) (binding, bool) {
+			return bindingOf("", o.RoleRef, o.Subjects)
+		}, mark[binding](&p.grantsDirty)),
 		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.KeepDefinition, p.ForgetDefinition),
-		facts.Keep("csidrivers.storage.k8s.io", p.KeepCSIDriver, p.ForgetCSIDriver),
-		facts.Keep("csinodes.storage.k8s.io", p.KeepCSINode, p.ForgetCSINode),
+		facts.Rows("csidrivers.storage.k8s.io", p.drivers, func(*storagev1.CSIDriver) (installed, kept bool) { return true, true }, mark[bool](&p.dirty)),
+		facts.Rows("csinodes.storage.k8s.io", p.registered, registeredOn, mark[[]string](&p.dirty)),
 	}
+}
+
+// mark returns a function for facts.Rows that marks something as dirty.
+func mark[R any](dirty *bool) func(types.NamespacedName, R, R) {
+	return func(types.NamespacedName, R, R) { *dirty = true }
 }
 
 // Unsettle makes the next Settle update everything.
@@ -185,24 +198,6 @@ func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 func (p *Part) RunsPods(account string) bool {
 	a := p.accounts[account]
 	return a != nil && !a.pods.Empty()
-}
-
-// KeepNode records whether a cloud provider runs a node.
-func (p *Part) KeepNode(o *corev1.Node) bool {
-	if cloud, had := inCloud(o.Spec.ProviderID), p.clouds[o.Name]; cloud != had {
-		delete(p.clouds, o.Name)
-		if cloud {
-			p.clouds[o.Name] = true
-		}
-		p.dirty = true
-	}
-	return true
-}
-
-// ForgetNode undoes KeepNode.
-func (p *Part) ForgetNode(key types.NamespacedName) {
-	delete(p.clouds, key.Name)
-	p.dirty = true
 }
 
 // trusts reports whether the annotations of an object count.

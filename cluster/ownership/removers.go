@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // remover is an object without which a finalizer is not removed.
@@ -94,18 +96,17 @@ func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 }
 
 // sole returns the role and the binding, given by key, each if there is no other.
-func sole(roles, bindings map[string]bool) []remover {
+func sole(roles, bindings map[types.NamespacedName]bool) []remover {
 	var only []remover
-	for kind, keys := range map[string]map[string]bool{"role": roles, "rolebinding": bindings} {
+	for kind, keys := range map[string]map[types.NamespacedName]bool{"role": roles, "rolebinding": bindings} {
 		for key := range keys {
 			if len(keys) > 1 {
 				break
 			}
-			namespace, name, _ := strings.Cut(key, "/")
-			if namespace == "" {
+			if key.Namespace == "" {
 				kind = "cluster" + kind
 			}
-			only = append(only, remover{namespace, kind + "s" + rbacGroup + "/" + name})
+			only = append(only, remover{key.Namespace, kind + "s" + rbacGroup + "/" + key.Name})
 		}
 	}
 	slices.SortFunc(only, func(a, b remover) int { return cmp.Compare(a.what, b.what) })

@@ -19,7 +19,7 @@ func (p *Part) admits(q *asked, account string) bool {
 	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayTake(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
 		return true
 	}
-	if _, inForce := p.roles["/cluster-admin"]; !inForce && len(p.bound[account]) == 0 { // as in ruled
+	if !p.inForce() && len(p.bound[account]) == 0 { // as in ruled
 		q.unread = account
 	}
 	return false
@@ -58,10 +58,9 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 // cluster, which no tenant can: by a deleted role, or one for other resources of the group.
 func (p *Part) vouched(q *asked, account string) bool {
 	group := groupOf(q.resource)
-	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key string) bool {
-		b := p.bindings[key]
-		grants, exists := p.roles[b.role]
-		return b.scope == "" && (!exists || slices.ContainsFunc(grants, func(g grant) bool { return !g.wide && groupOf(g.resource) == group }))
+	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key types.NamespacedName) bool {
+		r, exists := p.roles[p.bindings[key].role]
+		return key.Namespace == "" && (!exists || slices.ContainsFunc(r.grants, func(g grant) bool { return !g.wide && groupOf(g.resource) == group }))
 	})
 }
 
@@ -84,17 +83,17 @@ func (p *Part) mayTake(subjects []string, key verdictKey) bool {
 
 // rightsOf returns the roles and bindings, by key, that let a service account, as "namespace/name", remove
 // finalizers from a resource: in one namespace, or in all if that is "".
-func (p *Part) rightsOf(account, res, in string) (roles, bindings map[string]bool) {
+func (p *Part) rightsOf(account, res, in string) (roles, bindings map[types.NamespacedName]bool) {
 	return collected(p.granting(subjectsOf(account), in, p.taking(res)))
 }
 
 // taking returns a filter for roles that let remove finalizers from a resource.
-func (p *Part) taking(res string) func(role string) bool {
+func (p *Part) taking(res string) func(role) bool {
 	_, custom := p.definitions[res]
 	// Subresources of custom resources do not change metadata (k8s.io/apiextensions-apiserver,
 	// pkg/registry/customresource/status_strategy.go); some of others do, but a Scale has its own metadata.
-	return func(role string) bool {
-		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
+	return func(r role) bool {
+		return slices.ContainsFunc(r.grants, func(g grant) bool {
 			return g.covers(res) && g.subresource != "scale" && (!custom || g.subresource == "")
 		})
 	}
@@ -102,11 +101,11 @@ func (p *Part) taking(res string) func(role string) bool {
 
 // granting returns the roles that asked selects, and the bindings that give them to subjects, by key: in one
 // namespace, or in all if that is "".
-func (p *Part) granting(subjects []string, in string, asked func(role string) bool) iter.Seq2[string, string] {
-	return func(yield func(role, binding string) bool) {
+func (p *Part) granting(subjects []string, in string, asked func(role) bool) iter.Seq2[types.NamespacedName, types.NamespacedName] {
+	return func(yield func(role, binding types.NamespacedName) bool) {
 		for _, subject := range subjects {
 			for _, key := range p.bound[subject] {
-				if b := p.bindings[key]; (b.scope == "" || b.scope == in) && asked(b.role) && !yield(b.role, key) {
+				if b := p.bindings[key]; (b.scope == "" || b.scope == in) && asked(p.roles[b.role]) && !yield(b.role, key) {
 					return
 				}
 			}
@@ -115,15 +114,15 @@ func (p *Part) granting(subjects []string, in string, asked func(role string) bo
 }
 
 // some reports whether a role is granted.
-func some(granted iter.Seq2[string, string]) bool {
+func some(granted iter.Seq2[types.NamespacedName, types.NamespacedName]) bool {
 	for range granted {
 		return true
 	}
 	return false
 }
 
-func collected(granted iter.Seq2[string, string]) (roles, bindings map[string]bool) {
-	roles, bindings = map[string]bool{}, map[string]bool{}
+func collected(granted iter.Seq2[types.NamespacedName, types.NamespacedName]) (roles, bindings map[types.NamespacedName]bool) {
+	roles, bindings = map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	for role, binding := range granted {
 		roles[role], bindings[binding] = true, true
 	}
@@ -154,9 +153,8 @@ func (p *Part) WorksElsewhere(namespace string) bool {
 		if wl.namespace != namespace {
 			continue
 		}
-		if p.hidesGrants() || slices.ContainsFunc(p.bound[wl.account], func(key string) bool {
-			b := p.bindings[key]
-			return b.scope != namespace && len(p.roles[b.role]) > 0
+		if p.hidesGrants() || slices.ContainsFunc(p.bound[wl.account], func(key types.NamespacedName) bool {
+			return key.Namespace != namespace && len(p.roles[p.bindings[key].role].grants) > 0
 		}) {
 			return true
 		}
@@ -199,7 +197,7 @@ func (p *Part) withRights(q *asked, j judgement) judgement {
 	if !slices.ContainsFunc(accounts, func(account string) bool { return !p.goneAccount(account) }) {
 		return j.is(Barred, q.certain(j), "service account %s is gone, so the tokens of its pods are refused", accounts[0])
 	}
-	all := map[string]bool{}
+	all := map[types.NamespacedName]bool{}
 	for _, account := range accounts {
 		_, bindings := p.rightsOf(account, q.resource, q.namespace)
 		maps.Copy(all, bindings)
@@ -296,19 +294,17 @@ func (p *Part) goneAccount(name string) bool {
 }
 
 // ruled reports whether RBAC decides the rights of a service account. Without a binding of its own, another
-// authorizer may decide, unless the API server created RBAC's roles (k8s.io/kubernetes,
-// pkg/registry/rbac/rest/storage_rbac.go); or the workload has its own credentials, and then uses the default
-// account.
+// authorizer may decide, unless RBAC is in force; or the workload has its own credentials, and then uses the
+// default account.
 func (p *Part) ruled(account string) bool {
-	_, inForce := p.roles["/cluster-admin"]
-	return len(p.bound[account]) > 0 || inForce && !strings.HasSuffix(account, "/default")
+	return len(p.bound[account]) > 0 || p.inForce() && !strings.HasSuffix(account, "/default")
 }
 
 // impersonates reports whether RBAC lets a service account act as others, everywhere or in a namespace: it
 // then has their rights.
 func (p *Part) impersonates(account, in string) bool {
-	return some(p.granting(subjectsOf(account), in, func(role string) bool {
-		return !builtinRoles[role] && slices.ContainsFunc(p.powers[role], func(g grant) bool {
+	return some(p.granting(subjectsOf(account), in, func(r role) bool {
+		return !r.broad && slices.ContainsFunc(r.powers, func(g grant) bool {
 			return (g.covers("serviceaccounts") || g.covers("users")) && slices.Contains(g.verbs, "impersonate")
 		})
 	}))
@@ -316,14 +312,13 @@ func (p *Part) impersonates(account, in string) bool {
 
 // goingWith returns the names of bindings, given by key, if all of them are deleted with a namespace, and no
 // finalizer keeps them.
-func (p *Part) goingWith(namespace string, bindings map[string]bool) []string {
+func (p *Part) goingWith(namespace string, bindings map[types.NamespacedName]bool) []string {
 	var names []string
 	for key := range bindings {
-		in, name, _ := strings.Cut(key, "/")
-		if namespace == "" || in != namespace || p.Holds("rolebindings"+rbacGroup, types.NamespacedName{Namespace: in, Name: name}) {
+		if namespace == "" || key.Namespace != namespace || p.Holds("rolebindings"+rbacGroup, key) {
 			return nil
 		}
-		names = append(names, name)
+		names = append(names, key.Name)
 	}
 	slices.Sort(names)
 	return names

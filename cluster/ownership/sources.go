@@ -358,8 +358,8 @@ func (q *asked) onlyController() (account string, named bool) {
 // helpers.
 func (p *Part) leads(account, resource string) bool {
 	group := groupOf(resource)
-	return !some(p.granting([]string{account}, "", func(role string) bool {
-		return slices.ContainsFunc(p.roles[role], func(g grant) bool {
+	return !some(p.granting([]string{account}, "", func(r role) bool {
+		return slices.ContainsFunc(r.grants, func(g grant) bool {
 			return !g.wide && groupOf(g.resource) != group && strings.Contains(groupOf(g.resource), ".") && !slices.Contains(facts.BuiltinGroups(), groupOf(g.resource))
 		})
 	})) && slices.ContainsFunc(p.workloadsUnder(account), func(wl workload) bool {

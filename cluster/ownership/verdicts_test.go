@@ -9,8 +9,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -64,22 +70,20 @@ const (
 // now is the time of all tests.
 var now = time.Date(2026, 1, 1, 0, 0, 5, 0, time.UTC)
 
-// keepers add objects by kind.
-var keepers = map[string]func(*Part, []byte) error{
-	"ClusterRole": keeper((*Part).KeepClusterRole), "ClusterRoleBinding": keeper((*Part).KeepClusterRoleBinding), "RoleBinding": keeper((*Part).KeepRoleBinding),
-	"CustomResourceDefinition": keeper((*Part).KeepDefinition), "ServiceAccount": keeper((*Part).KeepServiceAccount), "Namespace": keeper((*Part).KeepNamespace),
-	"Deployment": keeper((*Part).KeepDeployment), "Pod": keeper((*Part).KeepPod), "CSIDriver": keeper((*Part).KeepCSIDriver), "Node": keeper((*Part).KeepNode),
-	"Lease": keeper(func(p *Part, l *coordinationv1.Lease) bool { p.SetLeases([]coordinationv1.Lease{*l}); return true }),
+// kinds are the Go types of objects, by kind.
+var kinds = map[string]func() runtime.Object{
+	"ClusterRole": func() runtime.Object { return &rbacv1.ClusterRole{} }, "ClusterRoleBinding": func() runtime.Object { return &rbacv1.ClusterRoleBinding{} },
+	"RoleBinding": func() runtime.Object { return &rbacv1.RoleBinding{} }, "CustomResourceDefinition": func() runtime.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+	"ServiceAccount": func() runtime.Object { return &corev1.ServiceAccount{} }, "Namespace": func() runtime.Object { return &corev1.Namespace{} },
+	"Deployment": func() runtime.Object { return &appsv1.Deployment{} }, "Pod": func() runtime.Object { return &corev1.Pod{} },
+	"CSIDriver": func() runtime.Object { return &storagev1.CSIDriver{} }, "Node": func() runtime.Object { return &corev1.Node{} },
+	"Lease": func() runtime.Object { return &coordinationv1.Lease{} },
 }
 
-func keeper[T any](keep func(*Part, *T) bool) func(*Part, []byte) error {
-	return func(p *Part, data []byte) error {
-		var o T
-		if err := yaml.UnmarshalStrict(data, &o); err != nil {
-			return err
-		}
-		keep(p, &o)
-		return nil
+// keepAll passes an object to all keepers: each keeps objects of its own type alone.
+func keepAll(p *Part, o runtime.Object) {
+	for _, k := range p.Keepers() {
+		k.Keep(o)
 	}
 }
 
@@ -99,8 +103,13 @@ func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Do
 		if err := yaml.Unmarshal([]byte(text), &of); err != nil {
 			t.Fatal(err)
 		}
-		if err := keepers[of.Kind](p, []byte(text)); err != nil {
+		o := kinds[of.Kind]()
+		if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
 			t.Fatalf("%s: %v", text, err)
+		}
+		keepAll(p, o)
+		if lease, is := o.(*coordinationv1.Lease); is {
+			p.SetLeases([]coordinationv1.Lease{*lease})
 		}
 	}
 	p.Settle(func() {})

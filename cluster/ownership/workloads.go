@@ -39,11 +39,11 @@ func (wl workload) resource() string { return strings.ToLower(wl.kind) + "s.apps
 // up reports whether a workload has a ready pod, and keeps it: the status of a scaled down or deleted one
 // still counts terminating pods.
 func (p *Part) up(wl workload) bool {
-	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.leaving[wl.namespace]
+	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.goes(wl.namespace)
 }
 
-// KeepDeployment adds a Deployment.
-func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
+// keepDeployment adds a Deployment.
+func (p *Part) keepDeployment(o *appsv1.Deployment) bool {
 	refused := ""
 	for _, c := range o.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
@@ -54,28 +54,15 @@ func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
 	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
 }
 
-// KeepStatefulSet is KeepDeployment for a StatefulSet.
-func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
+// keepStatefulSet is keepDeployment for a StatefulSet.
+func (p *Part) keepStatefulSet(o *appsv1.StatefulSet) bool {
 	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
 }
 
-// KeepDaemonSet is KeepDeployment for a DaemonSet.
-func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
+// keepDaemonSet is keepDeployment for a DaemonSet.
+func (p *Part) keepDaemonSet(o *appsv1.DaemonSet) bool {
 	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
 }
-
-// ForgetDeployment undoes KeepDeployment.
-func (p *Part) ForgetDeployment(key types.NamespacedName) {
-	p.forgetWorkload("Deployment", key.String())
-}
-
-// ForgetStatefulSet undoes KeepStatefulSet.
-func (p *Part) ForgetStatefulSet(key types.NamespacedName) {
-	p.forgetWorkload("StatefulSet", key.String())
-}
-
-// ForgetDaemonSet undoes KeepDaemonSet.
-func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetWorkload("DaemonSet", key.String()) }
 
 func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodTemplateSpec, wanted, ready int32, refused string) bool {
 	key := kind + "/" + m.Namespace + "/" + m.Name
@@ -102,13 +89,15 @@ func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.P
 	return true
 }
 
-func (p *Part) forgetWorkload(kind, name string) {
-	key := kind + "/" + name
-	p.grantsDirty = p.grantsDirty || p.workloads[key].outlook != ""
-	delete(p.workloads, key)
-	p.acts++
-	p.matches.forget(key)
-	p.dirty = true
+func (p *Part) forgetWorkload(kind string) func(types.NamespacedName) {
+	return func(name types.NamespacedName) {
+		key := kind + "/" + name.String()
+		p.grantsDirty = p.grantsDirty || p.workloads[key].outlook != ""
+		delete(p.workloads, key)
+		p.acts++
+		p.matches.forget(key)
+		p.dirty = true
+	}
 }
 
 // matches caches the workloads of each catalog entry. The first lookup of an entry may be by concurrent
@@ -307,37 +296,21 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 
 // serves reports whether a pod is ready, and stays.
 func (p *Part) serves(namespace string, r running) bool {
-	return r.ready && !r.goes && !p.leaving[namespace]
+	return r.ready && !r.goes && !p.goes(namespace)
 }
 
 // readyImage counts the serving pods with an image that are evidence.
 func (p *Part) readyImage(q *asked, image string) (n int) {
 	for account, ready := range p.readyImages[image] {
-		if !p.leaving[facts.NamespaceOf(account)] && p.admits(q, account) {
+		if !p.goes(facts.NamespaceOf(account)) && p.admits(q, account) {
 			n += ready
 		}
 	}
 	return n
 }
 
-// KeepNamespace records whether a namespace is Terminating: its content is deleted, whatever blocks the
-// namespace itself.
-func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
-	if goes := o.DeletionTimestamp != nil; goes != p.leaving[o.Name] {
-		delete(p.leaving, o.Name)
-		if goes {
-			p.leaving[o.Name] = true
-		}
-		p.dirty = true
-	}
-	return true
-}
-
-// ForgetNamespace undoes KeepNamespace.
-func (p *Part) ForgetNamespace(key types.NamespacedName) {
-	p.dirty = p.dirty || p.leaving[key.Name]
-	delete(p.leaving, key.Name)
-}
+// goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
+func (p *Part) goes(namespace string) bool { return p.leaving[types.NamespacedName{Name: namespace}] }
 
 // KeepServiceAccount adds a service account.
 func (p *Part) KeepServiceAccount(o *corev1.ServiceAccount) bool {
