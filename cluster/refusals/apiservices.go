@@ -14,11 +14,12 @@ func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 		p.ForgetAPIService(types.NamespacedName{Name: o.Name})
 		return true
 	}
+	backend := types.NamespacedName{Namespace: o.Spec.Service.Namespace, Name: o.Spec.Service.Name}
 	found := map[string]any{
 		"group":     o.Spec.Group,
 		"version":   o.Spec.Version,
-		"service":   map[string]any{"namespace": o.Spec.Service.Namespace, "name": o.Spec.Service.Name},
-		"backend":   p.backend(o.Spec.Service.Namespace + "/" + o.Spec.Service.Name).facts,
+		"service":   serviceFacts(backend),
+		"backend":   p.backend(backend).facts,
 		"available": string(aggregation.ConditionUnknown),
 		"reason":    "NotChecked",
 		"message":   "the API server has not checked it yet",
@@ -30,14 +31,12 @@ func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 			found["available"], found["reason"], found["message"] = string(c.Status), c.Reason, c.Message
 		}
 	}
-	p.apiServices[o.Name] = found
 	p.doc.Child("apiservices")[o.Name] = found
 	return true
 }
 
 // ForgetAPIService undoes KeepAPIService.
 func (p *Part) ForgetAPIService(key types.NamespacedName) {
-	delete(p.apiServices, key.Name)
 	delete(p.apiErrors, key.Name)
 	p.doc.Prune("apiservices", key.Name)
 }
@@ -45,8 +44,8 @@ func (p *Part) ForgetAPIService(key types.NamespacedName) {
 // SetStale sets the APIServices ("v1beta1.metrics.k8s.io") of groups that our discovery cannot read.
 func (p *Part) SetStale(stale map[string]bool) {
 	p.stale = stale
-	for name, found := range p.apiServices {
-		found["stale"] = stale[name]
+	for name := range p.doc.Child("apiservices") {
+		p.record("apiservices", name)["stale"] = stale[name]
 	}
 }
 
@@ -64,7 +63,7 @@ func (p *Part) SetAPIServiceError(name, resource, message string) {
 		}
 		p.apiErrors[name][resource] = message
 	}
-	if found := p.apiServices[name]; found != nil {
+	if found := p.record("apiservices", name); found != nil {
 		found["listError"] = p.apiError(name)
 	}
 }

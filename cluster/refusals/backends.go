@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,11 +36,17 @@ func (b *backend) set(s state, reason string) {
 	b.facts["state"], b.facts["reason"] = string(s), reason
 }
 
+// serviceFacts returns the facts about the Service of a backend.
+func serviceFacts(name types.NamespacedName) map[string]any {
+	return map[string]any{"namespace": name.Namespace, "name": name.Name}
+}
+
 // byURL returns the facts about a backend that is no Service.
 func byURL() map[string]any {
 	return map[string]any{"state": string(unknown), "reason": "it is called by URL, which says nothing about its state"}
 }
 
+// service is the row of a Service.
 type service struct {
 	external bool
 	address  string // its ClusterIP, or ""
@@ -56,13 +62,14 @@ type podTemplate struct {
 // maxMounts bounds the Secrets that are kept of a workload.
 const maxMounts = 16
 
+// slice is the row of an EndpointSlice.
 type slice struct {
-	service string // "namespace/name"
-	ready   bool   // at least one ready endpoint
+	service types.NamespacedName
+	ready   bool // at least one ready endpoint
 }
 
 // backend returns a Service as a backend, which is kept up to date.
-func (p *Part) backend(name string) *backend {
+func (p *Part) backend(name types.NamespacedName) *backend {
 	b, found := p.backends[name]
 	if !found {
 		b = &backend{facts: map[string]any{}}
@@ -72,38 +79,38 @@ func (p *Part) backend(name string) *backend {
 	return b
 }
 
-func (p *Part) refreshBackend(name string) {
+func (p *Part) refreshBackend(name types.NamespacedName) {
 	b, wanted := p.backends[name]
 	if !wanted {
 		return
 	}
-	state, reason := down, "Service "+name+" does not exist"
+	state, reason := down, "Service "+name.String()+" does not exist"
 	delete(b.facts, "workloads")
 	delete(b.facts, "secrets")
 	if s, exists := p.services[name]; exists {
-		reason = "Service " + name + " has no ready endpoint"
+		reason = "Service " + name.String() + " has no ready endpoint"
 		for _, slice := range p.slices {
 			if slice.service == name && slice.ready {
-				state, reason = up, "Service "+name+" has ready endpoints"
+				state, reason = up, "Service "+name.String()+" has ready endpoints"
 			}
 		}
 		if s.external {
-			state, reason = unknown, "Service "+name+" is an ExternalName"
+			state, reason = unknown, "Service "+name.String()+" is an ExternalName"
 		}
-		if workloads, secrets := p.behind(name, s); len(workloads) > 0 {
+		if workloads, secrets := p.behind(name); len(workloads) > 0 {
 			b.facts["workloads"] = workloads
 			if len(secrets) > 0 {
 				b.facts["secrets"] = secrets
 			}
 		}
 	}
-	if state == down && p.hides(facts.NamespaceOf(name)) {
-		state, reason = unknown, "rights hide whether Service "+name+" has ready endpoints"
+	if state == down && p.hides(name.Namespace) {
+		state, reason = unknown, "rights hide whether Service "+name.String()+" has ready endpoints"
 	}
 	if b.state != state || b.reason != reason {
 		p.conversionsDirty = true
 	}
-	p.touched[facts.NamespaceOf(name)] = true // its pods may be a webhook's
+	p.touched[name.Namespace] = true // its pods may be a webhook's
 	b.set(state, reason)
 }
 
@@ -131,12 +138,13 @@ func (p *Part) hides(namespace string) bool {
 
 // behind returns the workloads whose pods a Service selects, as resource and name, and the Secrets that these
 // mount, each with such a workload: all are in its namespace.
-func (p *Part) behind(name string, s service) (workloads []any, secrets map[string]any) {
+func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[string]any) {
+	s := p.services[name]
 	if len(s.selector) == 0 {
 		return nil, nil
 	}
 	selector, secrets := labels.SelectorFromSet(s.selector), map[string]any{}
-	templates := p.templates[facts.NamespaceOf(name)]
+	templates := p.templates[name.Namespace]
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
 		if selector.Matches(labels.Set(templates[key].labels)) {
 			resource, workload, _ := strings.Cut(key, "/")
@@ -149,72 +157,28 @@ func (p *Part) behind(name string, s service) (workloads []any, secrets map[stri
 	return workloads, secrets
 }
 
-// KeepService adds a Service.
-func (p *Part) KeepService(o *corev1.Service) bool {
-	name := o.Namespace + "/" + o.Name
-	s := service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
+func serviceOf(o *corev1.Service) (s service, kept bool) {
+	s = service{external: o.Spec.Type == corev1.ServiceTypeExternalName, selector: o.Spec.Selector}
 	if !s.external && o.Spec.ClusterIP != corev1.ClusterIPNone {
 		s.address = o.Spec.ClusterIP
 	}
-	p.services[name] = s
-	p.refreshBackend(name)
-	return true
+	return s, true
 }
 
-// ForgetService undoes KeepService.
-func (p *Part) ForgetService(key types.NamespacedName) {
-	delete(p.services, key.String())
-	p.refreshBackend(key.String())
+func (p *Part) serviceChanged(name types.NamespacedName, _, _ service) { p.refreshBackend(name) }
+
+func sliceOf(o *discoveryv1.EndpointSlice) (s slice, kept bool) {
+	return slice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}, true
 }
 
-// KeepEndpointSlice adds endpoints of a Service.
-func (p *Part) KeepEndpointSlice(o *discoveryv1.EndpointSlice) bool {
-	s := slice{o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName], facts.AnyReady(o)}
-	name := o.Namespace + "/" + o.Name
-	if before, found := p.slices[name]; found && before.service != s.service {
-		delete(p.slices, name)
-		p.refreshBackend(before.service)
-	}
-	p.slices[name] = s
-	p.refreshBackend(s.service)
-	return true
+func (p *Part) sliceChanged(_ types.NamespacedName, before, now slice) {
+	p.refreshBackend(before.service)
+	p.refreshBackend(now.service)
 }
 
-// ForgetEndpointSlice undoes KeepEndpointSlice.
-func (p *Part) ForgetEndpointSlice(key types.NamespacedName) {
-	s := p.slices[key.String()]
-	delete(p.slices, key.String())
-	p.refreshBackend(s.service)
-}
-
-// KeepDeployment adds what a Deployment's pods have, for the Services that select them.
-func (p *Part) KeepDeployment(o *appsv1.Deployment) bool {
-	return p.keepTemplate("deployments.apps", o.Namespace, o.Name, o.Spec.Template)
-}
-
-// KeepStatefulSet is KeepDeployment for a StatefulSet.
-func (p *Part) KeepStatefulSet(o *appsv1.StatefulSet) bool {
-	return p.keepTemplate("statefulsets.apps", o.Namespace, o.Name, o.Spec.Template)
-}
-
-// KeepDaemonSet is KeepDeployment for a DaemonSet.
-func (p *Part) KeepDaemonSet(o *appsv1.DaemonSet) bool {
-	return p.keepTemplate("daemonsets.apps", o.Namespace, o.Name, o.Spec.Template)
-}
-
-// ForgetDeployment undoes KeepDeployment.
-func (p *Part) ForgetDeployment(key types.NamespacedName) { p.forgetTemplate("deployments.apps", key) }
-
-// ForgetStatefulSet undoes KeepStatefulSet.
-func (p *Part) ForgetStatefulSet(key types.NamespacedName) {
-	p.forgetTemplate("statefulsets.apps", key)
-}
-
-// ForgetDaemonSet undoes KeepDaemonSet.
-func (p *Part) ForgetDaemonSet(key types.NamespacedName) { p.forgetTemplate("daemonsets.apps", key) }
-
-func (p *Part) keepTemplate(resource, namespace, name string, pods corev1.PodTemplateSpec) bool {
-	key, now := resource+"/"+name, podTemplate{labels: pods.Labels}
+// keepTemplate adds what a workload's pods have, for the Services that select them.
+func (p *Part) keepTemplate(resource string, m metav1.Object, pods corev1.PodTemplateSpec) bool {
+	key, now, namespace := resource+"/"+m.GetName(), podTemplate{labels: pods.Labels}, m.GetNamespace()
 	for _, v := range pods.Spec.Volumes {
 		if v.Secret != nil && !facts.Or(v.Secret.Optional, false) && len(now.secrets) < maxMounts {
 			now.secrets = append(now.secrets, v.Secret.SecretName)
@@ -233,17 +197,19 @@ func (p *Part) keepTemplate(resource, namespace, name string, pods corev1.PodTem
 	return true
 }
 
-func (p *Part) forgetTemplate(resource string, workload types.NamespacedName) {
-	known := p.templates[workload.Namespace]
-	if delete(known, resource+"/"+workload.Name); len(known) == 0 {
-		delete(p.templates, workload.Namespace)
+func (p *Part) forgetTemplate(resource string) func(types.NamespacedName) {
+	return func(workload types.NamespacedName) {
+		known := p.templates[workload.Namespace]
+		if delete(known, resource+"/"+workload.Name); len(known) == 0 {
+			delete(p.templates, workload.Namespace)
+		}
+		p.refreshBackendsIn(workload.Namespace)
 	}
-	p.refreshBackendsIn(workload.Namespace)
 }
 
 func (p *Part) refreshBackendsIn(namespace string) {
 	for name := range p.backends {
-		if facts.NamespaceOf(name) == namespace {
+		if name.Namespace == namespace {
 			p.refreshBackend(name)
 		}
 	}

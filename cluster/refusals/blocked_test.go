@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -35,22 +39,26 @@ const (
 // now is the time of all tests.
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-var keepers = map[string]func(*Part, []byte) error{
-	"Namespace": keeper((*Part).KeepNamespace), "Service": keeper((*Part).KeepService), "EndpointSlice": keeper((*Part).KeepEndpointSlice), "Deployment": keeper((*Part).KeepDeployment),
-	"ValidatingWebhookConfiguration": keeper((*Part).KeepValidating), "MutatingWebhookConfiguration": keeper((*Part).KeepMutating), "Event": keeper((*Part).KeepEvent),
-	"ValidatingAdmissionPolicy": keeper((*Part).KeepPolicy), "ValidatingAdmissionPolicyBinding": keeper((*Part).KeepPolicyBinding),
-	"MutatingAdmissionPolicy": keeper((*Part).KeepMutatingPolicy), "MutatingAdmissionPolicyBinding": keeper((*Part).KeepMutatingPolicyBinding),
-	"CustomResourceDefinition": keeper((*Part).KeepDefinition),
+// kinds are the Go types of objects, by kind.
+var kinds = map[string]func() runtime.Object{
+	"Namespace": func() runtime.Object { return &corev1.Namespace{} }, "Service": func() runtime.Object { return &corev1.Service{} },
+	"EndpointSlice": func() runtime.Object { return &discoveryv1.EndpointSlice{} }, "Deployment": func() runtime.Object { return &appsv1.Deployment{} },
+	"ValidatingWebhookConfiguration":   func() runtime.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+	"MutatingWebhookConfiguration":     func() runtime.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+	"ValidatingAdmissionPolicy":        func() runtime.Object { return &admissionv1.ValidatingAdmissionPolicy{} },
+	"ValidatingAdmissionPolicyBinding": func() runtime.Object { return &admissionv1.ValidatingAdmissionPolicyBinding{} },
+	"MutatingAdmissionPolicy":          func() runtime.Object { return &admissionv1.MutatingAdmissionPolicy{} },
+	"MutatingAdmissionPolicyBinding":   func() runtime.Object { return &admissionv1.MutatingAdmissionPolicyBinding{} },
+	"CustomResourceDefinition":         func() runtime.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+	"Event":                            func() runtime.Object { return &corev1.Event{} },
 }
 
-func keeper[T any](keep func(*Part, *T) bool) func(*Part, []byte) error {
-	return func(p *Part, data []byte) error {
-		var o T
-		if err := yaml.UnmarshalStrict(data, &o); err != nil {
-			return err
+// forget undoes keep for an object of a resource, without its group.
+func forget(p *Part, resource, namespace, name string) {
+	for _, k := range p.Keepers() {
+		if plural, _, _ := strings.Cut(k.Resource, "."); plural == resource {
+			k.Forget(types.NamespacedName{Namespace: namespace, Name: name})
 		}
-		keep(p, &o)
-		return nil
 	}
 }
 
@@ -80,15 +88,19 @@ func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Do
 	return p, doc
 }
 
-// keep adds objects.
+// keep adds objects. It passes each to all keepers, which keep objects of their own type alone.
 func keep(p *Part, objects ...string) error {
 	for _, text := range objects {
 		var of metav1.TypeMeta
 		if err := yaml.Unmarshal([]byte(text), &of); err != nil {
 			return err
 		}
-		if err := keepers[of.Kind](p, []byte(text)); err != nil {
+		o := kinds[of.Kind]()
+		if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
+		}
+		for _, k := range p.Keepers() {
+			k.Keep(o)
 		}
 	}
 	return nil
@@ -166,7 +178,7 @@ func TestBlocked(t *testing.T) {
 		"ToldBefore":    {"near miss: it was changed since", []string{with(hookOf, "{name: c}", "{name: c, managedFields: [{time: '2025-12-31T23:30:00Z'}]}"), serviceW, ready, event}, nil, nil},
 		"ToldNo":        {"it was seen to refuse deletions, which are no updates", []string{hookOf, serviceW, ready, with(with(event, `failed calling webhook "w.x.io": EOF`, `admission webhook "w.x.io" denied the request: no`), "reason: Failed", "reason: FailedDelete")}, nil, []string{"DELETE configmaps ×2 may refusing", "DELETE pods ×1 may refusing"}},
 		"ToldOfCreate":  {"near miss: it refused to create something", []string{hookOf, serviceW, ready, with(event, `failed calling webhook "w.x.io": EOF`, `admission webhook "w.x.io" denied the request: no`)}, nil, nil},
-		"Forgotten":     {"it was deleted", []string{hookOf}, func(p *Part) { p.ForgetValidating(types.NamespacedName{Name: "c"}) }, nil},
+		"Forgotten":     {"it was deleted", []string{hookOf}, func(p *Part) { forget(p, "validatingwebhookconfigurations", "", "c") }, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +210,7 @@ func TestBlockedFrom(t *testing.T) {
 	}{
 		{"there is nothing to call", func() error { return nil }, 5},
 		{"an endpoint answers", func() error { return keep(p, serviceW, ready) }, 0},
-		{"he does not any more", func() error { p.ForgetEndpointSlice(types.NamespacedName{Namespace: "ops", Name: "w-1"}); return nil }, 5},
+		{"he does not any more", func() error { forget(p, "endpointslices", "ops", "w-1"); return nil }, 5},
 		{"whether he does, rights hide", see(func() { sight.Hide(slices, facts.UnseenForbidden, "") }), 0},
 		{"they show it", see(func() { sight.Show(slices) }), 5},
 		{"they hide it in other namespaces than the one in question", see(func() { sight.Hide(services, facts.UnseenElsewhere, "") }), 0},
@@ -207,9 +219,9 @@ func TestBlockedFrom(t *testing.T) {
 			return keep(p, with(mutating, "rules:", "namespaceSelector: {matchLabels: {team: b}}, rules:"))
 		}, 0},
 		{"it is given them", func() error { return keep(p, with(demo, "team: a", "team: b")) }, 5},
-		{"it was deleted", func() error { p.ForgetNamespace(types.NamespacedName{Name: "demo"}); return nil }, 0},
+		{"it was deleted", func() error { forget(p, "namespaces", "", "demo"); return nil }, 0},
 		{"it is back", func() error { return keep(p, with(demo, "team: a", "team: b")) }, 5},
-		{"the webhook was deleted", func() error { p.ForgetMutating(types.NamespacedName{Name: "c"}); return nil }, 0},
+		{"the webhook was deleted", func() error { forget(p, "mutatingwebhookconfigurations", "", "c"); return nil }, 0},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
@@ -251,7 +263,7 @@ func TestHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, doc := partWith(t, Options{}, tc.objects...)
 			p.Settle(contents{}, func() {})
-			of := p.webhooks["validating/c/w.x.io"]
+			of := p.record("webhooks", "validating/c/w.x.io")
 			got := means{requestLines(doc, "selfBlocked", "demo", "validating/c/w.x.io"), of["ownPods"], of["everywhere"], of["home"], of["ownWorkloads"]}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
@@ -316,8 +328,8 @@ func TestDenied(t *testing.T) {
 		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(Found{}), nil, []Lookup{limits}},
 		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(Found{}), []string{whole}, []Lookup{limits}},
 		"ParamsUnknown": {"their kind is not served", withParams(""), answer(Found{Err: ErrNotServed}), []string{whole}, []Lookup{limits}},
-		"Forgotten":     {"it was deleted", []string{denies, inForce}, func(p *Part) { p.ForgetPolicy(types.NamespacedName{Name: "p"}) }, nil, nil},
-		"Released":      {"it is no longer in force", []string{denies, inForce}, func(p *Part) { p.ForgetPolicyBinding(types.NamespacedName{Name: "b"}) }, nil, nil},
+		"Forgotten":     {"it was deleted", []string{denies, inForce}, func(p *Part) { forget(p, "validatingadmissionpolicies", "", "p") }, nil, nil},
+		"Released":      {"it is no longer in force", []string{denies, inForce}, func(p *Part) { forget(p, "validatingadmissionpolicybindings", "", "b") }, nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -385,10 +397,10 @@ func TestConversions(t *testing.T) {
 			p.SetConversionError("gadgets.x.io", "")
 		}, nil},
 		"Aggregated": {"near miss: what another API server cannot list is no matter of conversion", []string{crd, serviceW, ready}, func(p *Part) {
-			p.apiServices["v1.x.io"] = map[string]any{}
+			p.doc.Child("apiservices")["v1.x.io"] = map[string]any{}
 			p.SetListError(facts.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gadgets"}}, failure)
 		}, nil},
-		"Forgotten": {"it was deleted", []string{crd}, func(p *Part) { p.ForgetDefinition(types.NamespacedName{Name: "gadgets.x.io"}) }, nil},
+		"Forgotten": {"it was deleted", []string{crd}, func(p *Part) { forget(p, "customresourcedefinitions", "", "gadgets.x.io") }, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 const (
@@ -33,16 +36,33 @@ type Handshake struct {
 	distrust string
 }
 
+// Endpoint is a backend as the API server calls it.
+type Endpoint struct {
+	service  types.NamespacedName
+	port     int32
+	caBundle string
+}
+
+// called is a backend, with the content of its caBundle.
+type called struct {
+	Endpoint
+	trusts authority
+}
+
+func calledAt(namespace, name string, port *int32, caBundle []byte) called {
+	return called{Endpoint{types.NamespacedName{Namespace: namespace, Name: name}, facts.Or(port, 443), string(caBundle)}, readAuthority(caBundle)}
+}
+
 // distrusted returns why the API server cannot trust an endpoint, or "" if no reason is known. It checks the
 // last handshake, and caBundle in any case.
-func (p *Part) distrusted(e Endpoint, trusts authority) string {
+func (p *Part) distrusted(c called) string {
 	if p.options.Manifests {
 		return "" // a caBundle is filled in later
 	}
-	if why := trusts.unusable(p.options.Now()); why != "" {
+	if why := c.trusts.unusable(p.options.Now()); why != "" {
 		return why
 	}
-	return p.handshakes[e].why
+	return p.handshakes[c.Endpoint].why
 }
 
 // authority is the content of a caBundle.
@@ -88,11 +108,11 @@ func (p *Part) Due() map[Endpoint]string {
 		}
 	}
 	for _, h := range p.hooks {
-		want(h.backend)
+		want(h.backend.Endpoint)
 	}
 	for _, c := range p.converters {
 		if c.called != nil {
-			want(*c.called)
+			want(c.called.Endpoint)
 		}
 	}
 	for e, t := range p.handshakes {
@@ -150,8 +170,7 @@ func shakeHands(ctx context.Context, dial Dial, e Endpoint, address string) erro
 		return err
 	}
 	defer conn.Close()
-	namespace, name, _ := strings.Cut(e.service, "/")
-	config := &tls.Config{ServerName: name + "." + namespace + ".svc", MinVersion: tls.VersionTLS12}
+	config := &tls.Config{ServerName: e.service.Name + "." + e.service.Namespace + ".svc", MinVersion: tls.VersionTLS12}
 	if e.caBundle != "" {
 		config.RootCAs = x509.NewCertPool()
 		config.RootCAs.AppendCertsFromPEM([]byte(e.caBundle))

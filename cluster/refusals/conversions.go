@@ -53,10 +53,7 @@ type converter struct {
 	namespaced       bool
 	version, storage string
 	stored           []string
-	service          map[string]any // as the facts have it, nil if it is called by URL
-	backend          *backend       // nil if it is called by URL
-	called           *Endpoint      // nil if it is called by URL
-	trusts           authority      // the content of its caBundle
+	called           *called // nil if it is called by URL
 }
 
 // possible returns the versions that objects may be stored in: a definition without a status, as in
@@ -86,16 +83,15 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 		yield()
 		failure := p.listErrors[name]
 		backend, fails := byURL(), false
-		if c.backend != nil {
-			backend, fails = c.backend.facts, c.backend.state == down
-			if c.backend.state == up {
-				if why := p.distrusted(*c.called, c.trusts); why != "" {
-					backend, fails = map[string]any{"state": string(down), "reason": why}, true
-				}
+		home := ""
+		if c.called != nil {
+			b := p.backend(c.called.service)
+			home, backend, fails = c.called.service.Namespace, b.facts, b.state == down
+			if why := p.distrusted(*c.called); why != "" && b.state == up {
+				backend, fails = map[string]any{"state": string(down), "reason": why}, true
 			}
 		}
 		if c.needed() {
-			home, _ := c.service["namespace"].(string)
 			facts.Document(served).Child(home)[name] = map[string]any{
 				"version": c.version, "storedVersions": facts.List(c.possible()), "backend": backend, "instances": cluster.Total(name),
 			}
@@ -107,16 +103,16 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 			"namespaced": c.namespaced, "version": c.version, "storage": c.storage, "storedVersions": facts.List(c.stored), "backend": backend,
 			"listError": failure, "refused": strings.Contains(failure, uncached), "instances": cluster.Total(name),
 		}
-		if c.service != nil {
-			found["service"] = c.service
+		if c.called != nil {
+			found["service"] = serviceFacts(c.called.service)
 		}
 		unconverted[name] = found
 	}
 	p.doc["unconverted"], p.doc["conversionsFrom"] = unconverted, served
 }
 
-// KeepDefinition adds a CustomResourceDefinition, and its converter.
-func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
+// keepDefinition adds a CustomResourceDefinition, and its converter.
+func (p *Part) keepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
 	p.conversionsDirty = true
 	delete(p.converters, o.Name)
 	versions := make([]any, len(o.Spec.Versions))
@@ -136,11 +132,9 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 		}
 		if spec.Webhook != nil && spec.Webhook.ClientConfig != nil && spec.Webhook.ClientConfig.Service != nil {
 			s := spec.Webhook.ClientConfig.Service
-			c.service = map[string]any{"namespace": s.Namespace, "name": s.Name}
-			c.backend = p.backend(s.Namespace + "/" + s.Name)
-			c.called = &Endpoint{service: s.Namespace + "/" + s.Name, port: facts.Or(s.Port, 443), caBundle: string(spec.Webhook.ClientConfig.CABundle)}
-			c.trusts = readAuthority(spec.Webhook.ClientConfig.CABundle)
-			conversion["service"], conversion["backend"] = c.service, c.backend.facts
+			at := calledAt(s.Namespace, s.Name, s.Port, spec.Webhook.ClientConfig.CABundle)
+			c.called = &at
+			conversion["service"], conversion["backend"] = serviceFacts(at.service), p.backend(at.service).facts
 		}
 		p.converters[o.Name] = c
 	}
@@ -161,8 +155,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 	return true
 }
 
-// ForgetDefinition undoes KeepDefinition.
-func (p *Part) ForgetDefinition(key types.NamespacedName) {
+func (p *Part) forgetDefinition(key types.NamespacedName) {
 	p.doc.Prune("crds", key.Name)
 	delete(p.converters, key.Name)
 	p.conversionsDirty = true
@@ -174,7 +167,7 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 func (p *Part) SetListError(res facts.Resource, message string) {
 	service := res.Version + "." + res.Group
 	p.SetAPIServiceError(service, res.String(), message) // it may become known later
-	if p.apiServices[service] != nil {
+	if p.record("apiservices", service) != nil {
 		return
 	}
 	p.SetConversionError(res.String(), message)

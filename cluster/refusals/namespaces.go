@@ -46,8 +46,8 @@ func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 	}
 }
 
-// KeepNamespace adds a namespace.
-func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
+// keepNamespace adds a namespace.
+func (p *Part) keepNamespace(o *corev1.Namespace) bool {
 	known := namespaceFacts(o)
 	if p.options.Manifests && o.Annotations[Implied] != "" {
 		known["implied"] = true
@@ -59,8 +59,7 @@ func (p *Part) KeepNamespace(o *corev1.Namespace) bool {
 	return true
 }
 
-// ForgetNamespace undoes KeepNamespace.
-func (p *Part) ForgetNamespace(key types.NamespacedName) {
+func (p *Part) forgetNamespace(key types.NamespacedName) {
 	p.doc.Prune("namespaces", key.Name)
 	delete(p.namespaces, key.Name)
 	p.setStatement(key, statement{}, false)

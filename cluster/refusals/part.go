@@ -6,6 +6,8 @@ package refusals
 import (
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,25 +51,23 @@ type Part struct {
 	options Options
 	doc     facts.Document
 
-	backends  map[string]*backend               // Services that are referred to, by "namespace/name"
-	services  map[string]service                // by "namespace/name"
-	slices    map[string]slice                  // EndpointSlices, by "namespace/name"
+	backends  map[types.NamespacedName]*backend // Services that are referred to
+	services  map[types.NamespacedName]service
+	slices    map[types.NamespacedName]slice    // EndpointSlices
 	templates map[string]map[string]podTemplate // of workloads, by namespace and "resource/name"
 
 	namespaces     map[string]namespace
-	webhooks       map[string]map[string]any // as the facts have them, by "type/configuration/name"
-	hooks          map[string]*hook          // those that fail closed, by the same key
+	hooks          map[string]*hook          // webhooks that fail closed, by "type/configuration/name"
 	policies       map[string]*policy        // admission policies, by "KIND/NAME"
 	policyBindings map[string]*policyBinding // their bindings that deny, by "KIND/NAME"
 	reading        *reading                  // of policies and webhooks
 	statements     statements                // about webhooks, from events and conditions
 	handshakes     map[Endpoint]Handshake    // with their backends
 
-	apiServices map[string]map[string]any    // as the facts have them, by name
-	apiErrors   map[string]map[string]string // of listing their resources, by name and resource
-	stale       map[string]bool              // APIServices whose group our discovery cannot read
-	converters  map[string]*converter        // definitions with a conversion webhook, by name
-	listErrors  map[string]string            // of custom resources, by "plural.group"
+	apiErrors  map[string]map[string]string // of listing their resources, by name and resource
+	stale      map[string]bool              // APIServices whose group our discovery cannot read
+	converters map[string]*converter        // definitions with a conversion webhook, by name
+	listErrors map[string]string            // of custom resources, by "plural.group"
 
 	// Since the last Settle: namespaces whose contents changed; changed webhooks, of hooks; and whether all
 	// of them, or the policies, changed.
@@ -85,10 +85,10 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc,
-		backends: map[string]*backend{}, services: map[string]service{}, slices: map[string]slice{}, templates: map[string]map[string]podTemplate{},
-		namespaces: map[string]namespace{}, webhooks: map[string]map[string]any{}, hooks: map[string]*hook{},
+		backends: map[types.NamespacedName]*backend{}, services: map[types.NamespacedName]service{}, slices: map[types.NamespacedName]slice{}, templates: map[string]map[string]podTemplate{},
+		namespaces: map[string]namespace{}, hooks: map[string]*hook{},
 		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
-		apiServices: map[string]map[string]any{}, apiErrors: map[string]map[string]string{}, stale: map[string]bool{},
+		apiErrors: map[string]map[string]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{}, changed: map[string]bool{},
 	}
@@ -100,22 +100,38 @@ func New(doc facts.Document, options Options) *Part {
 func (p *Part) Keepers() []facts.Keeper {
 	const registration = ".admissionregistration.k8s.io"
 	return []facts.Keeper{
-		facts.Keep("namespaces", p.KeepNamespace, p.ForgetNamespace),
-		facts.Keep("events", p.KeepEvent, p.ForgetEvent),
-		facts.Keep("services", p.KeepService, p.ForgetService),
-		facts.Keep("endpointslices.discovery.k8s.io", p.KeepEndpointSlice, p.ForgetEndpointSlice),
-		facts.Keep("deployments.apps", p.KeepDeployment, p.ForgetDeployment),
-		facts.Keep("statefulsets.apps", p.KeepStatefulSet, p.ForgetStatefulSet),
-		facts.Keep("daemonsets.apps", p.KeepDaemonSet, p.ForgetDaemonSet),
-		facts.Keep("validatingwebhookconfigurations"+registration, p.KeepValidating, p.ForgetValidating),
-		facts.Keep("mutatingwebhookconfigurations"+registration, p.KeepMutating, p.ForgetMutating),
-		facts.Keep("validatingadmissionpolicies"+registration, p.KeepPolicy, p.ForgetPolicy),
-		facts.Keep("mutatingadmissionpolicies"+registration, p.KeepMutatingPolicy, p.ForgetMutatingPolicy),
-		facts.Keep("validatingadmissionpolicybindings"+registration, p.KeepPolicyBinding, p.ForgetPolicyBinding),
-		facts.Keep("mutatingadmissionpolicybindings"+registration, p.KeepMutatingPolicyBinding, p.ForgetMutatingPolicyBinding),
-		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.KeepDefinition, p.ForgetDefinition),
+		facts.Keep("namespaces", p.keepNamespace, p.forgetNamespace),
+		facts.Keep("events", p.KeepEvent, p.forgetEvent),
+		facts.Rows("services", p.services, serviceOf, p.serviceChanged),
+		facts.Rows("endpointslices.discovery.k8s.io", p.slices, sliceOf, p.sliceChanged),
+		facts.Keep("deployments.apps", func(o *appsv1.Deployment) bool {
+			return p.keepTemplate("deployments.apps", o, o.Spec.Template)
+		}, p.forgetTemplate("deployments.apps")),
+		facts.Keep("statefulsets.apps", func(o *appsv1.StatefulSet) bool {
+			return p.keepTemplate("statefulsets.apps", o, o.Spec.Template)
+		}, p.forgetTemplate("statefulsets.apps")),
+		facts.Keep("daemonsets.apps", func(o *appsv1.DaemonSet) bool {
+			return p.keepTemplate("daemonsets.apps", o, o.Spec.Template)
+		}, p.forgetTemplate("daemonsets.apps")),
+		facts.Keep("validatingwebhookconfigurations"+registration, p.keepValidating, p.forgetWebhooks(validatingKind)),
+		facts.Keep("mutatingwebhookconfigurations"+registration, p.keepMutating, p.forgetWebhooks(mutatingKind)),
+		facts.Keep("validatingadmissionpolicies"+registration, p.keepValidatingPolicy, p.forgetPolicy(validatingKind)),
+		facts.Keep("mutatingadmissionpolicies"+registration, p.keepMutatingPolicy, p.forgetPolicy(mutatingKind)),
+		facts.Keep("validatingadmissionpolicybindings"+registration, func(o *admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			return p.keepBinding(validatingKind, o.Name, newBinding(o.Spec.PolicyName, o.Spec.MatchResources, o.Spec.ParamRef, o.Spec.ValidationActions...))
+		}, p.forgetBinding(validatingKind)),
+		facts.Keep("mutatingadmissionpolicybindings"+registration, func(o *admissionv1.MutatingAdmissionPolicyBinding) bool {
+			return p.keepBinding(mutatingKind, o.Name, newBinding(o.Spec.PolicyName, o.Spec.MatchResources, o.Spec.ParamRef, admissionv1.Deny))
+		}, p.forgetBinding(mutatingKind)),
+		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.keepDefinition, p.forgetDefinition),
 		facts.Keep("apiservices.apiregistration.k8s.io", p.KeepAPIService, p.ForgetAPIService),
 	}
+}
+
+// record returns an entry of a section of the document, nil if there is none.
+func (p *Part) record(section, key string) map[string]any {
+	found, _ := p.doc.Child(section)[key].(map[string]any)
+	return found
 }
 
 // Touch records a change of a resource's objects or their finalizers in a namespace, or in "" for
@@ -153,7 +169,7 @@ func (p *Part) OnlyManifests(contains func(is func(resource schema.GroupVersionR
 		if !h.objects.Empty() && !contains(h.concerns) {
 			delete(p.hooks, key)
 			for _, section := range []string{"ownPods", "ownWorkloads", "everywhere", "home"} {
-				delete(p.webhooks[key], section)
+				delete(p.record("webhooks", key), section)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package refusals
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -239,11 +240,11 @@ func labelled(o runtime.Object) labels.Labels {
 }
 
 // newBinding returns nil for a binding without action Deny.
-func newBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) *policyBinding {
-	if !slices.Contains(o.Spec.ValidationActions, admissionv1.Deny) {
+func newBinding(policy string, matches *admissionv1.MatchResources, params *admissionv1.ParamRef, actions ...admissionv1.ValidationAction) *policyBinding {
+	if !slices.Contains(actions, admissionv1.Deny) {
 		return nil
 	}
-	return &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources), params: o.Spec.ParamRef}
+	return &policyBinding{name: policy, scope: newScope(matches), params: params}
 }
 
 // refuses returns how certainly the policy denies a request for some object; and for which objects, if they
@@ -333,82 +334,53 @@ func (b boundPolicy) deniesWith(attributes admission.Attributes, callerKnown boo
 	return min(sure, denies)
 }
 
-// KeepPolicy adds a ValidatingAdmissionPolicy.
-func (p *Part) KeepPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
-	var demands []any
-	for _, v := range o.Spec.Validations {
-		text := v.Message
-		if text == "" {
-			text = v.Expression
-		}
-		demands = append(demands, text)
-	}
-	p.keepPolicy(validatingKind, o.Name, newPolicy(o), o.Spec.FailurePolicy, demands)
-	return true
-}
-
-// KeepMutatingPolicy adds a MutatingAdmissionPolicy.
-func (p *Part) KeepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
-	p.keepPolicy(mutatingKind, o.Name, newMutatingPolicy(o), o.Spec.FailurePolicy, nil)
-	return true
-}
-
-// The kinds of admission policies, as in the names of their resources.
+// The kinds of admission policies and webhooks, as in the names of their resources.
 const validatingKind, mutatingKind = "validating", "mutating"
 
-func (p *Part) keepPolicy(kind, name string, made *policy, fails *admissionv1.FailurePolicyType, demands []any) {
+func (p *Part) keepValidatingPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
+	var demands []any
+	for _, v := range o.Spec.Validations {
+		demands = append(demands, cmp.Or(v.Message, v.Expression))
+	}
+	return p.keepPolicy(validatingKind, o.Name, newPolicy(o), o.Spec.FailurePolicy, demands)
+}
+
+func (p *Part) keepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
+	return p.keepPolicy(mutatingKind, o.Name, newMutatingPolicy(o), o.Spec.FailurePolicy, nil)
+}
+
+func (p *Part) keepPolicy(kind, name string, made *policy, fails *admissionv1.FailurePolicyType, demands []any) bool {
 	p.policies[kind+"/"+name] = made
 	p.doc.Child("admissionpolicies")[kind+"/"+name] = map[string]any{
 		"failurePolicy": string(facts.Or(fails, admissionv1.Fail)),
 		"validations":   demands,
 	}
 	p.hooksDirty = true
-}
-
-// ForgetPolicy undoes KeepPolicy.
-func (p *Part) ForgetPolicy(key types.NamespacedName) { p.forgetPolicy(validatingKind, key.Name) }
-
-// ForgetMutatingPolicy undoes KeepMutatingPolicy.
-func (p *Part) ForgetMutatingPolicy(key types.NamespacedName) { p.forgetPolicy(mutatingKind, key.Name) }
-
-func (p *Part) forgetPolicy(kind, name string) {
-	delete(p.policies, kind+"/"+name)
-	p.doc.Prune("admissionpolicies", kind+"/"+name)
-	p.hooksDirty = true
-}
-
-// KeepPolicyBinding adds a ValidatingAdmissionPolicyBinding.
-func (p *Part) KeepPolicyBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) bool {
-	p.keepBinding(validatingKind, o.Name, newBinding(o))
 	return true
 }
 
-// KeepMutatingPolicyBinding adds a MutatingAdmissionPolicyBinding.
-func (p *Part) KeepMutatingPolicyBinding(o *admissionv1.MutatingAdmissionPolicyBinding) bool {
-	p.keepBinding(mutatingKind, o.Name, &policyBinding{name: o.Spec.PolicyName, scope: newScope(o.Spec.MatchResources), params: o.Spec.ParamRef})
-	return true
-}
-
-func (p *Part) keepBinding(kind, name string, b *policyBinding) {
-	p.forgetBinding(kind, name)
-	if b != nil {
-		p.policyBindings[kind+"/"+name] = b
+func (p *Part) forgetPolicy(kind string) func(types.NamespacedName) {
+	return func(key types.NamespacedName) {
+		delete(p.policies, kind+"/"+key.Name)
+		p.doc.Prune("admissionpolicies", kind+"/"+key.Name)
+		p.hooksDirty = true
 	}
 }
 
-// ForgetPolicyBinding undoes KeepPolicyBinding.
-func (p *Part) ForgetPolicyBinding(key types.NamespacedName) {
-	p.forgetBinding(validatingKind, key.Name)
+// keepBinding adds a binding; nil does not deny.
+func (p *Part) keepBinding(kind, name string, b *policyBinding) bool {
+	p.forgetBinding(kind)(types.NamespacedName{Name: name})
+	if b != nil {
+		p.policyBindings[kind+"/"+name] = b
+	}
+	return b != nil
 }
 
-// ForgetMutatingPolicyBinding undoes KeepMutatingPolicyBinding.
-func (p *Part) ForgetMutatingPolicyBinding(key types.NamespacedName) {
-	p.forgetBinding(mutatingKind, key.Name)
-}
-
-func (p *Part) forgetBinding(kind, name string) {
-	delete(p.policyBindings, kind+"/"+name)
-	p.hooksDirty = true
+func (p *Part) forgetBinding(kind string) func(types.NamespacedName) {
+	return func(key types.NamespacedName) {
+		delete(p.policyBindings, kind+"/"+key.Name)
+		p.hooksDirty = true
+	}
 }
 
 // deniers returns the policies in force that deny, by "KIND/POLICY/BINDING".

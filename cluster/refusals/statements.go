@@ -102,8 +102,7 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 	return p.setStatement(types.NamespacedName{Namespace: e.Namespace, Name: e.Name}, t, found)
 }
 
-// ForgetEvent undoes KeepEvent.
-func (p *Part) ForgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}, false) }
+func (p *Part) forgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}, false) }
 
 // keepNamespaceStatement adds the newest statement in the conditions of a Terminating namespace.
 func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {

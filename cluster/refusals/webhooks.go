@@ -31,13 +31,12 @@ import (
 // hook is a webhook that refuses matching requests while its backend is down: with failurePolicy Fail.
 type hook struct {
 	admissionv1.ValidatingWebhook
-	backend    Endpoint
+	backend    called
 	namespaces labels.Selector
 	objects    labels.Selector
 	conditions expressions
 	names      []string  // of the conditions
 	changed    time.Time // the last change of its configuration
-	trusts     authority // the content of its caBundle
 	reach      reach     // at the last Settle
 }
 
@@ -45,13 +44,6 @@ type hook struct {
 type reach struct {
 	refusal
 	up bool
-}
-
-// Endpoint is a backend as the API server calls it.
-type Endpoint struct {
-	service  string // "namespace/name"
-	port     int32
-	caBundle string
 }
 
 // conditions compiles match conditions. Creating it takes milliseconds.
@@ -96,10 +88,7 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 	if err != nil {
 		return nil // the API server rejects the configuration
 	}
-	h.backend = Endpoint{
-		service: client.Service.Namespace + "/" + client.Service.Name, port: facts.Or(client.Service.Port, 443), caBundle: string(client.CABundle),
-	}
-	h.trusts = readAuthority(client.CABundle)
+	h.backend = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle)
 	return h
 }
 
@@ -193,7 +182,7 @@ func (h *hook) rules(attributes admission.Attributes) bool {
 // only reads.
 func (p *Part) SeesUpdatesFrom(namespace string) bool {
 	for _, h := range p.hooks {
-		if facts.NamespaceOf(h.backend.service) == namespace && slices.ContainsFunc(h.Rules, func(r admissionv1.RuleWithOperations) bool {
+		if h.backend.service.Namespace == namespace && slices.ContainsFunc(h.Rules, func(r admissionv1.RuleWithOperations) bool {
 			return slices.Contains(r.Operations, admissionv1.Update) || slices.Contains(r.Operations, admissionv1.OperationAll)
 		}) {
 			return true
@@ -266,7 +255,7 @@ func (p *Part) reachOf(h *hook) reach {
 	r := reach{up: b.state == up}
 	if b.state == down {
 		r.refusal = refusal{sure: will, cause: "down", why: b.reason}
-	} else if why := p.distrusted(h.backend, h.trusts); why != "" {
+	} else if why := p.distrusted(h.backend); why != "" {
 		r.refusal = refusal{sure: will, cause: "untrusted", why: why}
 	}
 	return r
@@ -274,7 +263,7 @@ func (p *Part) reachOf(h *hook) reach {
 
 // stated returns a refusal in a place since the last change of a webhook that can be called.
 func stated(h *hook, at place) refusal {
-	if t, found := newest(at.said[h.Name], h.backend.service, at.name); found && !t.last.Before(h.changed) {
+	if t, found := newest(at.said[h.Name], h.backend.service.String(), at.name); found && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
 	}
 	return refusal{}
@@ -303,7 +292,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	touched, changed := p.touched, p.changed
 	p.touched, p.changed = map[string]bool{}, map[string]bool{}
 	for key, h := range p.hooks {
-		if changed[key] || touched[facts.NamespaceOf(h.backend.service)] {
+		if changed[key] || touched[h.backend.service.Namespace] {
 			p.settleOwn(key, h)
 			yield()
 		}
@@ -311,52 +300,48 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	// Readers during this run see the previous lookups.
 	defer func() { p.reading.wanted = maps.Clone(p.reading.wanting) }()
 	said, deniers := p.statements.byWebhook(), p.deniers()
-	for namespace := range touched {
-		at := p.place(cluster, namespace, said)
-		blocked, selfBlocked, denied := map[string]any{}, map[string]any{}, map[string]any{}
-		if at.exists {
-			for key, b := range deniers {
-				put(denied, key, p.blockedBy(b, at, namespaceController))
-				yield()
-			}
-			for key, h := range p.hooks {
-				p.settleHook(at, key, h, blocked, selfBlocked)
-				yield()
+	settle := func(namespace string) {
+		at, blocked, selfBlocked, denied := p.place(cluster, namespace, said), map[string]any{}, map[string]any{}, map[string]any{}
+		found, hooks := map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked}, maps.Keys(changed)
+		if touched[namespace] {
+			found["denied"], hooks = denied, maps.Keys(p.hooks)
+		} else {
+			for section := range found {
+				maps.Copy(found[section], p.record(section, namespace))
+				maps.DeleteFunc(found[section], func(key string, _ any) bool { return changed[key] })
 			}
 		}
-		for section, found := range map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked, "denied": denied} {
-			if p.doc.Prune(section, namespace); len(found) > 0 {
-				p.doc.Put(found, section, namespace)
+		if at.exists {
+			for key, b := range deniers {
+				if touched[namespace] {
+					put(denied, key, p.blockedBy(b, at, namespaceController))
+					yield()
+				}
+			}
+			for key := range hooks {
+				if h := p.hooks[key]; h != nil {
+					p.settleHook(at, key, h, blocked, selfBlocked)
+					yield()
+				}
+			}
+		}
+		for section, requests := range found {
+			if p.doc.Prune(section, namespace); len(requests) > 0 {
+				p.doc.Put(requests, section, namespace)
 			}
 		}
 		yield()
 	}
+	for namespace := range touched {
+		settle(namespace)
+	}
 	if len(changed) == 0 {
 		return
 	}
-	settle := func(namespace string) {
-		if touched[namespace] {
-			return
+	for _, namespace := range append(slices.Collect(maps.Keys(p.namespaces)), "") {
+		if !touched[namespace] {
+			settle(namespace)
 		}
-		at := p.place(cluster, namespace, said)
-		for key := range changed {
-			blocked, selfBlocked := map[string]any{}, map[string]any{}
-			if h := p.hooks[key]; h != nil && at.exists {
-				p.settleHook(at, key, h, blocked, selfBlocked)
-			}
-			for section, found := range map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked} {
-				if requests, refused := found[key]; refused {
-					p.doc.Put(requests, section, namespace, key)
-				} else {
-					p.doc.Prune(section, namespace, key)
-				}
-			}
-			yield()
-		}
-	}
-	settle("")
-	for namespace := range p.namespaces {
-		settle(namespace)
 	}
 }
 
@@ -406,12 +391,12 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	if now.sure != no || len(h.names) > 0 { // or it can be called
 		put(blocked, key, p.blockedBy(now, at, namespaceController))
 	}
-	if h.reach.up && facts.NamespaceOf(h.backend.service) == at.name {
+	if h.reach.up && h.backend.service.Namespace == at.name {
 		var deletesPods []user.Info // while pods are deleted first, the backend still exists
 		if p.podsAmong {
 			deletesPods = append(deletesPods, namespaceController)
 		}
-		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service + " goes with the namespace"}, p.reading}, at, deletesPods...))
+		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " goes with the namespace"}, p.reading}, at, deletesPods...))
 	}
 }
 
@@ -496,29 +481,21 @@ func (p *Part) owners(finalizers []string) []user.Info {
 	return found
 }
 
-// KeepValidating adds a ValidatingWebhookConfiguration.
-func (p *Part) KeepValidating(o *admissionv1.ValidatingWebhookConfiguration) bool {
-	p.forgetWebhooks("validating", o.Name)
+func (p *Part) keepValidating(o *admissionv1.ValidatingWebhookConfiguration) bool {
+	p.forgetWebhooks(validatingKind)(types.NamespacedName{Name: o.Name})
 	for _, hook := range o.Webhooks {
-		p.keepWebhook("validating", o.ObjectMeta, hook, hook)
+		p.keepWebhook(validatingKind, o.ObjectMeta, hook, hook)
 	}
 	return true
 }
 
-// ForgetValidating undoes KeepValidating.
-func (p *Part) ForgetValidating(key types.NamespacedName) { p.forgetWebhooks("validating", key.Name) }
-
-// KeepMutating adds a MutatingWebhookConfiguration.
-func (p *Part) KeepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
-	p.forgetWebhooks("mutating", o.Name)
+func (p *Part) keepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
+	p.forgetWebhooks(mutatingKind)(types.NamespacedName{Name: o.Name})
 	for _, hook := range o.Webhooks {
-		p.keepWebhook("mutating", o.ObjectMeta, validating(hook), hook)
+		p.keepWebhook(mutatingKind, o.ObjectMeta, validating(hook), hook)
 	}
 	return true
 }
-
-// ForgetMutating undoes KeepMutating.
-func (p *Part) ForgetMutating(key types.NamespacedName) { p.forgetWebhooks("mutating", key.Name) }
 
 // keepWebhook records one webhook of a configuration: its matching fields as the API writes them, and the
 // state of its backend.
@@ -530,14 +507,12 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook ad
 	delete(found, "clientConfig")
 	found["type"], found["configuration"] = kind, configuration.Name
 	if s := hook.ClientConfig.Service; s != nil {
-		found["service"] = map[string]any{"namespace": s.Namespace, "name": s.Name}
-		found["backend"] = p.backend(s.Namespace + "/" + s.Name).facts
+		name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+		found["service"], found["backend"] = serviceFacts(name), p.backend(name).facts
 	} else if url := hook.ClientConfig.URL; url != nil {
-		found["url"] = *url
-		found["backend"] = byURL()
+		found["url"], found["backend"] = *url, byURL()
 	}
 	key := kind + "/" + configuration.Name + "/" + hook.Name
-	p.webhooks[key] = found
 	p.doc.Child("webhooks")[key] = found
 	p.changed[key] = true
 	if h := newHook(hook); h != nil {
@@ -554,13 +529,14 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook ad
 	}
 }
 
-func (p *Part) forgetWebhooks(kind, configuration string) {
-	for key := range p.webhooks {
-		if strings.HasPrefix(key, kind+"/"+configuration+"/") {
-			delete(p.webhooks, key)
-			delete(p.hooks, key)
-			p.doc.Prune("webhooks", key)
-			p.changed[key] = true
+func (p *Part) forgetWebhooks(kind string) func(types.NamespacedName) {
+	return func(configuration types.NamespacedName) {
+		for key := range p.doc.Child("webhooks") {
+			if strings.HasPrefix(key, kind+"/"+configuration.Name+"/") {
+				delete(p.hooks, key)
+				p.doc.Prune("webhooks", key)
+				p.changed[key] = true
+			}
 		}
 	}
 }
@@ -577,11 +553,12 @@ func asMap(v any) (map[string]any, error) {
 // settleOwn updates the effects of a webhook on the namespace of its backend: it sees the creation of its own
 // pods, so that none can be created after all are deleted; and the requests that it blocks while it is down.
 func (p *Part) settleOwn(key string, h *hook) {
-	delete(p.webhooks[key], "ownPods")
+	of := p.record("webhooks", key)
+	delete(of, "ownPods")
 	if sure := p.seesOwnPods(h); sure != no {
-		p.webhooks[key]["ownPods"] = sure.String()
+		of["ownPods"] = sure.String()
 	}
-	home := facts.NamespaceOf(h.backend.service)
+	home := h.backend.service.Namespace
 	p.publishHeld(key, "everywhere", h.everywhere())
 	p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
 	p.publishHeld(key, "ownWorkloads", p.ownWorkloads(h, home))
@@ -594,7 +571,7 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	if !h.selects(nil) || !p.foretells(h, home) {
 		return nil
 	}
-	workloads, _ := p.behind(h.backend.service, p.services[h.backend.service])
+	workloads, _ := p.behind(h.backend.service)
 	for _, behind := range workloads {
 		resource, _ := behind.(map[string]any)["resource"].(string)
 		kinds := []string{resource}
@@ -614,9 +591,10 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 
 // publishHeld publishes the requests that a webhook blocks while it is down.
 func (p *Part) publishHeld(key, section string, held []string) {
-	delete(p.webhooks[key], section)
+	of := p.record("webhooks", key)
+	delete(of, section)
 	if len(held) > 0 {
-		p.webhooks[key][section] = facts.List(held)
+		of[section] = facts.List(held)
 	}
 }
 
@@ -722,7 +700,7 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 	if !found || len(service.selector) == 0 {
 		return no
 	}
-	namespace := facts.NamespaceOf(h.backend.service)
+	namespace := h.backend.service.Namespace
 	if !p.foretells(h, namespace) {
 		return no
 	}
