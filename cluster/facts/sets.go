@@ -17,3 +17,14 @@ func (s Sets[K, V]) Remove(key K, value V) {
 		delete(s, key)
 	}
 }
+
+// Counts are counts by key, none of them 0.
+type Counts[K comparable] map[K]int
+
+// Add adds to the count of a key, and returns it.
+func (c Counts[K]) Add(key K, n int) int {
+	if c[key] += n; c[key] == 0 {
+		delete(c, key)
+	}
+	return c[key]
+}

@@ -53,30 +53,18 @@ func (t told) equal(other told) bool {
 
 // signature identifies evidence, readably.
 func (e evidence) signature() string {
-	var parts []string
-	if e.declared != "" {
-		parts = append(parts, "declared="+e.declared)
-	}
-	if len(e.managers) > 0 {
-		parts = append(parts, "managers="+strings.Join(e.managers, ","))
-	}
-	if len(e.status) > 0 {
-		parts = append(parts, "status="+strings.Join(e.status, ","))
-	}
-	if len(e.owners) > 0 {
-		parts = append(parts, "owners="+strings.Join(e.owners, ","))
-	}
-	if e.driver != "" {
-		parts = append(parts, "driver="+e.driver)
-	}
+	spared := ""
 	if e.spared {
-		parts = append(parts, "creates=nothing")
+		spared = "nothing"
 	}
-	if len(e.spares) > 0 {
-		parts = append(parts, "without="+strings.Join(e.spares, ","))
-	}
-	if e.paused != "" {
-		parts = append(parts, "paused="+e.paused)
+	var parts []string
+	for _, part := range [][2]string{
+		{"declared", e.declared}, {"managers", strings.Join(e.managers, ",")}, {"status", strings.Join(e.status, ",")},
+		{"owners", strings.Join(e.owners, ",")}, {"driver", e.driver}, {"creates", spared}, {"without", strings.Join(e.spares, ",")}, {"paused", e.paused},
+	} {
+		if part[1] != "" {
+			parts = append(parts, part[0]+"="+part[1])
+		}
 	}
 	return strings.Join(parts, " ")
 }

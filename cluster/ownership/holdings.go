@@ -17,9 +17,9 @@ import (
 // holdings are the finalized objects of one resource.
 type holdings struct {
 	byKey map[types.NamespacedName]*holding
-	in    map[string]map[string]int // objects by namespace and finalizer
-	count map[string]int            // objects by namespace
-	left  map[string]int            // those with finalizers in no bucket
+	in    map[string]facts.Counts[string] // objects by namespace and finalizer
+	count facts.Counts[string]            // objects by namespace
+	left  facts.Counts[string]            // those with finalizers in no bucket
 }
 
 // holding is one finalized object.
@@ -47,7 +47,6 @@ type bucket struct {
 	path    []string // in the document, from "finalized"
 	verdict *verdict
 	ending  map[string]int64 // the Terminating objects, with their time
-	oldest  []terminating    // the named ones
 }
 
 // Keep updates the facts about an object's finalizers, and reports whether it has any. specFinalizers are a
@@ -85,23 +84,23 @@ func (p *Part) holding(resource string, key types.NamespacedName) *holding {
 func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	if of == nil {
-		of = &holdings{byKey: map[types.NamespacedName]*holding{}, in: map[string]map[string]int{}, count: map[string]int{}, left: map[string]int{}}
+		of = &holdings{byKey: map[types.NamespacedName]*holding{}, in: map[string]facts.Counts[string]{}, count: facts.Counts[string]{}, left: facts.Counts[string]{}}
 		p.held[resource] = of
 	}
 	of.byKey[key] = h
-	of.count[key.Namespace]++
+	of.count.Add(key.Namespace, 1)
 	if of.in[key.Namespace] == nil {
-		of.in[key.Namespace] = map[string]int{}
+		of.in[key.Namespace] = facts.Counts[string]{}
 	}
 	for _, told := range h.finalizers {
-		of.in[key.Namespace][told.finalizer]++
+		of.in[key.Namespace].Add(told.finalizer, 1)
 		if b := p.bucket(resource, key, told.finalizer, told.evidence); b != nil {
 			h.buckets = append(h.buckets, b)
 			p.end(b, key.Name, h.deletion)
 		}
 	}
 	if h.left = h.cut || len(h.buckets) < len(h.finalizers); h.left {
-		of.left[key.Namespace]++
+		of.left.Add(key.Namespace, 1)
 		p.options.Sight.Cut(resource, key.Namespace, "more finalizers than are kept of one object or namespace")
 	}
 	for _, b := range p.blocking(h) {
@@ -166,19 +165,12 @@ func (p *Part) changed(resource, namespace string) {
 func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	delete(of.byKey, key)
-	if of.count[key.Namespace]--; of.count[key.Namespace] == 0 {
-		delete(of.count, key.Namespace)
-	}
-	if h.left {
-		if of.left[key.Namespace]--; of.left[key.Namespace] == 0 {
-			delete(of.left, key.Namespace)
-			p.options.Sight.Cut(resource, key.Namespace, "")
-		}
+	of.count.Add(key.Namespace, -1)
+	if h.left && of.left.Add(key.Namespace, -1) == 0 {
+		p.options.Sight.Cut(resource, key.Namespace, "")
 	}
 	for _, told := range h.finalizers {
-		if of.in[key.Namespace][told.finalizer]--; of.in[key.Namespace][told.finalizer] == 0 {
-			delete(of.in[key.Namespace], told.finalizer)
-		}
+		of.in[key.Namespace].Add(told.finalizer, -1)
 	}
 	if len(of.in[key.Namespace]) == 0 {
 		delete(of.in, key.Namespace)
@@ -194,13 +186,9 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 		if b.Remove(key.Name); b.Empty() {
 			p.doc.Prune(b.path...)
 			p.groups.Remove(key.Namespace, spread(b)...)
-			if p.grouped[key.Namespace]--; p.grouped[key.Namespace] == 0 {
-				delete(p.grouped, key.Namespace)
-			}
+			p.grouped.Add(key.Namespace, -1)
 			if b.verdict.evidence.declared != "" {
-				if p.declared[key.Namespace]--; p.declared[key.Namespace] == 0 {
-					delete(p.declared, key.Namespace)
-				}
+				p.declared.Add(key.Namespace, -1)
 			}
 			p.unjudge(b)
 		}
@@ -248,9 +236,9 @@ func (p *Part) bucket(resource string, key types.NamespacedName, finalizer strin
 	v = p.verdictFor(vkey, evidence)
 	b := v.buckets[key.Namespace]
 	if b == nil {
-		p.grouped[key.Namespace]++
+		p.grouped.Add(key.Namespace, 1)
 		if evidence.declared != "" {
-			p.declared[key.Namespace]++
+			p.declared.Add(key.Namespace, 1)
 		}
 		b = &bucket{
 			Group: facts.NewGroup(true, p.options.MaxNames), verdict: v,

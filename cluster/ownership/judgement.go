@@ -77,49 +77,23 @@ func (j judgement) facts() map[string]any {
 			found[key] = workloads
 		}
 	}
-	if j.hearsay != "" {
-		found["hearsay"] = j.hearsay
-	}
-	if j.declared {
-		found["declared"] = true
-	}
-	if j.barred != "" {
-		barred := map[string]any{"account": j.barred, "resource": j.resource}
-		if j.lease != "" {
-			barred["lease"] = j.lease
-		}
-		if j.namesake {
-			barred["namesake"] = true
-		}
-		found["barred"] = barred
-	}
-	if len(j.bindings) > 0 {
-		found["bindings"] = facts.List(j.bindings)
-	}
-	if j.state == Alive && j.creates != "" {
-		found["creates"] = j.creates
-	}
-	if j.state == Alive && j.circumstantial {
-		found["circumstantial"] = true
-	}
-	if j.state == Alive && j.seen {
-		found["seen"] = true
-	}
-	if j.state == Alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }) {
-		found["provisions"] = true
-	}
-	if j.unsure {
-		found["unsure"] = true
-	}
-	if len(j.watches) > 0 {
-		found["watches"] = facts.List(j.watches)
-	}
-	if j.maker != "" {
-		found["maker"] = j.maker
-	}
-	if len(j.obstacles) > 0 {
-		found["obstacles"] = obstacleFacts(j.obstacles)
-	}
+	barred := map[string]any{"account": j.barred, "resource": j.resource}
+	put(barred, "lease", j.lease, j.lease != "")
+	put(barred, "namesake", true, j.namesake)
+	alive := j.state == Alive
+	put(found, "hearsay", j.hearsay, j.hearsay != "")
+	put(found, "declared", true, j.declared)
+	put(found, "barred", barred, j.barred != "")
+	put(found, "bindings", facts.List(j.bindings), len(j.bindings) > 0)
+	put(found, "creates", j.creates, alive && j.creates != "")
+	put(found, "circumstantial", true, alive && j.circumstantial)
+	put(found, "seen", true, alive && j.seen)
+	put(found, "provisions", true, alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }))
+	put(found, "unsure", true, j.unsure)
+	put(found, "watches", facts.List(j.watches), len(j.watches) > 0)
+	put(found, "maker", j.maker, j.maker != "")
+	put(found, "obstacles", obstacleFacts(j.obstacles), len(j.obstacles) > 0)
+	put(found, "accounts", facts.List(accountsOf(j.workloads)), len(j.workloads) > 0)
 	if d := j.drains; j.state == Alive && d != nil {
 		bounded := make([]any, len(d.Bounded))
 		for i, path := range d.Bounded {
@@ -127,10 +101,14 @@ func (j judgement) facts() map[string]any {
 		}
 		found["drains"] = map[string]any{"node": facts.List(strings.Split(d.Node, ".")), "bounded": bounded, "elsewhere": d.Elsewhere}
 	}
-	if len(j.workloads) > 0 {
-		found["accounts"] = facts.List(accountsOf(j.workloads))
-	}
 	return found
+}
+
+// put puts a value into facts if there is one.
+func put(found map[string]any, key string, value any, has bool) {
+	if has {
+		found[key] = value
+	}
 }
 
 func (j judgement) is(state string, certain bool, format string, args ...any) judgement {

@@ -65,7 +65,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 	p.ForgetDefinition(types.NamespacedName{Name: o.Name})
 	p.definitions[o.Name] = d
 	p.kinds[strings.ToLower(d.kind)] = o.Name
-	p.defining[o.Spec.Group]++
+	p.defining.Add(o.Spec.Group, 1)
 	p.acts++
 	return true
 }
@@ -82,11 +82,7 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 	if kind := strings.ToLower(d.kind); p.kinds[kind] == key.Name {
 		delete(p.kinds, kind)
 	}
-	if group := groupOf(d.kind); p.defining[group] > 1 {
-		p.defining[group]--
-	} else {
-		delete(p.defining, group)
-	}
+	p.defining.Add(groupOf(d.kind), -1)
 }
 
 // maker is the object that a definition was made from.
@@ -138,23 +134,17 @@ func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
 	if there[key.Name] || len(there) == maxMakers {
 		return there[key.Name]
 	}
-	if there == nil {
-		there = map[string]bool{}
-		p.makers[resource] = there
-	}
-	there[key.Name], p.dirty = true, true
+	p.makers.Add(resource, key.Name)
+	p.dirty = true
 	return true
 }
 
 // ForgetMaker undoes KeepMaker.
 func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
-	if key.Namespace != "" || !p.makers[resource][key.Name] {
-		return
+	if key.Namespace == "" && p.makers[resource][key.Name] {
+		p.makers.Remove(resource, key.Name)
+		p.dirty = true
 	}
-	if delete(p.makers[resource], key.Name); len(p.makers[resource]) == 0 {
-		delete(p.makers, resource)
-	}
-	p.dirty = true
 }
 
 // withMakers marks a running owner as uncertain for a kind whose definition has lost its maker.

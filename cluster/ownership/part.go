@@ -58,11 +58,11 @@ type Part struct {
 
 	held     map[string]*holdings // finalized objects, by "plural.group"
 	verdicts map[verdictKey]*verdict
-	grouped  map[string]int // groups of finalized objects, by namespace
-	declared map[string]int // groups whose objects declare the owner
+	grouped  facts.Counts[string] // groups of finalized objects, by namespace
+	declared facts.Counts[string] // groups whose objects declare the owner
 
-	ending      map[kindHeld]map[*bucket]bool // buckets with Terminating objects
-	endingDirty map[*bucket]bool
+	ending      facts.Sets[kindHeld, *bucket] // buckets with Terminating objects
+	endingDirty map[kindHeld]bool
 	endings     []Ending // not yet returned by Endings
 
 	workloads   map[string]workload // by "Kind/namespace/name"
@@ -70,10 +70,10 @@ type Part struct {
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // the same, by UID
 	matches     matches
-	readyImages map[string]map[string]int     // ready pods by image name and service account
-	crashing    map[types.NamespacedName]bool // pods that keep crashing
-	leaving     map[types.NamespacedName]bool // Terminating namespaces
-	accounts    map[string]*account           // service accounts, by "namespace/name"
+	readyImages map[string]facts.Counts[string] // ready pods by image name and service account
+	crashing    map[types.NamespacedName]bool   // pods that keep crashing
+	leaving     map[types.NamespacedName]bool   // Terminating namespaces
+	accounts    map[string]*account             // service accounts, by "namespace/name"
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
@@ -90,8 +90,8 @@ type Part struct {
 	registered  map[types.NamespacedName][]string // CSI drivers, by node
 	definitions map[string]definition             // by "plural.group"
 	kinds       map[string]string                 // the resources of definitions, by "kind.group" in lower case
-	defining    map[string]int                    // definitions by API group
-	makers      map[string]map[string]bool        // names of cluster-scoped custom objects, by "plural.group"
+	defining    facts.Counts[string]              // definitions by API group
+	makers      facts.Sets[string, string]        // names of cluster-scoped custom objects, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool                       // that count in one namespace only
 	leases      map[string]lease                              // held leases, by "namespace/name"
@@ -112,12 +112,12 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
-		held: map[string]*holdings{}, grouped: map[string]int{}, declared: map[string]int{}, verdicts: map[verdictKey]*verdict{},
-		ending: map[kindHeld]map[*bucket]bool{}, endingDirty: map[*bucket]bool{},
-		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]map[string]int{}, crashing: map[types.NamespacedName]bool{}, leaving: map[types.NamespacedName]bool{},
+		held: map[string]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
+		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
+		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, crashing: map[types.NamespacedName]bool{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[string]map[string][]grantee{},
-		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: map[string]int{}, makers: map[string]map[string]bool{},
+		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: facts.Counts[string]{}, makers: facts.Sets[string, string]{},
 		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}

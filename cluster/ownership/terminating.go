@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // terminating is a Terminating object that waits for its finalizers.
@@ -85,15 +87,22 @@ func (p *Part) end(b *bucket, name string, d deletion) {
 		b.ending = map[string]int64{}
 	}
 	b.ending[name] = d.asked
-	p.endingDirty[b] = true
+	p.ending.Add(b.kind(), b)
+	p.endingDirty[b.kind()] = true
 }
 
 func (p *Part) live(b *bucket, name string) {
-	if _, ending := b.ending[name]; ending {
-		delete(b.ending, name)
-		p.endingDirty[b] = true
+	if _, ending := b.ending[name]; !ending {
+		return
 	}
+	if delete(b.ending, name); len(b.ending) == 0 {
+		p.ending.Remove(b.kind(), b)
+		delete(b.Facts(), "terminating")
+	}
+	p.endingDirty[b.kind()] = true
 }
+
+func (b *bucket) kind() kindHeld { return kindHeld{b.verdict.key.finalizer, b.verdict.key.resource} }
 
 // builtIn reports whether Kubernetes itself removes a finalizer.
 func (p *Part) builtIn(key verdictKey) bool {
@@ -102,46 +111,36 @@ func (p *Part) builtIn(key verdictKey) bool {
 }
 
 // settleEnding publishes the Terminating objects: of each bucket, and of each finalizer on each resource in
-// all namespaces.
+// all namespaces. It names those that have waited longest.
 func (p *Part) settleEnding() {
-	changed := map[kindHeld]bool{}
-	for b := range p.endingDirty {
-		kind := kindHeld{b.verdict.key.finalizer, b.verdict.key.resource}
-		changed[kind] = true
-		b.oldest = nil
-		for name, since := range b.ending {
-			b.oldest = p.withOldest(b.oldest, terminating{b.path[1], name, since, b.At(name)})
-		}
-		if len(b.ending) == 0 {
-			delete(b.Facts(), "terminating")
-			if delete(p.ending[kind], b); len(p.ending[kind]) == 0 {
-				delete(p.ending, kind)
-			}
-			continue
-		}
-		if p.ending[kind] == nil {
-			p.ending[kind] = map[*bucket]bool{}
-		}
-		p.ending[kind][b] = true
-		b.Facts()["terminating"] = terminatingFacts(len(b.ending), b.oldest)
-	}
-	clear(p.endingDirty)
-	for kind := range changed {
-		path := []string{"terminating", kind.finalizer, kind.resource}
-		if len(p.ending[kind]) == 0 {
-			p.doc.Prune(path...)
-			continue
-		}
-		var oldest []terminating
+	for kind := range p.endingDirty {
+		var all []terminating
 		count := 0
 		for b := range p.ending[kind] {
-			count += len(b.ending)
-			for _, o := range b.oldest {
-				oldest = p.withOldest(oldest, o)
-			}
+			oldest := facts.Least(b.terminating, p.options.MaxNames, before)
+			b.Facts()["terminating"] = terminatingFacts(len(b.ending), oldest)
+			all, count = append(all, oldest...), count+len(b.ending)
 		}
-		p.doc.Put(terminatingFacts(count, oldest), path...)
+		if path := []string{"terminating", kind.finalizer, kind.resource}; count == 0 {
+			p.doc.Prune(path...)
+		} else {
+			p.doc.Put(terminatingFacts(count, facts.Least(slices.Values(all), p.options.MaxNames, before)), path...)
+		}
 	}
+	clear(p.endingDirty)
+}
+
+// terminating visits the Terminating objects of a bucket.
+func (b *bucket) terminating(yield func(terminating) bool) {
+	for name, since := range b.ending {
+		if !yield(terminating{b.path[1], name, since, b.At(name)}) {
+			return
+		}
+	}
+}
+
+func before(a, b terminating) int {
+	return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
 
 func terminatingFacts(count int, oldest []terminating) map[string]any {
@@ -151,16 +150,4 @@ func terminatingFacts(count int, oldest []terminating) map[string]any {
 		objects[i] = map[string]any{"namespace": o.namespace, "name": o.name, "at": o.at, "since": since}
 	}
 	return map[string]any{"count": count, "objects": objects}
-}
-
-// withOldest adds an object to the named ones, which have waited longest.
-func (p *Part) withOldest(list []terminating, o terminating) []terminating {
-	i, _ := slices.BinarySearchFunc(list, o, func(a, b terminating) int {
-		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	})
-	if i == p.options.MaxNames {
-		return list
-	}
-	list = slices.Insert(list, i, o)
-	return list[:min(p.options.MaxNames, len(list))]
 }

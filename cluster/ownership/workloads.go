@@ -256,9 +256,9 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	if now.ready && !now.goes {
 		for _, image := range images {
 			if p.readyImages[image] == nil {
-				p.readyImages[image] = map[string]int{}
+				p.readyImages[image] = facts.Counts[string]{}
 			}
-			p.readyImages[image][now.account]++
+			p.readyImages[image].Add(now.account, 1)
 		}
 	}
 	p.dirty = true
@@ -280,15 +280,10 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	p.dropAccount(of.account)
 	if of.ready && !of.goes {
 		for _, image := range of.imageNames() {
-			in := p.readyImages[image]
-			if in == nil {
-				continue // a pod without containers, as in an incomplete manifest
-			}
-			if in[of.account]--; in[of.account] <= 0 {
-				delete(in, of.account)
-			}
-			if len(in) == 0 {
-				delete(p.readyImages, image)
+			if in := p.readyImages[image]; in != nil { // a pod of an incomplete manifest has no containers
+				if in.Add(of.account, -1); len(in) == 0 {
+					delete(p.readyImages, image)
+				}
 			}
 		}
 	}
