@@ -20,15 +20,6 @@ type Took struct {
 // enough is the least number of objects for an estimate.
 const enough = 3
 
-// tookOf returns the observed durations for a finalizer in a namespace, or nil.
-func tookOf(f cluster.Facts, finalizer, resource, namespace string) *Took {
-	d, seen := f.Took(finalizer, resource, namespace)
-	if !seen {
-		return nil
-	}
-	return &Took{d.Count, d.UsualSeconds, d.LongestSeconds}
-}
-
 // String returns it with the number of objects.
 func (t Took) String() string {
 	if t.Objects == 1 {

@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,19 +29,20 @@ func described(f cluster.Facts, typ Type, namespace, name string) (s Subject, ex
 
 // typeIn returns the type of a resource in the facts.
 func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) Type {
-	var types Types
+	if f.Defines(resource.String()) {
+		d, typ := f.Definition(resource.String()), Type{GroupVersionResource: resource.WithVersion("")}
+		if len(d.Served) > 0 {
+			typ.Version = d.Served[len(d.Served)-1]
+		}
+		typ.Kind, typ.Namespaced = d.Kind, d.Namespaced
+		return typ
+	}
 	for _, k := range cluster.Builtin() {
 		if !k.Past && k.GroupResource() == resource {
-			types.builtin(k)
+			return Type{GroupVersionResource: resource.WithVersion(k.Version), Kind: k.Kind, Namespaced: k.Namespaced}
 		}
 	}
-	if f.Defines(resource.String()) {
-		types.define(f, resource.String())
-	}
-	if len(types.all) == 0 { // of an extension API server
-		types.add(resource.WithVersion("v1").GroupVersion(), metav1.APIResource{Name: resource.Resource, Namespaced: namespaced}, true)
-	}
-	return types.all[0]
+	return Type{GroupVersionResource: resource.WithVersion("v1"), Namespaced: namespaced} // of an extension API server
 }
 
 // unowned returns the part of a foreground deletion that is unknown without the object's UID: the facts name
@@ -79,26 +78,6 @@ func (s *Subject) finalize(f cluster.Facts) map[string]bool {
 		metadata["finalizers"] = finalizers
 	}
 	return named
-}
-
-// builtin adds a built-in kind.
-func (t *Types) builtin(k cluster.Kind) {
-	api := metav1.APIResource{Name: k.GroupResource().Resource, Kind: k.Kind, SingularName: strings.ToLower(k.Kind), ShortNames: k.Short, Namespaced: k.Namespaced}
-	t.add(k.GroupVersion(), api, true)
-}
-
-// define adds the type of a definition, in each version that it serves: users may name any of them.
-func (t *Types) define(f cluster.Facts, name string) {
-	d, gr := f.Definition(name), schema.ParseGroupResource(name)
-	singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))
-	api := metav1.APIResource{Name: gr.Resource, Kind: d.Kind, SingularName: singular, ShortNames: d.Short, Namespaced: d.Namespaced}
-	served := d.Served
-	if len(served) == 0 {
-		served = []string{""}
-	}
-	for _, version := range served {
-		t.add(gr.WithVersion(version).GroupVersion(), api, true) // the last is preferred
-	}
 }
 
 func child(m map[string]any, key string) map[string]any {

@@ -1,9 +1,11 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,4 +76,18 @@ func typesOf(f cluster.Facts) Types {
 		}
 	}
 	return types
+}
+
+// define adds the type of a definition, in each version that it serves: users may name any of them.
+func (t *Types) define(f cluster.Facts, name string) {
+	d, gr := f.Definition(name), schema.ParseGroupResource(name)
+	singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))
+	api := metav1.APIResource{Name: gr.Resource, Kind: d.Kind, SingularName: singular, ShortNames: d.Short, Namespaced: d.Namespaced}
+	served := d.Served
+	if len(served) == 0 {
+		served = []string{""}
+	}
+	for _, version := range served {
+		t.add(gr.WithVersion(version).GroupVersion(), api, true) // the last is preferred
+	}
 }

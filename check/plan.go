@@ -26,8 +26,6 @@ type Step struct {
 	// Before is the command of the step that this one has to come before, as it was foreseen; ""
 	// for the others.
 	Before string `json:"-"`
-	// Symptom says that the finding only quotes the API server about a deletion that hangs.
-	Symptom bool `json:"-"`
 	// Refusal says that the deletion does not begin.
 	Refusal bool `json:"-"`
 }
@@ -53,10 +51,9 @@ func plan(lists ...[]policies.Finding) []Step {
 				if s.Kind != kind {
 					continue
 				}
-				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Mends: map[string]policies.Certainty{}, Advice: advice(f, s, hangs), Cause: culprit(f), Symptom: f.Symptom, Refusal: rank(f) == 0}
-				cause := cmp.Or(add.Cause, add.Why)
-				if !add.Symptom {
-					add.Mends[cause] = f.Certainty
+				add := Step{Step: s, Why: f.Message, Certainty: f.Certainty, Mends: map[string]policies.Certainty{}, Advice: advice(f, s, hangs), Cause: culprit(f), Refusal: rank(f) == 0}
+				if !f.Symptom {
+					add.Mends[cmp.Or(add.Cause, add.Why)] = f.Certainty
 				}
 				i, known := at[key(s)]
 				if !known {
@@ -64,8 +61,8 @@ func plan(lists ...[]policies.Finding) []Step {
 					steps = append(steps, add)
 					continue
 				}
-				if !add.Symptom {
-					steps[i].Mends[cause] = max(steps[i].Mends[cause], f.Certainty) // "will" is more than "may"
+				for cause, certainty := range add.Mends {
+					steps[i].Mends[cause] = max(steps[i].Mends[cause], certainty) // "will" is more than "may"
 				}
 				if steps[i].Advice != "" && add.Advice == "" {
 					add.Mends = steps[i].Mends

@@ -25,19 +25,9 @@ const maxReleased = 5000
 // Release is a Helm release with the objects that its uninstall deletes.
 type Release struct {
 	Namespace, Name string
-
-	together Together
-	subjects []Subject
-	missing  []error
+	// Question is about helm uninstall of the release.
+	Question Question
 }
-
-// Question returns the question about helm uninstall of the release.
-func (r *Release) Question() Question {
-	return Question{Targets: r.subjects, Missing: r.missing, Together: &r.together}
-}
-
-// Objects returns its existing objects.
-func (r *Release) Objects() []Subject { return r.subjects }
 
 // Releases collects Helm's records as they arrive.
 type Releases struct {
@@ -86,9 +76,9 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, explain(err))
 			return nil
 		}
-		one := &Release{Namespace: r.Namespace, Name: r.Release}
-		if one.together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
-			found[i] = one
+		var together Together
+		if together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
+			found[i] = &Release{Namespace: r.Namespace, Name: r.Release, Question: Question{Together: &together}}
 		}
 		return nil
 	}) // each keeps its error
@@ -98,12 +88,14 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			lost = append(lost, errs[i])
 			continue
 		}
-		if objects += len(one.together.Names); objects > maxReleased {
-			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", one.Name, one.Namespace, objects-len(one.together.Names), shell.Join([]string{"termguard", "check", "--release", one.Name, "-n", one.Namespace})))
-			objects -= len(one.together.Names)
+		q := &one.Question
+		n := len(q.Together.Names)
+		if objects+n > maxReleased {
+			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", one.Name, one.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", one.Name, "-n", one.Namespace})))
 			continue
 		}
-		if one.subjects, one.missing, err = served.Subjects(ctx, config, user, one.together.Names); err != nil {
+		objects += n
+		if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Together.Names); err != nil {
 			lost = append(lost, fmt.Errorf("release %s -n %s: %w", one.Name, one.Namespace, err))
 			continue
 		}

@@ -89,6 +89,12 @@ func (t *Types) add(gv schema.GroupVersion, api metav1.APIResource, preferred bo
 	}
 }
 
+// builtin adds a built-in kind.
+func (t *Types) builtin(k cluster.Kind) {
+	api := metav1.APIResource{Name: k.GroupResource().Resource, Kind: k.Kind, SingularName: strings.ToLower(k.Kind), ShortNames: k.Short, Namespaced: k.Namespaced}
+	t.add(k.GroupVersion(), api, true)
+}
+
 // findAll returns the types for a name: several for a category such as all.
 func (t Types) findAll(name string) (found []Type, err error) {
 	for _, typ := range t.all {

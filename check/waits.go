@@ -84,8 +84,11 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 		all(f.Blocking(s.UID()))
 	}
 	for i, w := range waits {
-		waits[i].Took = tookOf(f, w.Finalizer, w.Resource, w.Namespace)
-		if !w.seen && waits[i].Took == nil {
+		took, observed := f.Took(w.Finalizer, w.Resource, w.Namespace)
+		if observed {
+			waits[i].Took = &Took{took.Count, took.UsualSeconds, took.LongestSeconds}
+		}
+		if !w.seen && !observed {
 			waits[i].Unproven = append(waits[i].Unproven, "it was never seen to remove this finalizer here")
 		}
 		if n := unread(f, w); n > 0 {

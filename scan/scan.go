@@ -186,7 +186,7 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []query, opti
 func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[string]any) bool {
 	var q check.Question
 	if of[0].kind == Releases {
-		q = of[0].release.Question()
+		q = of[0].release.Question
 	} else {
 		for _, a := range of {
 			q.Targets = append(q.Targets, a.subject())
