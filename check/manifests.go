@@ -152,13 +152,13 @@ func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
 		return Name{}, errors.New("an object without apiVersion, kind or metadata.name")
 	}
-	return Name{Type: typeOf(gvk), Name: object.GetName(), Namespace: cmp.Or(object.GetNamespace(), namespace)}, nil
+	return Name{Type: typeOf(gvk.GroupKind()), Name: object.GetName(), Namespace: cmp.Or(object.GetNamespace(), namespace)}, nil
 }
 
 // typeOf names a kind as Types.Find takes it.
-func typeOf(gvk schema.GroupVersionKind) string {
-	if gvk.Group == "" {
-		return strings.ToLower(gvk.Kind)
+func typeOf(kind schema.GroupKind) string {
+	if kind.Group == "" {
+		return strings.ToLower(kind.Kind)
 	}
-	return strings.ToLower(gvk.Kind) + "." + gvk.Group // of any version: it is the same object
+	return strings.ToLower(kind.Kind) + "." + kind.Group // of any version: it is the same object
 }

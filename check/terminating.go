@@ -243,25 +243,25 @@ func elsewhere(namespace string) string {
 }
 
 // list has a line per object, and one for all of a kind and place with the same reason.
-func (t Answer) list(l limits) *page.Page {
+func (a Answer) list(l limits) *page.Page {
 	var p page.Page
 	switch {
-	case len(t.Items) == 0 && len(t.Unseen) > 0:
-		p.Line("nothing that could be listed is being deleted%s", elsewhere(t.namespace))
-	case len(t.Items) == 0:
-		p.Line("nothing is being deleted%s", elsewhere(t.namespace))
+	case len(a.Items) == 0 && len(a.Unseen) > 0:
+		p.Line("nothing that could be listed is being deleted%s", elsewhere(a.namespace))
+	case len(a.Items) == 0:
+		p.Line("nothing is being deleted%s", elsewhere(a.namespace))
 	}
 	var rows [][]page.Cell
-	unseen, user := slices.Clone(t.Unseen), ""
+	unseen, user := slices.Clone(a.Unseen), ""
 	alike := map[string]int{} // how many there are of a row
 	of := func(e Item) string {
 		return strings.Join([]string{string(e.Verdict), e.Target.Resource, e.Target.Namespace, e.Blocker()}, "\x00")
 	}
-	for _, item := range t.Items {
+	for _, item := range a.Items {
 		alike[of(item)]++
 		unseen, user = append(unseen, item.Unseen...), cmp.Or(user, item.asker.Username)
 	}
-	for _, item := range t.Items {
+	for _, item := range a.Items {
 		why, more := item.Blocker(), alike[of(item)]-1
 		if l != whole && more > l.names+1 {
 			why += fmt.Sprintf("; %d more like it (%s)", more, eachHint)
@@ -269,22 +269,22 @@ func (t Answer) list(l limits) *page.Page {
 		} else if l != whole && more < 0 {
 			continue // it is part of the first
 		}
-		since := duration.HumanDuration(max(0, t.now.Sub(item.Since())))
+		since := duration.HumanDuration(max(0, a.now.Sub(item.Since())))
 		rows = append(rows, []page.Cell{{Text: since}, {Text: string(item.Verdict), Tone: ToneOf(item.Verdict)}, {Text: item.String()}, {Text: why}})
 	}
 	if len(rows) > 0 {
 		p.Table([]string{"SINCE", "VERDICT", "OBJECT", "WHY"}, rows)
 	}
-	if t.Omitted > 0 {
-		p.Line("and %d more, which were not asked about", t.Omitted)
+	if a.Omitted > 0 {
+		p.Line("and %d more, which were not asked about", a.Omitted)
 	}
-	if len(t.Items) > 0 {
+	if len(a.Items) > 0 {
 		p.Blank()
 		as := "to see what ends it: termguard check "
-		if len(t.Items) > 1 {
+		if len(a.Items) > 1 {
 			as += "OBJECT, as in termguard check "
 		}
-		p.Line("%s%s", as, typed(t.Items[0].Target))
+		p.Line("%s%s", as, typed(a.Items[0].Target))
 	}
 	addUnseen(&p, unique(unseen), user, l)
 	return &p

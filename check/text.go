@@ -209,42 +209,38 @@ func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 		}
 		delete(byReason, u.Reason)
 	}
-	if len(forbidden(unseen)) > 0 {
+	if forbidden(unseen) {
 		p.Item("  ", "to see it, ask an administrator for the verbs get and list of these for %s", cmp.Or(user, "your user"))
 	}
 }
 
-// forbidden returns the resources that are unseen for lack of a right.
-func forbidden(unseen []policies.Unseen) (resources []string) {
-	for _, u := range unseen {
-		if (u.Reason == "forbidden" || u.Reason == "elsewhere") && u.Resource != "" && !strings.HasPrefix(u.Resource, "*") { // otherwise a group
-			resources = append(resources, u.Resource)
-		}
-	}
-	slices.Sort(resources)
-	return slices.Compact(resources)
+// forbidden reports whether resources are unseen for lack of a right.
+func forbidden(unseen []policies.Unseen) bool {
+	return slices.ContainsFunc(unseen, func(u policies.Unseen) bool {
+		return (u.Reason == "forbidden" || u.Reason == "elsewhere") && u.Resource != "" && !strings.HasPrefix(u.Resource, "*") // otherwise a group
+	})
 }
 
 // together has one plan for all objects. Those that nothing blocks are in one line.
-func (s Answer) together(l limits) *page.Page {
+func (a Answer) together(l limits) *page.Page {
 	var p page.Page
-	together := plural(len(s.Items), "object") + " together"
-	if s.By != "" {
-		together = s.By + " deletes " + plural(len(s.Items), "object")
+	together := plural(len(a.Items), "object") + " together"
+	if a.By != "" {
+		together = a.By + " deletes " + plural(len(a.Items), "object")
 	}
-	if s.Of != "" {
-		together += " (" + s.Of + ")"
+	if a.Of != "" {
+		together += " (" + a.Of + ")"
 	}
-	p.Verdict(together+": ", string(s.Verdict), ToneOf(s.Verdict), s.Because()+s.next())
-	for _, note := range s.Notes {
+	p.Verdict(together+": ", string(a.Verdict), ToneOf(a.Verdict), a.Because()+a.next())
+	for _, note := range a.Notes {
 		p.Item("  ", "%s", note)
 	}
-	unseen := slices.Clone(s.Unseen)
+	unseen := slices.Clone(a.Unseen)
 	var free []policies.Object
 	user := ""
 	var blocks []*alike
 	known := map[string]*alike{}
-	for _, r := range s.Items {
+	for _, r := range a.Items {
 		user = cmp.Or(user, r.asker.Username)
 		if !r.drained && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
 			free = append(free, r.Target)
@@ -280,25 +276,25 @@ func (s Answer) together(l limits) *page.Page {
 		p.Blank()
 		p.Line("nothing stands in the way of %s", names(free, "", l))
 	}
-	if len(s.Missing) > 0 {
+	if len(a.Missing) > 0 {
 		p.Blank()
 	}
-	for _, missing := range s.Missing {
+	for _, missing := range a.Missing {
 		p.Line("%s", missing)
 	}
-	s.addOrder(&p, l, len(unseen) > 0)
-	long := addPlan(&p, s.Plan, l)
+	a.addOrder(&p, l, len(unseen) > 0)
+	long := addPlan(&p, a.Plan, l)
 	addUnseen(&p, unique(unseen), user, l)
 	p.Add(long)
 	return &p
 }
 
 // addOrder adds the order in which the objects may be deleted, a line per wave.
-func (s Answer) addOrder(p *page.Page, l limits, unseen bool) {
-	if len(s.Order) == 0 {
+func (a Answer) addOrder(p *page.Page, l limits, unseen bool) {
+	if len(a.Order) == 0 {
 		return
 	}
-	if len(s.Order) == 1 && len(s.Circle) == 0 {
+	if len(a.Order) == 1 && len(a.Circle) == 0 {
 		if !unseen { // hidden objects may need an order
 			p.Blank()
 			p.Line("they may be deleted side by side")
@@ -307,7 +303,7 @@ func (s Answer) addOrder(p *page.Page, l limits, unseen bool) {
 	}
 	p.Blank()
 	p.Line("in which order, each line when the one before is gone:")
-	for i, wave := range s.Order {
+	for i, wave := range a.Order {
 		p.Item(fmt.Sprintf("%3d. ", i+1), "%s", names(wave.Objects, "", l))
 		for n, why := range wave.Why {
 			if n == l.causes && len(wave.Why)-n > 1 {
@@ -317,7 +313,7 @@ func (s Answer) addOrder(p *page.Page, l limits, unseen bool) {
 			p.Item("     ", "%s", why)
 		}
 	}
-	for _, why := range s.Circle {
+	for _, why := range a.Circle {
 		p.Item("  ", "in no order: %s", why)
 	}
 }
@@ -400,24 +396,24 @@ func (a Answer) next() string {
 	switch {
 	case a.Verdict == policies.Completes:
 		return ""
-	case a.form == asOne && len(a.Plan) == 0 && len(forbidden(a.Items[0].Unseen)) > 0:
+	case a.form == asOne && len(a.Plan) == 0 && forbidden(a.Items[0].Unseen):
 		return "; next: ask for the right to see it, as below"
 	}
 	return next(a.Plan)
 }
 
 // Why returns the worst verdict and the reason, and its object if there are several.
-func (s Answer) Why() string {
-	return string(s.Verdict) + s.Because()
+func (a Answer) Why() string {
+	return string(a.Verdict) + a.Because()
 }
 
 // Because is Why without the verdict.
-func (s Answer) Because() string {
-	if s.form == asOne {
-		return s.Items[0].Because()
+func (a Answer) Because() string {
+	if a.form == asOne {
+		return a.Items[0].Because()
 	}
-	for _, r := range s.Items {
-		if r.Verdict == s.Verdict && (r.Verdict != policies.Completes || slices.Contains(r.policies(), staying)) {
+	for _, r := range a.Items {
+		if r.Verdict == a.Verdict && (r.Verdict != policies.Completes || slices.Contains(r.policies(), staying)) {
 			return ": " + r.Target.Ref() + ": " + r.Reason()
 		}
 	}

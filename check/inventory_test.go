@@ -1,4 +1,4 @@
-package inventory
+package check
 
 import (
 	"strings"
@@ -6,12 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 )
 
-func object(t *testing.T, text string) *unstructured.Unstructured {
+func objectOf(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
@@ -24,9 +23,9 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// application has the form that argocd-application-controller writes
+// argoApplication has the form that argocd-application-controller writes
 // (docs/operator-manual/application.yaml).
-const application = `
+const argoApplication = `
 apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: kiali, namespace: argocd, finalizers: [resources-finalizer.argocd.argoproj.io]}
@@ -44,15 +43,15 @@ status:
 `
 
 func TestApplication(t *testing.T) {
-	want := []Entry{
-		{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Namespace: "kiali", Name: "operator", Wave: -1},
-		{GroupKind: schema.GroupKind{Group: "kiali.io", Kind: "Kiali"}, Namespace: "demo", Name: "kiali", Wave: 5},
-		{GroupKind: schema.GroupKind{Kind: "Namespace"}, Name: "kiali"},
+	want := []Name{
+		{Type: "kiali.kiali.io", Namespace: "demo", Name: "kiali", Place: -5},
+		{Type: "deployment.apps", Namespace: "kiali", Name: "operator", Place: 1},
+		{Type: "namespace", Namespace: "argocd", Name: "kiali"},
 	}
 	for _, tt := range []struct {
 		reason     string
 		from, to   string // in the application
-		entries    []Entry
+		entries    []Name
 		background bool
 		stays      string
 	}{
@@ -65,21 +64,22 @@ func TestApplication(t *testing.T) {
 		{reason: "another cluster", from: "https://kubernetes.default.svc", to: "https://10.0.0.1", stays: `it deletes in the cluster "https://10.0.0.1"`},
 		{reason: "another cluster by its name", from: `server: "https://kubernetes.default.svc"`, to: "name: prod", stays: `it deletes in the cluster "prod"`},
 	} {
-		got := Application(object(t, strings.Replace(application, tt.from, tt.to, 1)))
-		if diff := cmp.Diff(tt.entries, got.Entries); diff != "" {
+		var got Together
+		got.application(objectOf(t, strings.Replace(argoApplication, tt.from, tt.to, 1)))
+		if diff := cmp.Diff(tt.entries, got.Names); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
 		}
-		if (got.Stays == "") != (tt.stays == "") || !strings.Contains(got.Stays, tt.stays) {
-			t.Errorf("%s: stays %q, want %q", tt.reason, got.Stays, tt.stays)
+		if notes := strings.Join(got.Notes, "\n"); (len(got.Names) == 0) != (tt.stays != "") || !strings.Contains(notes, tt.stays) {
+			t.Errorf("%s: notes %q, want %q", tt.reason, notes, tt.stays)
 		}
-		if tt.stays == "" && got.Foreground == tt.background {
-			t.Errorf("%s: foreground %t", tt.reason, got.Foreground)
+		if foreground := got.Options != nil; tt.stays == "" && foreground == tt.background {
+			t.Errorf("%s: foreground %t", tt.reason, foreground)
 		}
 	}
 }
 
-// kustomization has the form that kustomize-controller writes (docs/spec/v1/kustomizations.md).
-const kustomization = `
+// fluxKustomization has the form that kustomize-controller writes (docs/spec/v1/kustomizations.md).
+const fluxKustomization = `
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
 metadata: {name: kiali, namespace: flux-system}
@@ -97,15 +97,15 @@ status:
 `
 
 func TestKustomization(t *testing.T) {
-	want := []Entry{
-		{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Namespace: "kiali", Name: "operator"},
-		{GroupKind: schema.GroupKind{Group: "kiali.io", Kind: "Kiali"}, Namespace: "demo", Name: "kiali"},
-		{GroupKind: schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}, Name: "system:kiali"},
-		{GroupKind: schema.GroupKind{Kind: "Namespace"}, Name: "kiali"},
+	want := []Name{
+		{Type: "kiali.kiali.io", Namespace: "demo", Name: "kiali"},
+		{Type: "deployment.apps", Namespace: "kiali", Name: "operator"},
+		{Type: "clusterrole.rbac.authorization.k8s.io", Namespace: "flux-system", Name: "system:kiali"},
+		{Type: "namespace", Namespace: "flux-system", Name: "kiali"},
 	}
 	for _, tt := range []struct {
 		reason, spec string
-		entries      []Entry
+		entries      []Name
 		stays        string
 	}{
 		{"it prunes", "{prune: true}", want, ""},
@@ -117,12 +117,13 @@ func TestKustomization(t *testing.T) {
 		{"it is suspended", "{prune: true, suspend: true}", nil, "it is suspended: only the Kustomization goes"},
 		{"in another cluster", "{prune: true, kubeConfig: {secretRef: {name: k}}}", nil, "the cluster of its kubeConfig"},
 	} {
-		got := Kustomization(object(t, strings.Replace(kustomization, "{interval: 10m, prune: true}", tt.spec, 1)))
-		if diff := cmp.Diff(tt.entries, got.Entries); diff != "" {
+		var got Together
+		got.kustomization(objectOf(t, strings.Replace(fluxKustomization, "{interval: 10m, prune: true}", tt.spec, 1)))
+		if diff := cmp.Diff(tt.entries, got.Names); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
 		}
-		if (got.Stays == "") != (tt.stays == "") || !strings.Contains(got.Stays, tt.stays) {
-			t.Errorf("%s: stays %q, want %q", tt.reason, got.Stays, tt.stays)
+		if notes := strings.Join(got.Notes, "\n"); (len(got.Names) == 0) != (tt.stays != "") || !strings.Contains(notes, tt.stays) {
+			t.Errorf("%s: notes %q, want %q", tt.reason, notes, tt.stays)
 		}
 	}
 }
@@ -135,7 +136,7 @@ func TestHelmRelease(t *testing.T) {
 		{"suspended", strings.Replace(release, "spec: {}", "spec: {suspend: true}", 1), "", "", "it is suspended: only the HelmRelease goes"},
 		{"never installed", strings.Split(release, "status:")[0], "", "", "it has no release yet"},
 	} {
-		namespace, name, stays := HelmRelease(object(t, tt.text))
+		namespace, name, stays := helmRelease(objectOf(t, tt.text))
 		if namespace != tt.namespace || name != tt.name || (stays == "") != (tt.stays == "") || !strings.Contains(stays, tt.stays) {
 			t.Errorf("%s: got %q %q %q", tt.reason, namespace, name, stays)
 		}
@@ -144,7 +145,7 @@ func TestHelmRelease(t *testing.T) {
 
 func TestKept(t *testing.T) {
 	kept := func(by func(*unstructured.Unstructured) string, metadata string) string {
-		return by(object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: "+metadata))
+		return by(objectOf(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: "+metadata))
 	}
 	for metadata, want := range map[string]string{
 		"{annotations: {argocd.argoproj.io/sync-options: 'Prune=false, Delete=false'}}": "argocd.argoproj.io/sync-options: Delete=false",
@@ -170,17 +171,18 @@ func TestKept(t *testing.T) {
 func TestOwned(t *testing.T) {
 	set := &unstructured.Unstructured{}
 	set.SetUID(types.UID("u"))
-	mine, other := object(t, application), object(t, application)
+	mine, other := objectOf(t, argoApplication), objectOf(t, argoApplication)
 	mine.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "s", "uid": "u"}}
-	if got := Owned(set, []unstructured.Unstructured{*other, *mine}); len(got) != 1 || len(got[0].GetOwnerReferences()) != 1 {
-		t.Errorf("got %d owned objects, want 1", len(got))
+	var got Together
+	if got.applicationsOf(set, []unstructured.Unstructured{*other, *mine}); len(got.Names) != 4 || got.Names[3].Name != "kiali" || !got.Waits {
+		t.Errorf("got %v, want the objects of one Application and itself", got.Names)
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseEntry(f *testing.F) {
 	f.Add("ns_name_group_Kind")
 	f.Fuzz(func(t *testing.T, id string) {
-		if e, ok := parse(id); ok && (e.Name == "" || e.Kind == "") {
+		if n, ok := parseEntry(id); ok && (n.Name == "" || strings.HasPrefix(n.Type, ".")) {
 			t.Errorf("%q: an object without a name or a kind", id)
 		}
 	})
