@@ -334,3 +334,63 @@ func (h *Hands) Gone(ctx context.Context, s Subject) (gone, anew bool, err error
 	anew = s.UID() != "" && string(object.GetUID()) != s.UID()
 	return anew, anew, nil
 }
+
+// mostAlong bounds the volumes that are named.
+const mostAlong = 10
+
+// Along says what happens to the volumes of claims that are targets, or in a namespace that is one: a line
+// for each of the first few.
+func (h *Hands) Along(ctx context.Context, targets []Subject) []string {
+	if !slices.ContainsFunc(targets, func(s Subject) bool {
+		return s.Type.GroupResource() == namespaces || s.Type.GroupResource().String() == "persistentvolumeclaims"
+	}) {
+		return nil
+	}
+	var failed error
+	list := func(group, resource string) []unstructured.Unstructured {
+		found, err := h.client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("list %s: %w", resource, explain(err)))
+			return nil
+		}
+		return found.Items
+	}
+	told := along(list("", "persistentvolumes"), list("storage.k8s.io", "volumeattachments"), targets)
+	if more := len(told) - mostAlong; more > 0 {
+		told = append(told[:mostAlong], fmt.Sprintf("and %d more volumes", more))
+	}
+	if failed != nil {
+		told = append(told, "not seen, of what becomes of volumes: "+failed.Error())
+	}
+	return told
+}
+
+func along(volumes, attachments []unstructured.Unstructured, targets []Subject) (told []string) {
+	for _, v := range volumes {
+		at := func(fields ...string) string {
+			text, _, _ := unstructured.NestedString(v.Object, append([]string{"spec"}, fields...)...)
+			return text
+		}
+		namespace, claim := at("claimRef", "namespace"), at("claimRef", "name")
+		if claim == "" || !slices.ContainsFunc(targets, func(t Subject) bool {
+			return t.Type.GroupResource() == namespaces && t.Name == namespace ||
+				t.Type.GroupResource().String() == "persistentvolumeclaims" && t.Namespace == namespace && t.Name == claim
+		}) {
+			continue
+		}
+		what := fmt.Sprintf("volume %s (%s) of claim %s/%s", v.GetName(), at("capacity", "storage"), namespace, claim)
+		if at("persistentVolumeReclaimPolicy") == "Delete" {
+			told = append(told, what+" goes along, with its data: its reclaimPolicy is Delete")
+			continue
+		}
+		line := what + " stays, Released: its reclaimPolicy is " + at("persistentVolumeReclaimPolicy")
+		for _, a := range attachments {
+			if name, _, _ := unstructured.NestedString(a.Object, "spec", "source", "persistentVolumeName"); name == v.GetName() {
+				node, _, _ := unstructured.NestedString(a.Object, "spec", "nodeName")
+				line += "; it is attached to node " + node
+			}
+		}
+		told = append(told, line)
+	}
+	return told
+}

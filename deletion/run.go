@@ -133,35 +133,32 @@ func (r *Run) loop(ctx context.Context) error {
 			return r.gone(ctx)
 		}
 		due, err := r.due(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if len(due) == 0 && r.moot && !again {
+		case len(due) > 0:
+			until, again = time.Time{}, false
+			if err := r.step(ctx, due); err != nil {
+				return err
+			}
+			continue
+		case r.moot && !again:
 			again = true
 			if err := r.look(ctx); err != nil {
 				return err
 			}
 			continue
-		}
-		if len(due) > 0 {
-			if err := r.step(ctx, due); err != nil {
-				return err
-			}
-			until, again = time.Time{}, false
-			continue
-		}
-		if !r.last.terminating() {
-			switch err := r.delete(ctx); {
-			case errors.Is(err, errChanged):
+		case !r.last.terminating():
+			if err := r.delete(ctx); errors.Is(err, errChanged) {
 				continue
-			case err != nil:
+			} else if err != nil {
 				return err
 			}
-		}
-		if until.IsZero() && r.last.Verdict == policies.Hangs && !r.last.Symptoms() && len(r.done) == 0 {
-			return r.stay()
 		}
 		if until.IsZero() {
+			if r.last.Verdict == policies.Hangs && !r.last.Symptoms() && len(r.done) == 0 {
+				return r.stay()
+			}
 			until = time.Now().Add(r.Patience)
 		}
 		if err := r.wait(ctx, min(r.Glance, time.Until(until))); err != nil {
@@ -268,7 +265,7 @@ func (r *Run) step(ctx context.Context, due []check.Deed) error {
 		}
 		return nil
 	}
-	if err := r.recreated(ctx); err != nil {
+	if _, err := r.existing(ctx, r.targets); err != nil {
 		return err
 	}
 	if prompted {
@@ -309,16 +306,21 @@ func (r *Run) advises(due []check.Deed) bool {
 	})
 }
 
-// recreated returns an error if another object has the name of a target.
-func (r *Run) recreated(ctx context.Context) error {
-	for _, s := range r.targets {
-		if _, recreated, err := r.Hands.Gone(ctx, s); err != nil {
-			return err
-		} else if recreated {
-			return errRecreated(s)
+// existing returns those of some targets that still exist. The error is, among others, for another object of the
+// name of one.
+func (r *Run) existing(ctx context.Context, targets []check.Subject) (left []check.Subject, err error) {
+	for _, s := range targets {
+		gone, recreated, err := r.Hands.Gone(ctx, s)
+		switch {
+		case err != nil:
+			return nil, err
+		case recreated:
+			return nil, errRecreated(s)
+		case !gone:
+			left = append(left, s)
 		}
 	}
-	return nil
+	return left, nil
 }
 
 func errRecreated(s check.Subject) error {
@@ -522,18 +524,9 @@ func (r *Run) tasks() []Task {
 // wait returns when no target is left, or after a while.
 func (r *Run) wait(ctx context.Context, while time.Duration) error {
 	for until := time.Now().Add(while); ; {
-		var left []check.Subject
-		for _, s := range r.left {
-			gone, recreated, err := r.Hands.Gone(ctx, s)
-			if err != nil {
-				return err
-			}
-			if recreated {
-				return errRecreated(s)
-			}
-			if !gone {
-				left = append(left, s)
-			}
+		left, err := r.existing(ctx, r.left)
+		if err != nil {
+			return err
 		}
 		if r.left = left; len(left) == 0 || time.Now().After(until) {
 			return nil

@@ -1,10 +1,26 @@
 package scan
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"iter"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
@@ -106,4 +122,230 @@ func (p *Place) hidden(f cluster.Facts) {
 		}
 		p.unseen = append(p.unseen, text)
 	}
+}
+
+const (
+	// maxWhole bounds the objects that are kept whole, for what their status and their
+	// references say. They are some KiB each.
+	maxWhole = 10_000
+	// maxLost bounds the unreadable releases that are named with the reason.
+	maxLost = 5
+)
+
+// FromCluster reads a cluster once, with the rights of config: all of it, or one namespace. A selector limits
+// it to namespaces with matching labels and their content. Helm releases are read if only is nil or contains
+// them. If ctx ends after discovery, it returns the objects read so far.
+func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, only []Kind, log *slog.Logger) (*Place, error) {
+	served, err := check.Served(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	user, err := check.Whoami(ctx, config)
+	if err != nil {
+		log.Debug("who would delete is unknown", "error", err)
+	}
+	found := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
+	var releases check.Releases
+	facts.Arrived = func(res cluster.Resource, m metav1.Object) {
+		found.add(res, m)
+		releases.Arrived(res, m)
+	}
+	world, err := served.Collect(ctx, config, facts, namespace, log)
+	if err != nil && (world == nil || ctx.Err() == nil) {
+		return nil, err
+	}
+	if err := found.home(ctx, config, namespace); err != nil {
+		return nil, err
+	}
+	p := &Place{World: world}
+	within := found.within(namespace, selector)
+	world.Read(p.hidden)
+	if err := world.ReadWarnings(ctx, config, namespace, log); err != nil {
+		return nil, err
+	}
+	found.conditions(world)
+	found.ask(p, served, user, within)
+	if ctx.Err() == nil && (only == nil || slices.Contains(only, Releases)) {
+		read, lost, err := releases.Read(ctx, config, served, user, func(namespace string) bool { return within == nil || within[namespace] })
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range read {
+			p.subjects = append(p.subjects, releaseOf(r))
+		}
+		p.lose(world, lost)
+	}
+	p.interrupted = ctx.Err() != nil
+	return p, nil
+}
+
+// releaseOf returns the question about the uninstall of a release.
+func releaseOf(r *check.Release) candidate {
+	return candidate{kind: Releases, release: r, subject: func() check.Subject {
+		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
+		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
+		return s
+	}}
+}
+
+// lose records the releases that could not be read.
+func (p *Place) lose(world *cluster.World, lost []error) {
+	world.Read(func(f cluster.Facts) {
+		for _, u := range f.Unseen() {
+			if u.Resource == "secrets" && u.Reason != "elsewhere" {
+				p.unlisted = append(p.unlisted, Releases)
+				p.unseen = append(p.unseen, "Helm releases: their records are Secrets, which could not be listed: "+u.Reason)
+			}
+		}
+	})
+	for i, err := range lost {
+		if i == maxLost {
+			p.unseen = append(p.unseen, fmt.Sprintf("%d more Helm releases", len(lost)-i))
+			break
+		}
+		p.unseen = append(p.unseen, err.Error())
+	}
+}
+
+// arrivals are the objects to evaluate, as the cluster has them.
+type arrivals struct {
+	mu      sync.Mutex
+	objects map[cluster.Resource][]metav1.Object
+	whole   int
+}
+
+func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
+	if _, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0); !wanted && m.GetDeletionTimestamp() == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, whole := m.(*unstructured.Unstructured); whole {
+		if a.whole++; a.whole > maxWhole {
+			m = meta.AsPartialObjectMetadata(m)
+		}
+	}
+	a.objects[res] = append(a.objects[res], m)
+}
+
+// home reads the namespace itself, "" for all: rights in one namespace allow that, but no list of namespaces.
+// A namespace that is missing or forbidden is left out.
+func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) error {
+	res := cluster.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces")}
+	if name == "" || slices.ContainsFunc(a.objects[res], func(m metav1.Object) bool { return m.GetName() == name }) {
+		return nil
+	}
+	client, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if namespace, err := client.Namespaces().Get(ctx, name, metav1.GetOptions{}); err == nil {
+		a.add(res, namespace)
+	}
+	return nil
+}
+
+// conditions gives the facts the conditions of the custom resources that arrived whole, as
+// check reads them of a namespace.
+func (a *arrivals) conditions(world *cluster.World) {
+	whole, within := map[string]*unstructured.Unstructured{}, map[string]bool{} // by RESOURCE/NAMESPACE/NAME, and by namespace
+	for res, objects := range a.objects {
+		for _, m := range objects {
+			if object, is := m.(*unstructured.Unstructured); is && m.GetNamespace() != "" {
+				whole[res.String()+"/"+m.GetNamespace()+"/"+m.GetName()], within[m.GetNamespace()] = object, true
+			}
+		}
+	}
+	for namespace := range within {
+		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return whole[resource+"/"+namespace+"/"+name] })
+	}
+}
+
+// within returns the namespaces to evaluate, nil for all.
+func (a *arrivals) within(namespace string, selector labels.Selector) map[string]bool {
+	if namespace != "" {
+		return map[string]bool{namespace: true}
+	}
+	if selector == nil {
+		return nil
+	}
+	chosen := map[string]bool{}
+	for res, objects := range a.objects {
+		for _, m := range objects {
+			if res.String() == string(Namespaces) && selector.Matches(labels.Set(m.GetLabels())) {
+				chosen[m.GetName()] = true
+			}
+		}
+	}
+	return chosen
+}
+
+// ask adds the arrived objects to the subjects of a place.
+func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool) {
+	type ending struct {
+		candidate
+		at metav1.Time
+	}
+	var terminating []ending
+	for _, res := range slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) }) {
+		typ, err := served.Find(res.String())
+		if err != nil { // an ambiguous name: the resource is known all the same
+			typ = check.Type{Namespaced: res.Namespaced}
+		}
+		typ.GroupVersionResource = res.GroupVersionResource
+		objects := a.objects[res]
+		slices.SortFunc(objects, func(a, b metav1.Object) int {
+			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		for _, m := range objects {
+			kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0)
+			if !wanted {
+				kind = Terminating
+			}
+			home := m.GetNamespace()
+			if kind == Namespaces {
+				home = m.GetName()
+			}
+			if within != nil && !within[home] || immortal(kind, m.GetName()) {
+				continue
+			}
+			one := candidate{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, kind) }}
+			if kind == Terminating {
+				terminating = append(terminating, ending{one, *m.GetDeletionTimestamp()})
+				continue
+			}
+			p.subjects = append(p.subjects, one)
+		}
+	}
+	slices.SortStableFunc(terminating, func(a, b ending) int { return a.at.Compare(b.at.Time) })
+	if more := len(terminating) - maxTerminating; more > 0 {
+		terminating = terminating[:maxTerminating]
+		p.unseen = append(p.unseen, moreTerminating(more))
+	}
+	for _, e := range terminating {
+		p.subjects = append(p.subjects, e.candidate)
+	}
+}
+
+func moreTerminating(more int) string {
+	return fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating)
+}
+
+// subjectOf returns an object as a subject of check.
+func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, kind Kind) check.Subject {
+	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
+	if kind == Custom {
+		if _, metadata := m.(*metav1.PartialObjectMetadata); metadata {
+			s.Hide("what its status says was not read")
+		}
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+	if err != nil { // built-in types of the API server always convert
+		object = map[string]any{"metadata": map[string]any{"name": m.GetName(), "namespace": m.GetNamespace()}}
+		s.Hide(err.Error())
+	}
+	object = maps.Clone(object) // other goroutines read an object that arrived whole
+	object["apiVersion"], object["kind"] = typ.GroupVersion().String(), typ.Kind
+	s.Object = object
+	return s
 }
