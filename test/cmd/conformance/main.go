@@ -210,17 +210,15 @@ func page(version string, began time.Time, without, with session) (string, error
 
 const header = `# Kubernetes' own tests, with termguard installed
 
-Reference for those who ask whether termguard breaks anything that Kubernetes' own tests know.
+Does termguard break anything that Kubernetes' own tests check?
 
-Tests of Kubernetes %s (` + "`k8s.io/kubernetes/test/e2e`" + `) about what deletes, on a real etcd, kube-apiserver,
-kube-controller-manager and kube-scheduler, with a node that runs the kubelet's own code and no containers: once without
-termguard, and at the same time with termguard as its manifests install it, all on the same %d cores. Left out is what needs
-containers that really run, several nodes, or a feature gate that is off, and what is marked as slow or disruptive. A test
-that fails is tried once more. ` + "`make conformance`" + ` runs them again and writes this page; it fails where a test passes without
-termguard only. This is termguard %s, on %s, in %d minutes.
+Tests of Kubernetes %s (` + "`k8s.io/kubernetes/test/e2e`" + `) about deletions run on a real etcd, kube-apiserver, kube-controller-manager and
+kube-scheduler, with a node that runs the kubelet's own code and no containers: without termguard, and at the same time with termguard as its
+manifests install it, all on the same %d cores. Tests that need running containers, several nodes or a disabled feature gate are left out, and
+tests marked as slow or disruptive. A failed test is repeated once. ` + "`make conformance`" + ` runs them again and writes this page; it fails if a
+test passes only without termguard. This is termguard %s, on %s, in %d minutes.
 
-Of %d tests, %d passed without termguard, and %d of these with it. The API server asked termguard %d times; %d of these calls
-failed open.
+%d tests ran: %d passed without termguard, and %d of these with it. The API server called termguard %d times; %d of these calls failed open.
 
 | test | without | with |
 |---|---|---|

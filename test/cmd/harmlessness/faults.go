@@ -21,9 +21,9 @@ import (
 
 // Outcomes of the reviews of a row.
 const (
-	nobody    = "nobody is asked"
+	none      = "none"
 	reviewed  = "reviewed"
-	unchecked = "let through unchecked"
+	unchecked = "allowed unchecked"
 	refused   = "refused" // failurePolicy: Fail
 )
 
@@ -43,7 +43,7 @@ type fault struct {
 
 var faults = []fault{
 	{
-		name: "not installed", about: "The other rows are to be read beside this one.", wants: nobody,
+		name: "not installed", about: "The baseline for the other rows.", wants: none,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			return nil, errors.Join(w.helm(ctx, "uninstall", "termguard", "--namespace", home, "--wait"), w.Termguard.Stop())
 		},
@@ -54,7 +54,7 @@ var faults = []fault{
 		start: func(_ context.Context, w *world) (func() error, error) { return nil, w.Termguard.Stop() },
 	},
 	{
-		name: "killed", about: "SIGKILL while the first review of the operation waits in its socket; later ones find nothing that listens.", wants: unchecked,
+		name: "killed", about: "SIGKILL while the first review of the operation waits in its socket; later requests find no listener.", wants: unchecked,
 		around: func(ctx context.Context, w *world, act func() error) error {
 			if err := w.Termguard.Signal(syscall.SIGSTOP); err != nil {
 				return err
@@ -67,37 +67,37 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "frozen", about: "SIGSTOP: connections stay open, and no answer comes.", wants: unchecked,
+		name: "frozen", about: "SIGSTOP: connections stay open, without an answer.", wants: unchecked,
 		start: func(_ context.Context, w *world) (func() error, error) {
 			return func() error { return w.Termguard.Signal(syscall.SIGCONT) }, w.Termguard.Signal(syscall.SIGSTOP)
 		},
 	},
 	{
-		name: "slow", about: "A policy of one's own never ends: termguard gives up on it after 50 ms, and says what the others found.", wants: reviewed,
+		name: "slow", about: "A custom policy never ends: termguard stops it after 50 ms, and reports the findings of the others.", wants: reviewed,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			return nil, w.restart(ctx, "--policies", w.policy("slow", "count([1 | some _ in numbers.range(1, 100000); some _ in numbers.range(1, 100000)]) > 0"))
 		},
 	},
 	{
-		name: "policy fails", about: "A policy of one's own fails whenever it is asked. (No Rego makes the engine panic; that a panic inside termguard ends one review and no process is tested where it can be injected, in package webhook.)", wants: reviewed,
+		name: "policy fails", about: "A custom policy fails in each evaluation. (Rego cannot make the engine panic; tests of package webhook inject a panic inside termguard, which ends one review and not the process.)", wants: reviewed,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			return nil, w.restart(ctx, "--policies", w.policy("fails", "{input.request.uid: x | some x in [1, 2]} != {}"))
 		},
 	},
 	{
-		name: "out of memory", about: "The kernel kills it while it starts, again and again: its memory cgroup holds 24 MB.", wants: unchecked,
+		name: "out of memory", about: "The kernel keeps killing it while it starts: its memory cgroup has 24 MB.", wants: unchecked,
 		start: outOfMemory,
 	},
 	{
-		name: "wrong certificate", about: "Its certificate is by another authority than the webhook configuration trusts.", wants: unchecked,
+		name: "wrong certificate", about: "The webhook configuration does not trust the authority of its certificate.", wants: unchecked,
 		start: func(ctx context.Context, w *world) (func() error, error) { return nil, w.serveCertificate(ctx, false) },
 	},
 	{
-		name: "expired certificate", about: "Its certificate ended an hour ago.", wants: unchecked,
+		name: "expired certificate", about: "Its certificate expired an hour ago.", wants: unchecked,
 		start: func(ctx context.Context, w *world) (func() error, error) { return nil, w.serveCertificate(ctx, true) },
 	},
 	{
-		name: "facts incomplete", about: "Somebody took from it the right to read all but three API groups: it answers from what it sees, and says what it does not.", wants: reviewed,
+		name: "facts incomplete", about: "It may read only three API groups: it answers from these, and lists the rest as unseen.", wants: reviewed,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			rights := func(groups string) error {
 				return w.run(ctx, `kubectl patch clusterrole termguard-read --type=json -p '[{"op":"replace","path":"/rules/0/apiGroups","value":[`+groups+`]}]'`)
@@ -109,7 +109,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "API server restarted", about: "Killed and started again just before each operation; what is still under way sees that more than once.", wants: reviewed,
+		name: "API server restarted", about: "Killed and restarted just before each operation; concurrent operations are hit more than once.", wants: reviewed,
 		around: func(ctx context.Context, w *world, act func() error) error {
 			if err := w.RestartAPIServer(ctx); err != nil {
 				return err
@@ -136,7 +136,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "network black hole", about: "Nothing that is sent to its address arrives, and nobody says so.", wants: unchecked,
+		name: "network black hole", about: "Packets to its address are dropped silently.", wants: unchecked,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			if err := w.Termguard.Stop(); err != nil {
 				return nil, err
@@ -145,11 +145,11 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "rolling update", about: "Two replicas behind the Service; all the time, a new one starts and, once it is ready, the oldest is told to go.", wants: reviewed,
+		name: "rolling update", about: "Two replicas behind the Service; new ones keep starting, and each ready one replaces the oldest.", wants: reviewed,
 		start: rollingUpdate,
 	},
 	{
-		name: "policies reload", about: "Its configuration changes five times a second: another mode, the first again, one that it must refuse.", wants: reviewed,
+		name: "policies reload", about: "Its configuration changes five times a second: another mode, the first again, an invalid one.", wants: reviewed,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			path := filepath.Join(w.Dir(), "config.yaml")
 			first, err := os.ReadFile(path)
@@ -178,7 +178,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "uninstalled half way", about: "Pods, Service, rights and service account are gone; the webhook configuration is left.", wants: unchecked,
+		name: "uninstalled half way", about: "Pods, Service, rights and service account are deleted; the webhook configuration is left.", wants: unchecked,
 		start: func(ctx context.Context, w *world) (func() error, error) {
 			if err := w.Termguard.Stop(); err != nil {
 				return nil, err
@@ -189,7 +189,7 @@ var faults = []fault{
 	},
 	{name: "Fail: in order", about: "`failurePolicy: Fail`, and termguard as installed.", wants: reviewed, values: "failurePolicy=Fail"},
 	{
-		name: "Fail: not started", about: "`failurePolicy: Fail`, and no pod runs: what is reviewed is refused, and nothing has changed; each operation is tried again when termguard is back. The control plane's controllers go on (below), and so does what the exemptions leave out: kube-system, termguard's own namespace, and edits of finalizers (`test/chart: TestChart`).", wants: refused, values: "failurePolicy=Fail",
+		name: "Fail: not started", about: "`failurePolicy: Fail`, and no pod runs: reviewed requests are refused and change nothing; each operation is repeated when termguard runs again. The control plane's controllers continue (see the operations), and so do exempt requests: kube-system, termguard's own namespace, and edits of finalizers (`test/chart: TestChart`).", wants: refused, values: "failurePolicy=Fail",
 		start: func(_ context.Context, w *world) (func() error, error) { return nil, w.Termguard.Stop() },
 	},
 }

@@ -225,7 +225,7 @@ func (c cell) judge(f fault, o operation) error {
 	var errs []error
 	want := o.reviews
 	switch {
-	case f.wants == nobody:
+	case f.wants == none:
 		want = 0
 	case f.wants == refused:
 		want = c.calls.N // after a refusal the remaining requests are not sent
@@ -237,7 +237,7 @@ func (c cell) judge(f fault, o operation) error {
 		errs = append(errs, fmt.Errorf("%d reviews, want %d", c.calls.N, want))
 	}
 	if f.wants == reviewed && c.unchecked > 0 || f.wants == unchecked && c.unchecked != c.calls.N {
-		errs = append(errs, fmt.Errorf("%d of %d reviews let through unchecked, want them %s", c.unchecked, c.calls.N, f.wants))
+		errs = append(errs, fmt.Errorf("%d of %d reviews allowed unchecked, want them %s", c.unchecked, c.calls.N, f.wants))
 	}
 	if most := time.Duration(c.calls.N) * patience; c.calls.Took > most {
 		errs = append(errs, fmt.Errorf("it waited %v for %d reviews", c.calls.Took, c.calls.N))
@@ -380,11 +380,11 @@ func page(rows [][]cell, took time.Duration) string {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\n## The operations\n\n| column | what is done, and what is reviewed of it |\n|---|---|\n")
+	b.WriteString("\n## The operations\n\n| column | operation, and its reviews |\n|---|---|\n")
 	for _, o := range operations {
 		fmt.Fprintf(&b, "| %s | %s |\n", o.name, o.about)
 	}
-	b.WriteString("\n## The faults\n\n| row | what happens | its reviews are |\n|---|---|---|\n")
+	b.WriteString("\n## The faults\n\n| row | fault | reviews |\n|---|---|---|\n")
 	for _, f := range faults {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.name, f.about, f.wants)
 	}
@@ -393,18 +393,16 @@ func page(rows [][]cell, took time.Duration) string {
 
 const header = `# Harmlessness
 
-Reference for those who ask what termguard does to a cluster when something is wrong with it.
+What does termguard do to a cluster when termguard, or something that it needs, is broken?
 
-Each row is a fault, each column an operation that
-deletes. Every one was played on a real etcd, kube-apiserver and kube-controller-manager %s with nodes that run the
-kubelet's own code, on %d cores, with termguard as the chart installs it. ` + "`make harmlessness`" + ` plays them again and writes
-this page, in some %d minutes; it fails where an operation does not complete, waits longer, or was not reviewed.
+Each row is a fault, each column an operation that deletes. They run on a real etcd, kube-apiserver and kube-controller-manager %s, with
+nodes that run the kubelet's own code, on %d cores, with termguard as the chart installs it. ` + "`make harmlessness`" + ` repeats them and
+writes this page, in some %d minutes; it fails if an operation does not complete, waits longer, or is not reviewed.
 
-A cell says how long it took until nothing was left; how many of its requests were shown to termguard, and what became of
-these reviews; and how long the requests waited for them, by the API server's own count
-(` + "`apiserver_admission_webhook_admission_duration_seconds`, `apiserver_admission_webhook_fail_open_count`" + `; beside these,
-` + "`termguard_errors_total`" + `). No review takes longer than the second that the webhook configuration allows. The number of
-reviews is the same in every row: the requests of the control plane's own controllers and of kubelets never leave the API
-server, so nothing that is wrong with termguard delays them.
+A cell has the time until all objects were deleted; the number of requests that were reviewed, and the outcome of these reviews; and the
+time that the requests waited for them, by the API server's own count (` + "`apiserver_admission_webhook_admission_duration_seconds`" + `,
+` + "`apiserver_admission_webhook_fail_open_count`" + `; also ` + "`termguard_errors_total`" + `). No review takes longer than the second that
+the webhook configuration allows. The number of reviews is the same in every row: requests of the control plane's own controllers and
+of kubelets are never sent to the webhook, so no fault of termguard delays them.
 
 `

@@ -32,14 +32,14 @@ const pod = `{nodeName: steady, terminationGracePeriodSeconds: 1, containers: [{
 
 var operations = []operation{
 	{
-		name: "namespace", about: "`kubectl delete namespace`, with a ConfigMap in it: one review. The namespace controller deletes the content unasked.",
+		name: "namespace", about: "`kubectl delete namespace`, with a ConfigMap in it: one review. The namespace controller deletes the content without a review.",
 		reviews: 1,
 		objects: `{apiVersion: v1, kind: ConfigMap, metadata: {name: it, namespace: $R}}`,
 		act:     "kubectl delete namespace $R --wait=false",
 		gone:    "namespace $R",
 	},
 	{
-		name: "pod", about: "`kubectl delete pod` of one that runs: one review. The kubelet's own delete, once it has ended, is not reviewed.",
+		name: "pod", about: "`kubectl delete pod` of a running pod: one review. The kubelet's own delete afterwards is not reviewed.",
 		reviews: 1,
 		objects: "{apiVersion: v1, kind: Pod, metadata: {name: it, namespace: $R}, spec: " + pod + "}",
 		ready:   "pod/it --for=condition=Ready",
@@ -59,7 +59,7 @@ var operations = []operation{
 		gone:  "pod -l of=$R -n $R",
 	},
 	{
-		name: "finalizer", about: "delete of a custom resource, from which its controller takes a finalizer: one review of the delete, one of the controller's update.",
+		name: "finalizer", about: "delete of a custom resource whose controller removes a finalizer: one review of the delete, one of the controller's update.",
 		reviews: 2,
 		objects: `{apiVersion: harm.test/v1, kind: Thing, metadata: {name: it, namespace: $R, finalizers: [harm.test/cleanup]}}
 ---
@@ -73,7 +73,7 @@ var operations = []operation{
 		gone: "thing it -n $R",
 	},
 	{
-		name: "garbage", about: "`kubectl delete deployment --cascade=foreground`: one review. The garbage collector deletes the ReplicaSet and the pod unasked.",
+		name: "garbage", about: "`kubectl delete deployment --cascade=foreground`: one review. The garbage collector deletes the ReplicaSet and the pod without a review.",
 		reviews: 1,
 		objects: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: it, namespace: $R}, spec: {selector: {matchLabels: {app: it}}, template: {metadata: {labels: {app: it}}, spec: ` + pod + `}}}`,
 		ready:   "deployment/it --for=condition=Available",
@@ -81,7 +81,7 @@ var operations = []operation{
 		gone:    "deployment,replicaset,pod -n $R",
 	},
 	{
-		name: "helm", about: "`helm uninstall` of a release with a Deployment, a Service, a ServiceAccount and a ConfigMap: three reviews, as a ConfigMap without finalizers holds up nothing.",
+		name: "helm", about: "`helm uninstall` of a release with a Deployment, a Service, a ServiceAccount and a ConfigMap: three reviews, because a ConfigMap without finalizers is not reviewed.",
 		reviews: 3,
 		prepare: func(ctx context.Context, w *world, name string) error {
 			return w.helm(ctx, "install", "it", filepath.Join(lab.Root(), "test", "cmd", "harmlessness", "app"), "--namespace", name, "--wait", "--timeout", "90s")
@@ -90,7 +90,7 @@ var operations = []operation{
 		gone: "deployment,replicaset,pod,service -n $R",
 	},
 	{
-		name: "definition", about: "`kubectl delete crd` with an object of it: one review. The API server deletes the objects itself.",
+		name: "definition", about: "`kubectl delete crd` with one instance: one review. The API server deletes the objects itself.",
 		reviews: 1,
 		objects: `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: parts.$R.test}, spec: {group: $R.test, scope: Namespaced, names: {kind: Part, plural: parts, singular: part}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}
 ---
@@ -99,7 +99,7 @@ var operations = []operation{
 		gone: "crd parts.$R.test",
 	},
 	{
-		name: "node", about: "a node is tainted NoExecute, its pod is deleted by the control plane unasked; and `kubectl delete node` of another: one review.",
+		name: "node", about: "a node is tainted NoExecute, and the control plane deletes its pod without a review; and `kubectl delete node` of another: one review.",
 		reviews: 1,
 		objects: `{apiVersion: v1, kind: Node, metadata: {name: $R}}
 ---
