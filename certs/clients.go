@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // Clients verifies client certificates against an authority in a file, which it rereads when the file
@@ -28,37 +30,26 @@ type Clients struct {
 // empty. The file is in PEM.
 func NewClients(file string, names []string, log *slog.Logger) (*Clients, error) {
 	c := &Clients{file: file, names: names, log: log}
-	return c, c.read()
+	if _, err := c.authority(); err != nil {
+		return nil, fmt.Errorf("read the authority of clients: %w", err)
+	}
+	return c, nil
 }
 
-// read rereads the file if it changed. On failure the last authority stays.
-func (c *Clients) read() error {
-	info, err := os.Stat(c.file)
-	if err != nil {
-		return fmt.Errorf("read the authority of clients: %w", err)
-	}
-	if info.ModTime().Equal(c.modTime) {
-		return nil
-	}
-	text, err := os.ReadFile(c.file)
-	if err != nil {
-		return fmt.Errorf("read the authority of clients: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return fmt.Errorf("the authority of clients, %s, holds no certificate; want PEM", c.file)
-	}
-	c.pool, c.modTime = pool, info.ModTime()
-	return nil
-}
-
-func (c *Clients) authority() *x509.CertPool {
+// authority returns the authority in the file, which it rereads if it changed. With an error, it is the last
+// one.
+func (c *Clients) authority() (*x509.CertPool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.read(); err != nil {
-		c.log.Warn("the last authority of clients stays in use", "error", err)
+	info, err := os.Stat(c.file)
+	if err != nil || info.ModTime().Equal(c.modTime) {
+		return c.pool, err
 	}
-	return c.pool
+	pool, err := cert.NewPool(c.file)
+	if err == nil {
+		c.pool, c.modTime = pool, info.ModTime()
+	}
+	return c.pool, err
 }
 
 // VerifyConnection is a tls.Config.VerifyConnection, to be used with tls.RequireAnyClientCert.
@@ -70,9 +61,13 @@ func (c *Clients) VerifyConnection(state tls.ConnectionState) error {
 	for _, certificate := range state.PeerCertificates[1:] {
 		intermediates.AddCert(certificate)
 	}
+	roots, err := c.authority()
+	if err != nil {
+		c.log.Warn("the last authority of clients stays in use", "error", err)
+	}
 	client := state.PeerCertificates[0]
-	_, err := client.Verify(x509.VerifyOptions{
-		Roots: c.authority(), Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	_, err = client.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	switch {
 	case err != nil:

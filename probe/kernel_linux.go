@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Yield gives this process the lowest processor priority (nice 19) and the idle disk class (ioprio_set(2)).
-// With cgo it returns errors.ErrUnsupported; releases are built without.
-func Yield() error {
+// yield gives this process the lowest processor priority (nice 19) and the idle disk class (ioprio_set(2)).
+func yield() error {
 	const process, idle = 1, 3 << 13 // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 19); errno != 0 {
 		return fmt.Errorf("take the lowest priority: %w", errno)

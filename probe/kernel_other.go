@@ -13,9 +13,7 @@ func attributesOf(*os.File, string) (attributes, error) { return attributes{}, e
 
 func openBelow(*os.File, string, string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Yield and Drop work on Linux only.
-func Yield() error { return errors.ErrUnsupported }
-
-func Drop() error { return errors.ErrUnsupported }
+// Restrain does nothing here.
+func Restrain(func(error)) error { return nil }
 
 func spaceOf(string) (space, error) { return space{}, errors.ErrUnsupported }

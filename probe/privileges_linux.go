@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"unsafe"
@@ -12,13 +13,25 @@ import (
 // and to read /proc/PID/root, cwd, fd and wchan of their processes.
 const requiredCapabilities = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
-// Drop permanently drops every capability that an inspection does not need, also for programs it might
+// Restrain gives this process the lowest priority, and permanently drops what it may do beyond an inspection. A
+// priority that stays as it is only goes to complain. With cgo neither is supported; releases are built without.
+func Restrain(complain func(error)) error {
+	if err := yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		complain(err)
+	}
+	if err := drop(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// drop permanently drops every capability that an inspection does not need, also for programs it might
 // execute, and prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already,
 // as in a pod, it needs no privilege.
 //
 // The process stays root because the runtime's socket belongs to root. Landlock could forbid writing files,
 // but would also forbid inspecting other processes (security/landlock/task.c).
-func Drop() error {
+func drop() error {
 	prctl := func(option, value, third uintptr) syscall.Errno {
 		_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, option, value, third, 0, 0, 0)
 		return errno

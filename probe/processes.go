@@ -156,8 +156,14 @@ func (l *inspection) inspectProcesses(ctx context.Context) {
 			continue
 		}
 		switch {
-		case p.isShim() && p.state == 'T':
-			l.reportStoppedShim(p, all)
+		case p.isShim() && p.state == 'T': // the runtime waits for it to kill its pods
+			for _, id := range l.podsOfShim(p.pid, all) {
+				l.add(id, report.Finding{
+					Cause: report.Stuck, Certainty: report.Will,
+					Evidence: fmt.Sprintf("process %d (%s), the shim of its containers, is stopped (state T)", p.pid, p.name),
+					Remedy:   fmt.Sprintf("kill -CONT %d", p.pid),
+				})
+			}
 		case p.state == 'D' && l.inFreezer(p.pid):
 			// A frozen process looks the same; its cgroup is reported instead.
 		case p.state == 'D':
@@ -189,17 +195,6 @@ func (l *inspection) podsOfShim(shim int, all map[int]process) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// reportStoppedShim reports a stopped shim for each of its pods: the runtime waits for it to kill them.
-func (l *inspection) reportStoppedShim(shim process, all map[int]process) {
-	for _, id := range l.podsOfShim(shim.pid, all) {
-		l.add(id, report.Finding{
-			Cause: report.Stuck, Certainty: report.Will,
-			Evidence: fmt.Sprintf("process %d (%s), the shim of its containers, is stopped (state T)", shim.pid, shim.name),
-			Remedy:   fmt.Sprintf("kill -CONT %d", shim.pid),
-		})
-	}
 }
 
 // kernelFunction returns the kernel function that a process waits in, if readable (proc_pid_wchan(5)).

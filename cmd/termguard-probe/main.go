@@ -89,10 +89,7 @@ func again(ctx context.Context, options probe.Options, p publisher, kubeconfig s
 	if p.client, err = newClient(config); err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if err := probe.Yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) { // run at normal priority then
-		complain(err)
-	}
-	if err := probe.Drop(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := probe.Restrain(complain); err != nil {
 		return err
 	}
 	return repeat(ctx, every, func() error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -35,10 +34,7 @@ With -o plugin, it is a custom plugin of node-problem-detector: one line, and th
 Exit codes: 0 nothing found, 1 something found, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := probe.Yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) { // it looks nevertheless
-				fmt.Fprintf(c.ErrOrStderr(), "termguard: %v\n", err)
-			}
-			if err := probe.Drop(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			if err := probe.Restrain(func(err error) { fmt.Fprintf(c.ErrOrStderr(), "termguard: %v\n", err) }); err != nil {
 				return err
 			}
 			r, err := probe.Look(c.Context(), options)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -42,30 +43,24 @@ func build() string {
 
 // versionOf returns the version that the linker set, or that go install recorded.
 func versionOf() string {
-	if version != "" {
-		return version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return cmp.Or(version, info.Main.Version, "(devel)")
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
+	return cmp.Or(version, "(devel)")
 }
 
 // commitOf returns the commit that the linker set, or that go build recorded.
 func commitOf() string {
-	if commit != "" {
-		return commit
+	info, ok := debug.ReadBuildInfo()
+	if commit != "" || !ok {
+		return cmp.Or(commit, "unknown")
 	}
-	of := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				of = s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				of += ", with changes"
-			}
-		}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
 	}
-	return of
+	if settings["vcs.modified"] == "true" {
+		return settings["vcs.revision"] + ", with changes"
+	}
+	return cmp.Or(settings["vcs.revision"], "unknown")
 }
