@@ -34,13 +34,13 @@ type Meaning struct {
 
 // Classes are all classes, the most harmless first: the table of docs/delete.md.
 var Classes = []Meaning{
-	{ClassWait, "deletes what is Terminating already, which changes nothing", "nothing", "`--yes`", false},
-	{ClassOwn, "deletes or changes a target, or what is in a namespace that is a target", "what you asked to delete", "`--yes`", false},
-	{ClassRisk, "deletes a target although that may hang, and before what the plan wants done first", "what that step would have kept: a deletion cannot be taken back", "`--allow risk`", false},
-	{ClassRestore, "scales up a workload outside the targets; nothing is deleted", "nothing; the workload runs until somebody scales it down", "`--allow restore`", false},
-	{ClassForeign, "deletes an object outside the targets", "that object, and what Kubernetes deletes with it", "`--allow foreign=TYPE/NAMESPACE/NAME`", true},
-	{ClassStrip, "takes a finalizer off an object, wherever that is", "what the finalizer protects stays behind, if nobody cleaned it up", "`--allow strip`; outside of the targets and of what goes with a definition, `--allow strip=TYPE/NAMESPACE/NAME`", false},
-	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, or deletes with grace period 0", "what others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
+	{ClassWait, "deletes a Terminating object, which changes nothing", "nothing", "`--yes`", false},
+	{ClassOwn, "deletes or changes a target, or an object in a target namespace", "the targets", "`--yes`", false},
+	{ClassRisk, "deletes a target that may hang, before the steps that the plan puts first", "anything that those steps would have saved: a deletion cannot be undone", "`--allow risk`", false},
+	{ClassRestore, "scales up a workload outside the targets; nothing is deleted", "nothing; the workload runs until it is scaled down", "`--allow restore`", false},
+	{ClassForeign, "deletes an object outside the targets", "that object, and its dependents", "`--allow foreign=TYPE/NAMESPACE/NAME`", true},
+	{ClassStrip, "removes a finalizer", "anything that the finalizer's owner has not cleaned up: it is leaked", "`--allow strip`; outside the targets and the instances of a target definition, `--allow strip=TYPE/NAMESPACE/NAME`", false},
+	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, or deletes with grace period 0", "an object that others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
 }
 
 // MeaningOf returns the row of a class.
