@@ -9,6 +9,7 @@ package catalog
 import (
 	"cmp"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/blang/semver/v4"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -262,9 +264,20 @@ var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
 // Parse reads a catalog in YAML. It rejects unknown fields, and entries that could never match. Errors name
 // the entry.
 func Parse(data []byte) (*Catalog, error) {
-	var entries []Entry
-	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
-		return nil, culprit(data, err)
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, fmt.Errorf("parse catalog: %w", err)
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("parse catalog: a list of entries is needed: %w", err)
+	}
+	entries := make([]Entry, len(list))
+	for i, fields := range list {
+		unknown, err := kjson.UnmarshalStrict(fields, &entries[i])
+		if err := errors.Join(append(unknown, err)...); err != nil {
+			return nil, fmt.Errorf("catalog entry %d (%s): %w", i+1, entries[i].Key(), err)
+		}
 	}
 	if err := check(entries); err != nil {
 		return nil, err
@@ -289,25 +302,6 @@ func check(entries []Entry) error {
 		}
 	}
 	return nil
-}
-
-// culprit finds the entry that makes a catalog unreadable.
-func culprit(data []byte, err error) error {
-	var entries []map[string]any
-	if yaml.Unmarshal(data, &entries) != nil {
-		return fmt.Errorf("parse catalog: a list of entries is needed: %w", err)
-	}
-	for i, fields := range entries {
-		text, marshalErr := yaml.Marshal(fields)
-		if marshalErr != nil {
-			continue
-		}
-		var e Entry
-		if err := yaml.UnmarshalStrict(text, &e); err != nil {
-			return fmt.Errorf("catalog entry %d (%s): %w", i+1, e.Key(), err)
-		}
-	}
-	return fmt.Errorf("parse catalog: %w", err)
 }
 
 // BuiltIn reports whether Kubernetes itself removes the finalizer.

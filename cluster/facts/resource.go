@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +18,15 @@ type Resource struct {
 
 // String returns the resource's name in the facts: plural or plural.group.
 func (r Resource) String() string { return r.GroupResource().String() }
+
+// GroupOf returns the API group of "plural.group" or "Kind.group".
+func GroupOf(resource string) string {
+	_, group, _ := strings.Cut(resource, ".")
+	return group
+}
+
+// Custom reports whether an API group is not built in.
+func Custom(group string) bool { return !slices.Contains(BuiltinGroups(), group) }
 
 // BlockingOwner returns the UID of the owner whose foreground deletion waits for an object, or "". An object
 // with several owners is not deleted with one of them: it only loses its reference.

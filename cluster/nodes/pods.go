@@ -55,8 +55,8 @@ type special struct {
 type space struct {
 	name  string
 	pods  facts.Directory[*pod]
-	waits int           // pods whose deletion waits for their kubelet
-	stops map[int64]int // running pods, by stopSeconds
+	waits int                 // pods whose deletion waits for their kubelet
+	stops facts.Counts[int64] // running pods, by stopSeconds
 }
 
 type host struct {
@@ -107,14 +107,14 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	p.ForgetPod(key)
 	in := p.spaces[key.Namespace]
 	if in == nil {
-		in = &space{name: key.Namespace, stops: map[int64]int{}}
+		in = &space{name: key.Namespace, stops: facts.Counts[int64]{}}
 		p.spaces[key.Namespace] = in
 	}
 	entry := &pod{name: key.Name, in: in, alike: p.alike.Take(of), special: special}
 	in.pods.Put(entry)
 	p.place(entry, o.Spec.NodeName)
 	if of.runs {
-		in.stops[of.stops]++
+		in.stops.Add(of.stops, 1)
 	}
 	if of.waits {
 		in.waits++
@@ -159,9 +159,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 		p.goneDirty = true
 	}
 	if of.runs {
-		if entry.in.stops[of.stops]--; entry.in.stops[of.stops] == 0 {
-			delete(entry.in.stops, of.stops)
-		}
+		entry.in.stops.Add(of.stops, -1)
 	}
 	p.displace(entry)
 	p.alike.Drop(entry.alike)

@@ -35,31 +35,35 @@ func servingPod(key types.NamespacedName) server { return server{"servedByPods",
 
 // servers resolves an address, an IP or a "namespace/name" from the DNS name of a Service, to a server.
 type servers struct {
-	addresses map[server][]string                    // IPs of servers in the cluster
-	byIP      map[string]server                      // the inverse of addresses
-	users     facts.Sets[string, *pod]               // pods with mounted volumes, by server address
-	slices    map[types.NamespacedName]endpointSlice // by name of the EndpointSlice
-	endpoints map[types.NamespacedName]endpoints     // by Service
+	addresses map[server][]string      // IPs of servers in the cluster
+	byIP      map[string]server        // the inverse of addresses
+	users     facts.Sets[string, *pod] // pods with mounted volumes, by server address
+	slices    map[types.NamespacedName]endpointSlice
+	endpoints facts.Sets[types.NamespacedName, types.NamespacedName] // the EndpointSlices of a Service
 }
 
-// endpointSlice is the Service of an EndpointSlice, and whether it has a ready endpoint.
+// endpointSlice is the row of an EndpointSlice: its Service, and whether it has a ready endpoint.
 type endpointSlice struct {
 	service types.NamespacedName
 	ready   bool
 }
 
-// endpoints counts the EndpointSlices of a Service, and those with a ready endpoint.
-type endpoints struct{ slices, ready int }
-
 // down reports whether a Service has no ready endpoint. A Service whose selector matches no pod has one slice
 // without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); without any slice the
 // state is unknown.
-func (e endpoints) down() bool { return e.slices > 0 && e.ready == 0 }
+func (s servers) down(service types.NamespacedName) bool {
+	for slice := range s.endpoints[service] {
+		if s.slices[slice].ready {
+			return false
+		}
+	}
+	return len(s.endpoints[service]) > 0
+}
 
 func newServers() servers {
 	return servers{
 		addresses: map[server][]string{}, byIP: map[string]server{}, users: facts.Sets[string, *pod]{},
-		slices: map[types.NamespacedName]endpointSlice{}, endpoints: map[types.NamespacedName]endpoints{},
+		slices: map[types.NamespacedName]endpointSlice{}, endpoints: facts.Sets[types.NamespacedName, types.NamespacedName]{},
 	}
 }
 
@@ -86,9 +90,14 @@ func endpointsOf(o *discoveryv1.EndpointSlice) (s endpointSlice, kept bool) {
 	return endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}, true
 }
 
-func (p *Part) endpointsChanged(_ types.NamespacedName, before, now endpointSlice) {
-	p.countSlice(before, -1)
-	p.countSlice(now, 1)
+func (p *Part) endpointsChanged(key types.NamespacedName, before, now endpointSlice) {
+	p.servers.endpoints.Remove(before.service, key)
+	if now != (endpointSlice{}) {
+		p.servers.endpoints.Add(now.service, key)
+	}
+	for _, name := range []types.NamespacedName{before.service, now.service} {
+		p.reserve(service(name), p.servers.addresses[service(name)])
+	}
 }
 
 // keepServingPod records the addresses of a pod that serves NFS. A pod in the host network has no address of
@@ -112,25 +121,6 @@ func (p *Part) keepServingPod(o *corev1.Pod) bool {
 
 // forgetServingPod undoes keepServingPod.
 func (p *Part) forgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
-
-// countSlice adds by, 1 or -1, to the counts of an EndpointSlice's Service.
-func (p *Part) countSlice(o endpointSlice, by int) {
-	if o == (endpointSlice{}) {
-		return
-	}
-	before := p.servers.endpoints[o.service]
-	now := before
-	now.slices += by
-	if o.ready {
-		now.ready += by
-	}
-	if p.servers.endpoints[o.service] = now; now.slices == 0 {
-		delete(p.servers.endpoints, o.service)
-	}
-	if s := service(o.service); now.down() != before.down() {
-		p.reserve(s, p.servers.addresses[s])
-	}
-}
 
 func (p *Part) keepServer(s server, ips []string) {
 	if before, ok := p.servers.addresses[s]; ok && slices.Equal(before, ips) {
@@ -190,7 +180,7 @@ func (p *Part) listServed(o *pod, u *use) {
 			continue
 		}
 		p.listIn(o, u, by.section, by.Namespace, by.Name, o.in.name)
-		if by == service(by.NamespacedName) && p.servers.endpoints[by.NamespacedName].down() {
+		if by == service(by.NamespacedName) && p.servers.down(by.NamespacedName) {
 			name := by.NamespacedName.String()
 			u.unserved = append(u.unserved, name)
 			p.listIn(o, u, "unserved", o.in.name, o.on.name, name)

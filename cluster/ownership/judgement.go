@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -139,8 +138,8 @@ func (p *Part) workloadsUnder(account string) []workload {
 
 func (p *Part) workloadsWhere(is func(workload) bool) []workload {
 	var found []workload
-	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		if wl := p.workloads[key]; wl.wanted > 0 && is(wl) {
+	for wl := range inOrder(p.workloads) {
+		if wl.wanted > 0 && is(wl) {
 			found = append(found, wl)
 		}
 	}
@@ -313,8 +312,8 @@ func inCloud(id string) bool {
 // controllerOf names the controller of a custom resource as the owner of a finalizer without a known one:
 // with its project's name, or without a domain.
 func controllerOf(res, finalizer string) string {
-	_, group, _ := strings.Cut(res, ".")
-	if slices.Contains(facts.BuiltinGroups(), group) {
+	group := facts.GroupOf(res)
+	if !facts.Custom(group) {
 		return ""
 	}
 	domain, _, _ := strings.Cut(finalizer, "/")

@@ -3,7 +3,6 @@ package ownership
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -111,8 +110,8 @@ func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 // idle judges a service account under which nothing is ready.
 func (p *Part) idle(account string) judgement {
 	var runs []workload // the ones scaled to zero
-	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		if wl := p.workloads[key]; wl.account == account {
+	for wl := range inOrder(p.workloads) {
+		if wl.account == account {
 			runs = append(runs, wl)
 		}
 	}

@@ -3,6 +3,7 @@ package ownership
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -47,13 +48,30 @@ type lease struct {
 
 func (l lease) String() string { return l.namespace + "/" + l.name }
 
+// pod returns the name of its holder if that is a pod, as "POD_UID" (controller-runtime, pkg/leaderelection).
+func (l lease) pod() string {
+	name, _, _ := strings.Cut(l.holder, "_")
+	return name
+}
+
+// inOrder visits leases by name.
+func inOrder[V any](all map[string]V) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if !yield(all[key]) {
+				return
+			}
+		}
+	}
+}
+
 // SetLeases replaces the leases.
 func (p *Part) SetLeases(list []coordinationv1.Lease) {
 	now := p.options.Now()
 	fresh := func() (names []string) {
-		for _, key := range slices.Sorted(maps.Keys(p.leases)) {
-			if l := p.leases[key]; p.fresh(l) {
-				names = append(names, fmt.Sprint(key, l.holder, p.outside(l)))
+		for l := range inOrder(p.leases) {
+			if p.fresh(l) {
+				names = append(names, fmt.Sprint(l, l.holder, p.outside(l)))
 			}
 		}
 		return names
@@ -119,8 +137,7 @@ func (p *Part) named(group string) []lease {
 		}
 	}
 	var found []lease
-	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
-		l := p.leases[key]
+	for l := range inOrder(p.leases) {
 		named := slices.ContainsFunc(domains, func(d string) bool { return l.name == d || strings.HasSuffix(l.name, "."+d) })
 		if named && p.fresh(l) {
 			found = append(found, l)
@@ -129,11 +146,9 @@ func (p *Part) named(group string) []lease {
 	return found
 }
 
-// holder returns the pod that holds a lease, as "POD_UID" (controller-runtime, pkg/leaderelection), or nil.
-// The lease may be in another namespace than the pod; its own is searched first.
+// holder returns the pod that holds a lease, or nil. The lease may be in another namespace than the pod; its own is searched first.
 func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
-	name, _, _ := strings.Cut(l.holder, "_")
-	key = types.NamespacedName{Namespace: l.namespace, Name: name}
+	key = types.NamespacedName{Namespace: l.namespace, Name: l.pod()}
 	if pod = p.running.At(key); pod != nil {
 		return key, pod
 	}
@@ -162,7 +177,7 @@ var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[
 // that begins with a workload's. The first two do not count if it keeps renewing: a force-deleted pod may
 // still run.
 func (p *Part) stranger(l lease) bool {
-	name, _, _ := strings.Cut(l.holder, "_")
+	name := l.pod()
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
 		return false
 	}
@@ -193,30 +208,26 @@ func (p *Part) stoppedChanged(_, _, pod types.NamespacedName) {
 
 // heldBy reports whether a pod of the lease's namespace holds it, by name.
 func (l lease) heldBy(pod types.NamespacedName) bool {
-	name, _, _ := strings.Cut(l.holder, "_")
-	return pod.Namespace == l.namespace && pod.Name == name
+	return pod.Namespace == l.namespace && pod.Name == l.pod()
 }
 
 // left reports whether the holder of a lease was a pod here, without which it outlives its holder: its
 // namespace is Terminating, which deletes pods first, or its kubelet stopped it, as Events say that only
 // subjects with rights to the objects can have written.
 func (p *Part) left(l lease, q *asked) bool {
-	name, _, _ := strings.Cut(l.holder, "_")
-	return p.goes(l.namespace) && podOfDeployment.MatchString(name) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
+	return p.goes(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
 }
 
 // election returns the lease by which a workload elects its active pod: in its namespace, with a holder named
 // like its pods.
 func (p *Part) election(wl workload) (found lease, elects bool) {
-	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
-		l := p.leases[key]
-		name, _, _ := strings.Cut(l.holder, "_")
-		suffix, own := strings.CutPrefix(name, wl.name+"-")
+	for l := range inOrder(p.leases) {
+		suffix, own := strings.CutPrefix(l.pod(), wl.name+"-")
 		if l.namespace != wl.namespace || !own || strings.Count(suffix, "-") > 1 {
 			continue // of a Deployment, HASH-SUFFIX
 		}
-		if pod := p.running.At(types.NamespacedName{Namespace: l.namespace, Name: name}); pod == nil || pod.Value.account == wl.account {
+		if pod := p.running.At(types.NamespacedName{Namespace: l.namespace, Name: l.pod()}); pod == nil || pod.Value.account == wl.account {
 			return l, true
 		}
 	}
@@ -232,8 +243,7 @@ func (p *Part) outside(l lease) bool {
 // leading describes the fresh lease that a pod holds, or "". A pod without running containers counts only if
 // a renewal was observed.
 func (p *Part) leading(pod types.NamespacedName, stopped bool) string {
-	for _, key := range slices.Sorted(maps.Keys(p.leases)) {
-		l := p.leases[key]
+	for l := range inOrder(p.leases) {
 		if l.heldBy(pod) && p.fresh(l) && (l.moved || !stopped) {
 			return fmt.Sprintf("pod %s renews lease %s", pod, l)
 		}

@@ -49,7 +49,7 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 	}
 	for _, ref := range o.OwnerReferences {
 		group := schema.FromAPIVersionAndKind(ref.APIVersion, "").Group
-		if !slices.Contains(facts.BuiltinGroups(), group) {
+		if facts.Custom(group) {
 			d.owners = append(d.owners, mention{schema.GroupKind{Group: group, Kind: ref.Kind}.String(), ref.Name, true})
 		}
 	}
@@ -82,7 +82,7 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 	if kind := strings.ToLower(d.kind); p.kinds[kind] == key.Name {
 		delete(p.kinds, kind)
 	}
-	p.defining.Add(groupOf(d.kind), -1)
+	p.defining.Add(facts.GroupOf(d.kind), -1)
 }
 
 // maker is the object that a definition was made from.
@@ -105,7 +105,7 @@ func (p *Part) makersOf(resource string) []maker {
 		made := maker{what: m.kind + "/" + m.name, resource: of, name: m.name}
 		if of != "" {
 			made.what = p.definitions[of].kind + "/" + m.name
-		} else if group := groupOf(m.kind); !m.sure || p.defining[group] == 0 && p.options.Sight.Serves(group) {
+		} else if group := facts.GroupOf(m.kind); !m.sure || p.defining[group] == 0 && p.options.Sight.Serves(group) {
 			continue // another label, or a kind that is served without a definition
 		}
 		if !slices.Contains(found, made) {
@@ -115,19 +115,13 @@ func (p *Part) makersOf(resource string) []maker {
 	return found
 }
 
-// groupOf returns the API group of "plural.group" or "Kind.group".
-func groupOf(resource string) string {
-	_, group, _ := strings.Cut(resource, ".")
-	return group
-}
-
 // maxMakers bounds the objects of one kind whose names are kept.
 const maxMakers = 1000
 
 // KeepMaker records an object that definitions may be made from, a cluster-scoped custom one, and reports
 // whether it did.
 func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
-	if _, group, _ := strings.Cut(resource, "."); key.Namespace != "" || slices.Contains(facts.BuiltinGroups(), group) {
+	if key.Namespace != "" || !facts.Custom(facts.GroupOf(resource)) {
 		return false
 	}
 	there := p.makers[resource]
@@ -181,7 +175,7 @@ func (p *Part) askMaker(q *asked) (judgement, bool) {
 	}
 	for _, m := range p.makersOf(q.resource) {
 		domain, _, _ := strings.Cut(q.finalizer, "/")
-		if group := groupOf(m.resource); group == "" || m.resource == q.resource || domain != group && !strings.HasSuffix(domain, "."+group) {
+		if group := facts.GroupOf(m.resource); group == "" || m.resource == q.resource || domain != group && !strings.HasSuffix(domain, "."+group) {
 			continue
 		}
 		of := &asked{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}

@@ -52,8 +52,8 @@ type Setting struct{ Namespace, Name, Key string }
 
 // Settings returns the settings that workloads refer to. It only reads.
 func (p *Part) Settings() (found []Setting) {
-	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		if wl := p.workloads[key]; wl.template != nil && len(found) < maxSettings {
+	for wl := range inOrder(p.workloads) {
+		if wl.template != nil && len(found) < maxSettings {
 			_, asks := outlookOf(wl.namespace, *wl.template, nil)
 			found = append(found, asks...)
 		}

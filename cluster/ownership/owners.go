@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,7 +45,7 @@ type link struct {
 
 // KeepLink records the owner of a custom object, which may own workloads in turn, and reports whether it did.
 func (p *Part) KeepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
-	if _, group, _ := strings.Cut(resource, "."); slices.Contains(facts.BuiltinGroups(), group) {
+	if !facts.Custom(facts.GroupOf(resource)) {
 		return false
 	}
 	now := link{uid: m.GetUID(), owner: onlyOwner(m)}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // pausing matches annotations and labels that pause a controller for an object. Many then ignore its
@@ -36,9 +37,8 @@ func pausesOf(m metav1.Object) map[string]string {
 // pausedBy returns the pause for the owner of a finalizer, or "": of the domain of the object's API group, or
 // of the finalizer.
 func pausedBy(pauses map[string]string, resource, finalizer string) string {
-	_, group, _ := strings.Cut(resource, ".")
 	own, _, _ := strings.Cut(finalizer, "/")
-	return first(pauses[site(group)], pauses[site(own)])
+	return first(pauses[site(facts.GroupOf(resource))], pauses[site(own)])
 }
 
 // first returns the lesser non-empty text.

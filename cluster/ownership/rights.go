@@ -33,7 +33,7 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 	if !q.named && q.custom {
 		managers := slices.DeleteFunc(slices.Concat(q.object.managers, q.object.status), catalog.Generic)
 		holders := map[string]bool{}
-		for _, l := range p.named(groupOf(q.resource)) {
+		for _, l := range p.named(facts.GroupOf(q.resource)) {
 			if key, pod := p.holder(l); pod != nil && p.serves(key.Namespace, pod.Value) && p.vouched(q, pod.Value.account) {
 				holders[pod.Value.account] = true
 			}
@@ -57,10 +57,10 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 // vouched reports whether administrators gave an account a right to objects of the API group in the whole
 // cluster, which no tenant can: by a deleted role, or one for other resources of the group.
 func (p *Part) vouched(q *asked, account string) bool {
-	group := groupOf(q.resource)
+	group := facts.GroupOf(q.resource)
 	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key types.NamespacedName) bool {
 		r, exists := p.roles[p.bindings[key].role]
-		return key.Namespace == "" && (!exists || slices.ContainsFunc(r.grants, func(g grant) bool { return !g.wide && groupOf(g.resource) == group }))
+		return key.Namespace == "" && (!exists || slices.ContainsFunc(r.grants, func(g grant) bool { return !g.wide && facts.GroupOf(g.resource) == group }))
 	})
 }
 

@@ -3,7 +3,6 @@ package ownership
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -164,8 +163,7 @@ func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 	if len(parts) != 3 {
 		return j.is(Unknown, false, "it is declared to belong to %q, which is not KIND/NAMESPACE/NAME", declared), true
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		wl := p.workloads[key]
+	for wl := range inOrder(p.workloads) {
 		if !strings.EqualFold(wl.kind, parts[0]) || wl.namespace != parts[1] || wl.name != parts[2] {
 			continue
 		}
@@ -310,8 +308,8 @@ func (p *Part) madeWith(q *asked) []workload {
 		accounts[c.account] = accounts[c.account] || c.controls
 	}
 	var found []workload
-	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		if wl := p.workloads[key]; wl.owner.uid == made && accounts[wl.account] {
+	for wl := range inOrder(p.workloads) {
+		if wl.owner.uid == made && accounts[wl.account] {
 			found = append(found, wl)
 		}
 	}
@@ -357,10 +355,10 @@ func (q *asked) onlyController() (account string, named bool) {
 // other group of custom resources, unlike Cluster API's core, and its workload elects a leader, unlike mere
 // helpers.
 func (p *Part) leads(account, resource string) bool {
-	group := groupOf(resource)
+	group := facts.GroupOf(resource)
 	return !some(p.granting([]string{account}, "", func(r role) bool {
 		return slices.ContainsFunc(r.grants, func(g grant) bool {
-			return !g.wide && groupOf(g.resource) != group && strings.Contains(groupOf(g.resource), ".") && !slices.Contains(facts.BuiltinGroups(), groupOf(g.resource))
+			return !g.wide && facts.GroupOf(g.resource) != group && strings.Contains(facts.GroupOf(g.resource), ".") && facts.Custom(facts.GroupOf(g.resource))
 		})
 	})) && slices.ContainsFunc(p.workloadsUnder(account), func(wl workload) bool {
 		l, elects := p.election(wl)
@@ -375,7 +373,7 @@ func (p *Part) askLeases(q *asked) (judgement, bool) {
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return j, false
 	}
-	_, group, _ := strings.Cut(q.resource, ".")
+	group := facts.GroupOf(q.resource)
 	for _, l := range p.named(group) {
 		key, pod := p.holder(l)
 		switch {
@@ -538,8 +536,7 @@ func (p *Part) askIdle(q *asked) (judgement, bool) {
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+name)
 	proof, sure := p.whyIdle(name)
-	for _, key := range slices.Sorted(maps.Keys(p.workloads)) {
-		wl := p.workloads[key]
+	for wl := range inOrder(p.workloads) {
 		if wl.account != name {
 			continue
 		}

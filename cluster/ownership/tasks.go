@@ -23,7 +23,7 @@ func (p *Part) KeepTask(resource string, key types.NamespacedName, m metav1.Obje
 		return false
 	}
 	var by controller
-	if by.kind, by.name = facts.Controller(m); by.name == "" || slices.Contains(facts.BuiltinGroups(), by.kind.Group) {
+	if by.kind, by.name = facts.Controller(m); by.name == "" || !facts.Custom(by.kind.Group) {
 		p.ForgetTask(resource, key)
 		return false
 	}

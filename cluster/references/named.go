@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // Objects name others in fields and labels, also if the catalog does not know their kind. The owner may ignore
@@ -126,17 +127,12 @@ func (p *Part) visit(id object, r *record, f func(by object, path string, carrie
 		all := p.mentions[p.hash(target)]
 		more += max(0, len(all)-maxUsers)
 		for _, m := range all[:min(len(all), maxUsers)] {
-			if by := m.by.object(); by.Namespace == "" || by.Namespace == id.Namespace || groupOf(by.resource) == groupOf(id.resource) {
+			if by := m.by.object(); by.Namespace == "" || by.Namespace == id.Namespace || facts.GroupOf(by.resource) == facts.GroupOf(id.resource) {
 				f(by, m.mention().path.Value(), i > 0)
 			}
 		}
 	}
 	return more
-}
-
-func groupOf(resource string) string {
-	_, group, _ := strings.Cut(resource, ".")
-	return group
 }
 
 // naming returns the names in an object.
@@ -237,7 +233,7 @@ func (l *look) text(path []string, value string) {
 		switch {
 		case inStatus && len(n.ids) < maxNamed:
 			n.ids = append(n.ids, carried)
-		case !inStatus && !slices.Contains(l.plan.namedAfter(groupOf(l.id.resource), stem), l.id.resource): // that would be its own
+		case !inStatus && !slices.Contains(l.plan.namedAfter(facts.GroupOf(l.id.resource), stem), l.id.resource): // that would be its own
 			n.mentions = append(n.mentions, mention{target: l.hash(carried), path: unique.Make(strings.Join(path, "."))})
 		}
 	}
@@ -261,7 +257,7 @@ func (l *look) reference(path []string, fields map[string]any) {
 		group = "" // of the core
 	}
 	n, kind := l.found, strings.ToLower(text("kind"))
-	switch own := groupOf(l.id.resource); {
+	switch own := facts.GroupOf(l.id.resource); {
 	case stem == key || to.Name == "" || l.id.Namespace != "" && to.Namespace != "" && to.Namespace != l.id.Namespace:
 	case kind == "secret" || kind == "" && strings.HasSuffix(strings.TrimSuffix(stem, "key"), "secret"):
 		if path[0] == "status" {
@@ -282,7 +278,7 @@ func (l *look) name(path, key string, to types.NamespacedName) []string {
 	if to.Name == "" || len(to.Name) > catalog.LongestName || slices.ContainsFunc(l.owners, func(o metav1.OwnerReference) bool { return o.Name == to.Name }) {
 		return nil // its owner is deleted with it
 	}
-	resources := l.plan.namedAfter(groupOf(l.id.resource), key)
+	resources := l.plan.namedAfter(facts.GroupOf(l.id.resource), key)
 	for _, resource := range resources {
 		if to.Namespace = l.id.Namespace; !l.plan.namespaced(resource) {
 			to.Namespace = ""
@@ -323,11 +319,11 @@ func (p *plan) namedAfter(group, key string) (found []string) {
 // hint adds resources that fields may name.
 func (p *plan) hint(added []string) {
 	for _, resource := range slices.Sorted(slices.Values(added)) {
-		if !custom(resource) {
+		if !facts.Custom(facts.GroupOf(resource)) {
 			continue
 		}
 		p.hints[resource] = &catalog.Need{Reference: catalog.Reference{Resource: resource}, Without: through}
-		group := groupOf(resource)
+		group := facts.GroupOf(resource)
 		p.peers[group] = append(p.peers[group], resource)
 		for i := range max(1, strings.Index(resource, ".")-shortest) {
 			p.endings[resource[i:]] = append(p.endings[resource[i:]], resource)

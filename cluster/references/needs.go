@@ -289,7 +289,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	for _, n := range rules.needs {
 		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)
 	}
-	if !rules.builtIn && custom(resource) && p.ReadsFields(resource) {
+	if !rules.builtIn && facts.Custom(facts.GroupOf(resource)) && p.ReadsFields(resource) {
 		needs = appendHints(needs, finalizer, rules, p.naming(idOf(resource, u), u).needs)
 	}
 	for _, one := range needs {

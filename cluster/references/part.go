@@ -140,7 +140,7 @@ type Part struct {
 	awaits   map[uint64]object      // objects that may wait for their namers
 
 	onNode      facts.Sets[place, string] // names of objects
-	placed      map[string]int            // places by namespace
+	placed      facts.Counts[string]      // places by namespace
 	dirtyPlaces map[place]bool
 
 	dirtyNeeds map[string]bool // namespaces
@@ -160,7 +160,7 @@ func New(doc facts.Document, options Options) *Part {
 		awaiting: facts.Sets[string, object]{}, referrers: map[*rule]facts.Sets[types.NamespacedName, object]{},
 		bindings: facts.Sets[string, types.NamespacedName]{},
 		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]mentioned{}, awaits: map[uint64]object{},
-		onNode: facts.Sets[place, string]{}, placed: map[string]int{}, dirtyPlaces: map[place]bool{},
+		onNode: facts.Sets[place, string]{}, placed: facts.Counts[string]{}, dirtyPlaces: map[place]bool{},
 		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
 	}
 }
@@ -280,7 +280,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 		for _, a := range rules.acts {
 			now.deeds = appendDeeds(now.deeds, finalizer, a, whole())
 		}
-		named := r.peers > 0 && custom(id.resource) && !rules.builtIn
+		named := r.peers > 0 && facts.Custom(facts.GroupOf(id.resource)) && !rules.builtIn
 		if named {
 			now.needs = appendHints(now.needs, finalizer, rules, n.needs)
 			if n.node != "" {
@@ -310,7 +310,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 	}
 	if len(r.refers) > 0 && mayRefer(obj) {
 		now.leaving = m.GetDeletionTimestamp() != nil
-		now.owned = metav1.GetControllerOfNoCopy(m) != nil && custom(id.resource)
+		now.owned = metav1.GetControllerOfNoCopy(m) != nil && facts.Custom(facts.GroupOf(id.resource))
 		for _, rule := range r.refers {
 			now.refers = append(now.refers, p.references(rule, id, whole())...)
 			now.refers = now.refers[:min(maxNamed, len(now.refers))]
@@ -430,7 +430,7 @@ func (p *Part) add(id object, r *record) {
 			if at.namespace != "" && p.placed[at.namespace] == maxPlaces {
 				continue
 			}
-			p.placed[at.namespace]++
+			p.placed.Add(at.namespace, 1)
 		}
 		p.onNode.Add(at, id.Name)
 	}
@@ -463,9 +463,7 @@ func (p *Part) drop(id object) {
 			continue
 		}
 		if p.onNode.Remove(at, id.Name); p.onNode[at] == nil {
-			if p.placed[at.namespace]--; p.placed[at.namespace] == 0 {
-				delete(p.placed, at.namespace)
-			}
+			p.placed.Add(at.namespace, -1)
 		}
 	}
 	p.changed(id, r)

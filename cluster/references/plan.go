@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // rule is one referrer of the catalog, with the resource that it keeps.
@@ -109,7 +110,7 @@ func (p *plan) referrers() map[string][]string {
 func (p *plan) take(e *catalog.Entry, resource string) {
 	listed := slices.Contains(e.On, resource)
 	// An entry for many kinds includes its API group.
-	_, group, _ := strings.Cut(resource, ".")
+	group := facts.GroupOf(resource)
 	listed = listed || e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
 	if !listed && !anyOf(e) {
 		return

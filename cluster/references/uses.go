@@ -75,13 +75,7 @@ func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 // told reports whether a reference is in the status of a custom resource: it should be written by the owner
 // of the kind, but anyone with rights to it can.
 func (r *rule) told() bool {
-	return strings.HasPrefix(r.Path, "status.") && custom(r.Resource)
-}
-
-// custom reports whether a resource is not built in.
-func custom(resource string) bool {
-	_, group, _ := strings.Cut(resource, ".")
-	return !slices.Contains(facts.BuiltinGroups(), group)
+	return strings.HasPrefix(r.Path, "status.") && facts.Custom(facts.GroupOf(r.Resource))
 }
 
 // use returns the referrers of one resource to an object, as the document has them.

@@ -658,7 +658,7 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	}
 	for _, rule := range h.Rules {
 		for _, group := range rule.APIGroups {
-			if !strings.Contains(group, ".") || slices.Contains(facts.BuiltinGroups(), group) {
+			if !strings.Contains(group, ".") || !facts.Custom(group) {
 				continue
 			}
 			for _, resource := range rule.Resources {
