@@ -338,6 +338,6 @@ func factsFrom(text string) (*cluster.World, error) {
 
 // FromFacts is AllFromFacts for one object.
 func FromFacts(world *cluster.World, name Name) (s Subject, err error) {
-	world.Read(func(f cluster.Facts) { s, err = fromFacts(f, typesOf(f), name) })
+	s, err = fromFacts(world, typesOf(world), name)
 	return s, err
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 )
@@ -72,8 +71,7 @@ func stepsOfSamples(t *testing.T) iter.Seq[sampleStep] {
 			if err != nil {
 				t.Fatal(err)
 			}
-			types := Types{}
-			d.world.Read(func(f cluster.Facts) { types = typesOf(f) })
+			types := typesOf(d.world)
 			for _, f := range report.Findings {
 				for _, s := range f.Steps {
 					if s.Action == nil {

@@ -229,8 +229,8 @@ func (a *Answer) Guarded(world *cluster.World, s Subject) {
 	}
 	guard := &a.Items[0].Guard
 	world.Read(func(f cluster.Facts) {
-		for hook := range f.Webhooks() {
-			if strings.HasPrefix(hook.Key, "validating/") && strings.HasSuffix(hook.Key, "/"+guardName) {
+		for _, hook := range f.Webhooks() {
+			if strings.HasPrefix(hook, "validating/") && strings.HasSuffix(hook, "/"+guardName) {
 				*guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
 			}
 		}

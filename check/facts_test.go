@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,20 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/internal/nearest"
 )
 
 // AllFromFacts finds objects in facts. A subject has only the parts of its object that
 // they hold.
 func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missing []error, err error) {
-	world.Read(func(f cluster.Facts) { subjects, missing, err = allFromFacts(f, names) })
-	return subjects, missing, err
-}
-
-func allFromFacts(f cluster.Facts, names []Name) (subjects []Subject, missing []error, err error) {
-	types := typesOf(f) // once: collecting them is slow in a large cluster
+	types := typesOf(world) // once: collecting them is slow in a large cluster
 	for _, name := range names {
-		s, err := fromFacts(f, types, name)
+		s, err := fromFacts(world, types, name)
 		switch {
 		case errors.As(err, new(missingError)), errors.As(err, new(noTypeError)):
 			missing = append(missing, name.located(err))
@@ -37,19 +34,21 @@ func allFromFacts(f cluster.Facts, names []Name) (subjects []Subject, missing []
 	return subjects, missing, nil
 }
 
-func fromFacts(f cluster.Facts, types Types, name Name) (Subject, error) {
-	s := Subject{Name: name.Name, Place: name.Place}
-	var err error
-	if s.Type, err = types.Find(name.Type); err != nil {
+func fromFacts(world *cluster.World, types Types, name Name) (s Subject, err error) {
+	typ, err := types.Find(name.Type)
+	if err != nil {
 		return s, err
 	}
-	if s.Type.Namespaced {
-		s.Namespace = name.Namespace
+	if !typ.Namespaced {
+		name.Namespace = ""
 	}
-	typ := s.Type
-	s, exists := Described(f, typ.GroupResource().String(), s.Namespace, s.Name)
+	exists := false
+	world.Read(func(f cluster.Facts) {
+		s, exists = Described(f, typ.GroupResource().String(), name.Namespace, name.Name)
+	})
 	if !exists {
-		return s, missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, f.Names(typ.GroupResource().String(), s.Namespace))))
+		names := keysOf(world, typ.GroupResource().String())
+		return s, missingError(fmt.Sprintf("the snapshot has no %s%s", s, nearest.Hint(s.Name, names)))
 	}
 	s.Type, s.Place, s.Stub = typ, name.Place, "a snapshot"
 	if s.guarded() {
@@ -58,21 +57,32 @@ func fromFacts(f cluster.Facts, types Types, name Name) (Subject, error) {
 	return s, nil
 }
 
+// keysOf returns the keys at a path of the facts, in order.
+func keysOf(world *cluster.World, path ...string) (keys []string) {
+	world.View(func(doc map[string]any) {
+		found, _ := facts.Lookup(doc, path...).(map[string]any)
+		keys = slices.Sorted(maps.Keys(found))
+	})
+	return keys
+}
+
 // typesOf returns the types in the facts.
-func typesOf(f cluster.Facts) Types {
+func typesOf(world *cluster.World) Types {
 	var types Types
 	for _, k := range cluster.Builtin() {
 		if !k.Past {
 			types.builtin(k)
 		}
 	}
-	for _, name := range f.Names(definitions.String(), "") {
-		types.define(f, name)
+	for _, name := range keysOf(world, "crds") {
+		world.Read(func(f cluster.Facts) { types.define(f, name) })
 	}
-	for namespace, name := range f.Resources() {
-		gr := schema.ParseGroupResource(name)
-		if !slices.ContainsFunc(types.all, func(t Type) bool { return t.GroupResource() == gr }) {
-			types.add(schema.GroupVersion{Group: gr.Group, Version: "v1"}, metav1.APIResource{Name: gr.Resource, Namespaced: namespace != ""}, true)
+	for _, namespace := range keysOf(world, "counts") {
+		for _, name := range keysOf(world, "counts", namespace) {
+			gr := schema.ParseGroupResource(name)
+			if !slices.ContainsFunc(types.all, func(t Type) bool { return t.GroupResource() == gr }) {
+				types.add(schema.GroupVersion{Group: gr.Group, Version: "v1"}, metav1.APIResource{Name: gr.Resource, Namespaced: namespace != ""}, true)
+			}
 		}
 	}
 	return types

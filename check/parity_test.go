@@ -17,7 +17,6 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
-	"github.com/termguard/termguard/internal/snapshottest"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -51,7 +50,7 @@ func TestParity(t *testing.T) {
 		if otherwise[filepath.ToSlash(short)] != "" {
 			continue
 		}
-		a, err := snapshots.Open(snapshottest.File(t, d.all))
+		a, err := snapshots.Open(d.file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
-	"github.com/termguard/termguard/internal/snapshottest"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -18,7 +17,11 @@ import (
 // other.
 func TestSnapshotTellsObjectsApart(t *testing.T) {
 	engine := newEngine(t)
-	a, err := snapshots.Open(snapshottest.File(t, decodeAll(t, `apiVersion: v1
+	file := filepath.Join(t.TempDir(), "fixture.yaml")
+	if err := os.WriteFile(file, []byte(`apiVersion: termguard.dev/v1
+kind: Cluster
+---
+apiVersion: v1
 kind: ConfigMap
 metadata:
   name: managed
@@ -58,7 +61,10 @@ kind: ClusterRoleBinding
 metadata: {name: kiali, uid: b1}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kiali}
 subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
-`)))
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := snapshots.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

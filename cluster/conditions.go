@@ -37,42 +37,6 @@ type conditioned struct {
 
 func (o conditioned) resource() string { return o.GroupResource().String() }
 
-// reader returns a function that reads objects from the API server; nil for an unreadable one.
-func reader(ctx context.Context, config *rest.Config, log *slog.Logger) (func(conditioned) *unstructured.Unstructured, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 100, 200 // as live.New
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to read objects: %w", err)
-	}
-	return func(o conditioned) *unstructured.Unstructured {
-		object, err := client.Resource(o.GroupVersionResource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
-		if err != nil {
-			log.Debug("what an object says is not known", "resource", o.resource(), "namespace", o.namespace, "name", o.name, "error", err)
-			return nil
-		}
-		return object
-	}, nil
-}
-
-// readAll reads objects concurrently, and calls keep for each readable one, one at a time.
-func readAll(objects []conditioned, read func(conditioned) *unstructured.Unstructured, keep func(conditioned, *unstructured.Unstructured)) {
-	var mu sync.Mutex
-	var reading errgroup.Group
-	reading.SetLimit(conditionsAtOnce)
-	for _, o := range objects {
-		reading.Go(func() error {
-			if object := read(o); object != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				keep(o, object)
-			}
-			return nil
-		})
-	}
-	_ = reading.Wait() // an unreadable object is no error
-}
-
 // ReadConditions reads the status conditions of the first few custom resources in a namespace whose
 // finalizers wait for an owner that may be alive, and warning Events about them. Unreadable ones are left
 // out.
@@ -83,14 +47,23 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	}
 	ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
 	defer cancel()
-	read, err := reader(ctx, config, log)
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200 // as live.New
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return err
+		return fmt.Errorf("connect to read objects: %w", err)
 	}
 	if err := w.ReadWarnings(ctx, config, namespace, log); err != nil {
 		return err
 	}
-	w.keepConditions(namespace, objects, read)
+	w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured {
+		object, err := client.Resource(o.GroupVersionResource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+		if err != nil {
+			log.Debug("what an object says is not known", "resource", o.resource(), "namespace", o.namespace, "name", o.name, "error", err)
+			return nil
+		}
+		return object
+	})
 	return nil
 }
 
@@ -102,12 +75,25 @@ func (w *World) TakeConditions(namespace string, read func(resource, name string
 	}
 }
 
-// keepConditions keeps the conditions of the first few readable objects of a namespace.
+// keepConditions reads the first few objects of a namespace concurrently, and keeps the conditions of the
+// readable ones.
 func (w *World) keepConditions(namespace string, objects []conditioned, read func(conditioned) *unstructured.Unstructured) {
 	found := facts.Document{}
-	readAll(objects[:min(len(objects), maxConditioned)], read, func(o conditioned, object *unstructured.Unstructured) {
-		found.Put(w.conditionsOf(o, object), o.resource(), o.name)
-	})
+	var mu sync.Mutex
+	var reading errgroup.Group
+	reading.SetLimit(conditionsAtOnce)
+	for _, o := range objects[:min(len(objects), maxConditioned)] {
+		reading.Go(func() error {
+			if object := read(o); object != nil {
+				conditions := w.conditionsOf(o, object)
+				mu.Lock()
+				defer mu.Unlock()
+				found.Put(conditions, o.resource(), o.name)
+			}
+			return nil
+		})
+	}
+	_ = reading.Wait() // an unreadable object is no error
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.doc.Put(map[string]any(found), "conditions", namespace)

@@ -106,7 +106,7 @@ func (w *World) forgetRows(resource string, key types.NamespacedName) {
 }
 
 // Reduces reports whether the facts hold more of a resource's objects than their metadata.
-func Reduces(res Resource) bool { return isTyped(res.GroupResource()) }
+func Reduces(res Resource) bool { return typedNames[res.String()] }
 
 // Whole returns the resources that are watched whole, in the versions that are read. They must not be
 // changed.
@@ -134,10 +134,6 @@ func readAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 		}
 	}
 	return gvk
-}
-
-func isTyped(gr schema.GroupResource) bool {
-	return typedNames[gr.String()]
 }
 
 var typedNames = func() map[string]bool {

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -64,19 +63,11 @@ type Removal struct {
 	Manager string
 }
 
-// teaches reports whether a removal shows the owner of a finalizer: not if a user forces it with kubectl, or
-// as an administrator.
-func (r Removal) teaches() bool {
-	return r.User != "" && !slices.Contains(r.Groups, "system:masters") && !byHand(r.Manager)
-}
-
-// ByHand reports whether a user forces the removal, as far as the request shows.
-func (r Removal) ByHand() bool { return !r.teaches() }
-
-// byHand reports whether a field manager is a kubectl: "kubectl-edit", "kubectl-patch", or "kubectl" of a
-// server-side apply (k8s.io/kubectl, pkg/cmd).
-func byHand(manager string) bool {
-	return manager == "kubectl" || strings.HasPrefix(manager, "kubectl-")
+// ByHand reports whether a user forces the removal, with a kubectl ("kubectl-edit", "kubectl-patch", or
+// "kubectl" of a server-side apply; k8s.io/kubectl, pkg/cmd) or as an administrator, as far as the request
+// shows. It does not show the owner of a finalizer.
+func (r Removal) ByHand() bool {
+	return r.User == "" || slices.Contains(r.Groups, "system:masters") || r.Manager == "kubectl" || strings.HasPrefix(r.Manager, "kubectl-")
 }
 
 // Learner learns from requests who removes which finalizers, and stores it in a ConfigMap that all replicas
@@ -115,19 +106,22 @@ func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	account := learned.Account(r.User)
 	now := l.world.options.Now()
-	outside := account != "" && !r.Pod && !l.world.RunsPods(account)
-	everywhere := r.Namespace == "" || l.world.UpdatesEverywhere(r.User, r.Groups, r.Resource)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.world.mu.RLock()
+	defer l.world.mu.RUnlock()
+	owners := l.world.ownership
+	outside := account != "" && !r.Pod && !owners.RunsPods(account)
+	everywhere := r.Namespace == "" || owners.UpdatesEverywhere(r.User, r.Groups, r.Resource.String())
 	for _, finalizer := range r.Finalizers {
 		at := ownership.Ending{UID: r.UID, Finalizer: finalizer, Asked: r.Deleted.Unix()}
 		before, again := l.waiting[at]
-		if !again && (len(l.waiting) >= maxRemovals || !l.world.Carries(r.Resource, key, r.UID, finalizer)) {
+		if !again && (len(l.waiting) >= maxRemovals || !owners.Carries(r.Resource.String(), key, r.UID, finalizer)) {
 			continue // there will be others, or its end could not be observed
 		}
 		l.waiting[at] = sighting{
 			Removal: r, at: now, outside: outside, everywhere: everywhere,
-			void: !r.teaches() || again && (before.void || before.User != r.User),
+			void: r.ByHand() || again && (before.void || before.User != r.User),
 		}
 	}
 }
@@ -192,13 +186,16 @@ func (l *Learner) confirm() {
 	defer l.mu.Unlock()
 	now := l.world.options.Now()
 	changed := false
-	for _, stop := range l.world.takeStops() {
+	l.world.mu.Lock()
+	stops, endings := l.world.nodes.Stops(), l.world.ownership.Endings()
+	l.world.mu.Unlock()
+	for _, stop := range stops {
 		l.news.AddStop(learned.Stop{
 			Namespace: stop.Namespace, Workload: stop.Workload, Took: learned.Taking(stop.Gone.Sub(stop.Asked), "", stop.Gone), Last: stop.Gone,
 		})
 		changed = true
 	}
-	for _, at := range l.world.takeEndings() {
+	for _, at := range endings {
 		s, awaited := l.waiting[at]
 		if !awaited {
 			continue
@@ -313,21 +310,15 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 	return m, true, nil
 }
 
-// recall reads the ConfigMap among objects. Without the key, as installed, it is empty.
-func (w *World) recall(obj *unstructured.Unstructured) error {
-	text, found, err := unstructured.NestedString(obj.Object, "data", learnedKey)
-	if err != nil {
-		return fmt.Errorf("ConfigMap %s: %w", LearnedConfigMap, err)
-	}
-	if !found {
+// recall reads the memory in a ConfigMap, which has none as installed.
+func (w *World) recall(cm *corev1.ConfigMap) error {
+	text, some := cm.Data[learnedKey]
+	if !some {
 		return nil
 	}
 	m, wrong, err := learned.Decode([]byte(text), w.options.Now())
-	if err := cmp.Or(err, wrong); err != nil {
-		return fmt.Errorf("ConfigMap %s: %w", LearnedConfigMap, err)
-	}
 	w.SetLearned(m)
-	return nil
+	return cmp.Or(err, wrong)
 }
 
 // Recall reads the memory of a termguard in the cluster, in a namespace, if it exists and may be read.
@@ -337,12 +328,7 @@ func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter,
 		log.Debug("nothing that was learned of finalizers is known", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
 		return
 	}
-	if len(cm.Data)+len(cm.BinaryData) == 0 {
-		return // as installed
-	}
-	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), w.options.Now())
-	if err := cmp.Or(err, wrong); err != nil {
+	if err := w.recall(cm); err != nil {
 		log.Warn("what makes no sense in the ConfigMap is ignored", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
 	}
-	w.SetLearned(m)
 }

@@ -77,52 +77,40 @@ func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	scopes, mapped := Defined(all, "spec", "scope"), Resources(all)
 	looked, left := map[refusals.Lookup]refusals.Found{}, MaxRead
 	for _, lookup := range lookups {
-		if lookup.Kind.Empty() {
-			found, complete := w.seen(lookup, all, mapped, left)
-			if complete {
-				left -= len(found)
-				looked[lookup] = refusals.Found{Objects: found}
+		var found refusals.Found
+		namespaced, is := true, func(obj *unstructured.Unstructured) bool {
+			return mapped[obj.GroupVersionKind()].GroupVersionResource == lookup.Resource
+		}
+		parameters := !lookup.Kind.Empty()
+		if parameters {
+			scope := ScopeOf(lookup.Kind, scopes)
+			namespaced = scope == apiextensionsv1.NamespaceScoped
+			selector, err := labels.Parse(lookup.Selector)
+			if err != nil {
+				continue // cannot happen: it was parsed before
 			}
-			continue
-		}
-		scope := ScopeOf(lookup.Kind, scopes)
-		res := Resource{GroupVersionResource: mapped[lookup.Kind].GroupVersionResource, Namespaced: scope == apiextensionsv1.NamespaceScoped}
-		selector, err := labels.Parse(lookup.Selector)
-		if err != nil {
-			continue // cannot happen: it was parsed before
-		}
-		found := refusals.Found{Err: lookup.Usable(res.Namespaced, scope != "")}
-		if found.Err == nil {
-			for _, obj := range all {
-				if obj.GroupVersionKind() == lookup.Kind && (!res.Namespaced || obj.GetNamespace() == lookup.Namespace) &&
-					(lookup.Name == "" || obj.GetName() == lookup.Name) && selector.Matches(labels.Set(obj.GetLabels())) {
-					found.Objects = append(found.Objects, obj)
-				}
+			found.Err = lookup.Usable(namespaced, scope != "")
+			is = func(obj *unstructured.Unstructured) bool {
+				return obj.GroupVersionKind() == lookup.Kind && selector.Matches(labels.Set(obj.GetLabels()))
 			}
 		}
-		if w.options.Manifests != nil && (found.Err != nil || len(found.Objects) == 0) || slices.Contains(facts.BuiltinGroups(), lookup.Kind.Group) && lookup.Kind.Kind == "Secret" {
+		for _, obj := range all {
+			if found.Err == nil && is(obj) && (!namespaced || obj.GetNamespace() == lookup.Namespace) && (lookup.Name == "" || obj.GetName() == lookup.Name) {
+				found.Objects = append(found.Objects, obj)
+			}
+		}
+		switch {
+		case parameters && (w.options.Manifests != nil && len(found.Objects) == 0 || lookup.Kind.Kind == "Secret" && slices.Contains(facts.BuiltinGroups(), lookup.Kind.Group)):
 			continue
+		case !parameters && len(found.Objects) > left:
+			continue
+		case !parameters:
+			left -= len(found.Objects)
 		}
 		looked[lookup] = found
 	}
 	w.refusals.TakeIn(looked)
 	return true
-}
-
-// seen returns the manifests that a lookup of objects finds, unless there are more than limit.
-func (w *World) seen(lookup refusals.Lookup, all []*unstructured.Unstructured, mapped map[schema.GroupVersionKind]Resource, limit int) (found []*unstructured.Unstructured, complete bool) {
-	wanted := func(obj *unstructured.Unstructured) bool {
-		return mapped[obj.GroupVersionKind()].GroupVersionResource == lookup.Resource && obj.GetNamespace() == lookup.Namespace && (lookup.Name == "" || obj.GetName() == lookup.Name)
-	}
-	for _, obj := range all {
-		if wanted(obj) {
-			found = append(found, obj)
-		}
-		if len(found) > limit {
-			return nil, false
-		}
-	}
-	return found, true
 }
 
 // onlyManifests limits webhooks to the manifests that they match.

@@ -22,8 +22,8 @@ import (
 
 const apiVersion = "termguard.dev/v1"
 
-// aside holds the facts that objects cannot show: a document of kind Cluster.
-type aside struct {
+// About holds the facts that objects cannot show: a document of kind Cluster.
+type About struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Version of the API server, as in gitVersion.
@@ -54,7 +54,7 @@ type aside struct {
 }
 
 // sees reports whether the facts include objects of a resource.
-func (a aside) sees(res Resource) bool {
+func (a About) sees(res Resource) bool {
 	for _, u := range a.Unseen {
 		if u.Resource == res.GroupResource().String() {
 			return false
@@ -67,11 +67,10 @@ func (a aside) sees(res Resource) bool {
 // prints them, with their status. A document of kind Cluster among them adds other facts.
 func FromObjects(options Options, objects []*unstructured.Unstructured) (*World, error) {
 	w := NewWorld(options)
-	var about aside
+	var about About
 	groups := BuiltinGroups()
 	mapped := Resources(objects)
 	begun := map[Resource][]runtime.Object{}
-	var reports []report.Report
 	var leases []coordinationv1.Lease
 	held := false
 	for _, res := range typed {
@@ -81,17 +80,10 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	}
 	for _, obj := range objects {
 		gvk := obj.GroupVersionKind()
-		if gvk.Kind == "ConfigMap" && obj.GetName() == LearnedConfigMap {
-			if err := w.recall(obj); err != nil {
-				return nil, err
+		if gvk == corev1.SchemeGroupVersion.WithKind("ConfigMap") {
+			if err := w.keepConfigMap(obj); err != nil {
+				return nil, fmt.Errorf("ConfigMap %s: %w", obj.GetName(), err)
 			}
-		}
-		if w.isProbe(obj) && options.Manifests == nil {
-			r, err := reported(obj)
-			if err != nil {
-				return nil, err
-			}
-			reports = append(reports, r)
 		}
 		if gvk.GroupVersion().String() == apiVersion {
 			if gvk.Kind == "Cluster" {
@@ -163,9 +155,6 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		}
 		w.End(res)
 	}
-	for _, r := range reports {
-		w.nodes.KeepReport(r)
-	}
 	w.SetLeases(leases)
 	for name, message := range about.ListErrors {
 		if w.refusals.Converts(name) {
@@ -191,18 +180,38 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.onlyManifests(objects)
 	}
 	if namespace := about.ConditionsOf; namespace != "" {
-		found := facts.Document{}
 		w.warnings = warningsIn(eventsAmong(objects))
-		for _, o := range w.conditioned(namespace) {
+		w.keepConditions(namespace, w.conditioned(namespace), func(o conditioned) *unstructured.Unstructured {
 			for _, obj := range objects {
 				if mapped[obj.GroupVersionKind()].GroupResource() == o.GroupResource() && obj.GetNamespace() == namespace && obj.GetName() == o.name {
-					found.Put(w.conditionsOf(o, obj), o.resource(), o.name)
+					return obj
 				}
 			}
-		}
-		w.doc.Put(map[string]any(found), "conditions", namespace)
+			return nil
+		})
 	}
 	return w, nil
+}
+
+// keepConfigMap keeps the memory of a Learner, and the report of a node probe.
+func (w *World) keepConfigMap(obj *unstructured.Unstructured) error {
+	_, labelled := obj.GetLabels()[report.Label]
+	probe := labelled && obj.GetNamespace() == w.options.Home && w.options.Manifests == nil
+	if !probe && obj.GetName() != LearnedConfigMap {
+		return nil
+	}
+	var cm corev1.ConfigMap
+	if err := Decode(obj, &cm); err != nil {
+		return err
+	}
+	if !probe {
+		return w.recall(&cm)
+	}
+	r, err := report.Read(&cm)
+	if err == nil {
+		w.nodes.KeepReport(r)
+	}
+	return err
 }
 
 // eventsAmong returns the warning Events among objects.

@@ -155,12 +155,8 @@ func TestStress(t *testing.T) {
 		"World.SetListError": func(i int) { w.SetListError(widgets, fmt.Sprint(refusals.ConversionFailure, i%2)) },
 		"World.SetLearned":   func(int) { w.SetLearned(learned.Memory{}) },
 		"World.Recall":       func(int) { w.Recall(t.Context(), client.CoreV1(), HomeNamespace, slog.New(slog.DiscardHandler)) },
-		"World.RunsPods":     func(int) { w.RunsPods("a/op") },
 		"World.Unread":       func(int) { w.Unread("a") },
 		"World.UnreadOf":     func(int) { w.UnreadOf("widgets.x.io") },
-		"World.UpdatesEverywhere": func(int) {
-			w.UpdatesEverywhere(operatorUser, []string{"system:serviceaccounts"}, widgets.GroupResource())
-		},
 		"World.View": func(int) {
 			w.View(func(doc map[string]any) { _, err := json.Marshal(doc); must(err) }) // reads all of it
 		},
@@ -189,9 +185,6 @@ func TestStress(t *testing.T) {
 		},
 		"World.Distrusted": func(int) { w.Distrusted() },
 		"World.Reached":    func(int) { _ = w.Reached(t.Context()) },
-		"World.Carries": func(int) {
-			w.Carries(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", "x.io/f")
-		},
 		"World.Shows": func(int) {
 			w.Shows(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", []string{"x.io/f"})
 		},

@@ -20,46 +20,38 @@ type Gone struct {
 
 // Without are the facts without something.
 type Without struct {
-	replaced   map[string]any // sections of the facts
-	finalizers map[string]bool
-	refuse     []string // prefixes of removed refusals, as in input.refusals
+	replaced map[string]any // sections of the facts
+	carried  match          // the removed finalizers
+	refuses  match          // what no longer refuses, as in input.refusals
 }
 
-// Without removes something from facts that do not change any more. They stay unchanged.
-func (w *World) Without(gone Gone) *Without {
-	t := &Without{replaced: map[string]any{}, finalizers: map[string]bool{}}
-	w.View(func(doc map[string]any) {
-		for _, name := range gone.APIServices {
-			delete(t.section(doc, "apiservices"), name)
-			_, group, _ := strings.Cut(name, ".")
-			t.seen(doc, func(resource string) bool { return strings.HasSuffix(resource, "."+group) })
-		}
-		for _, name := range gone.Webhooks {
-			t.webhook(doc, name+"/")
-		}
-		for _, name := range gone.Conversions {
-			delete(t.section(doc, "unconverted"), name)
-			t.seen(doc, func(resource string) bool { return resource == name })
-		}
-		for node, sections := range gone.Nodes {
-			t.node(doc, node, sections)
-		}
-		for _, finalizer := range gone.Finalizers {
-			t.finalizers[finalizer] = true
-		}
-		t.withoutFinalizers(doc)
-	})
-	return t
-}
+// match selects keys of a map in the document.
+type match func(key string) bool
 
-// section returns a section of the facts after earlier removals, to be changed at its top level.
-func (t *Without) section(doc map[string]any, name string) map[string]any {
-	if changed, done := t.replaced[name].(map[string]any); done {
-		return changed
+func every(string) bool { return true }
+
+func is(name string) match { return func(key string) bool { return key == name } }
+
+// begins matches keys with one of these prefixes.
+func begins(prefixes []string) match {
+	return func(key string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 	}
-	changed := copied(doc[name])
-	t.replaced[name] = changed
-	return changed
+}
+
+// pruned returns a copy of a map or section without the entries at a path.
+func pruned(node any, path ...match) map[string]any {
+	left := copied(node)
+	for key, below := range left {
+		switch {
+		case !path[0](key):
+		case len(path) == 1:
+			delete(left, key)
+		default:
+			left[key] = pruned(below, path[1:]...)
+		}
+	}
+	return left
 }
 
 // copied returns a copy of a map or section that may be changed at its top level.
@@ -74,47 +66,82 @@ func copied(value any) map[string]any {
 	return m
 }
 
-// seen removes the unseen resources that would then be seen.
-func (t *Without) seen(doc map[string]any, is func(resource string) bool) {
-	list, done := t.replaced["unseen"].([]any)
-	if !done {
-		list, _ = doc["unseen"].([]any)
-		list = slices.Clone(list)
+// Without removes something from facts that do not change any more. They stay unchanged.
+func (w *World) Without(gone Gone) *Without {
+	t := &Without{replaced: map[string]any{}, carried: func(finalizer string) bool { return slices.Contains(gone.Finalizers, finalizer) }}
+	var hooks, refusers []string
+	for _, name := range gone.Webhooks {
+		hooks, refusers = append(hooks, name+"/"), append(refusers, "webhook/"+name+"/")
 	}
-	t.replaced["unseen"] = slices.DeleteFunc(list, func(item any) bool {
+	t.refuses = begins(refusers)
+	w.View(func(doc map[string]any) {
+		remove := func(path ...match) {
+			for name := range doc {
+				if path[0](name) {
+					t.replaced[name] = pruned(t.section(doc, name), path[1:]...)
+				}
+			}
+		}
+		for _, name := range gone.APIServices {
+			remove(is("apiservices"), is(name))
+			_, group, _ := strings.Cut(name, ".")
+			t.see(doc, func(resource string) bool { return strings.HasSuffix(resource, "."+group) })
+		}
+		for _, name := range gone.Conversions {
+			remove(is("unconverted"), is(name))
+			t.see(doc, is(name))
+		}
+		if len(hooks) > 0 {
+			remove(is("webhooks"), begins(hooks))
+			remove(is("blocked"), every, begins(hooks))
+			remove(is("selfBlocked"), every, begins(hooks))
+		}
+		for node, sections := range gone.Nodes {
+			for _, section := range sections {
+				switch section {
+				case "driverless", "undriven": // by namespace
+					remove(is(section), every, is(node))
+				case "leaving":
+					t.leaving(doc, node)
+				default:
+					remove(is(section), is(node))
+				}
+			}
+		}
+		if len(gone.Finalizers) > 0 {
+			remove(is("finalizers"), t.carried)
+			remove(is("terminating"), t.carried)
+			for _, section := range []string{"finalized", "spread", "needs", "unallowed", "tasks"} {
+				remove(is(section), every, t.carried)
+			}
+			remove(is("owners"), every, is("finalized"), every, t.carried)
+		}
+	})
+	return t
+}
+
+// section returns a section of the facts after earlier removals.
+func (t *Without) section(doc map[string]any, name string) any {
+	if changed, done := t.replaced[name]; done {
+		return changed
+	}
+	return doc[name]
+}
+
+// see removes the unseen resources that would then be seen.
+func (t *Without) see(doc map[string]any, seen match) {
+	list, _ := t.section(doc, "unseen").([]any)
+	t.replaced["unseen"] = slices.DeleteFunc(slices.Clone(list), func(item any) bool {
 		hidden, _ := item.(map[string]any)
 		resource, _ := hidden["resource"].(string)
-		return hidden["reason"] != facts.UnseenForbidden && is(resource)
+		return hidden["reason"] != facts.UnseenForbidden && seen(resource)
 	})
-}
-
-func (t *Without) webhook(doc map[string]any, prefix string) {
-	t.refuse = append(t.refuse, "webhook/"+prefix)
-	begins := func(key string, _ any) bool { return strings.HasPrefix(key, prefix) }
-	maps.DeleteFunc(t.section(doc, "webhooks"), begins)
-	for _, name := range []string{"blocked", "selfBlocked"} {
-		t.below(doc, name, func(byWebhook map[string]any) { maps.DeleteFunc(byWebhook, begins) })
-	}
-}
-
-func (t *Without) node(doc map[string]any, name string, sections []string) {
-	for _, section := range sections {
-		switch section {
-		case "driverless", "undriven": // by namespace
-			t.below(doc, section, func(byNode map[string]any) { delete(byNode, name) })
-		case "leaving":
-			t.leaving(doc, name)
-		default:
-			delete(t.section(doc, section), name)
-		}
-	}
 }
 
 // leaving removes the pods of a node from its unfinished ones.
 func (t *Without) leaving(doc map[string]any, node string) {
-	section := t.section(doc, "leaving")
-	byNode, byNamespace := copied(section["nodes"]), copied(section["namespaces"])
-	delete(byNode, node)
+	section := pruned(t.section(doc, "leaving"), is("nodes"), is(node))
+	byNamespace := copied(section["namespaces"])
 	for namespace, left := range byNamespace {
 		changed := copied(left)
 		list, _ := changed["pods"].([]any)
@@ -128,46 +155,7 @@ func (t *Without) leaving(doc map[string]any, node string) {
 			delete(byNamespace, namespace)
 		}
 	}
-	section["nodes"], section["namespaces"] = byNode, byNamespace
-}
-
-// below changes copies of the maps below a section.
-func (t *Without) below(doc map[string]any, name string, change func(map[string]any)) {
-	section := t.section(doc, name)
-	for key, value := range section {
-		changed := copied(value)
-		change(changed)
-		section[key] = changed
-	}
-}
-
-// withoutFinalizers removes the finalizers from all sections.
-func (t *Without) withoutFinalizers(doc map[string]any) {
-	if len(t.finalizers) == 0 {
-		return
-	}
-	one := func(finalizer string, _ any) bool { return t.finalizers[finalizer] }
-	for _, name := range []string{"finalizers", "terminating"} {
-		maps.DeleteFunc(t.section(doc, name), one)
-	}
-	for _, name := range []string{"finalized", "spread", "needs", "unallowed", "tasks"} {
-		t.below(doc, name, func(byFinalizer map[string]any) { maps.DeleteFunc(byFinalizer, one) })
-	}
-	owners := t.section(doc, "owners")
-	for uid, owner := range owners {
-		changed := copied(owner)
-		if _, held := changed["finalized"]; !held {
-			continue
-		}
-		namespaces := copied(changed["finalized"])
-		for namespace, byFinalizer := range namespaces {
-			left := copied(byFinalizer)
-			maps.DeleteFunc(left, one)
-			namespaces[namespace] = left
-		}
-		changed["finalized"] = namespaces
-		owners[uid] = changed
-	}
+	section["namespaces"], t.replaced["leaving"] = byNamespace, section
 }
 
 // Over returns facts without the removed ones.
@@ -188,37 +176,32 @@ func (o without) View(f func(doc map[string]any)) {
 
 // Input returns the input of policies for a request without the removed facts.
 func (t *Without) Input(input map[string]any) map[string]any {
-	input = maps.Clone(input)
-	if refusals, some := input["refusals"].([]any); some && len(t.refuse) > 0 {
+	input = pruned(input, is("ownership"), t.carried)
+	if refusals, some := input["refusals"].([]any); some {
 		left := slices.DeleteFunc(slices.Clone(refusals), func(item any) bool {
 			refusal, _ := item.(map[string]any)
 			by, _ := refusal["by"].(string)
-			return slices.ContainsFunc(t.refuse, func(prefix string) bool { return strings.HasPrefix(by, prefix) })
+			return t.refuses(by)
 		})
 		if input["refusals"] = left; len(left) == 0 {
 			delete(input, "refusals")
 		}
 	}
-	if len(t.finalizers) == 0 {
+	request := copied(input["request"])
+	if _, some := request["oldObject"].(map[string]any); !some {
 		return input
 	}
-	ownership := copied(input["ownership"])
-	maps.DeleteFunc(ownership, func(finalizer string, _ any) bool { return t.finalizers[finalizer] })
-	request := copied(input["request"])
 	object := copied(request["oldObject"])
 	for _, field := range []string{"metadata", "spec"} {
 		part := copied(object[field])
 		if list, some := part["finalizers"].([]any); some {
 			part["finalizers"] = slices.DeleteFunc(slices.Clone(list), func(finalizer any) bool {
 				text, _ := finalizer.(string)
-				return t.finalizers[text]
+				return t.carried(text)
 			})
 			object[field] = part
 		}
 	}
-	if len(object) > 0 {
-		request["oldObject"] = object
-	}
-	input["ownership"], input["request"] = ownership, request
+	request["oldObject"], input["request"] = object, request
 	return input
 }

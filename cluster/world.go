@@ -430,7 +430,7 @@ func (w *World) Role(res Resource) (whole, everywhere bool, role int) {
 }
 
 func (w *World) readsWhole(res Resource) bool {
-	return isTyped(res.GroupResource()) || w.references.ReadsWhole(res.String())
+	return Reduces(res) || w.references.ReadsWhole(res.String())
 }
 
 // WorksElsewhere reports whether workloads in a namespace may work in others.
@@ -508,14 +508,6 @@ func (w *World) SetLeases(list []coordinationv1.Lease) {
 	w.ownership.SetLeases(list)
 }
 
-// Carries reports whether an object is known to have a finalizer, in its metadata or, for a namespace, in its
-// spec.
-func (w *World) Carries(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizer string) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.ownership.Carries(res.String(), key, uid, finalizer)
-}
-
 // Shows reports whether the facts know an object with exactly these finalizers, or with none, in its metadata
 // or, for a namespace, in its spec. It is false for an unseen resource.
 func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool {
@@ -523,33 +515,4 @@ func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid ty
 	defer w.mu.RUnlock()
 	_, hidden := w.sight.Hidden(res.String())
 	return w.inventory.resources[res.String()] != nil && !hidden && w.ownership.Shows(res.String(), key, uid, finalizers)
-}
-
-// takeEndings returns the finalizers that Terminating objects lost since the last call.
-func (w *World) takeEndings() []ownership.Ending {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ownership.Endings()
-}
-
-// takeStops returns the pods that were deleted since the last call.
-func (w *World) takeStops() []nodes.Stop {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.nodes.Stops()
-}
-
-// RunsPods reports whether pods run under a service account, given as "namespace/name".
-func (w *World) RunsPods(account string) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.ownership.RunsPods(account)
-}
-
-// UpdatesEverywhere reports whether a user, or one of its groups, may update a resource in all namespaces, by
-// RBAC.
-func (w *World) UpdatesEverywhere(user string, groups []string, res schema.GroupResource) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.ownership.UpdatesEverywhere(user, groups, res.String())
 }

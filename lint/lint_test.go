@@ -11,10 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
-	"github.com/termguard/termguard/internal/snapshottest"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/source"
 )
@@ -426,16 +423,10 @@ func TestSnapshot(t *testing.T) {
 		runs: nil,
 		"{apiVersion: v1, kind: Namespace, metadata: {name: demo}}": {"cr.yaml:3:18 delete will orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator (Ansible operator), is not installed"},
 	} {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(state), &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		carries := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte("{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: other, namespace: mesh, finalizers: [kiali.io/finalizer]}}"), &carries.Object); err != nil {
-			t.Fatal(err)
-		}
-		dir := write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": string(snapshottest.Text(t, []*unstructured.Unstructured{object, carries}))})
-		r := run(t, lint.Options{Dir: dir, Paths: []string{"cr.yaml"}, Snapshot: "snapshot.json"})
+		const carries = "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: other, namespace: mesh, finalizers: [kiali.io/finalizer]}}"
+		all := strings.Join([]string{"{apiVersion: termguard.dev/v1, kind: Cluster}", state, carries}, "\n---\n")
+		dir := write(t, map[string]string{"cr.yaml": kiali, "snapshot.yaml": all})
+		r := run(t, lint.Options{Dir: dir, Paths: []string{"cr.yaml"}, Snapshot: "snapshot.yaml"})
 		if diff := cmp.Diff(want, lines(r)); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", state, diff)
 		}

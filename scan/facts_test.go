@@ -11,6 +11,7 @@ import (
 
 	"github.com/termguard/termguard/check"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // FromFacts returns a place from facts. They name the first few objects of a group, and
@@ -36,7 +37,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 			}
 		}
 		for _, resource := range []string{"namespaces", nodes, definitions} {
-			for _, name := range f.Names(resource, "") {
+			for name := range sectionOf(world, strings.Replace(resource, definitions, "crds", 1)) {
 				add(resources[resource], resource, "", name)
 			}
 		}
@@ -68,8 +69,13 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 				}
 			}
 		}
-		for o := range f.Waiting() {
-			add(Terminating, o.Resource, o.Namespace, o.Name)
+		for _, byResource := range sectionOf(world, "terminating") {
+			for resource, held := range byResource.(map[string]any) {
+				for _, item := range held.(map[string]any)["objects"].([]any) {
+					object := item.(map[string]any)
+					add(Terminating, resource, object["namespace"].(string), object["name"].(string))
+				}
+			}
 		}
 		for pod := range f.AllPods() {
 			if pod.Terminating {
@@ -118,4 +124,10 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 		p.unseen = append(p.unseen, err.Error())
 	}
 	return p, nil
+}
+
+// sectionOf returns a section of the facts.
+func sectionOf(world *cluster.World, name string) (section map[string]any) {
+	world.View(func(doc map[string]any) { section, _ = facts.Lookup(doc, name).(map[string]any) })
+	return section
 }

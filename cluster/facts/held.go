@@ -142,21 +142,6 @@ func (r Reader) Owners(finalizer string) []Verdict {
 	return found
 }
 
-// Waiting returns the first few Terminating objects that wait for each finalizer.
-func (r Reader) Waiting() iter.Seq[Object] {
-	return func(yield func(Object) bool) {
-		for _, byResource := range each(under(r.doc, "terminating")) {
-			for resource, held := range each(byResource) {
-				for _, object := range list(held, "objects") {
-					if !yield(Object{resource, text(object, "namespace"), text(object, "name")}) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
 // Looked reports whether any status conditions were read in a namespace.
 func (r Reader) Looked(namespace string) bool { return walk(r.doc, "conditions", namespace) != nil }
 
@@ -172,11 +157,6 @@ func (r Reader) Recorded(resource string) bool {
 		return true
 	}
 	return false
-}
-
-// Names returns the names of a resource's recorded objects in a namespace, in order.
-func (r Reader) Names(resource, namespace string) []string {
-	return keys(r.records(resource, namespace))
 }
 
 func (r Reader) records(resource, namespace string) any {

@@ -93,19 +93,6 @@ func (r Reader) Count(namespace, resource string) int {
 	return number(walk(r.doc, "counts", namespace), resource)
 }
 
-// Resources returns the resources with objects, by namespace.
-func (r Reader) Resources() iter.Seq2[string, string] {
-	return func(yield func(namespace, resource string) bool) {
-		for namespace, counts := range sorted(under(r.doc, "counts")) {
-			for resource := range sorted(counts) {
-				if !yield(namespace, resource) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Pod is the record of a pod.
 type Pod struct {
 	Namespace, Name string
@@ -114,7 +101,6 @@ type Pod struct {
 	Kind            string // of its owner, "" for none
 	Workload        string // as in Stops
 	Terminating     bool
-	Undriven        bool // a volume of it has no driver on its node
 }
 
 // Pods returns the pods of a namespace.
@@ -150,7 +136,7 @@ func podOf(namespace, name string, record any) Pod {
 	return Pod{
 		Namespace: namespace, Name: name, Node: text(record, "node"), Phase: text(record, "phase"),
 		Kind: text(under(record, "owner"), "kind"), Workload: text(record, "workload"),
-		Terminating: text(record, "deletionTimestamp") != "", Undriven: len(list(record, "missingDrivers")) > 0,
+		Terminating: text(record, "deletionTimestamp") != "",
 	}
 }
 
@@ -186,39 +172,8 @@ func durationsOf(seen any) Durations {
 	return Durations{number(seen, "count"), number(seen, "usualSeconds"), number(seen, "longestSeconds")}
 }
 
-// Webhook is the record of a webhook.
-type Webhook struct {
-	Key         string // TYPE/CONFIGURATION/NAME
-	FailsClosed bool
-	Down        bool // it cannot be called
-	Conditional bool // it has matchConditions
-	rules       []any
-}
-
-// Webhooks returns all webhooks, in the order of their keys.
-func (r Reader) Webhooks() iter.Seq[Webhook] {
-	return func(yield func(Webhook) bool) {
-		for key, hook := range sorted(under(r.doc, "webhooks")) {
-			if !yield(Webhook{
-				Key: key, FailsClosed: text(hook, "failurePolicy") == "Fail", Down: text(under(hook, "backend"), "state") == "down",
-				Conditional: len(list(hook, "matchConditions")) > 0, rules: list(hook, "rules"),
-			}) {
-				return
-			}
-		}
-	}
-}
-
-// Concerns reports whether a rule matches an operation on a resource.
-func (w Webhook) Concerns(operation, group, resource string) bool {
-	return slices.ContainsFunc(w.rules, func(rule any) bool {
-		has := func(key, value string) bool {
-			values := list(rule, key)
-			return slices.Contains(values, any("*")) || slices.Contains(values, any(value))
-		}
-		return has("operations", operation) && has("apiGroups", group) && has("resources", resource)
-	})
-}
+// Webhooks returns the keys of all webhooks, TYPE/CONFIGURATION/NAME.
+func (r Reader) Webhooks() []string { return keys(under(r.doc, "webhooks")) }
 
 // Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that has to run
 // for them.

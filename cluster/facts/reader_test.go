@@ -41,20 +41,19 @@ func TestReader(t *testing.T) {
 		Count   int
 		Stops   Durations
 		Grace   int
-		Names   []string
 		Groups  [][]string
 		Held    int
 		Verdict Verdict
 	}
 	want := seen{
 		Now:  "2026-11-21 09:00:00 +0000 UTC",
-		Pods: []Pod{{Namespace: "demo", Name: "web", Node: "n1", Phase: "Running", Kind: "ReplicaSet", Workload: "ReplicaSet/web", Undriven: true}},
-		Pod:  Pod{Namespace: "demo", Name: "none"}, Count: 3, Stops: Durations{4, 2, 9}, Grace: 90, Names: []string{"web"}, Groups: [][]string{{"a", "b"}}, Held: 2,
+		Pods: []Pod{{Namespace: "demo", Name: "web", Node: "n1", Phase: "Running", Kind: "ReplicaSet", Workload: "ReplicaSet/web"}},
+		Pod:  Pod{Namespace: "demo", Name: "none"}, Count: 3, Stops: Durations{4, 2, 9}, Grace: 90, Groups: [][]string{{"a", "b"}}, Held: 2,
 		Verdict: Verdict{State: "alive", Owner: "op", Evidence: []string{"it runs"}},
 	}
 	for reason, doc := range map[string]map[string]any{"a cluster": live, "a file": file} {
 		r := Read(doc)
-		got := seen{Now: r.Now().String(), Pods: slices.Collect(r.AllPods()), Pod: r.Pod("demo", "none"), Count: r.Count("demo", "pods"), Stops: r.Stops("demo", "ReplicaSet/web"), Grace: r.LongestGrace("demo"), Names: r.Names("pods", "demo")}
+		got := seen{Now: r.Now().String(), Pods: slices.Collect(r.AllPods()), Pod: r.Pod("demo", "none"), Count: r.Count("demo", "pods"), Stops: r.Stops("demo", "ReplicaSet/web"), Grace: r.LongestGrace("demo")}
 		for h := range r.Held("demo", "gadgets.x.io") {
 			got.Groups, got.Held, got.Verdict = append(got.Groups, h.Names), got.Held+h.Count, h.Owner()
 		}

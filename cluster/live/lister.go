@@ -5,10 +5,9 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
@@ -32,13 +31,10 @@ func (c *Cluster) lister(res cluster.Resource, namespace string) lister {
 		}
 		return s
 	}
-	if whole, _, _ := c.world.Role(res); whole {
-		return dynamicLister{c.dynamic.Resource(res.GroupVersionResource).Namespace(namespace)}
+	if whole, _, _ := c.world.Role(res); whole { // of a kind that the scheme does not know: only names are kept
+		return untyped[*unstructured.UnstructuredList]{c.dynamic.Resource(res.GroupVersionResource).Namespace(namespace)}
 	}
-	if res.Namespaced {
-		return metadataLister{c.metadata.Resource(res.GroupVersionResource).Namespace(namespace)}
-	}
-	return metadataLister{c.metadata.Resource(res.GroupVersionResource)}
+	return untyped[*metav1.PartialObjectMetadataList]{c.metadata.Resource(res.GroupVersionResource).Namespace(namespace)}
 }
 
 type typedLister struct {
@@ -58,24 +54,18 @@ func (s typedLister) Watch(ctx context.Context, options metav1.ListOptions) (wat
 	return s.client.Get().Namespace(s.namespace).Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
-type metadataLister struct{ client metadata.ResourceInterface }
+// untyped is a lister over a client that returns lists of type L.
+type untyped[L runtime.Object] struct {
+	client interface {
+		List(ctx context.Context, options metav1.ListOptions) (L, error)
+		Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	}
+}
 
-func (s metadataLister) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (s untyped[L]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	return s.client.List(ctx, options)
 }
 
-func (s metadataLister) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return s.client.Watch(ctx, options)
-}
-
-// dynamicLister reads whole objects of kinds that the scheme does not know: only names of them are kept
-// (cluster/references).
-type dynamicLister struct{ client dynamic.ResourceInterface }
-
-func (s dynamicLister) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return s.client.List(ctx, options)
-}
-
-func (s dynamicLister) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (s untyped[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	return s.client.Watch(ctx, options)
 }

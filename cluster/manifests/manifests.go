@@ -125,7 +125,8 @@ func homeOf(objects []*unstructured.Unstructured) string {
 	}
 	homes := map[string]bool{}
 	for _, obj := range objects {
-		for _, service := range calls(obj) {
+		for _, client := range clients(obj) {
+			service, _ := client["service"].(map[string]any)
 			name, _ := service["name"].(string)
 			namespace, _ := service["namespace"].(string)
 			if bare[name] && !named[namespace+"/"+name] && len(validation.IsDNS1123Label(namespace)) == 0 {
@@ -139,36 +140,41 @@ func homeOf(objects []*unstructured.Unstructured) string {
 	return slices.Collect(maps.Keys(homes))[0]
 }
 
-// calls returns the references to Services that the API server calls because of an object.
-func calls(obj *unstructured.Unstructured) (services []map[string]any) {
+// clients returns the configurations of the API server's clients in an object.
+func clients(obj *unstructured.Unstructured) (found []map[string]any) {
 	take := func(fields map[string]any, path ...string) {
-		if service, _, _ := unstructured.NestedFieldNoCopy(fields, path...); service != nil {
-			if fields, ok := service.(map[string]any); ok {
-				services = append(services, fields)
-			}
+		value, _, _ := unstructured.NestedFieldNoCopy(fields, path...)
+		if client, ok := value.(map[string]any); ok {
+			found = append(found, client)
 		}
 	}
 	switch obj.GetKind() {
 	case "APIService":
-		take(obj.Object, "spec", "service")
+		take(obj.Object, "spec")
 	case "CustomResourceDefinition":
-		take(obj.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+		take(obj.Object, "spec", "conversion", "webhook", "clientConfig")
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
 		webhooks, _ := obj.Object["webhooks"].([]any)
 		for _, hook := range webhooks {
-			if fields, ok := hook.(map[string]any); ok {
-				take(fields, "clientConfig", "service")
-			}
+			fields, _ := hook.(map[string]any)
+			take(fields, "clientConfig")
 		}
 	}
-	return services
+	return found
 }
 
 // place sets the namespace that kubectl would.
 func (p *player) place(obj *unstructured.Unstructured) {
 	// Exported from a cluster: the API server ignores it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "deletionTimestamp")
-	unfilled(obj)
+	for _, client := range clients(obj) { // an installer replaces placeholders by a certificate, such as caBundle: ${CA_BUNDLE}
+		if bundle, found := client["caBundle"]; found {
+			text, isText := bundle.(string) // caBundle: [paste it here] is a list
+			if _, err := base64.StdEncoding.DecodeString(text); err != nil || !isText {
+				delete(client, "caBundle")
+			}
+		}
+	}
 	gvk := obj.GroupVersionKind()
 	if gvk.Kind == "Namespace" && gvk.Group == "" {
 		p.namespaces[obj.GetName()] = true
@@ -180,34 +186,6 @@ func (p *player) place(obj *unstructured.Unstructured) {
 	if ns := obj.GetNamespace(); ns != "" {
 		if _, known := p.namespaces[ns]; !known {
 			p.namespaces[ns] = false
-		}
-	}
-}
-
-// unfilled drops placeholders that an installer replaces by a certificate, such as caBundle: ${CA_BUNDLE}.
-func unfilled(obj *unstructured.Unstructured) {
-	drop := func(fields map[string]any) {
-		if bundle, found := fields["caBundle"]; found {
-			text, isText := bundle.(string) // caBundle: [paste it here] is a list
-			if _, err := base64.StdEncoding.DecodeString(text); err != nil || !isText {
-				delete(fields, "caBundle")
-			}
-		}
-	}
-	switch obj.GetKind() {
-	case "APIService":
-		spec, _ := obj.Object["spec"].(map[string]any)
-		drop(spec)
-	case "CustomResourceDefinition":
-		client, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "conversion", "webhook", "clientConfig")
-		fields, _ := client.(map[string]any)
-		drop(fields)
-	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-		webhooks, _ := obj.Object["webhooks"].([]any)
-		for _, hook := range webhooks {
-			fields, _ := hook.(map[string]any)
-			client, _ := fields["clientConfig"].(map[string]any)
-			drop(client)
 		}
 	}
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// facts reads a path, and returns the number of objects by "namespace/resource", and the unseen resources.
-func facts(t *testing.T, path string) (counts map[string]int, unseen []string) {
+// counted reads a path, and returns the number of objects by "namespace/resource", and the unseen resources.
+func counted(t *testing.T, path string) (counts map[string]int, unseen []string) {
 	t.Helper()
 	world, err := World(t.Context(), path, cluster.Options{})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestForeign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, tc.files)
-			counts, unseen := facts(t, dir)
+			counts, unseen := counted(t, dir)
 			if diff := cmp.Diff(tc.want, counts); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
@@ -118,7 +118,7 @@ func TestForeign(t *testing.T) {
 }
 
 // packed returns an archive of files; a name with " -> " is a link.
-func packed(t *testing.T, files ...string) []byte {
+func packed(t testing.TB, files ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
@@ -190,7 +190,7 @@ func TestTar(t *testing.T) {
 	if err := os.WriteFile(file, archive, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	counts, _ := facts(t, file)
+	counts, _ := counted(t, file)
 	if diff := cmp.Diff(map[string]int{"a/configmaps": 3}, counts); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -406,6 +406,14 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(configMap))
 	f.Add([]byte(listOfYAML))
 	f.Add([]byte("- " + configMap + "\n- {}\n"))
+	f.Add([]byte(configMap + "\n---\n{apiVersion: termguard.dev/v1, kind: Cluster, stale: [v1.x.io], listErrors: {v2.y.io: a, c: b}, unseen: [{resource: pods}, {resource: z.x.io}]}\n"))
+	archive := packed(f, "a/cluster-resources/pods/a.json", noPods, "../b.yaml", listOfYAML, "c.json -> /etc/passwd", "")
+	f.Add(archive)
+	if tarred, err := gzip.NewReader(bytes.NewReader(archive)); err == nil {
+		if text, err := io.ReadAll(tarred); err == nil {
+			f.Add(text)
+		}
+	}
 	f.Add([]byte(`{"items":[{"metadata":{"name":"a"}}],"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"}}`))
 	f.Add([]byte(`{"apiVersion":"termguard.dev/v2","kind":"Snapshot"}` + "\n" + `{"apiVersion":"termguard.dev/v2","kind":"List","path":"/api/v1/pods","last":true}` + "\n" + configMap + "\n" + `{"apiVersion":"termguard.dev/v2","kind":"End"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -16,7 +16,7 @@ import (
 var errHeavy = fmt.Errorf("one object has more than %d MiB", longestLine>>20)
 
 // readJSON reads JSON documents: items of a list one by one.
-func readJSON(in io.Reader, next func() documents) error {
+func readJSON(in io.Reader, next func() *document) error {
 	bounded := &limited{in, longestLine, errHeavy}
 	d := json.NewDecoder(bounded)
 	value := func() (any, error) {
@@ -28,7 +28,7 @@ func readJSON(in io.Reader, next func() documents) error {
 		var value any
 		return value, utiljson.Unmarshal(raw, &value)
 	}
-	items := func(of documents) error {
+	items := func(of *document) error {
 		for d.More() {
 			item, err := value()
 			if err != nil {
@@ -115,7 +115,7 @@ func asText(err error) error {
 }
 
 // readYAML reads YAML documents: items of a list, as kubectl writes it, one by one.
-func readYAML(in *bufio.Reader, next func() documents) error {
+func readYAML(in *bufio.Reader, next func() *document) error {
 	r := &yamlReader{next: next}
 	for {
 		text, err := readLine(in)
@@ -132,8 +132,8 @@ func readYAML(in *bufio.Reader, next func() documents) error {
 }
 
 type yamlReader struct {
-	next   func() documents
-	of     documents
+	next   func() *document
+	of     *document
 	head   bytes.Buffer // the fields beside the items
 	one    bytes.Buffer // an item
 	listed bool         // in the items

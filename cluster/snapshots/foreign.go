@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster"
 )
 
 // Files of other tools are lists of objects that do not say what they leave out. A list that has a
@@ -43,11 +45,12 @@ var (
 // dump reads files of other tools into an Archive.
 type dump struct {
 	*Archive
-	only  []string          // read only files below folders of these names; nil for all
-	found int               // objects
-	odd   int               // objects without kind or name
-	lists []list            // those of an API server
-	uids  map[string]string // of namespaces that every cluster has
+	only    []string          // read only files below folders of these names; nil for all
+	found   int               // objects
+	lists   []list            // those of an API server
+	uids    map[string]string // of namespaces that every cluster has
+	fixture bool
+	about   cluster.About // of a fixture
 }
 
 // list is a list that an API server gave.
@@ -162,7 +165,7 @@ func (d *dump) wants(name string) bool {
 
 // read reads the documents of a file.
 func (d *dump) read(name string, in io.Reader) error {
-	text := bufio.NewReaderSize(in, 64<<10)
+	text, next := bufio.NewReaderSize(in, 64<<10), func() *document { return &document{dump: d, file: name} }
 	for {
 		begin, err := text.Peek(1)
 		if errors.Is(err, io.EOF) {
@@ -177,19 +180,13 @@ func (d *dump) read(name string, in io.Reader) error {
 		}
 		begin, _ = text.Peek(64)
 		if inner := bytes.TrimLeft(begin, "{[ \t\r\n"); len(inner) < len(begin) && (len(inner) == 0 || bytes.ContainsAny(inner[:1], `"]}`)) { // YAML has no quotes here
-			return readJSON(text, func() documents { return &document{dump: d, file: name} })
+			return readJSON(text, next)
 		}
-		return readYAML(text, func() documents { return &document{dump: d, file: name} })
+		return readYAML(text, next)
 	}
 }
 
-// documents takes the parts of a document: objects, if it is a list, and its other fields.
-type documents interface {
-	item(object map[string]any) error
-	end(fields map[string]any) error
-}
-
-// document is one document of a file.
+// document takes the parts of one document of a file: objects, if it is a list, and its other fields.
 type document struct {
 	*dump
 	file    string
@@ -208,8 +205,6 @@ func (d *document) item(object map[string]any) error {
 	if o.GetKind() == "" && o.GetAPIVersion() == "" {
 		if len(d.waiting) < mostWaiting {
 			d.waiting = append(d.waiting, object)
-		} else {
-			d.odd++
 		}
 		return nil
 	}
@@ -238,17 +233,13 @@ const deepest = 3
 
 // add adds an object, or the objects of a List.
 func (d *document) add(o *unstructured.Unstructured, depth int) error {
-	if o.GetKind() == "Facts" && strings.HasPrefix(o.GetAPIVersion(), "termguard.dev/") {
-		return errOld
-	}
-	if o.GetKind() == snapshotLine && strings.HasPrefix(o.GetAPIVersion(), "termguard.dev/") {
-		return errNew
+	if strings.HasPrefix(o.GetAPIVersion(), "termguard.dev/") {
+		return d.own(o)
 	}
 	if items, is := o.Object["items"].([]any); is && strings.HasSuffix(o.GetKind(), "List") {
 		for _, item := range items {
 			object, is := item.(map[string]any)
 			if !is || depth == deepest {
-				d.odd++
 				continue
 			}
 			below := &unstructured.Unstructured{Object: object}
@@ -264,7 +255,6 @@ func (d *document) add(o *unstructured.Unstructured, depth int) error {
 	}
 	gvk := o.GroupVersionKind()
 	if _, is := o.Object["metadata"].(map[string]any); !is || gvk.Kind == "" || gvk.Version == "" || o.GetName() == "" {
-		d.odd++
 		return nil
 	}
 	if gvk.Kind == "CustomResourceDefinition" {
@@ -322,8 +312,6 @@ func (d *document) end(fields map[string]any) error {
 			if err := d.add(item, 0); err != nil {
 				return err
 			}
-		} else {
-			d.odd++
 		}
 	}
 	version, _, _ := unstructured.NestedString(fields, "metadata", "resourceVersion")
@@ -381,6 +369,10 @@ func (d *dump) finish() error {
 	d.kinds = map[schema.GroupResource]*kind{}
 	for gk, k := range byKind {
 		d.kinds[d.resourceOf(schema.GroupKind{Group: gk.Group, Kind: gk.Resource}, k)] = k
+	}
+	if d.fixture {
+		d.surround()
+		return nil
 	}
 	for _, l := range d.lists {
 		gr, namespaced, served := d.servedAs(l.GroupKind)

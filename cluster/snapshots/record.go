@@ -15,7 +15,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -53,14 +52,13 @@ type Recorder struct {
 	redact *redactor // nil for none
 	raw    *os.File  // the lines before they are redacted
 	final  io.Writer
-	kinds  map[schema.GroupVersionResource]string
 	err    error
 }
 
 // NewRecorder returns a recorder that writes to out. If it redacts, names are replaced, the same name by the
 // same one, and what may hold others is left out.
 func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
-	r := &Recorder{out: out, kinds: map[schema.GroupVersionResource]string{}}
+	r := &Recorder{out: out}
 	if redact { // all names have to be known first
 		r.redact, r.final = newRedactor(), out
 		if r.raw, r.err = temporary(); r.err == nil {
@@ -201,10 +199,7 @@ func (r recording) record(req *http.Request, response *http.Response, body []byt
 			body, _ = json.Marshal(string(body))
 		}
 		l.Kind, l.Answer = answerLine, &Answer{response.Header.Get("Content-Type"), response.StatusCode, body}
-		switch {
-		case response.StatusCode == http.StatusOK:
-			r.learn(body)
-		case r.redact != nil:
+		if r.redact != nil && response.StatusCode != http.StatusOK {
 			l.Body = r.redact.status(body)
 		}
 		r.write(l)
@@ -222,64 +217,15 @@ func (r recording) record(req *http.Request, response *http.Response, body []byt
 	r.write(l)
 	for i := range list.Items {
 		o := &list.Items[i]
-		if l.MetadataOnly || o.GetKind() == "" {
-			o.SetAPIVersion(p.GroupVersion().String())
-			o.SetKind(r.kinds[p.GroupVersionResource])
+		if kind := builtinKind(p.GroupResource()); kind != "" { // items of lists lack it
+			o.SetGroupVersionKind(p.GroupVersion().WithKind(kind))
+		} else if o.GetKind() == "" {
+			o.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
 		}
 		trim(o, p.GroupResource())
 		if r.redact != nil {
 			r.redact.learn("", o.Object)
 		}
 		r.write(o.Object)
-	}
-}
-
-// learn keeps the kinds that discovery shows: lists of metadata do not have them.
-func (r *Recorder) learn(body []byte) {
-	gvs := map[schema.GroupVersion][]metav1.APIResource{}
-	learnKinds(body, gvs)
-	for gv, resources := range gvs {
-		for _, api := range resources {
-			r.kinds[gv.WithResource(api.Name)] = api.Kind
-		}
-	}
-}
-
-// learnKinds adds the resources in an answer to a discovery.
-func learnKinds(body []byte, found map[schema.GroupVersion][]metav1.APIResource) {
-	var said struct {
-		Kind         string               `json:"kind"`
-		GroupVersion string               `json:"groupVersion"`
-		Resources    []metav1.APIResource `json:"resources"`
-		Items        []struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-			Versions []struct {
-				Version   string `json:"version"`
-				Resources []struct {
-					Resource     string                  `json:"resource"`
-					ResponseKind metav1.GroupVersionKind `json:"responseKind"`
-				} `json:"resources"`
-			} `json:"versions"`
-		} `json:"items"`
-	}
-	if json.Unmarshal(body, &said) != nil {
-		return
-	}
-	switch said.Kind {
-	case "APIResourceList":
-		if gv, err := schema.ParseGroupVersion(said.GroupVersion); err == nil {
-			found[gv] = append(found[gv], said.Resources...)
-		}
-	case "APIGroupDiscoveryList":
-		for _, group := range said.Items {
-			for _, version := range group.Versions {
-				gv := schema.GroupVersion{Group: group.Metadata.Name, Version: version.Version}
-				for _, api := range version.Resources {
-					found[gv] = append(found[gv], metav1.APIResource{Name: api.Resource, Kind: api.ResponseKind.Kind})
-				}
-			}
-		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ var (
 	// codeFields hold CEL: its strings are replaced.
 	codeFields = []string{"expression", "messageExpression"}
 
-	// word matches one word, quoted a string in CEL, and amount a number, a duration or a quantity.
+	// word matches one word, quoted a string in CEL, and amount a number or a quantity.
 	word   = regexp.MustCompile(`[A-Za-z0-9]+`)
 	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	// address is an IPv4 address in a text.
@@ -221,9 +220,10 @@ func (r *redactor) value(key string, value any) any {
 }
 
 func (r *redactor) text(key, value string) string {
-	_, err := time.Parse(time.RFC3339, value)
+	_, atErr := time.Parse(time.RFC3339, value)
+	_, durationErr := time.ParseDuration(value)
 	switch {
-	case value == "", slices.Contains(wordFields, key), err == nil, amount.MatchString(value) && strings.Count(value, ".") < 2:
+	case value == "", slices.Contains(wordFields, key), atErr == nil, durationErr == nil, amount.MatchString(value) && strings.Count(value, ".") < 2:
 		return value
 	case key == "args", key == "command":
 		return r.argument(value)
@@ -282,15 +282,8 @@ func (r *redactor) line(l *line) {
 	if l.Why != "" {
 		l.Why = "its certificate is not trusted"
 	}
-	p, is := placeOf(l.Path)
-	if !is {
-		return
+	if p, is := placeOf(l.Path); is {
+		p.namespace, p.name = r.name(p.namespace), r.name(p.name)
+		l.Path = p.path()
 	}
-	words := strings.Split(l.Path, "/")
-	for i := 3; i < len(words); i++ {
-		if unescaped, err := url.PathUnescape(words[i]); err == nil && (unescaped == p.name && i == len(words)-1 || unescaped == p.namespace && words[i-1] == "namespaces") {
-			words[i] = r.name(unescaped)
-		}
-	}
-	l.Path = strings.Join(words, "/")
 }

@@ -48,6 +48,26 @@ func placeOf(path string) (p place, is bool) {
 	return p, len(words) < 3
 }
 
+// rootOf returns the path of a group version.
+func rootOf(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.String()
+}
+
+// path is the inverse of placeOf.
+func (p place) path() string {
+	path := rootOf(p.GroupVersion())
+	if p.namespace != "" {
+		path += "/namespaces/" + p.namespace
+	}
+	if path += "/" + p.Resource; p.name != "" {
+		path += "/" + p.name
+	}
+	return path
+}
+
 // asked identifies a request, apart from its page.
 func asked(u *url.URL) string {
 	query := u.Query()
@@ -108,12 +128,9 @@ func failed(code int, reason metav1.StatusReason, message string) Answer {
 
 // lacks answers that the archive does not show something; why, if the API server refused to list it.
 func (a *Archive) lacks(p place) Answer {
-	root := "/apis/" + p.GroupVersion().String() + "/"
-	if p.Group == "" {
-		root = "/api/" + p.Version + "/"
-	}
-	for _, path := range []string{root + "namespaces/" + p.namespace + "/" + p.Resource, root + p.Resource} {
-		if said, known := a.answers[scope(path, "", "")]; known {
+	for _, namespace := range []string{p.namespace, ""} {
+		of := place{p.GroupVersionResource, namespace, ""}
+		if said, known := a.answers[scope(of.path(), "", "")]; known {
 			return said
 		}
 	}
@@ -172,10 +189,7 @@ func (a *Archive) list(p place, query url.Values, metadata bool) Answer {
 	}
 	limit, _ := strconv.Atoi(query.Get("limit"))
 	next, _ := strconv.Atoi(query.Get("continue"))
-	kindOf, gv := "List", p.GroupVersion().String()
-	if at := slices.IndexFunc(cluster.Builtin(), func(b cluster.Kind) bool { return b.GroupResource() == p.GroupResource() }); at >= 0 {
-		kindOf = cluster.Builtin()[at].Kind + kindOf // typed clients need it
-	}
+	kindOf, gv := builtinKind(p.GroupResource())+"List", p.GroupVersion().String() // typed clients need the kind
 	if metadata {
 		kindOf, gv = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
@@ -208,6 +222,15 @@ func (a *Archive) list(p place, query url.Values, metadata bool) Answer {
 		about["remainingItemCount"] = 1
 	}
 	return answered(map[string]any{"apiVersion": gv, "kind": kindOf, "metadata": about, "items": items})
+}
+
+// builtinKind returns the kind of a built-in resource, "" for others.
+func builtinKind(gr schema.GroupResource) string {
+	at := slices.IndexFunc(cluster.Builtin(), func(k cluster.Kind) bool { return k.GroupResource() == gr })
+	if at < 0 {
+		return ""
+	}
+	return cluster.Builtin()[at].Kind
 }
 
 // selecting returns the filter of a list's selectors.

@@ -46,7 +46,7 @@ var layers = map[string][]string{
 	// that the judges, which do not import each other; below them the vocabulary.
 	"cluster/live":          {"internal/background", "probe/report", "cluster", "cluster/facts", "cluster/ownership", "cluster/refusals"},
 	"cluster/manifests":     {"cluster", "cluster/budgets", "cluster/catalog", "cluster/refusals"},
-	"cluster/snapshots":     {"cluster", "cluster/live", "cluster/refusals", "cluster/catalog"}, // what reads a cluster reads it
+	"cluster/snapshots":     {"cluster", "cluster/facts", "cluster/live", "cluster/refusals", "cluster/catalog"}, // what reads a cluster reads it
 	"cluster":               {"internal/background", "question", "probe/report", "cluster/facts", "cluster/budgets", "cluster/dependents", "cluster/nodes", "cluster/ownership", "cluster/references", "cluster/refusals", "cluster/catalog", "cluster/learned"},
 	"cluster/ownership":     {"cluster/facts", "cluster/dependents", "cluster/catalog", "cluster/learned"},
 	"cluster/references":    {"cluster/facts", "cluster/catalog"},
@@ -64,7 +64,6 @@ var layers = map[string][]string{
 	"internal/printable":    {},
 	"internal/background":   {},
 	"internal/bundletest":   {},
-	"internal/snapshottest": {"cluster"},
 	"internal/typing":       {},
 }
 
