@@ -38,24 +38,12 @@ type EngineOptions struct {
 	// share the rest. Custom policies follow, with a quarter of it, shared in the same way. Defaults to 200
 	// ms: less than the webhook's 300 ms.
 	Deadline time.Duration
-	// Now returns the time for Deadline, and must not run faster than the clock: a patient caller counts its
-	// processor time. Defaults to time.Now.
-	Now func() time.Time
 	// Brief omits the steps of findings.
 	Brief bool
 	// Lazy compiles policies on first use, for runs that evaluate few of them.
 	Lazy bool
 	// Tracer follows every evaluation; may be nil.
 	Tracer topdown.QueryTracer
-}
-
-func (o *EngineOptions) setDefaults() {
-	if o.Deadline <= 0 {
-		o.Deadline = 200 * time.Millisecond
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 }
 
 // Engine evaluates policies. It is safe for concurrent use.
@@ -79,7 +67,9 @@ type group struct {
 // NewEngine prepares the policies of a set. An unknown id in options.Off is an error: a policy that was meant
 // to be off would stay on.
 func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, error) {
-	options.setDefaults()
+	if options.Deadline <= 0 {
+		options.Deadline = 200 * time.Millisecond
+	}
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
@@ -221,7 +211,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	if !known {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
 	}
-	until := e.options.Now().Add(e.options.Deadline)
+	until := time.Now().Add(e.options.Deadline)
 	facts.View(func(doc map[string]any) {
 		if err = ctx.Err(); err != nil {
 			return
@@ -229,7 +219,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		about := subjectOf(input, doc, e.options.Params)
 		who := about.concerned(on)
 		if len(who) > 0 {
-			if !e.options.Now().Before(until) {
+			if !time.Now().Before(until) {
 				err = context.DeadlineExceeded // the wait for the facts took all the time
 				return
 			}
@@ -243,7 +233,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			e.ask(ctx, until, own, input, txn, about, &result)
 			// Slow custom policies do not affect the built-in ones, and have little time themselves; so none
 			// is disabled, which a tenant could provoke.
-			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
+			if end := time.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
 			e.ask(ctx, until, custom, input, txn, about, &result)
@@ -305,13 +295,13 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 		}
 	}
 	for _, g := range groups {
-		answers, err := e.eval(ctx, until.Sub(e.options.Now())/2, g.query, input, txn)
+		answers, err := e.eval(ctx, time.Until(until)/2, g.query, input, txn)
 		for i, p := range g.policies {
 			sets, failed := answers[p.ID], err
 			if err != nil {
 				var alone []group
 				if alone, failed = e.prepare(ctx, []Policy{p}); failed == nil {
-					answers, failed = e.eval(ctx, until.Sub(e.options.Now())/time.Duration(len(g.policies)-i), alone[0].query, input, txn)
+					answers, failed = e.eval(ctx, time.Until(until)/time.Duration(len(g.policies)-i), alone[0].query, input, txn)
 				}
 				sets = answers[p.ID]
 			}
@@ -336,10 +326,8 @@ var (
 // clock cancels an evaluation at its deadline, or with its context. OPA polls it before each expression: a
 // timer and a goroutine would wake another thread for every evaluation.
 type clock struct {
-	ctx      context.Context
-	earliest time.Time // by the clock, which is cheaper to read
-	until    time.Time // by now
-	now      func() time.Time
+	ctx   context.Context
+	until time.Time
 }
 
 // Cancel does nothing: only the clock ends an evaluation.
@@ -347,7 +335,7 @@ func (clock) Cancel() {}
 
 // Cancelled reports whether the evaluation must end.
 func (c clock) Cancelled() bool {
-	return c.ctx.Err() != nil || time.Now().After(c.earliest) && c.now().After(c.until)
+	return c.ctx.Err() != nil || time.Now().After(c.until)
 }
 
 // eval runs one query and returns the sets of each policy, by its id.
@@ -360,11 +348,10 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 	if limit <= 0 {
 		return nil, errUnasked
 	}
-	end := clock{ctx, time.Now().Add(limit), e.options.Now().Add(limit), e.options.Now}
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
-		rego.EvalExternalCancel(end),
+		rego.EvalExternalCancel(clock{ctx, time.Now().Add(limit)}),
 		// The index over rules walks the whole of x for data.cluster.x[k] == "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
 	}

@@ -42,7 +42,7 @@ func Named(fsys fs.FS, name string) fs.FS { return namedFS{fsys, name} }
 // Set is an immutable set of compiled policies.
 type Set struct {
 	policies []Policy // sorted by ID
-	// checked is a compiler of all, with types; nil if all are built in.
+	// checked is a compiler of all, with types; nil if all are built in, which TestEmbedded checks.
 	checked *ast.Compiler
 	// compile returns a compiler with at least the rules of some policies, with or without the steps of their
 	// findings.
@@ -70,7 +70,14 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
 		return loadEmbedded()
 	}
-	return load(false, fsyses...)
+	set, err := load(false, fsyses...)
+	if err == nil {
+		err = set.checkFindings()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 // load compiles everything, and with everything set also checks the built-in policies.

@@ -27,13 +27,9 @@ func TestCheckFindings(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			set, err := Load(files("bad/bad.rego", withBody("bad", tc.body)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = set.CheckFindings()
+			_, err := Load(files("bad/bad.rego", withBody("bad", tc.body)))
 			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s\nCheckFindings() = %v, want %q", tc.reason, err, tc.want)
+				t.Errorf("%s\nLoad(...): %v, want %q", tc.reason, err, tc.want)
 			}
 		})
 	}
@@ -46,7 +42,7 @@ func TestFindingsOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := set.CheckFindings(); err != nil {
+	if err := set.checkFindings(); err != nil {
 		t.Error(err)
 	}
 }

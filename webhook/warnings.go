@@ -75,33 +75,29 @@ type findingLine struct {
 
 // findingLines returns a line for each finding; those of one policy beyond maxOfPolicy become one line with
 // their number.
-func findingLines(r *question.Request, findings []policies.Finding, showNames bool) []findingLine {
-	type group struct{ prefix, policy string }
-	count := map[group]int{}
-	seen := map[string]bool{}
-	var unique []policies.Finding
-	for _, f := range findings {
-		key := f.Says() + "\x00" + f.Policy + "\x00" + f.Message
-		if !seen[key] {
-			seen[key] = true
-			unique = append(unique, f)
-			count[group{prefix(r, f), f.Policy}]++
-		}
-	}
-	slices.SortStableFunc(unique, func(a, b policies.Finding) int {
+func findingLines(r *question.Request, findings []policies.Finding, showNames bool) (lines []findingLine) {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
 		return cmp.Or(cmp.Compare(b.Certainty, a.Certainty), a.Severity.Compare(b.Severity)) // "will" is more than "may"
 	})
-	var lines []findingLine
-	lineCount := map[group]int{}
-	for _, f := range unique {
-		g := group{prefix(r, f), f.Policy}
-		lineCount[g]++
-		switch rest := count[g] - lineCount[g] + 1; {
-		case lineCount[g] < maxOfPolicy, lineCount[g] == maxOfPolicy && rest == 1:
-			lines = append(lines, findingLine{warningLine(g.prefix+f.Message+objectNames(r, f, showNames), f.Policy), 1})
-		case lineCount[g] == maxOfPolicy:
-			lines = append(lines, findingLine{warningLine(g.prefix+"and "+moreFindings(rest), f.Policy), rest})
+	type group struct{ prefix, policy string }
+	of := map[group][]int{} // their lines
+	seen := map[string]bool{}
+	for _, f := range sorted {
+		key := f.Says() + "\x00" + f.Policy + "\x00" + f.Message
+		if seen[key] {
+			continue
 		}
+		seen[key] = true
+		g := group{prefix(r, f), f.Policy}
+		if all := of[g]; len(all) == maxOfPolicy {
+			last := &lines[all[maxOfPolicy-1]]
+			last.findings++
+			last.text = warningLine(g.prefix+"and "+moreFindings(last.findings), f.Policy)
+			continue
+		}
+		of[g] = append(of[g], len(lines))
+		lines = append(lines, findingLine{warningLine(g.prefix+f.Message+objectNames(r, f, showNames), f.Policy), 1})
 	}
 	return lines
 }

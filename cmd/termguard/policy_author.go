@@ -54,7 +54,7 @@ func own(folders []string) (*policies.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return set, cmp.Or(holdSome(set, folders), set.CheckFindings(), checkIDs(set))
+	return set, cmp.Or(holdSome(set, folders), checkIDs(set))
 }
 
 // checkIDs returns an error if a policy has the id of one in the binary, beside which it would be rejected.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,7 +60,7 @@ func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set
 	}
 	set, err := policies.Load(append(from, others...)...)
 	if err == nil && len(names)+len(others) > 0 {
-		err = cmp.Or(holdSome(set, names), set.CheckFindings())
+		err = holdSome(set, names)
 	}
 	return set, err
 }

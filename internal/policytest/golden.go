@@ -100,19 +100,18 @@ func (g *Golden) String() string { return g.out.String() }
 // Differs describes the first difference from want, "" if there is none.
 func (g *Golden) Differs(want string) string {
 	expected, got := strings.Split(want, "\n"), strings.Split(g.String(), "\n")
+	line := func(lines []string, i int) string {
+		if i < len(lines) {
+			return fmt.Sprintf("%q", lines[i])
+		}
+		return "nothing"
+	}
 	fixture := ""
 	for i := range max(len(expected), len(got)) {
-		have, expect := "nothing", "nothing"
-		if i < len(got) {
-			have = fmt.Sprintf("%q", got[i])
+		if i < len(expected) && strings.HasSuffix(expected[i], ".yaml") {
+			fixture = expected[i]
 		}
-		if i < len(expected) {
-			expect = fmt.Sprintf("%q", expected[i])
-			if strings.HasSuffix(expected[i], ".yaml") {
-				fixture = expected[i]
-			}
-		}
-		if have != expect {
+		if have, expect := line(got, i), line(expected, i); have != expect {
 			return fmt.Sprintf("%s:%d: (%s) want %s, found %s", GoldenFile, i+1, fixture, expect, have)
 		}
 	}

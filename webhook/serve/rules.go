@@ -112,11 +112,8 @@ func (s *policySource) compile(key *policies.Key) {
 	if s.err != nil {
 		return
 	}
-	set, err := policies.Load(s.policies)
-	if err == nil {
-		err = set.CheckFindings()
-	}
-	if s.err = err; err == nil {
+	var set *policies.Set
+	if set, s.err = policies.Load(s.policies); s.err == nil {
 		s.ids = set.IDs()
 	}
 }
