@@ -85,7 +85,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 		for _, resource := range slices.Sorted(maps.Keys(unnamed)) {
 			p.unseen = append(p.unseen, fmt.Sprintf("%d of the %s are not named in the snapshot, and were not asked about", unnamed[resource], resource))
 		}
-		p.hidden(f)
+		p.hidden(f, false)
 	})
 	slices.SortFunc(names, func(a, b check.Name) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))

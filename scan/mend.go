@@ -19,19 +19,7 @@ const (
 
 // mend evaluates the objects of each broken cause again with that cause removed from the facts, and all
 // blocked objects with every broken cause removed.
-func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answer, options map[string]any) {
-	held := map[string][]int{} // answers, by cause
-	at := map[policies.Object]int{}
-	for i := range answers {
-		if answers[i].answered {
-			at[answers[i].item.Target] = i
-		}
-	}
-	for _, item := range s.Items {
-		for _, h := range item.HeldBy {
-			held[h.Cause] = append(held[h.Cause], at[item.Target])
-		}
-	}
+func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answer, held map[string][]int, options map[string]any) {
 	budget := maxAgain
 	var broken []*Cause
 	together := map[int]bool{}

@@ -104,7 +104,7 @@ func (p *Place) now() (now string) {
 }
 
 // hidden adds the resources that could not be listed, whose objects were not evaluated.
-func (p *Place) hidden(f cluster.Facts) {
+func (p *Place) hidden(f cluster.Facts, releases bool) {
 	for _, u := range f.Unseen() {
 		text := u.Resource + ": " + u.Reason
 		switch u.Reason {
@@ -121,6 +121,10 @@ func (p *Place) hidden(f cluster.Facts) {
 			text += " in namespace " + u.Namespace
 		}
 		p.unseen = append(p.unseen, text)
+		if releases && u.Resource == "secrets" {
+			p.unlisted = append(p.unlisted, Releases)
+			p.unseen = append(p.unseen, "Helm releases: their records are Secrets, which could not be listed: "+u.Reason)
+		}
 	}
 }
 
@@ -159,13 +163,14 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	}
 	p := &Place{World: world}
 	within := found.within(namespace, selector)
-	world.Read(p.hidden)
+	releasesToo := only == nil || slices.Contains(only, Releases)
+	world.Read(func(f cluster.Facts) { p.hidden(f, releasesToo && ctx.Err() == nil) })
 	if err := world.ReadWarnings(ctx, config, namespace, log); err != nil {
 		return nil, err
 	}
 	found.conditions(world)
 	found.ask(p, served, user, within)
-	if ctx.Err() == nil && (only == nil || slices.Contains(only, Releases)) {
+	if ctx.Err() == nil && releasesToo {
 		read, lost, err := releases.Read(ctx, config, served, user, func(namespace string) bool { return within == nil || within[namespace] })
 		if err != nil {
 			return nil, err
@@ -173,7 +178,12 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 		for _, r := range read {
 			p.subjects = append(p.subjects, releaseOf(r))
 		}
-		p.lose(world, lost)
+		for _, err := range lost[:min(len(lost), maxLost)] {
+			p.unseen = append(p.unseen, err.Error())
+		}
+		if more := len(lost) - maxLost; more > 0 {
+			p.unseen = append(p.unseen, fmt.Sprintf("%d more Helm releases", more))
+		}
 	}
 	p.interrupted = ctx.Err() != nil
 	return p, nil
@@ -186,25 +196,6 @@ func releaseOf(r *check.Release) candidate {
 		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
 		return s
 	}}
-}
-
-// lose records the releases that could not be read.
-func (p *Place) lose(world *cluster.World, lost []error) {
-	world.Read(func(f cluster.Facts) {
-		for _, u := range f.Unseen() {
-			if u.Resource == "secrets" && u.Reason != "elsewhere" {
-				p.unlisted = append(p.unlisted, Releases)
-				p.unseen = append(p.unseen, "Helm releases: their records are Secrets, which could not be listed: "+u.Reason)
-			}
-		}
-	})
-	for i, err := range lost {
-		if i == maxLost {
-			p.unseen = append(p.unseen, fmt.Sprintf("%d more Helm releases", len(lost)-i))
-			break
-		}
-		p.unseen = append(p.unseen, err.Error())
-	}
 }
 
 // arrivals are the objects to evaluate, as the cluster has them.

@@ -150,9 +150,9 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 	case !read:
 		s.Interrupted = "not all of the cluster was read: this is not all"
 	}
-	s.tell(answers)
+	held := s.tell(answers)
 	if ctx.Err() == nil && read { // half a cluster does not show what a fix unblocks
-		s.mend(ctx, engine, answers, options.Delete)
+		s.mend(ctx, engine, answers, held, options.Delete)
 	}
 	s.order()
 	return s
@@ -240,9 +240,10 @@ func (a *answer) whole(of check.Answer) {
 	}
 }
 
-// tell fills in the scan from answers, except the results of mend.
-func (s *Scan) tell(answers []answer) {
-	counts := map[Kind]*Count{}
+// tell fills in the scan from answers, except the results of mend. It returns the answers by the causes that hold
+// their objects.
+func (s *Scan) tell(answers []answer) map[string][]int {
+	counts, byCause := map[Kind]*Count{}, map[string][]int{}
 	g := grouping{byID: map[string]*Cause{}}
 	s.Items = []check.Item{}
 	for i := range answers {
@@ -261,6 +262,9 @@ func (s *Scan) tell(answers []answer) {
 		}
 		by, parts := g.holds(a)
 		s.Items = append(s.Items, held(a.item, a.kind, by, parts))
+		for _, h := range by {
+			byCause[h.Cause] = append(byCause[h.Cause], i)
+		}
 	}
 	for _, kind := range Kinds() {
 		if c := counts[kind]; c != nil {
@@ -268,6 +272,7 @@ func (s *Scan) tell(answers []answer) {
 		}
 	}
 	s.Causes = g.causes(s.Items)
+	return byCause
 }
 
 // held returns an item with causes in place of its findings: a cluster has too many.
@@ -335,12 +340,9 @@ func compareObjects(a, b policies.Object) int {
 
 // since returns the time between at and now, 0 if one is malformed.
 func since(at, now string) time.Duration {
-	began, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return 0
-	}
+	began, malformed := time.Parse(time.RFC3339, at)
 	end, err := time.Parse(time.RFC3339, now)
-	if err != nil {
+	if cmp.Or(malformed, err) != nil {
 		return 0
 	}
 	return max(0, end.Sub(began))
