@@ -197,10 +197,12 @@ func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, err
 
 // owns reports whether an object is a target, or in a namespace that is one.
 func owns(targets []Subject, object *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(targets, func(t Subject) bool {
-		return t.UID() == string(object.GetUID()) ||
-			t.Type.GroupResource() == namespaces && object.GetNamespace() != "" && t.Name == object.GetNamespace()
-	})
+	return contain(targets, object.GetNamespace()) || slices.ContainsFunc(targets, func(t Subject) bool { return t.UID() == string(object.GetUID()) })
+}
+
+// contain reports whether a target is the namespace of some object, "" for none.
+func contain(targets []Subject, namespace string) bool {
+	return namespace != "" && slices.ContainsFunc(targets, func(t Subject) bool { return t.Type.GroupResource() == namespaces && t.Name == namespace })
 }
 
 // defines reports whether a target is the definition of a resource, whose objects are deleted with it.
@@ -372,9 +374,8 @@ func along(volumes, attachments []unstructured.Unstructured, targets []Subject) 
 			return text
 		}
 		namespace, claim := at("claimRef", "namespace"), at("claimRef", "name")
-		if claim == "" || !slices.ContainsFunc(targets, func(t Subject) bool {
-			return t.Type.GroupResource() == namespaces && t.Name == namespace ||
-				t.Type.GroupResource().String() == "persistentvolumeclaims" && t.Namespace == namespace && t.Name == claim
+		if claim == "" || !contain(targets, namespace) && !slices.ContainsFunc(targets, func(t Subject) bool {
+			return t.ID() == policies.Object{Resource: "persistentvolumeclaims", Namespace: namespace, Name: claim}
 		}) {
 			continue
 		}

@@ -102,7 +102,6 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 // Ask evaluates the subjects and the objects deleted with them: the content of a namespace, the objects of a
 // definition, and dependents.
 func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Answer, error) {
-	within, of := map[string]bool{}, map[string]bool{}
 	var next []types.UID
 	for _, s := range subjects {
 		uid := types.UID(s.UID())
@@ -110,19 +109,13 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 		if _, arrived := e.found[uid]; !arrived && s.Terminating() { // its kind cannot be listed, or it was just deleted
 			e.Arrived(cluster.Resource{GroupVersionResource: s.Type.GroupVersionResource, Namespaced: s.Type.Namespaced}, &unstructured.Unstructured{Object: s.Object})
 		}
-		switch s.Type.GroupResource() {
-		case namespaces:
-			within[s.Name] = true
-		case definitions:
-			of[s.Name] = true
-		}
 	}
 	owned, with := map[types.UID][]types.UID{}, map[types.UID]bool{}
 	for uid, end := range e.found {
 		for _, owner := range end.owners {
 			owned[owner] = append(owned[owner], uid)
 		}
-		if within[end.Namespace] || of[end.Type.GroupResource().String()] {
+		if contain(subjects, end.Namespace) || defines(subjects, end.Type.GroupResource()) {
 			next = append(next, uid)
 		}
 	}

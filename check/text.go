@@ -97,7 +97,7 @@ func (r Item) block(target string, l limits) *page.Page {
 	var p page.Page
 	why := r.because()
 	why.message = ""
-	p.Verdict(target+": ", string(r.Verdict), ToneOf(r.Verdict), r.elapsed(why)+why.String())
+	p.Verdict(target+": ", string(r.Verdict), ToneOf(r.Verdict), why.String())
 	r.addGuard(&p)
 	r.addTree(&p, l)
 	return &p
@@ -343,31 +343,15 @@ func plural(n int, noun string) string {
 }
 
 // Because returns the reason for the verdict: the first line without the verdict and the next step.
-func (r Item) Because() string {
-	why := r.because()
-	return r.elapsed(why) + why.String()
-}
+func (r Item) Because() string { return r.because().String() }
 
 // Reason is Because in words that stand alone.
 func (r Item) Reason() string { return r.because().text() }
 
-// elapsed says for how long the target has been Terminating, unless the reason does.
-func (r Item) elapsed(why because) string {
-	if r.terminating == "" || why.elapsed {
-		return ""
-	}
-	return " (" + r.terminating + ")"
-}
-
-// because is the reason for a verdict, in parts.
-type because struct {
-	// start separates it from the verdict.
-	start string
-	// lead is before the message of the finding that the verdict is based on, and tail behind it.
-	lead, message, tail string
-	// elapsed says that the message tells for how long the target has been Terminating.
-	elapsed bool
-}
+// because is the reason for a verdict, in parts: for how long the target has been Terminating, unless the message
+// says it; what separates the rest from the verdict; and what is before and behind the message of the finding
+// that the verdict is based on.
+type because struct{ elapsed, start, lead, message, tail string }
 
 func (b because) text() string {
 	if b.lead != "" && b.message != "" {
@@ -378,17 +362,9 @@ func (b because) text() string {
 
 func (b because) String() string {
 	if b.lead+b.message == "" {
-		return b.tail
+		return b.elapsed + b.tail
 	}
-	return b.start + b.text()
-}
-
-// of returns the reason that a finding is; without a message it is otherwise.
-func of(f policies.Finding, otherwise string) because {
-	if f.Message == "" {
-		return because{start: ": ", lead: otherwise}
-	}
-	return because{start: ": ", message: f.Message, elapsed: f.Cause.Elapsed}
+	return b.elapsed + b.start + b.text()
 }
 
 // next returns the next step, or "".
@@ -420,7 +396,19 @@ func (a Answer) Because() string {
 	return ""
 }
 
-func (r Item) because() because {
+func (r Item) because() (why because) {
+	why.start = ": "
+	if r.terminating != "" {
+		why.elapsed = " (" + r.terminating + ")"
+	}
+	of := func(f policies.Finding, otherwise string) {
+		why.message = f.Message
+		if f.Message == "" {
+			why.lead = otherwise
+		} else if f.Cause.Elapsed {
+			why.elapsed = ""
+		}
+	}
 	within := ""
 	switch {
 	case r.EstimateSeconds != nil && r.UsualSeconds != nil && *r.UsualSeconds < *r.EstimateSeconds:
@@ -435,44 +423,39 @@ func (r Item) because() because {
 	switch r.Verdict {
 	case policies.Refused:
 		f := r.cause(policies.Will, true)
-		why := of(f, "")
-		if f.Kind == policies.KindForbidden {
+		if of(f, ""); f.Kind == policies.KindForbidden {
 			why.lead = "by a rule of your own"
 		}
-		return why
 	case policies.Hangs:
-		return of(r.holds(), "its "+what+" will not finish by itself")
+		of(r.holds(), "its "+what+" will not finish by itself")
 	case policies.AtRisk:
 		f := r.cause(policies.May, false)
-		if f.EstimateSeconds == nil {
-			within = "" // it may never end
+		of(f, "its "+what+" may not finish, or may take long")
+		if f.EstimateSeconds != nil { // otherwise it may never end
+			why.tail = within
 		}
-		why := of(f, "its "+what+" may not finish, or may take long")
-		why.tail = within
-		return why
 	case policies.Completes:
-		behind, unasked := "", ""
-		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == staying }); at >= 0 {
-			what, behind = what+" itself", "; "+r.Findings[at].Message
+		first := func(policy string) int {
+			return slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == policy })
 		}
-		if at := slices.IndexFunc(r.Findings, func(f policies.Finding) bool { return f.Policy == dryRuns }); at >= 0 {
-			unasked = "webhook configuration " + r.Findings[at].Objects[0].Name + ", which is not asked yet, allows it"
+		why.tail = within
+		if at := first(staying); at >= 0 {
+			what, why.tail = what+" itself", within+"; "+r.Findings[at].Message
 		}
-		why := because{start: " ", tail: within + behind}
-		switch {
-		case len(r.WaitsFor) > 0 && unasked != "":
-			why.lead = "if " + unasked + ", and " + condition(r.WaitsFor)
-		case len(r.WaitsFor) > 0:
-			why.lead = "if " + condition(r.WaitsFor)
-		case unasked != "":
-			why.lead = "if " + unasked
-		default:
-			why.start, why.lead = ": ", "nothing stands in the way of its "+what
+		var conditions []string
+		if at := first(dryRuns); at >= 0 {
+			conditions = append(conditions, "webhook configuration "+r.Findings[at].Objects[0].Name+", which is not asked yet, allows it")
 		}
-		return why
+		if len(r.WaitsFor) > 0 {
+			conditions = append(conditions, condition(r.WaitsFor))
+		}
+		if why.lead = "nothing stands in the way of its " + what; len(conditions) > 0 {
+			why.start, why.lead = " ", "if "+strings.Join(conditions, ", and ")
+		}
 	default:
-		return because{start: ": ", lead: "nothing was found, but not all that matters could be seen"}
+		why.lead = "nothing was found, but not all that matters could be seen"
 	}
+	return why
 }
 
 // staying is the policy for objects that stay after their owner is deleted.
@@ -634,9 +617,10 @@ func table(reports []Item) *page.Page {
 		if r.EstimateSeconds != nil {
 			most = seconds(*r.EstimateSeconds)
 		}
-		why := r.Reason()
-		if r.elapsed(r.because()) != "" {
-			why = strings.TrimSpace(r.Because())
+		because := r.because()
+		why := because.text()
+		if because.elapsed != "" {
+			why = strings.TrimSpace(because.String())
 		}
 		rows = append(rows, []page.Cell{{Text: r.Target.Ref()}, {Text: string(r.Verdict)}, {Text: most}, {Text: why}})
 	}
