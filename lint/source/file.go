@@ -209,9 +209,6 @@ func (f *File) contents(text []byte, d document) (c Contents) {
 		return c
 	}
 	c.Objects, c.Plain = objectsIn(t, root, root.Line, t.last(), 0)
-	if t.bomb {
-		return Contents{Plain: 1, Problems: []Problem{{t.position(root.Line, root.Column, 1), errBomb.Error()}}}
-	}
 	if bytes.Contains(d.text, []byte("{{")) && hasTemplateKey(root, 0) {
 		return Contents{Template: true}
 	}

@@ -27,10 +27,7 @@ type Text struct {
 	line   int // of its first line, in the file
 	source string
 
-	starts       []int // offsets of its lines, set on first use
-	visitedNodes int   // nodes that merges visited
-	aliasNodes   int   // nodes that aliases added
-	bomb         bool  // there were too many
+	starts []int // offsets of its lines, set on first use
 }
 
 // maxLine bounds a line, in bytes, whose text positions include: each holds all of it, and a file without
@@ -106,21 +103,16 @@ type Object struct {
 
 // Value returns the object as the API server would read it: all of it, or just the given keys.
 func (o *Object) Value(keys ...string) (map[string]any, error) {
-	m := map[string]any{}
-	e := &expander{text: o.Text}
-	if len(keys) == 0 {
-		return m, e.fill(m, o.node, false)
-	}
-	for _, key := range keys {
-		if _, node := o.step(o.node, key); node != nil {
-			value, err := e.value(node)
-			if err != nil {
-				return nil, err
+	node := o.node
+	if len(keys) > 0 {
+		node = &yaml.Node{Kind: yaml.MappingNode}
+		for _, key := range keys {
+			if key, value := step(o.node, key); value != nil {
+				node.Content = append(node.Content, key, value)
 			}
-			m[key] = value
 		}
 	}
-	return m, nil
+	return mapping(node, 0)
 }
 
 // Find returns the position of a field such as "spec.finalizers[1]" or `metadata.annotations["a.b/c"]`, or of
@@ -129,7 +121,7 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	segments := splitField(field)
 	node, at, matched := o.node, o.node, 0
 	for _, segment := range segments {
-		key, value := o.step(node, segment)
+		key, value := step(node, segment)
 		if value == nil {
 			break
 		}
@@ -152,14 +144,14 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 
 // namePosition returns the position of the object's name, or else of its kind.
 func (o *Object) namePosition() Position {
-	if _, metadata := o.step(o.node, "metadata"); metadata != nil {
+	if _, metadata := step(o.node, "metadata"); metadata != nil {
 		for _, key := range []string{"name", "generateName"} {
-			if _, name := o.step(metadata, key); name != nil {
+			if _, name := step(metadata, key); name != nil {
 				return o.nodePosition(name)
 			}
 		}
 	}
-	if _, kind := o.step(o.node, "kind"); kind != nil {
+	if _, kind := step(o.node, "kind"); kind != nil {
 		return o.nodePosition(kind)
 	}
 	return o.nodePosition(o.node)
@@ -177,73 +169,19 @@ func (o *Object) nodePosition(node *yaml.Node) Position {
 	return o.position(line, column, max(width, 1))
 }
 
-// step returns the entry of a node for a key or an index, through aliases and merged mappings. key is nil for
-// items of lists.
-func (t *Text) step(node *yaml.Node, segment string) (key, value *yaml.Node) {
-	for depth := 0; node != nil && node.Kind == yaml.AliasNode; node = node.Alias {
-		if depth++; depth > 10 {
-			return nil, nil
+// step returns the entry of a node for a key, the last one, which counts, or for an index. key is nil for items of
+// lists.
+func step(node *yaml.Node, segment string) (key, value *yaml.Node) {
+	switch {
+	case node == nil:
+	case node.Kind == yaml.SequenceNode:
+		if i, err := strconv.Atoi(segment); err == nil && i >= 0 && i < len(node.Content) {
+			return nil, node.Content[i]
 		}
-	}
-	if node == nil {
-		return nil, nil
-	}
-	switch node.Kind {
-	case yaml.SequenceNode:
-		i, err := strconv.Atoi(segment)
-		if err != nil || i < 0 || i >= len(node.Content) {
-			return nil, nil
-		}
-		return nil, node.Content[i]
-	case yaml.MappingNode:
-		return t.entry(node, segment, 0)
-	}
-	return nil, nil
-}
-
-// maxVisited and maxExpanded bound, in nodes, the expansion of a document's aliases beyond four times its
-// bytes: an honest one repeats itself a few times, a bomb by powers of ten.
-const (
-	maxVisited  = 1_000_000
-	maxExpanded = 100_000
-)
-
-// visit reports whether merges may visit n more nodes.
-func (t *Text) visit(n int) bool {
-	t.visitedNodes += n
-	t.bomb = t.bomb || t.visitedNodes > maxVisited+4*len(t.bytes)
-	return !t.bomb
-}
-
-// entry finds a key of a mapping: the last of its own, which is the one that counts, or else a merged one.
-func (t *Text) entry(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
-	if depth > 10 {
-		return nil, nil
-	}
-	for i := len(node.Content) - 2; i >= 0; i -= 2 {
-		if k := node.Content[i]; k.Kind == yaml.ScalarNode && k.Value == name && !isMerge(k) {
-			return k, node.Content[i+1]
-		}
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if !isMerge(node.Content[i]) {
-			continue
-		}
-		merged := []*yaml.Node{node.Content[i+1]}
-		if merged[0].Kind == yaml.SequenceNode {
-			merged = merged[0].Content
-		}
-		for _, m := range merged {
-			if m.Kind == yaml.AliasNode {
-				m = m.Alias
-			}
-			if m != nil && m.Kind == yaml.MappingNode {
-				if !t.visit(1 + len(m.Content)) {
-					return nil, nil
-				}
-				if k, v := t.entry(m, name, depth+1); v != nil {
-					return k, v
-				}
+	case node.Kind == yaml.MappingNode:
+		for i := len(node.Content) - 2; i >= 0; i -= 2 {
+			if k := node.Content[i]; k.Kind == yaml.ScalarNode && k.Value == segment {
+				return k, node.Content[i+1]
 			}
 		}
 	}
@@ -395,11 +333,11 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		return nil, 1
 	}
 	o := &Object{Text: t, node: root}
-	o.APIVersion, o.Kind = t.text(root, "apiVersion"), t.text(root, "kind")
+	o.APIVersion, o.Kind = text(root, "apiVersion"), text(root, "kind")
 	if o.APIVersion == "" || o.Kind == "" || strings.Count(o.APIVersion, "/") > 1 {
 		return nil, 1 // as a fully encrypted file
 	}
-	if _, items := t.step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
+	if _, items := step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
 		if items.Kind == yaml.SequenceNode {
 			eachItem(items, last, func(node *yaml.Node, from, to int) {
 				objects, n := objectsIn(t, node, from, to, depth+1)
@@ -408,13 +346,13 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		}
 		return found, plain
 	}
-	_, metadata := t.step(root, "metadata")
-	if metadata == nil || metadata.Kind != yaml.MappingNode && metadata.Kind != yaml.AliasNode {
+	_, metadata := step(root, "metadata")
+	if metadata == nil || metadata.Kind != yaml.MappingNode {
 		return nil, 1 // as a kustomization or a kubeconfig
 	}
-	o.Name, o.Namespace = t.text(metadata, "name"), t.text(metadata, "namespace")
+	o.Name, o.Namespace = text(metadata, "name"), text(metadata, "namespace")
 	if o.Name == "" {
-		o.Name = t.text(metadata, "generateName")
+		o.Name = text(metadata, "generateName")
 	}
 	o.Written = o.APIVersion
 	o.From, o.To = t.fileLine(from), t.fileLine(last)
@@ -427,19 +365,13 @@ func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to in
 		if i+1 < len(list.Content) {
 			to = max(item.Line, list.Content[i+1].Line-1)
 		}
-		if item.Kind == yaml.AliasNode {
-			item = item.Alias
-		}
 		visit(item, item.Line, to)
 	}
 }
 
 // text returns the scalar at a key of a mapping, or "".
-func (t *Text) text(node *yaml.Node, key string) string {
-	_, v := t.step(node, key)
-	for depth := 0; v != nil && v.Kind == yaml.AliasNode && depth < 10; depth++ {
-		v = v.Alias
-	}
+func text(node *yaml.Node, key string) string {
+	_, v := step(node, key)
 	if v == nil || v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
 		return ""
 	}
@@ -448,9 +380,9 @@ func (t *Text) text(node *yaml.Node, key string) string {
 
 // annotationMarks returns the marks of the object's own annotation.
 func (o *Object) annotationMarks() []Mark {
-	_, metadata := o.step(o.node, "metadata")
-	_, annotations := o.step(metadata, "annotations")
-	_, value := o.step(annotations, IgnoreAnnotation)
+	_, metadata := step(o.node, "metadata")
+	_, annotations := step(metadata, "annotations")
+	_, value := step(annotations, IgnoreAnnotation)
 	if value == nil || value.Kind != yaml.ScalarNode {
 		return nil
 	}
@@ -460,9 +392,9 @@ func (o *Object) annotationMarks() []Mark {
 // HasHook reports whether Helm applies an object only at one of these events
 // (helm.sh/docs/topics/charts_hooks).
 func (o *Object) HasHook(events ...string) bool {
-	_, metadata := o.step(o.node, "metadata")
-	_, annotations := o.step(metadata, "annotations")
-	return slices.ContainsFunc(strings.Split(o.text(annotations, "helm.sh/hook"), ","), func(event string) bool {
+	_, metadata := step(o.node, "metadata")
+	_, annotations := step(metadata, "annotations")
+	return slices.ContainsFunc(strings.Split(text(annotations, "helm.sh/hook"), ","), func(event string) bool {
 		return slices.Contains(events, strings.TrimSpace(event))
 	})
 }
@@ -471,8 +403,8 @@ func (o *Object) HasHook(events ...string) bool {
 // which the API server rejects on create, or a name with a status, which tests compare with (a namespace has
 // little else). So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) IsRecord() bool {
-	_, metadata := o.step(o.node, "metadata")
-	if o.text(metadata, "resourceVersion") != "" {
+	_, metadata := step(o.node, "metadata")
+	if text(metadata, "resourceVersion") != "" {
 		return true
 	}
 	if o.HasHook("test", "test-success", "test-failure") {
@@ -481,7 +413,7 @@ func (o *Object) IsRecord() bool {
 	if o.Kind == "Namespace" {
 		return false
 	}
-	_, status := o.step(o.node, "status")
+	_, status := step(o.node, "status")
 	if status == nil || len(status.Content) == 0 {
 		return false
 	}
@@ -495,8 +427,8 @@ func (o *Object) IsRecord() bool {
 
 // Finalizers returns the finalizers in the manifest.
 func (o *Object) Finalizers() []string {
-	_, metadata := o.step(o.node, "metadata")
-	_, list := o.step(metadata, "finalizers")
+	_, metadata := step(o.node, "metadata")
+	_, list := step(metadata, "finalizers")
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
 	}

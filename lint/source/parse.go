@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -51,7 +50,14 @@ func parse(text []byte) (root *yaml.Node, err error) {
 	if len(document.Content) == 0 {
 		return nil, nil
 	}
-	return document.Content[0], nil
+	root = document.Content[0]
+	if bytes.IndexByte(text, '&') >= 0 || bytes.Contains(text, []byte("<<")) {
+		in := inliner{sizes: map[*yaml.Node]int{}, limit: maxExpanded + 4*len(text)}
+		if _, err := in.inline(root); err != nil {
+			return nil, &syntaxError{line: root.Line, column: root.Column, message: err.Error()}
+		}
+	}
+	return root, nil
 }
 
 // maxComments bounds a document's comments without a space before them: each takes another parse.
@@ -110,127 +116,128 @@ var (
 	errDepth = errors.New("it nests deeper than 1000 levels")
 )
 
-// expander turns nodes into the values that the API server would see.
-type expander struct {
-	text       *Text
-	aliasNodes int // nodes that aliases have added
-	aliases    []*yaml.Node
-	depth      int
-	hasNull    bool // there was a null
+// maxExpanded bounds, in nodes, what a document's aliases expand to beyond four times its bytes: an honest one repeats
+// itself a few times, a bomb by powers of ten.
+const maxExpanded = 100_000
+
+// inliner replaces aliases by copies of what they stand for, at their own place, and merge keys by the entries that a
+// mapping lacks (https://yaml.org/type/merge.html).
+type inliner struct {
+	sizes map[*yaml.Node]int // nodes below each, with those of aliases; 0 while they are counted
+	limit int
 }
 
-// add counts nodes that aliases add to an object, and to its document.
-func (e *expander) add(n int) error {
-	e.aliasNodes += n
-	e.text.aliasNodes += n
-	if e.aliasNodes > maxExpanded || e.text.aliasNodes > maxExpanded+4*len(e.text.bytes) {
-		return errBomb
+func (in *inliner) inline(node *yaml.Node) (size int, err error) {
+	if size, seen := in.sizes[node]; seen && size == 0 {
+		return 0, errCycle
+	} else if seen {
+		return size, nil
 	}
-	return nil
+	in.sizes[node] = 0
+	size = 1
+	merges := false
+	for i, child := range node.Content {
+		target := child
+		if child.Kind == yaml.AliasNode {
+			target = child.Alias
+		}
+		below, err := in.inline(target)
+		if err != nil {
+			return 0, err
+		}
+		if target != child {
+			copied := *target
+			copied.Line, copied.Column = child.Line, child.Column
+			node.Content[i] = &copied
+		}
+		merges = merges || node.Kind == yaml.MappingNode && i%2 == 0 && isMerge(child)
+		if size += below; size > in.limit {
+			return 0, errBomb
+		}
+	}
+	if merges {
+		if size += in.merge(node); size > in.limit {
+			return 0, errBomb
+		}
+	}
+	in.sizes[node] = size
+	return size, nil
+}
+
+// merge replaces the merge keys of a mapping, and returns the number of nodes that it looked at.
+func (in *inliner) merge(node *yaml.Node) (looked int) {
+	var own, sources []*yaml.Node
+	known := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		switch {
+		case !isMerge(key):
+			own = append(own, key, value)
+			known[key.Value] = true
+		case value.Kind == yaml.SequenceNode:
+			sources = append(sources, value.Content...)
+		default:
+			sources = append(sources, value)
+		}
+	}
+	for _, source := range sources {
+		if source.Kind != yaml.MappingNode {
+			continue
+		}
+		looked += len(source.Content)
+		for i := 0; i+1 < len(source.Content); i += 2 {
+			if key := source.Content[i]; !known[key.Value] {
+				known[key.Value] = true
+				own = append(own, key, source.Content[i+1])
+			}
+		}
+	}
+	node.Content = own
+	return looked
 }
 
 const maxDepth = 1000
 
-func (e *expander) value(node *yaml.Node) (any, error) {
-	if e.depth++; e.depth > maxDepth {
+// value returns a node as the API server reads it.
+func value(node *yaml.Node, depth int) (any, error) {
+	if depth > maxDepth {
 		return nil, errDepth
-	}
-	defer func() { e.depth-- }()
-	if len(e.aliases) > 0 {
-		if err := e.add(1); err != nil {
-			return nil, err
-		}
 	}
 	switch node.Kind {
 	case yaml.MappingNode:
-		m := make(map[string]any, len(node.Content)/2)
-		return m, e.fill(m, node, false)
+		return mapping(node, depth)
 	case yaml.SequenceNode:
 		list := make([]any, len(node.Content))
 		for i, child := range node.Content {
 			var err error
-			if list[i], err = e.value(child); err != nil {
+			if list[i], err = value(child, depth+1); err != nil {
 				return nil, err
 			}
 		}
 		return list, nil
-	case yaml.AliasNode:
-		if slices.Contains(e.aliases, node.Alias) {
-			return nil, errCycle
-		}
-		e.aliases = append(e.aliases, node.Alias)
-		defer func() { e.aliases = e.aliases[:len(e.aliases)-1] }()
-		return e.value(node.Alias)
 	}
 	return scalar(node), nil
 }
 
-// fill puts the entries of a mapping into m: first its own, then merged ones
-// (https://yaml.org/type/merge.html). Nulls are left out: to the API server they are absent.
-func (e *expander) fill(m map[string]any, node *yaml.Node, merged bool) error {
+// mapping returns a mapping without nulls: to the API server they are absent.
+func mapping(node *yaml.Node, depth int) (map[string]any, error) {
+	m := make(map[string]any, len(node.Content)/2)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
-		if key.Kind == yaml.AliasNode {
-			key = key.Alias
-		}
 		if key.Kind != yaml.ScalarNode {
-			return ErrTemplate
+			return nil, ErrTemplate
 		}
-		if isMerge(key) {
-			continue
-		}
-		if _, ok := m[key.Value]; ok && merged {
-			continue
-		}
-		v, err := e.value(node.Content[i+1])
+		v, err := value(node.Content[i+1], depth+1)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		e.hasNull = e.hasNull || v == nil
-		m[strings.Clone(key.Value)] = v
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if isMerge(node.Content[i]) {
-			if err := e.merge(m, node.Content[i+1]); err != nil {
-				return err
-			}
+		if v == nil {
+			delete(m, key.Value)
+		} else {
+			m[strings.Clone(key.Value)] = v
 		}
 	}
-	if e.hasNull && !merged {
-		maps.DeleteFunc(m, func(_ string, v any) bool { return v == nil })
-	}
-	return nil
-}
-
-func (e *expander) merge(m map[string]any, node *yaml.Node) error {
-	if e.depth++; e.depth > maxDepth {
-		return errDepth
-	}
-	defer func() { e.depth-- }()
-	if err := e.add(1); err != nil {
-		return err
-	}
-	switch node.Kind {
-	case yaml.AliasNode:
-		if slices.Contains(e.aliases, node.Alias) {
-			return errCycle
-		}
-		e.aliases = append(e.aliases, node.Alias)
-		defer func() { e.aliases = e.aliases[:len(e.aliases)-1] }()
-		return e.merge(m, node.Alias)
-	case yaml.SequenceNode:
-		for _, child := range node.Content {
-			if err := e.merge(m, child); err != nil {
-				return err
-			}
-		}
-	case yaml.MappingNode:
-		if err := e.add(len(node.Content)); err != nil {
-			return err
-		}
-		return e.fill(m, node, true)
-	}
-	return nil
+	return m, nil
 }
 
 func isMerge(key *yaml.Node) bool {
