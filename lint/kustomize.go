@@ -21,7 +21,7 @@ type kustomizationSummary struct {
 	files           map[string]bool // the files that it names, relative to the folder
 	patchesWebhooks bool            // it patches the requests that webhooks match
 	namespace       string          // that it sets, or ""
-	remote          string          // its first remote reference, or ""
+	remote          bool            // it has remote references
 	plain           bool            // it only includes others
 	component       bool            // it modifies others
 }
@@ -34,13 +34,15 @@ type kustomization struct {
 	Resources, Bases, Components, CRDs []string
 	Generators, Transformers           []string
 	Validators, Configurations         []string
-	Patches                            []struct{ Path, Patch string }
-	PatchesStrategicMerge              []string                       `yaml:"patchesStrategicMerge"`
-	PatchesJSON6902                    []struct{ Path, Patch string } `yaml:"patchesJson6902"`
-	HelmCharts                         []yaml.Node                    `yaml:"helmCharts"`
-	HelmChartInflationGenerator        []yaml.Node                    `yaml:"helmChartInflationGenerator"`
-	Rest                               map[string]any                 `yaml:",inline"`
+	Patches                            []patch
+	PatchesStrategicMerge              []string       `yaml:"patchesStrategicMerge"`
+	PatchesJSON6902                    []patch        `yaml:"patchesJson6902"`
+	HelmCharts                         []yaml.Node    `yaml:"helmCharts"`
+	HelmChartInflationGenerator        []yaml.Node    `yaml:"helmChartInflationGenerator"`
+	Rest                               map[string]any `yaml:",inline"`
 }
+
+type patch struct{ Path, Patch string }
 
 // maxKustomization bounds a kustomization, in bytes.
 const maxKustomization = 1 << 20
@@ -59,23 +61,12 @@ func readKustomization(d *source.Directory) (k kustomization, err error) {
 	return k, yaml.Unmarshal(text, &k)
 }
 
-// remoteReference returns the first remote reference, or "": lint opens no network connection, directly or
+// isRemote reports whether a kustomization has remote references: lint opens no network connection, directly or
 // through the renderer.
-func (k kustomization) remoteReference() string {
-	if len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 {
-		return "a Helm chart"
-	}
-	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations) {
-		if isRemote(name) {
-			return name
-		}
-	}
-	for _, patch := range k.Patches {
-		if isRemote(patch.Path) {
-			return patch.Path
-		}
-	}
-	return ""
+func (k kustomization) isRemote() bool {
+	return len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 ||
+		slices.ContainsFunc(slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations), isRemote) ||
+		slices.ContainsFunc(k.Patches, func(p patch) bool { return isRemote(p.Path) })
 }
 
 // isPlain reports whether a kustomization only includes others, so that its files are applied unchanged. An
@@ -100,65 +91,46 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 			read[d.Path] = true
 		}
 	}
-	var remoteReference func(folder string, seen map[string]bool) string
-	remoteReference = func(folder string, seen map[string]bool) string {
-		k := r.kustomizations[folder]
-		if seen[folder] || k.remote != "" {
-			return k.remote
-		}
-		seen[folder] = true
-		for _, part := range k.parts {
-			if reference := remoteReference(part, seen); reference != "" {
-				return reference
-			}
-		}
-		return ""
-	}
-	var isPlain func(folder string, seen map[string]bool) bool
-	isPlain = func(folder string, seen map[string]bool) bool {
-		k, known := r.kustomizations[folder]
-		if !known {
-			return read[folder] // else its files are not read
-		}
-		if seen[folder] {
-			return false // a circle
-		}
-		seen[folder] = true
-		return k.plain && len(parents[folder]) <= 1 && !slices.ContainsFunc(k.parts, func(part string) bool { return !isPlain(part, seen) })
-	}
-	reached := map[string]bool{} // from previous ones
-	var reach func(folder string)
-	reach = func(folder string) {
-		if !reached[folder] {
-			reached[folder] = true
-			for _, part := range r.kustomizations[folder].parts {
-				if slices.Contains(parents[part], folder) {
-					reach(part)
-				}
-			}
-		}
-	}
 	all := slices.Sorted(maps.Keys(r.kustomizations))
-	parts := func(folder string) int { return min(len(parents[folder]), 1) }
-	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(parts(a), parts(b)) })
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(min(len(parents[a]), 1), min(len(parents[b]), 1)) })
+	reached := map[string]bool{} // from previous ones
 	for _, folder := range all {
-		k := r.kustomizations[folder]
 		if reached[folder] {
 			continue
 		}
-		if reach(folder); k.component && len(parents[folder]) == 0 {
-			continue
+		for _, part := range r.below(folder, func(from, part string) bool { return slices.Contains(parents[part], from) }) {
+			reached[part] = true
 		}
-		if reference := remoteReference(folder, map[string]bool{}); reference != "" {
+		k := r.kustomizations[folder]
+		parts := r.below(folder, func(_, _ string) bool { return true })
+		isPlain := func(part string) bool {
+			k, known := r.kustomizations[part]
+			circle := slices.Contains(k.parts, folder) || slices.Contains(k.parts, part)
+			return !known && read[part] || k.plain && len(parents[part]) <= 1 && !circle
+		}
+		switch {
+		case k.component && len(parents[folder]) == 0:
+		case slices.ContainsFunc(parts, func(part string) bool { return r.kustomizations[part].remote }):
 			r.note(remoteKustomization, k.directory.Name)
-			continue
+		case slices.ContainsFunc(parts, func(part string) bool { return !isPlain(part) }):
+			roots = append(roots, k.directory)
 		}
-		if isPlain(folder, map[string]bool{}) {
-			continue
-		}
-		roots = append(roots, k.directory)
 	}
 	return roots
+}
+
+// below returns a folder and those that its kustomization includes, directly or not.
+func (r *run) below(folder string, includes func(from, part string) bool) []string {
+	folders, seen := []string{folder}, map[string]bool{folder: true}
+	for at := 0; at < len(folders); at++ {
+		for _, part := range r.kustomizations[folders[at]].parts {
+			if !seen[part] && includes(folders[at], part) {
+				seen[part] = true
+				folders = append(folders, part)
+			}
+		}
+	}
+	return folders
 }
 
 // parents returns the folders of the kustomizations that include a folder.

@@ -307,7 +307,7 @@ func (r *run) addDirectory(d *source.Directory) {
 		if k, err := readKustomization(d); err == nil {
 			r.kustomizations[d.Path] = kustomizationSummary{
 				directory: d, parts: k.parts(d), files: k.files(), patchesWebhooks: k.patchesWebhooks(d), namespace: k.Namespace,
-				remote: k.remoteReference(), plain: k.isPlain(), component: k.Kind == "Component",
+				remote: k.isRemote(), plain: k.isPlain(), component: k.Kind == "Component",
 			}
 		} else {
 			r.noteFailure(d.Name, fmt.Errorf("it cannot be read: %w", err))
