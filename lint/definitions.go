@@ -3,6 +3,7 @@ package lint
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/lint/source"
 )
 
@@ -81,11 +83,9 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	}
 	r.reread(ctx, words, []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
 		replicas, set, _ := unstructured.NestedInt64(full.Object, "spec", "replicas")
-		containers, _, _ := unstructured.NestedSlice(full.Object, "spec", "template", "spec", "containers")
 		var images []string
-		for _, container := range containers {
-			fields, _ := container.(map[string]any)
-			image, _ := fields["image"].(string)
+		for _, container := range manifests.Items(full.Object, "spec", "template", "spec", "containers") {
+			image, _ := container["image"].(string)
 			images = append(images, image)
 		}
 		running = running || (!set || replicas > 0) && wanted.Matches(full.GetKind(), full.GetNamespace(), full.GetName(), images)
@@ -111,97 +111,78 @@ func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	return ""
 }
 
-// definitionIndex holds the definitions of custom resources in all files of a run, reduced to their plural,
-// scope and versions. A kind that files define differently is unknown.
-type definitionIndex map[string]map[string]*unstructured.Unstructured // by group and kind
-
-// readDefinitions reads the definitions in all files.
-func (r *run) readDefinitions(ctx context.Context) definitionIndex {
-	index := definitionIndex{}
-	r.reread(ctx, []string{definitionKind}, []string{definitionKind}, index.add)
-	return index
+// definition is the definition of a custom resource, reduced to its scope and versions.
+type definition struct {
+	*unstructured.Unstructured
+	ambiguous bool // files define its kind differently
 }
 
-func (d definitionIndex) add(definition *unstructured.Unstructured) {
-
-	spec, _ := definition.Object["spec"].(map[string]any)
-	names, _ := spec["names"].(map[string]any)
-	group, _ := spec["group"].(string)
-	kind, _ := names["kind"].(string)
-	plural, _ := names["plural"].(string)
-	scope, _ := spec["scope"].(string)
-	if group == "" || kind == "" || plural == "" || scope == "" {
-		return
-	}
-	if d[group] == nil {
-		d[group] = map[string]*unstructured.Unstructured{}
-	}
-	if other, ok := d[group][kind]; ok {
-		if other == nil || other.GetName() != plural+"."+group || other.Object["spec"].(map[string]any)["scope"] != scope {
-			d[group][kind] = nil
+// readDefinitions reads the definitions in all files, by group and kind.
+func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*definition {
+	all := map[string]map[string]*definition{}
+	r.reread(ctx, []string{definitionKind}, []string{definitionKind}, func(full *unstructured.Unstructured) {
+		text := func(path ...string) string {
+			field, _, _ := unstructured.NestedString(full.Object, append([]string{"spec"}, path...)...)
+			return field
 		}
-		return
-	}
-	var versions []any
-	all, _ := spec["versions"].([]any)
-	for _, item := range all {
-		if version, ok := item.(map[string]any); ok {
+		group, kind, plural, scope := text("group"), text("names", "kind"), text("names", "plural"), text("scope")
+		if group == "" || kind == "" || plural == "" || scope == "" {
+			return
+		}
+		if all[group] == nil {
+			all[group] = map[string]*definition{}
+		}
+		name := plural + "." + group
+		if other := all[group][kind]; other != nil {
+			otherScope, _, _ := unstructured.NestedString(other.Object, "spec", "scope")
+			other.ambiguous = other.ambiguous || other.GetName() != name || otherScope != scope
+			return
+		}
+		var versions []any
+		for _, version := range manifests.Items(full.Object, "spec", "versions") {
 			versions = append(versions, map[string]any{"name": version["name"], "served": version["served"], "storage": version["storage"]})
 		}
-	}
-	d[group][kind] = &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": definitionKind, "metadata": map[string]any{"name": plural + "." + group},
-		"spec": map[string]any{"group": group, "scope": scope, "names": map[string]any{"kind": kind, "plural": plural}, "versions": versions},
-	}}
+		all[group][kind] = &definition{Unstructured: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": definitionKind, "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"group": group, "scope": scope, "names": map[string]any{"kind": kind, "plural": plural}, "versions": versions},
+		}}}
+	})
+	return all
 }
 
 // definitionsInOtherFiles returns the definitions, in other files, of the set's kinds and of the kinds that
 // its webhooks match.
 func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (definitions []*unstructured.Unstructured) {
-	builtin := cluster.BuiltinGroups()
+	own := cluster.Defined(objects, "spec", "scope")
 	groups := map[string]bool{}
-	own := map[schema.GroupKind]bool{}
 	for _, o := range objects {
-		gvk := o.GroupVersionKind()
-		if gvk.Kind == definitionKind {
-			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-			own[schema.GroupKind{Group: group, Kind: kind}] = true
-		}
-	}
-	need := func(group string) {
-		if group != "*" && !slices.Contains(builtin, group) {
-			groups[group] = true
-		}
-	}
-	for _, o := range objects {
-		if gvk := o.GroupVersionKind(); !own[gvk.GroupKind()] {
-			need(gvk.Group)
+		kind := o.GroupVersionKind().GroupKind()
+		if _, defined := own[kind]; !defined {
+			groups[kind.Group] = true
 		}
 		if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
 			continue
 		}
-		webhooks, _ := o.Object["webhooks"].([]any)
-		for _, hook := range webhooks {
-			fields, _ := hook.(map[string]any)
-			rules, _ := fields["rules"].([]any)
-			for _, rule := range rules {
-				fields, _ := rule.(map[string]any)
-				apiGroups, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
-				for _, group := range apiGroups {
-					need(group)
+		for _, hook := range manifests.Items(o.Object, "webhooks") {
+			for _, rule := range manifests.Items(hook, "rules") {
+				named, _, _ := unstructured.NestedStringSlice(rule, "apiGroups")
+				for _, group := range named {
+					groups[group] = true
 				}
 			}
 		}
 	}
+	maps.DeleteFunc(groups, func(group string, _ bool) bool {
+		return group == "*" || slices.Contains(cluster.BuiltinGroups(), group)
+	})
 	if len(groups) == 0 {
 		return nil
 	}
 	all := s.run.definitions()
-	for group := range groups {
-		for kind, o := range all[group] {
-			if o != nil && !own[schema.GroupKind{Group: group, Kind: kind}] {
-				definitions = append(definitions, o.DeepCopy()) // the facts are built from it
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		for kind, d := range all[group] {
+			if _, defined := own[schema.GroupKind{Group: group, Kind: kind}]; !defined && !d.ambiguous {
+				definitions = append(definitions, d.DeepCopy()) // the facts are built from it
 			}
 		}
 	}

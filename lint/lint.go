@@ -115,7 +115,7 @@ func (r *run) execute(ctx context.Context) error {
 	if err := r.findInputs(ctx); err != nil {
 		return err
 	}
-	r.definitions = sync.OnceValue(func() definitionIndex { return r.readDefinitions(ctx) })
+	r.definitions = sync.OnceValue(func() map[string]map[string]*definition { return r.readDefinitions(ctx) })
 	r.workloads = sync.OnceValue(func() map[string][]*unstructured.Unstructured { return r.readWorkloads(ctx) })
 	if err := r.lintSets(ctx); err != nil {
 		return err
@@ -153,7 +153,7 @@ type run struct {
 	kustomizations     map[string]kustomizationSummary // folders with a readable kustomization, by path
 	kustomizationFiles map[string]map[string]bool      // files that kustomizations name, by folder
 	objectCache        sync.Map                        // the objects in them, by folder
-	definitions        func() definitionIndex
+	definitions        func() map[string]map[string]*definition
 	workloads          func() map[string][]*unstructured.Unstructured // by namespace
 	running            sync.Map                                       // whether a file runs a workload of the catalog
 

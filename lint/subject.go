@@ -14,6 +14,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
@@ -191,10 +192,6 @@ func lacksRules(u *unstructured.Unstructured) bool {
 	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
 		return false
 	}
-	webhooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
-	return len(webhooks) == 0 || slices.ContainsFunc(webhooks, func(w any) bool {
-		hook, _ := w.(map[string]any)
-		rules, _ := hook["rules"].([]any)
-		return len(rules) == 0
-	})
+	webhooks := manifests.Items(u.Object, "webhooks")
+	return len(webhooks) == 0 || slices.ContainsFunc(webhooks, func(hook map[string]any) bool { return len(manifests.Items(hook, "rules")) == 0 })
 }

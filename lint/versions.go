@@ -3,6 +3,8 @@ package lint
 import (
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster/manifests"
 )
 
 // removedVersion is an API version that Kubernetes no longer serves.
@@ -59,10 +61,9 @@ func modernize(value map[string]any) {
 
 // setIgnoreFailures sets the default failurePolicy of v1beta1.
 func setIgnoreFailures(value map[string]any) {
-	hooks, _ := value["webhooks"].([]any)
-	for _, hook := range hooks {
-		if fields, ok := hook.(map[string]any); ok && fields["failurePolicy"] == nil {
-			fields["failurePolicy"] = "Ignore"
+	for _, hook := range manifests.Items(value, "webhooks") {
+		if hook["failurePolicy"] == nil {
+			hook["failurePolicy"] = "Ignore"
 		}
 	}
 }

@@ -154,13 +154,23 @@ func clients(obj *unstructured.Unstructured) (found []map[string]any) {
 	case "CustomResourceDefinition":
 		take(obj.Object, "spec", "conversion", "webhook", "clientConfig")
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-		webhooks, _ := obj.Object["webhooks"].([]any)
-		for _, hook := range webhooks {
-			fields, _ := hook.(map[string]any)
-			take(fields, "clientConfig")
+		for _, hook := range Items(obj.Object, "webhooks") {
+			take(hook, "clientConfig")
 		}
 	}
 	return found
+}
+
+// Items returns the mappings in a list of an object.
+func Items(object map[string]any, path ...string) (items []map[string]any) {
+	list, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	values, _ := list.([]any)
+	for _, value := range values {
+		if item, ok := value.(map[string]any); ok {
+			items = append(items, item)
+		}
+	}
+	return items
 }
 
 // place sets the namespace that kubectl would.
@@ -286,10 +296,7 @@ type container struct {
 // containersOf returns the containers of a set's workloads.
 func containersOf(objects []*unstructured.Unstructured) (found []container) {
 	for _, obj := range objects {
-		list, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "template", "spec", "containers")
-		items, _ := list.([]any)
-		for _, item := range items {
-			fields, _ := item.(map[string]any)
+		for _, fields := range Items(obj.Object, "spec", "template", "spec", "containers") {
 			image, _ := fields["image"].(string)
 			command, _, _ := unstructured.NestedStringSlice(fields, "command")
 			args, _, _ := unstructured.NestedStringSlice(fields, "args")
