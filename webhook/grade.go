@@ -97,7 +97,7 @@ func NewGrader(objects metadata.Interface, facts FinalizerChecker, registry prom
 		limiter: flowcontrol.NewTokenBucketRateLimiter(gradeQPS, gradeQPS), recorded: make(chan *deletion, maxGraded),
 		outcomes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_outcomes_total",
-			Help: "Deletions that were let through, by what a policy said of them (\"none\" where none found anything) and what became of them.",
+			Help: "Allowed deletions, by a policy's prediction (\"none\" without findings) and the outcome.",
 		}, []string{"policy", "predicted", "real"}),
 		deletions: map[types.UID]*deletion{},
 	}

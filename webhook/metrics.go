@@ -54,7 +54,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 	m := metrics{
 		reviews: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_reviews_total",
-			Help: "Admission reviews, by what was asked and how it ended.",
+			Help: "Admission reviews, by trigger and decision.",
 		}, []string{"trigger", "decision"}),
 		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "termguard_review_duration_seconds",
@@ -67,11 +67,11 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		}, []string{"policy", "certainty"}),
 		errors: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_errors_total",
-			Help: "Requests that were allowed, or turned away as no review, because they could not be checked.",
+			Help: "Requests that could not be checked, and were allowed, or rejected as no review.",
 		}, []string{"reason"}),
 		failures: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_policy_failures_total",
-			Help: "Reviews in which a policy failed, ran out of its time, or found things of the wrong shape; the others were asked.",
+			Help: "Reviews in which a policy failed, exceeded its time, or returned malformed findings; the others were evaluated.",
 		}, []string{"policy"}),
 	}
 	// Rates need a zero to start from.

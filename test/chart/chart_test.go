@@ -117,7 +117,7 @@ func TestRefusals(t *testing.T) {
 		{"enumerated access to nothing", "rbac.access=enumerated", []string{"'/rbac/resources'", "minItems: got 0, want 1"}},
 		{"resources that would have no effect", "rbac.resources={pods}", []string{"'/rbac/resources'", "maxItems: got 1, want 0"}},
 		{"Secrets would not reduce the access", "rbac.access=enumerated,rbac.resources={pods,secrets}", []string{"rbac.resources lists secrets", "take it from the list"}},
-		{"a network policy that admits no client", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would go unchecked"}},
+		{"a network policy that admits no client", "networkPolicy.enabled=true", []string{"networkPolicy.from is empty", "every delete would be unchecked"}},
 		{"a path where a certificate is wanted", "clientAuthentication.ca=ca.crt", []string{"'/clientAuthentication/ca'", "'ca.crt' does not match pattern"}},
 		{"a name that no certificate has", "clientAuthentication.commonNames={kube-apiserver}", []string{"clientAuthentication.commonNames is set, and clientAuthentication.ca is not"}},
 		{"a limit above the API server's timeout", "deadline=2m", []string{"'/deadline'", "'2m' does not match pattern"}},

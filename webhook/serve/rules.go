@@ -179,11 +179,11 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 		active: map[string]policySource{}, lastSums: map[string][sha256.Size]byte{}, rejections: map[string]string{},
 		reloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "termguard_reloads_total",
-			Help: "Times that policies or the configuration were read again, by what became of them (accepted or refused).",
+			Help: "Reloads of policies or the configuration, by result (accepted or refused).",
 		}, []string{"result"}),
 		sources: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "termguard_refused_sources",
-			Help: "Folders, bundles and ConfigMaps of policies, and configurations, whose newest version is refused and not in force.",
+			Help: "Folders, bundles and ConfigMaps of policies, and configurations, whose newest version is rejected and not in force.",
 		}, []string{"kind"}),
 	}
 	for _, result := range []string{"accepted", "refused"} {

@@ -76,7 +76,7 @@ func Run(ctx context.Context, options Options) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	panics := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "termguard_panics_total",
-		Help: "Parts beside reviews that failed inside and were started again.",
+		Help: "Background parts that panicked and were restarted.",
 	}, []string{"part"})
 	var verify func(tls.ConnectionState) error
 	if options.ClientCAFile != "" {
