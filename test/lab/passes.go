@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// auditPolicy has the API server note each pass of the namespace controller over a namespace,
-// which begins with reading it (pkg/controller/namespace/deletion, Delete). Nothing else tells:
-// its conditions stay as they are where a pass finds what the last one found.
+// auditPolicy records each pass of the namespace controller over a namespace, which begins by reading it
+// (pkg/controller/namespace/deletion, Delete). Conditions do not show a pass that finds the same content as
+// the last.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -31,7 +31,7 @@ rules:
 - level: None
 `
 
-// auditFlags have the API server write down what auditPolicy says.
+// auditFlags returns the API server's flags for auditPolicy.
 func (l *Lab) auditFlags() ([]string, error) {
 	policy, err := l.write("audit-policy.yaml", []byte(auditPolicy))
 	return []string{"--audit-policy-file", policy, "--audit-log-path", l.auditLog()}, err
@@ -39,10 +39,9 @@ func (l *Lab) auditFlags() ([]string, error) {
 
 func (l *Lab) auditLog() string { return filepath.Join(l.dir, "audit.log") }
 
-// passes is how many passes over a namespace the namespace controller has begun since a time, and
-// when it began the last.
-// What begins within a second of the last is none of its own: a conflict has it read again, and
-// after errors it tries again within milliseconds.
+// passes returns the number of passes over a namespace that the namespace controller has begun since a time,
+// and the start of the last. Reads within a second belong to one pass: the controller reads again after a
+// conflict, and retries within milliseconds after errors.
 func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, err error) {
 	file, err := os.Open(l.auditLog())
 	if errors.Is(err, os.ErrNotExist) { // no namespace was ever deleted
@@ -70,13 +69,13 @@ func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, 
 	return n, last, lines.Err()
 }
 
-// slowPass is how long the next pass may be in coming: where the API server cannot convert what
-// it lists, one takes minutes.
+// slowPass is the longest wait for the next pass: if the API server cannot convert the listed objects, a pass
+// takes minutes.
 const slowPass = 30 * time.Second
 
-// NamespaceGone waits until a namespace that is being deleted is gone, and reports whether it
-// is: it hangs once the namespace controller has made a second pass that left its conditions
-// unchanged. One that the controller is done with waits for somebody else, for a limit.
+// NamespaceGone waits until a Terminating namespace is deleted or hangs, and reports whether it is deleted. It
+// hangs once the namespace controller has made a second pass without a change of its conditions. A namespace
+// that the controller has finalized waits for other finalizers, up to limit.
 func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name string) (gone bool, err error) {
 	client, err := l.Client()
 	if err != nil {
@@ -115,8 +114,8 @@ func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name strin
 	return gone, err
 }
 
-// left is what the conditions of a namespace say is left in it, and what fails. The errors
-// themselves are of whichever resource came first, which each pass takes in another order.
+// left returns the remaining content and the failures in the conditions of a namespace. It omits error
+// messages, which are about the first resource of a pass, in varying order.
 func left(conditions []corev1.NamespaceCondition) string {
 	var text strings.Builder
 	for _, c := range conditions {
