@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/termguard/termguard/cluster"
@@ -65,8 +66,9 @@ type Options struct {
 	// Authentic says that only the API server can send reviews, as with Server.VerifyConnection. Otherwise a
 	// review may be forged, and is neither recorded nor learned from.
 	Authentic bool
-	// Recorder receives refusals, and requests that only users' annotations allowed. Defaults to none.
-	Recorder Recorder
+	// Recorder creates Events about refusals, and requests that only users' annotations allowed. It must not
+	// block. Defaults to none.
+	Recorder record.EventRecorder
 	// Learner receives requests that remove finalizers from Terminating objects. Defaults to none.
 	Learner Learner
 	// Grader receives predictions about deletions. Defaults to none.

@@ -23,10 +23,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
@@ -82,26 +84,37 @@ func (f facts) TryAsk(r *question.Request, tell func(cluster.Moment)) bool {
 	return true
 }
 
-type recorder struct {
-	mu  sync.Mutex
-	got []Decision
+// eventOf has the arguments of a recorded Event.
+type eventOf struct {
+	About           corev1.ObjectReference
+	Reason, Message string
 }
 
-func (r *recorder) Record(l Decision) {
+type recorder struct {
+	record.EventRecorder
+	mu  sync.Mutex
+	got []eventOf
+}
+
+func (r *recorder) Event(about runtime.Object, _, reason, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.got = append(r.got, l)
+	r.got = append(r.got, eventOf{*about.(*corev1.ObjectReference), reason, message})
 }
 
-// reasons returns the reasons for which requests were allowed unchecked.
+// reasons returns what allowed requests that would be refused.
 func (r *recorder) reasons() (by []string) {
-	for _, l := range r.got {
-		if l.By != "" {
-			by = append(by, l.By)
+	for _, event := range r.got {
+		if _, reason, found := strings.Cut(event.Message, ": let through by "); found {
+			reason, _, _ = strings.Cut(reason, "; refused by policy ")
+			by = append(by, reason)
 		}
 	}
 	return by
 }
+
+// kialiReference is the object of Events about the Kiali of the tests.
+var kialiReference = corev1.ObjectReference{APIVersion: "kiali.io/v1alpha1", Kind: "Kiali", Namespace: "demo", Name: "kiali"}
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -207,7 +220,7 @@ func TestAnswers(t *testing.T) {
 		options Options
 		request string
 		want    admissionv1.AdmissionResponse
-		events  []Decision
+		events  []eventOf
 	}{
 		"Silence": {
 			reason:  "A deletion that completes has no warning and no annotation.",
@@ -248,10 +261,7 @@ func TestAnswers(t *testing.T) {
 				Warnings:         []string{"termguard: will hang: it waits [p]", "termguard: will hang: it waits, too [q]", "termguard: will hang: once more [p]", checkKiali},
 				AuditAnnotations: map[string]string{"decision": "deny", "policies": "p=will,q=will"},
 			},
-			events: []Decision{{
-				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-				Namespace: "demo", Name: "kiali", User: "anna\uFFFD", Policies: []string{"p", "q"}, Why: "it waits",
-			}},
+			events: []eventOf{{kialiReference, "DeletionRefused", "kialis.kiali.io/kiali: refused to anna\uFFFD by policy p, q: it waits"}},
 		},
 		"DenyIsNotForMaybe": {
 			reason:  "What only may hang is never refused.",
@@ -292,10 +302,7 @@ func TestAnswers(t *testing.T) {
 				Warnings:         []string{"termguard: will hang: it waits [p]", checkKiali},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will", "enforce-label": "label termguard.dev/enforce=warn of its namespace"},
 			},
-			events: []Decision{{
-				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-				Namespace: "demo", Name: "kiali", By: "label termguard.dev/enforce=warn of its namespace", Policies: []string{"p"}, Why: "it waits",
-			}},
+			events: []eventOf{{kialiReference, "DeletionLetThrough", "kialis.kiali.io/kiali: let through by label termguard.dev/enforce=warn of its namespace; refused by policy p: it waits"}},
 		},
 		"LooserLabelNotAllowed": {
 			reason:  "An administrator can enforce deny for all users.",
@@ -388,10 +395,7 @@ func TestAnswers(t *testing.T) {
 				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "moving\uFFFDhouse"},
 			},
-			events: []Decision{{
-				Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-				Namespace: "demo", Name: "kiali", By: "annotation termguard.dev/allow-hang: moving\uFFFDhouse", Policies: []string{"p"}, Why: "it waits",
-			}},
+			events: []eventOf{{kialiReference, "DeletionLetThrough", "kialis.kiali.io/kiali: let through by annotation termguard.dev/allow-hang: moving\uFFFDhouse; refused by policy p: it waits"}},
 		},
 		"BreakGlassOnDryRun": {
 			reason:  "A dry run is answered like the real thing and leaves no trace in the cluster.",

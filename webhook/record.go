@@ -43,8 +43,9 @@ func (h *Handler) report(o *outcome) {
 	}
 }
 
-// record records a refusal, or a request that users' annotations allowed. Dry runs are not recorded. An Event
-// contains text of the requesting user: there is none about objects that only the review mentions.
+// record records a refusal, or a request that users' annotations allowed. Dry runs are not recorded. An Event is
+// about the object. It contains text of the requesting user: there is none about objects that only the review
+// mentions.
 func (h *Handler) record(o *outcome, change override) {
 	r := o.request
 	if r.Dry() {
@@ -68,11 +69,21 @@ func (h *Handler) record(o *outcome, change override) {
 	if !o.inFacts || h.options.Recorder == nil || !h.options.Authentic {
 		return
 	}
-	h.options.Recorder.Record(Decision{
-		Resource: resource, APIVersion: schema.GroupVersion{Group: r.Kind.Group, Version: r.Kind.Version}.String(), Kind: r.Kind.Kind,
-		Namespace: key.Namespace, Name: key.Name, Terminating: o.terminating, Edit: r.EditsFinalizers(),
-		User: user, By: change.by, Why: why, Policies: ids,
-	})
+	object := &corev1.ObjectReference{APIVersion: schema.GroupVersion{Group: r.Kind.Group, Version: r.Kind.Version}.String(), Kind: r.Kind.Kind, Namespace: key.Namespace, Name: key.Name}
+	if o.terminating { // the namespace accepts no Events
+		object = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: key.Namespace}
+	}
+	reason, action := "Deletion", "refused to "+truncate(user, 200)
+	if r.EditsFinalizers() {
+		reason = "FinalizerEdit"
+	}
+	if change.by == "" {
+		reason += "Refused"
+	} else {
+		reason, action = reason+"LetThrough", "let through by "+truncate(change.by, 500)+"; refused"
+	}
+	h.options.Recorder.Event(object, corev1.EventTypeWarning, reason, truncate(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
+		resource, key.Name, action, strings.Join(ids, ", "), why)), 1000))
 }
 
 // maxLogged bounds the name of a user or an object in a log, in characters.
@@ -81,25 +92,6 @@ const maxLogged = 256
 // loggedUID returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
 // review may have megabytes.
 func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
-
-// Decision is a refused request, or one that would have been refused without an annotation or declaration.
-type Decision struct {
-	Resource         schema.GroupResource
-	APIVersion, Kind string
-	Namespace, Name  string   // Namespace is "" for cluster-scoped objects
-	Terminating      bool     // Namespace is Terminating
-	Edit             bool     // of finalizers; otherwise a deletion
-	User             string   // who sent the request
-	By               string   // the annotation or declaration that allowed it; "" if it is refused
-	Policies         []string // that refuse it
-	Why              string   // the message of the first
-}
-
-// Recorder records decisions. It must not block.
-type Recorder interface{ Record(Decision) }
-
-// Events records with Events of the API.
-type Events struct{ Recorder record.EventRecorder }
 
 // Limits of Events: in each namespace a burst, then one in ten seconds. client-go tracks the last 4096
 // namespaces, and queues 1000 Events; further ones are dropped.
@@ -122,24 +114,4 @@ func EventLimits() record.CorrelatorOptions {
 			return object.Namespace
 		},
 	}
-}
-
-// Record creates an Event about the object, in its namespace, or in "default" for a cluster-scoped one. A
-// Terminating namespace accepts no Events: there it is about the namespace.
-func (e Events) Record(d Decision) {
-	object := &corev1.ObjectReference{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
-	if d.Terminating {
-		object = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: d.Namespace}
-	}
-	reason, action := "Deletion", "refused to "+truncate(d.User, 200)
-	if d.Edit {
-		reason = "FinalizerEdit"
-	}
-	if d.By == "" {
-		reason += "Refused"
-	} else {
-		reason, action = reason+"LetThrough", "let through by "+truncate(d.By, 500)+"; refused"
-	}
-	e.Recorder.Event(object, corev1.EventTypeWarning, reason, truncate(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
-		d.Resource, d.Name, action, strings.Join(d.Policies, ", "), d.Why)), 1000))
 }

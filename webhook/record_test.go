@@ -6,49 +6,47 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
-// eventOf has the arguments of a recorded Event.
-type eventOf struct {
-	record.EventRecorder
-	About           corev1.ObjectReference
-	Reason, Message string
-}
-
-func (e *eventOf) Event(about runtime.Object, _, reason, message string) {
-	e.About, e.Reason, e.Message = *about.(*corev1.ObjectReference), reason, message
+// recordOf records a refusal of a request, or what allowed it.
+func recordOf(to record.EventRecorder, r *question.Request, terminating bool, by string) {
+	h := NewHandler(Options{Log: quiet, Facts: facts{}, Evaluator: finds(), Authentic: true, Recorder: to})
+	h.record(&outcome{request: r, assessment: assessment{inFacts: true, terminating: terminating}}, override{[]policies.Finding{hang("p", "it waits"), hang("q", "it waits, too")}, by})
 }
 
 func TestEvents(t *testing.T) {
-	kiali := Decision{
-		Resource: schema.GroupResource{Group: "kiali.io", Resource: "kialis"}, APIVersion: "kiali.io/v1alpha1", Kind: "Kiali",
-		Namespace: "demo", Name: "kiali", User: "anna", By: "annotation termguard.dev/allow-hang: moving", Policies: []string{"p", "q"}, Why: "it waits",
+	target := question.Target{
+		Kind: schema.FromAPIVersionAndKind("kiali.io/v1alpha1", "Kiali"), Resource: schema.GroupVersionResource{Group: "kiali.io", Version: "v1alpha1", Resource: "kialis"},
+		Namespace: "demo", Name: "kiali", User: authenticationv1.UserInfo{Username: "anna"},
 	}
-	ending, refused, edit := kiali, kiali, kiali
-	ending.Terminating, refused.By, edit.By, edit.Edit = true, "", "", true
-	itself := corev1.ObjectReference{APIVersion: "kiali.io/v1alpha1", Kind: "Kiali", Namespace: "demo", Name: "kiali"}
+	const allowed = "annotation termguard.dev/allow-hang: moving"
 	const letThrough = "kialis.kiali.io/kiali: let through by annotation termguard.dev/allow-hang: moving; refused by policy p, q: it waits"
 	const refusal = "kialis.kiali.io/kiali: refused to anna by policy p, q: it waits"
 	cases := map[string]struct {
-		reason string
-		what   Decision
-		want   eventOf
+		reason      string
+		request     *question.Request
+		terminating bool
+		by          string
+		want        eventOf
 	}{
-		"LetThrough":  {"The event is where people look for it.", kiali, eventOf{About: itself, Reason: "DeletionLetThrough", Message: letThrough}},
-		"Refused":     {"Who wonders why an object is still there reads it from the object.", refused, eventOf{About: itself, Reason: "DeletionRefused", Message: refusal}},
-		"Edit":        {"What is refused is not always a deletion.", edit, eventOf{About: itself, Reason: "FinalizerEditRefused", Message: refusal}},
-		"Terminating": {"Nothing can be created in a namespace that is being deleted.", ending, eventOf{About: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "demo"}, Reason: "DeletionLetThrough", Message: letThrough}},
+		"LetThrough":  {"The event is where people look for it.", target.Delete(nil), false, allowed, eventOf{kialiReference, "DeletionLetThrough", letThrough}},
+		"Refused":     {"Who wonders why an object is still there reads it from the object.", target.Delete(nil), false, "", eventOf{kialiReference, "DeletionRefused", refusal}},
+		"Edit":        {"What is refused is not always a deletion.", target.Edit(map[string]any{}), false, "", eventOf{kialiReference, "FinalizerEditRefused", refusal}},
+		"Terminating": {"Nothing can be created in a Terminating namespace.", target.Delete(nil), true, allowed, eventOf{corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "demo"}, "DeletionLetThrough", letThrough}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var got eventOf
-			Events{&got}.Record(tc.what)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			var got recorder
+			recordOf(&got, tc.request, tc.terminating, tc.by)
+			if diff := cmp.Diff([]eventOf{tc.want}, got.got); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
 		})
@@ -85,11 +83,14 @@ func TestEventLimits(t *testing.T) {
 	defer broadcaster.Shutdown()
 	got := &sink{last: make(chan string), by: map[string]int{}}
 	broadcaster.StartRecordingToSink(got)
-	events := Events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "termguard"})}
-	for n := range 500 {
-		events.Record(Decision{APIVersion: "v1", Kind: "ConfigMap", Namespace: "tenant", Name: fmt.Sprintf("m%d", n), Policies: []string{"p"}})
+	events := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "termguard"})
+	deletes := func(namespace, name string) {
+		recordOf(events, question.Target{Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: namespace, Name: name}.Delete(nil), false, "")
 	}
-	events.Record(Decision{APIVersion: "v1", Kind: "ConfigMap", Namespace: "another", Name: "it", Policies: []string{"p"}})
+	for n := range 500 {
+		deletes("tenant", fmt.Sprintf("m%d", n))
+	}
+	deletes("another", "it")
 	<-got.last
 	if diff := cmp.Diff(map[string]int{"tenant": eventBurst, "another": 1}, got.by); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
 // Path is the URL path of the Handler.
@@ -30,9 +28,11 @@ type Check struct {
 	Note func() string
 }
 
-// Server serves a Handler to the API server, and health and metrics to others. It is a webhook.Server of
-// controller-runtime, to replace a manager's default, whose missing limits are in test/serving.
+// Server serves a Handler to the API server, and health and metrics to others. It is a manager.Runnable of
+// controller-runtime, to run beside a manager's own server, whose missing limits are in test/serving.
 type Server struct {
+	// Handler answers reviews, at Path.
+	Handler http.Handler
 	// GetCertificate is as in tls.Config.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// VerifyConnection is as in tls.Config, and decides who may send reviews: clients then need a
@@ -63,31 +63,7 @@ type Server struct {
 	// Log defaults to slog.Default().
 	Log *slog.Logger
 
-	muxOnce           sync.Once
-	mux               *http.ServeMux
-	started, draining atomic.Bool
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica answers.
-func (s *Server) NeedLeaderElection() bool { return false }
-
-// WebhookMux returns the mux with the registered handlers.
-func (s *Server) WebhookMux() *http.ServeMux {
-	s.muxOnce.Do(func() { s.mux = http.NewServeMux() })
-	return s.mux
-}
-
-// Register serves reviews at a path; a Handler belongs at Path. It panics if the path is taken.
-func (s *Server) Register(path string, hook http.Handler) { s.WebhookMux().Handle(path, hook) }
-
-// StartedChecker is healthy while reviews are accepted.
-func (s *Server) StartedChecker() healthz.Checker {
-	return func(*http.Request) error {
-		if !s.started.Load() {
-			return errors.New("the server for reviews has not started yet")
-		}
-		return nil
-	}
+	draining atomic.Bool
 }
 
 func (s *Server) setDefaults() {
@@ -130,7 +106,6 @@ func (s *Server) Start(ctx context.Context) error {
 const maxHealthConnections = 100
 
 func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
-	s.started.Store(true)
 	s.Log.Info("serving", "reviews", reviews.Addr().String(), "health", health.Addr().String())
 	errorLog := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug) // failed handshakes, mostly
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.GetCertificate, VerifyConnection: s.VerifyConnection}
@@ -140,7 +115,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	reviewServer := &http.Server{
-		Handler:           s.closeWhileDraining(s.WebhookMux()),
+		Handler:           s.reviewMux(),
 		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -188,15 +163,17 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	return nil
 }
 
-// closeWhileDraining makes the API server send its next review elsewhere while this server drains. Closing
-// connections instead could lose a review in transit.
-func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// reviewMux makes the API server send its next review elsewhere while this server drains. Closing connections
+// instead could lose a review in transit.
+func (s *Server) reviewMux() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
-		next.ServeHTTP(w, r)
+		s.Handler.ServeHTTP(w, r)
 	})
+	return mux
 }
 
 func (s *Server) healthMux() http.Handler {

@@ -38,7 +38,7 @@ func run(t *testing.T, handler http.Handler, s *Server) running {
 	if s.GetCertificate == nil {
 		s.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &borrowed.TLS.Certificates[0], nil }
 	}
-	s.Register(Path, handler)
+	s.Handler = handler
 	s.Log = quiet
 	s.setDefaults()
 	reviews, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,12 +174,12 @@ func drain(t *testing.T, certificate tls.Certificate) drained {
 		Log:            quiet,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil },
 	}
-	server.Register(Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("slow") {
 			<-d.release
 		}
 		handler.ServeHTTP(w, r)
-	}))
+	})
 	server.setDefaults()
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { d.done <- server.serve(ctx, reviews, health) }()

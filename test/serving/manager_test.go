@@ -31,9 +31,6 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// A manager accepts termguard's server.
-var _ crwebhook.Server = (*webhook.Server)(nil)
-
 // TestManager runs termguard in a manager of controller-runtime, with termguard's own server and with
 // controller-runtime's, and has a real API server review the deletion of an object whose finalizer has no
 // owner.
@@ -71,13 +68,11 @@ func TestManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
-	for name, mount := range map[string]func(port int) crwebhook.Server{
-		"termguard's": func(port int) crwebhook.Server {
-			s := &webhook.Server{GetCertificate: get, Listen: fmt.Sprint("127.0.0.1:", port), HealthListen: "127.0.0.1:0", Drain: time.Millisecond, Log: quiet}
-			s.Register(webhook.Path, handler)
-			return s
+	for name, mount := range map[string]func(port int) manager.Runnable{
+		"termguard's": func(port int) manager.Runnable {
+			return &webhook.Server{Handler: handler, GetCertificate: get, Listen: fmt.Sprint("127.0.0.1:", port), HealthListen: "127.0.0.1:0", Drain: time.Millisecond, Log: quiet}
 		},
-		"controller-runtime's": func(port int) crwebhook.Server {
+		"controller-runtime's": func(port int) manager.Runnable {
 			s := crwebhook.NewServer(crwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = get }}})
 			s.Register(webhook.Path, &admission.Webhook{Handler: handler})
 			return s
@@ -91,14 +86,16 @@ func TestManager(t *testing.T) {
 			port := free.Addr().(*net.TCPAddr).Port
 			free.Close()
 			m, err := manager.New(l.Config(), manager.Options{
-				WebhookServer: mount(port), Logger: logr.FromSlogHandler(quiet.Handler()), Metrics: server.Options{BindAddress: "0"},
+				Logger: logr.FromSlogHandler(quiet.Handler()), Metrics: server.Options{BindAddress: "0"},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			hook := m.GetWebhookServer() // the manager then runs it
+			if err := m.Add(mount(port)); err != nil {
+				t.Fatal(err)
+			}
 			serving(t, m)
-			await(t, hook)
+			await(t, fmt.Sprint("127.0.0.1:", port))
 			checkWarning(t, l, fmt.Sprintf("https://127.0.0.1:%d%s", port, webhook.Path), authority.PEM())
 		})
 	}
@@ -117,11 +114,15 @@ func serving(t *testing.T, m manager.Manager) {
 	})
 }
 
-// await waits until a server reports that it has started.
-func await(t *testing.T, s crwebhook.Server) {
+// await waits until a server accepts connections.
+func await(t *testing.T, address string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return s.StartedChecker()(nil) == nil, nil
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
 	})
 	if err != nil {
 		t.Fatal("the server does not start:", err)

@@ -33,10 +33,10 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func ours(ctx context.Context, address string, certificate *tls.Certificate, handler http.Handler) error {
 	server := webhook.Server{
+		Handler:        handler,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil },
 		Listen:         address, HealthListen: "127.0.0.1:0", Drain: time.Millisecond, MaxConnections: 50, Log: quiet,
 	}
-	server.Register(webhook.Path, handler)
 	return server.Start(ctx)
 }
 

@@ -131,7 +131,7 @@ func Run(ctx context.Context, options Options) error {
 		Deadline:        options.Deadline,
 		ShowObjectNames: options.ShowObjectNames,
 		Authentic:       options.ClientCAFile != "",
-		Recorder:        webhook.Events{Recorder: recorder},
+		Recorder:        recorder,
 		Learner:         learner,
 		Grader:          grader,
 		Home:            namespace,
@@ -179,6 +179,7 @@ func Run(ctx context.Context, options Options) error {
 		wait.Go(func() { background.Keep(partsCtx, part, run) })
 	}
 	server := webhook.Server{
+		Handler:          handler,
 		GetCertificate:   certificate.GetCertificate,
 		VerifyConnection: verify,
 		Listen:           options.Listen,
@@ -194,7 +195,6 @@ func Run(ctx context.Context, options Options) error {
 			{Name: "certificate", Check: certificate.Ready},
 		},
 	}
-	server.Register(webhook.Path, handler)
 	return server.Start(ctx)
 }
 
