@@ -243,11 +243,10 @@ func (h *Hands) Same(a, b Name) bool {
 
 func (h *Hands) objects(name Name) (dynamic.ResourceInterface, Type, error) {
 	typ, err := h.Types.Find(name.Type)
-	s := Subject{Type: typ}
-	if typ.Namespaced {
-		s.Namespace = name.Namespace
+	if !typ.Namespaced {
+		name.Namespace = ""
 	}
-	return s.on(h.client), typ, err
+	return h.client.Resource(typ.GroupVersionResource).Namespace(name.Namespace), typ, err
 }
 
 // Do executes a step for each object, and returns the results; the error joins the failures. If ctx ends, the

@@ -164,32 +164,27 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 		return together, fmt.Errorf("connect: %w", err)
 	}
 	together.Types = &known
-	var all []Type
 	for _, name := range types {
 		found, err := known.findAll(name)
 		if err != nil {
 			return together, err
 		}
 		for _, typ := range found {
-			if !slices.ContainsFunc(all, func(t Type) bool { return t.GroupResource() == typ.GroupResource() }) {
-				all = append(all, typ)
+			within := namespace
+			if !typ.Namespaced {
+				within = ""
+			}
+			options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
+			list, err := client.Resource(typ.GroupVersionResource).Namespace(within).List(ctx, options)
+			if err != nil {
+				return together, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
+			}
+			for _, item := range list.Items {
+				together.Names = append(together.Names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
 			}
 		}
 	}
-	for _, typ := range all {
-		options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
-		var objects metadata.ResourceInterface = client.Resource(typ.GroupVersionResource)
-		if typ.Namespaced {
-			objects = client.Resource(typ.GroupVersionResource).Namespace(namespace)
-		}
-		list, err := objects.List(ctx, options)
-		if err != nil {
-			return together, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
-		}
-		for _, item := range list.Items {
-			together.Names = append(together.Names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
-		}
-	}
+	together.Names = unique(together.Names)
 	if len(together.Names) > maxSelected {
 		return together, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
 	}
@@ -229,10 +224,7 @@ func objectsOf(config *rest.Config) (dynamic.Interface, error) {
 
 // on returns the client for the object.
 func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
-	if s.Namespace != "" {
-		return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
-	}
-	return client.Resource(s.Type.GroupVersionResource)
+	return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
 }
 
 // read reads the object. A forbidden one is unseen, not an error.
@@ -264,21 +256,18 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 		return ""
 	}
 	names := func(objects metadata.ResourceInterface) (names []string) {
-		list, err := objects.List(ctx, metav1.ListOptions{Limit: maxCandidates})
-		if err != nil {
-			return nil
-		}
-		for _, item := range list.Items {
-			names = append(names, item.Name)
+		if list, err := objects.List(ctx, metav1.ListOptions{Limit: maxCandidates}); err == nil {
+			for _, item := range list.Items {
+				names = append(names, item.Name)
+			}
 		}
 		return names
 	}
-	if s.Namespace == "" {
-		return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource)))
-	}
-	all := client.Resource(namespaces.WithVersion("v1"))
-	if _, err := all.Get(ctx, s.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-		return fmt.Sprintf(", for there is no namespace %q%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
+	if s.Namespace != "" {
+		all := client.Resource(namespaces.WithVersion("v1"))
+		if _, err := all.Get(ctx, s.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return fmt.Sprintf(", for there is no namespace %q%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
+		}
 	}
 	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
 }

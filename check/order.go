@@ -30,49 +30,46 @@ type edge struct {
 // need it.
 func order(world *cluster.World, items []Item) (waves []Wave, circle []string) {
 	edges := edgesOf(world, items)
-	behind, level := make([]int, len(items)), make([]int, len(items)) // how many are behind it, and how many waves
-	ahead := make([][]int, len(items))
+	behind, ahead := make([]int, len(items)), make([][]int, len(items)) // how many are behind it, and which ahead
 	for _, e := range edges {
 		behind[e.first]++
 		ahead[e.then] = append(ahead[e.then], e.first)
 	}
-	var ready, placed []int
+	var ready []int
 	for i, n := range behind {
 		if n == 0 {
 			ready = append(ready, i)
 		}
 	}
-	for ; len(ready) > 0; ready = ready[1:] {
-		placed = append(placed, ready[0])
-		for _, first := range ahead[ready[0]] {
-			level[first] = max(level[first], level[ready[0]]+1)
-			if behind[first]--; behind[first] == 0 {
-				ready = append(ready, first)
+	var rounds [][]int // the last wave first
+	for len(ready) > 0 {
+		rounds = append(rounds, ready)
+		var next []int
+		for _, then := range ready {
+			for _, first := range ahead[then] {
+				if behind[first]--; behind[first] == 0 {
+					next = append(next, first)
+				}
 			}
 		}
+		ready = next
 	}
-	last := 0
-	for _, i := range placed {
-		last = max(last, level[i])
-	}
-	if len(placed) > 0 {
-		waves = make([]Wave, last+1)
-	}
-	slices.Sort(placed)
-	for _, i := range placed {
-		w := &waves[last-level[i]]
-		w.Objects = append(w.Objects, items[i].Target)
+	waves = make([]Wave, len(rounds))
+	of := make([]*Wave, len(items))
+	for i, round := range rounds {
+		w := &waves[len(rounds)-1-i]
+		slices.Sort(round)
+		for _, item := range round {
+			w.Objects, of[item] = append(w.Objects, items[item].Target), w
+		}
 	}
 	for _, e := range edges {
 		why := fmt.Sprintf("%s before %s: %s", items[e.first].Target.Ref(), items[e.then].Target.Ref(), e.why)
-		if behind[e.first] > 0 {
-			if behind[e.then] > 0 {
-				circle = append(circle, why)
-			}
-			continue
+		if w := of[e.first]; w != nil {
+			w.Why = append(w.Why, why)
+		} else if of[e.then] == nil {
+			circle = append(circle, why)
 		}
-		w := &waves[last-level[e.first]]
-		w.Why = append(w.Why, why)
 	}
 	return waves, circle
 }
