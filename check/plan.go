@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/termguard/termguard/policies"
@@ -104,43 +105,30 @@ func culprit(f policies.Finding) string {
 	return f.Cause.Object.Ref()
 }
 
-// byCause groups a plan by cause, the safest step first, each after the steps that have to precede it; steps
+// byCause groups a plan by cause, the safest step first, each behind the steps that have to precede it; steps
 // for several causes are on their own.
-func byCause(plan []Step) (told []Step) {
-	before, same := map[string][]Step{}, map[string][]Step{} // by a command, and by a cause
-	cause := func(s Step) string {
+func byCause(plan []Step) (grouped []Step) {
+	var causes []string
+	steps := map[string][]Step{}
+	begin := 0 // of the steps that have to precede the next one
+	for i, s := range plan {
+		if s.Before != "" && i < len(plan)-1 {
+			continue
+		}
+		cause := cmp.Or(s.Cause, s.Why)
 		if s.Why == "" || len(s.Mends) > 1 {
-			return ""
+			cause = strconv.Itoa(i)
 		}
-		return cmp.Or(s.Cause, s.Why)
-	}
-	for _, s := range plan {
-		if s.Before != "" {
-			before[s.Before] = append(before[s.Before], s)
-		} else {
-			same[cause(s)] = append(same[cause(s)], s)
+		if steps[cause] == nil {
+			causes = append(causes, cause)
 		}
+		steps[cause] = append(steps[cause], plan[begin:i+1]...)
+		begin = i + 1
 	}
-	var tell func(Step)
-	tell = func(s Step) {
-		for _, t := range before[s.Command] {
-			tell(t)
-		}
-		told = append(told, s)
+	for _, cause := range causes {
+		grouped = append(grouped, steps[cause]...)
 	}
-	for _, s := range plan {
-		switch of := cause(s); {
-		case s.Before != "":
-		case of == "":
-			tell(s)
-		default:
-			for _, t := range same[of] {
-				tell(t)
-			}
-			delete(same, of)
-		}
-	}
-	return told
+	return grouped
 }
 
 // causesOf counts the causes in a plan, certain and all, without symptoms.
