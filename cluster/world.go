@@ -383,7 +383,7 @@ func (w *World) SetVersion(git string) {
 	w.ownership.SetVersion(git)
 	bugs := map[string]any{}
 	for id, bug := range catalog.Bugs("kubernetes", git) {
-		bugs[id] = map[string]any{"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source}
+		bugs[id] = bug.Facts()
 	}
 	// The namespace controller deletes pods first: the gate OrderedNamespaceDeletion is on from 1.33
 	// (pkg/features/kube_features.go).

@@ -178,9 +178,7 @@ func (p *Part) writeBudget(o *policyv1.PodDisruptionBudget) {
 		"allowed": int(o.Status.DisruptionsAllowed), "healthy": int(o.Status.CurrentHealthy),
 		"needed": int(o.Status.DesiredHealthy), "expected": int(o.Status.ExpectedPods),
 	}
-	if p.options.Manifests && o.Annotations[Autoscaled] != "" {
-		status["autoscaled"] = true
-	}
+	facts.Set(status, "autoscaled", true, p.options.Manifests && o.Annotations[Autoscaled] != "")
 	p.doc.Put(status, "budgets", o.Namespace, o.Name)
 }
 

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -133,15 +132,11 @@ func (s *Set) check(what string) error {
 	if s == nil {
 		return nil
 	}
-	if s.Image == "" {
-		return fmt.Errorf("%s: an image is needed", what)
+	version := func(version string) error {
+		_, err := semver.Parse(cmp.Or(version, "0.0.0"))
+		return require(err == nil, "%s: %q is no version, as in 1.2.0", what, version)
 	}
-	for _, version := range []string{s.Since, s.Before} {
-		if _, err := semver.Parse(cmp.Or(version, "0.0.0")); err != nil {
-			return fmt.Errorf("%s: %q is no version, as in 1.2.0", what, version)
-		}
-	}
-	return nil
+	return cmp.Or(require(s.Image != "", "%s: an image is needed", what), version(s.Since), version(s.Before))
 }
 
 // Workload describes a workload of the owner of a finalizer. Empty fields match anything.
@@ -229,15 +224,39 @@ func imageName(ref string) string {
 type Catalog struct {
 	read func() []Entry
 
-	naming   sync.Once
-	named    map[string][]*Entry // that match one finalizer
-	patterns []*Entry            // that match by prefix, suffix or regular expression
+	indexing  sync.Once
+	named     map[string][]*Entry // that match one finalizer
+	patterns  []*Entry            // that match by prefix, suffix or regular expression
+	referring map[string][]*Entry // with references or conditions on fields, by each of their resources
+	affected  map[string]bool     // see Affected
+}
 
-	referring sync.Once
-	byOn      map[string][]*Entry // that refer, by each of their resources
-
-	affecting sync.Once
-	affected  map[string]bool
+// index prepares the lookups, once.
+func (c *Catalog) index() {
+	c.indexing.Do(func() {
+		c.named, c.referring, c.affected = map[string][]*Entry{}, map[string][]*Entry{}, map[string]bool{}
+		for i, entries := 0, c.entries(); i < len(entries); i++ {
+			e := &entries[i]
+			if e.Finalizer != "" {
+				c.named[e.Finalizer] = append(c.named[e.Finalizer], e)
+			} else {
+				c.patterns = append(c.patterns, e)
+			}
+			if len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles)+len(e.Acts) > 0 {
+				for _, on := range e.On {
+					c.referring[on] = append(c.referring[on], e)
+				}
+			}
+			if e.Sure != nil {
+				c.affected[e.Sure.Image] = true
+			}
+			for _, o := range e.Obstacles {
+				if o.Image != "" {
+					c.affected[o.Image] = true
+				}
+			}
+		}
+	})
 }
 
 func (c *Catalog) entries() []Entry {
@@ -329,25 +348,6 @@ var resourcePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[
 
 func (e *Entry) check() error {
 	keys := slices.DeleteFunc([]string{e.Finalizer, e.Prefix, e.Suffix, e.Regex}, func(key string) bool { return key == "" })
-	switch {
-	case len(keys) != 1:
-		return errors.New("exactly one of finalizer, prefix, suffix and regex is needed")
-	case len(e.On) == 0 || e.Owner == "" || e.Source == "":
-		return errors.New("resources, owner and source are needed")
-	case !slices.Contains(components, e.Component):
-		return fmt.Errorf("unknown component %q, want one of %s", e.Component, strings.Join(components, ", "))
-	}
-	for _, resource := range e.On {
-		if resource != "*" && !resourcePattern.MatchString(resource) {
-			return fmt.Errorf("resource %q is neither plural.group nor \"*\"", resource)
-		}
-	}
-	if e.Creates != "" && !resourcePattern.MatchString(e.Creates) {
-		return fmt.Errorf("creates: %q is not plural.group", e.Creates)
-	}
-	if e.Creates == "" && len(e.CreatesWhen) > 0 {
-		return errors.New("createsWhen: creates is needed")
-	}
 	if e.Regex != "" {
 		var err error
 		if e.regex, err = whole(e.Regex); err != nil {
@@ -355,6 +355,14 @@ func (e *Entry) check() error {
 		}
 	}
 	return cmp.Or(
+		require(len(keys) == 1, "exactly one of finalizer, prefix, suffix and regex is needed"),
+		require(len(e.On) > 0 && e.Owner != "" && e.Source != "", "resources, owner and source are needed"),
+		require(slices.Contains(components, e.Component), "unknown component %q, want one of %s", e.Component, strings.Join(components, ", ")),
+		checkAll("resources", e.On, func(resource *string) error {
+			return require(*resource == "*" || resourcePattern.MatchString(*resource), "%q is neither plural.group nor \"*\"", *resource)
+		}),
+		require(e.Creates == "" || resourcePattern.MatchString(e.Creates), "creates: %q is not plural.group", e.Creates),
+		require(e.Creates != "" || len(e.CreatesWhen) == 0, "createsWhen: creates is needed"),
 		checkConditions("createsWhen", e.CreatesWhen),
 		e.Set.check("set"),
 		e.Sure.check("sure"),
@@ -364,6 +372,14 @@ func (e *Entry) check() error {
 		checkAll("waitsFor", e.WaitsFor, func(r *Referrer) error { return r.check(e.On) }),
 		checkAll("workloads", e.Workloads, (*Workload).check),
 	)
+}
+
+// require returns an error unless a condition holds.
+func require(holds bool, format string, args ...any) error {
+	if holds {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
 }
 
 // checkAll returns the first error of a list, with its position.
@@ -385,22 +401,15 @@ func checkConditions(what string, list []Condition) error {
 func whole(pattern string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + pattern + ")$") }
 
 func (w *Workload) check() error {
-	switch {
-	case w.Name == "" && w.Image == "":
-		return errors.New("a name or an image is needed")
-	case !slices.Contains([]string{"", "Deployment", "StatefulSet", "DaemonSet", "Pod"}, w.Kind):
-		return fmt.Errorf("unknown kind %q", w.Kind)
-	case w.Name != "" && Generic(w.Name) && w.Namespace == "":
-		return errors.New("many projects share that name: add the namespace, or use an image")
-	case w.Image != "" && Generic(w.Image):
-		return fmt.Errorf("many projects share the image name %q: use a name", w.Image)
-	case strings.ContainsAny(w.Image, "/:@*"):
-		return fmt.Errorf("image %q is not the last path element of a repository", w.Image)
-	}
-	if _, err := path.Match(w.Name, ""); err != nil {
-		return fmt.Errorf("name %q: %w", w.Name, err)
-	}
-	return nil
+	_, err := path.Match(w.Name, "")
+	return cmp.Or(
+		require(w.Name != "" || w.Image != "", "a name or an image is needed"),
+		require(slices.Contains([]string{"", "Deployment", "StatefulSet", "DaemonSet", "Pod"}, w.Kind), "unknown kind %q", w.Kind),
+		require(w.Name == "" || !Generic(w.Name) || w.Namespace != "", "many projects share that name: add the namespace, or use an image"),
+		require(w.Image == "" || !Generic(w.Image), "many projects share the image name %q: use a name", w.Image),
+		require(!strings.ContainsAny(w.Image, "/:@*"), "image %q is not the last path element of a repository", w.Image),
+		require(err == nil, "name %q: %w", w.Name, err),
+	)
 }
 
 // Merge returns a catalog in which the entries of user come first: among equally good matches, the user's
@@ -438,32 +447,14 @@ func (c *Catalog) Entries() []Entry {
 	return slices.Clone(c.entries())
 }
 
-// ReferringOn returns the entries of Referring that list a resource, as written there.
-func (c *Catalog) ReferringOn(resource string) []*Entry {
+// Referring returns the entries with references or conditions on fields that list a resource, as written there.
+// They must not be changed.
+func (c *Catalog) Referring(resource string) []*Entry {
 	if c == nil {
 		return nil
 	}
-	c.referring.Do(func() {
-		c.byOn = map[string][]*Entry{}
-		for e := range c.Referring() {
-			for _, on := range e.On {
-				c.byOn[on] = append(c.byOn[on], e)
-			}
-		}
-	})
-	return c.byOn[resource]
-}
-
-// Referring returns the entries with references or conditions on fields, in the order of the catalog. They
-// must not be changed.
-func (c *Catalog) Referring() iter.Seq[*Entry] {
-	return func(yield func(*Entry) bool) {
-		for i, entries := 0, c.entries(); i < len(entries); i++ {
-			if e := &entries[i]; len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles)+len(e.Acts) > 0 && !yield(e) {
-				return
-			}
-		}
-	}
+	c.index()
+	return c.referring[resource]
 }
 
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact before the longest prefix or
@@ -476,16 +467,7 @@ func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	if c == nil {
 		return Entry{}, false
 	}
-	c.naming.Do(func() {
-		c.named = map[string][]*Entry{}
-		for entries, i := c.entries(), 0; i < len(entries); i++ {
-			if e := &entries[i]; e.Finalizer != "" {
-				c.named[e.Finalizer] = append(c.named[e.Finalizer], e)
-			} else {
-				c.patterns = append(c.patterns, e)
-			}
-		}
-	})
+	c.index()
 	var best *Entry
 	bestRank := 0
 	for _, candidates := range [][]*Entry{c.named[finalizer], c.patterns} {

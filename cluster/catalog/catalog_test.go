@@ -262,7 +262,7 @@ func TestParseErrors(t *testing.T) {
 		"no list":       {"one entry is not a catalog", "finalizer: a", "a list of entries is needed"},
 		"no owner":      {"it would explain nothing", "- {finalizer: a, resources: [pods], component: in-cluster, source: x}", "entry 1 (a): resources, owner and source"},
 		"no resource":   {"it would never count", "- {finalizer: a, resources: [], owner: x, component: in-cluster, source: x}", "resources, owner and source"},
-		"resource":      {"a kind is no resource", "- {finalizer: a, resources: [Pod], owner: x, component: in-cluster, source: x}", `resource "Pod"`},
+		"resource":      {"a kind is no resource", "- {finalizer: a, resources: [Pod], owner: x, component: in-cluster, source: x}", `"Pod" is neither`},
 		"overlap":       {"the second would never be found for pods", "- {prefix: a, resources: [pods], owner: x, component: in-cluster, source: x}\n- {prefix: a, resources: [nodes, pods], owner: x, component: in-cluster, source: x}", "entry 2 (prefix a): entry 1 says it of pods"},
 		"generic name":  {"it would match half of all clusters", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{name: controller-manager}]}", "add the namespace"},
 		"generic glob":  {"so would this", "- {finalizer: a, resources: [pods], owner: x, component: in-cluster, source: x, workloads: [{name: '*-operator'}]}", "add the namespace"},

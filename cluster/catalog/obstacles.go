@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,29 +49,23 @@ type Right struct {
 var verbs = []string{"patch", "update"}
 
 func (o *Obstacle) check(on []string) (err error) {
-	for _, of := range o.Of {
-		if !coversSome(of, on) {
-			return fmt.Errorf("of: %q is none of the resources of the entry", of)
-		}
-	}
-	switch {
-	case o.ID == "" || o.Symptom == "" || o.Mend == "" || o.Source == "":
-		return errors.New("id, symptom, mend and source are needed")
-	case o.Affected == "" && (o.Image != "" || len(o.When) == 0):
-		return errors.New("affected is needed, or conditions (when) and no image")
-	case strings.ContainsAny(o.Image, "/:@*"):
-		return fmt.Errorf("image %q is not the last path element of a repository", o.Image)
-	case o.Lacks != "" && !resourcePattern.MatchString(o.Lacks):
-		return fmt.Errorf("lacks: %q is not plural.group", o.Lacks)
-	case o.Right != nil && (o.Image == "" || !resourcePattern.MatchString(o.Right.Resource) || !slices.Contains(verbs, o.Right.Verb)):
-		return fmt.Errorf("right: an image, a resource as plural.group and one of the verbs %s are needed", strings.Join(verbs, ", "))
-	}
 	if o.Affected != "" {
 		if o.affects, err = semver.ParseRange(o.Affected); err != nil {
 			return fmt.Errorf("affected %q: %w", o.Affected, err)
 		}
 	}
-	return checkConditions("when", o.When)
+	return cmp.Or(
+		checkAll("of", o.Of, func(of *string) error {
+			return require(coversSome(*of, on), "%q is none of the resources of the entry", *of)
+		}),
+		require(o.ID != "" && o.Symptom != "" && o.Mend != "" && o.Source != "", "id, symptom, mend and source are needed"),
+		require(o.Affected != "" || o.Image == "" && len(o.When) > 0, "affected is needed, or conditions (when) and no image"),
+		require(!strings.ContainsAny(o.Image, "/:@*"), "image %q is not the last path element of a repository", o.Image),
+		require(o.Lacks == "" || resourcePattern.MatchString(o.Lacks), "lacks: %q is not plural.group", o.Lacks),
+		require(o.Right == nil || o.Image != "" && resourcePattern.MatchString(o.Right.Resource) && slices.Contains(verbs, o.Right.Verb),
+			"right: an image, a resource as plural.group and one of the verbs %s are needed", strings.Join(verbs, ", ")),
+		checkConditions("when", o.When),
+	)
 }
 
 // ObstaclesOf returns the obstacles for objects of a resource (plural.group).
@@ -105,19 +99,7 @@ func (c *Catalog) Affected() map[string]bool {
 	if c == nil {
 		return nil
 	}
-	c.affecting.Do(func() {
-		c.affected = map[string]bool{}
-		for _, e := range c.entries() {
-			if e.Sure != nil {
-				c.affected[e.Sure.Image] = true
-			}
-			for _, o := range e.Obstacles {
-				if o.Image != "" {
-					c.affected[o.Image] = true
-				}
-			}
-		}
-	})
+	c.index()
 	return c.affected
 }
 

@@ -62,7 +62,7 @@ func TestObstacleErrors(t *testing.T) {
 		"range":     {"not a range of versions", "affected: 1 or so", `affected "1 or so"`},
 		"image":     {"matched by the last path element", "image: a.io/b, affected: '<1.0.0'", `image "a.io/b"`},
 		"verb":      {"the facts know no others", "image: a, affected: '<1.0.0', right: {verb: list, resource: pods}", "one of the verbs"},
-		"of":        {"it would hold for nothing", "affected: '<1.0.0', of: [pods]", `of: "pods"`},
+		"of":        {"it would hold for nothing", "affected: '<1.0.0', of: [pods]", `of 1: "pods"`},
 		"path":      {"the condition could never hold", "when: [{path: 'a[b=]', in: [c]}]", `path "a[b=]"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -316,48 +316,34 @@ func shares(path, of []string) bool {
 
 // check parses the paths of a reference of an entry for these resources.
 func (r *Reference) check(on []string) error {
-	var err error
-	if !resourcePattern.MatchString(strings.Replace(r.Resource, "."+ofGroup, ".group", 1)) {
-		return fmt.Errorf("resource %q is not plural.group", r.Resource)
-	}
-	if r.Source == "" {
-		return errors.New("a source is needed")
-	}
-	for _, of := range r.Of {
-		if !resourcePattern.MatchString(strings.TrimSuffix(strings.TrimPrefix(of, "*."), ".*")) {
-			return fmt.Errorf("of: %q is none of plural.group, *.group and plural.*", of)
-		}
-		if !coversSome(of, on) {
-			return fmt.Errorf("of: %q is none of the resources of the entry", of)
-		}
-	}
-	if r.path, err = parsePath(r.Path); err != nil {
-		return err
-	}
-	if r.namespacePath, err = parsePath(r.NamespacePath); err != nil {
-		return fmt.Errorf("namespacePath: %w", err)
-	}
-	if r.Name != "" && slices.Contains(r.path, every) {
-		return errors.New("name: what would be called that, beside a path with [*]")
-	}
-	if !shares(r.namespacePath, r.path) {
-		return fmt.Errorf("namespacePath %q has a [*] that path %q has not", r.NamespacePath, r.Path)
-	}
-	return checkAll("when", r.When, func(c *Condition) error { return c.check(r.Path, r.path) })
+	var err, inNamespace error
+	r.path, err = parsePath(r.Path)
+	r.namespacePath, inNamespace = parsePath(r.NamespacePath)
+	return cmp.Or(
+		require(resourcePattern.MatchString(strings.Replace(r.Resource, "."+ofGroup, ".group", 1)), "resource %q is not plural.group", r.Resource),
+		require(r.Source != "", "a source is needed"),
+		checkAll("of", r.Of, func(of *string) error {
+			return cmp.Or(
+				require(resourcePattern.MatchString(strings.TrimSuffix(strings.TrimPrefix(*of, "*."), ".*")), "%q is none of plural.group, *.group and plural.*", *of),
+				require(coversSome(*of, on), "%q is none of the resources of the entry", *of),
+			)
+		}),
+		err,
+		require(inNamespace == nil, "namespacePath: %w", inNamespace),
+		require(r.Name == "" || !slices.Contains(r.path, every), "name: what would be called that, beside a path with [*]"),
+		require(shares(r.namespacePath, r.path), "namespacePath %q has a [*] that path %q has not", r.NamespacePath, r.Path),
+		checkAll("when", r.When, func(c *Condition) error { return c.check(r.Path, r.path) }),
+	)
 }
 
 // check parses the path of a condition on the value at another path, "" for the object.
 func (c *Condition) check(path string, of []string) (err error) {
-	if c.path, err = parsePath(c.Path); err != nil {
-		return err
-	}
-	if slices.Contains(of, every) && !shares(c.path, of) {
-		return fmt.Errorf("%q has a [*] that path %q has not", c.Path, path)
-	}
-	if c.Path == "" || len(c.In) == 0 == (len(c.NotIn) == 0) {
-		return errors.New("a path and one of in and notIn are needed")
-	}
-	return nil
+	c.path, err = parsePath(c.Path)
+	return cmp.Or(
+		err,
+		require(!slices.Contains(of, every) || shares(c.path, of), "%q has a [*] that path %q has not", c.Path, path),
+		require(c.Path != "" && len(c.In) == 0 != (len(c.NotIn) == 0), "a path and one of in and notIn are needed"),
+	)
 }
 
 // CreatesFor reports whether the owner must create something to clear an object's finalizer, or may have to
@@ -382,17 +368,14 @@ func (n *Need) check(on []string, depth int) error {
 	if err := n.Reference.check(on); err != nil {
 		return err
 	}
-	switch {
-	case n.Path == "" && (n.Name == "" || n.NamespacePath != ""):
-		return errors.New("a path is needed, or a name and nothing else that a path goes with")
-	case n.Path == "" && n.Without == Hangs:
-		return errors.New("without: hangs: the absence of what has a fixed name says nothing")
-	case n.Impersonates && n.Resource != "serviceaccounts":
-		return fmt.Errorf("impersonates: nobody acts as one of %s", n.Resource)
-	case !slices.Contains([]string{Hangs, May, Completes}, n.Without):
-		return fmt.Errorf("without: %q is none of hangs, may and completes", n.Without)
-	case depth == deepest && len(n.Needs) > 0:
-		return fmt.Errorf("needs: more than %d one below the other", deepest)
+	if err := cmp.Or(
+		require(n.Path != "" || n.Name != "" && n.NamespacePath == "", "a path is needed, or a name and nothing else that a path goes with"),
+		require(n.Path != "" || n.Without != Hangs, "without: hangs: the absence of what has a fixed name says nothing"),
+		require(!n.Impersonates || n.Resource == "serviceaccounts", "impersonates: nobody acts as one of %s", n.Resource),
+		require(slices.Contains([]string{Hangs, May, Completes}, n.Without), "without: %q is none of hangs, may and completes", n.Without),
+		require(depth < deepest || len(n.Needs) == 0, "needs: more than %d one below the other", deepest),
+	); err != nil {
+		return err
 	}
 	return checkAll("needs", n.Needs, func(below *Need) error {
 		if len(below.Of) > 0 || strings.Contains(below.Resource, ofGroup) {
@@ -407,19 +390,15 @@ func (r *Referrer) check(on []string) error {
 		return err
 	}
 	var err error
-	switch r.within, err = parsePath(r.Within); {
-	case err != nil:
-		return fmt.Errorf("within: %w", err)
-	case r.Within != "" && r.Path == "":
-		return errors.New("within: a path to the address is needed")
-	case r.Name != "" && r.Path == "":
-		return errors.New("name: a path is needed, beside which it is what is meant")
-	case r.SameNamespace && r.NamespacePath != "":
-		return errors.New("sameNamespace and namespacePath exclude each other")
-	case r.AnyNamespace && (r.SameNamespace || r.NamespacePath != "" || r.Path == ""):
-		return errors.New("anyNamespace goes with a path, and without sameNamespace and namespacePath")
-	}
-	return checkConditions("if", r.If)
+	r.within, err = parsePath(r.Within)
+	return cmp.Or(
+		require(err == nil, "within: %w", err),
+		require(r.Within == "" || r.Path != "", "within: a path to the address is needed"),
+		require(r.Name == "" || r.Path != "", "name: a path is needed, beside which it is what is meant"),
+		require(!r.SameNamespace || r.NamespacePath == "", "sameNamespace and namespacePath exclude each other"),
+		require(!r.AnyNamespace || !r.SameNamespace && r.NamespacePath == "" && r.Path != "", "anyNamespace goes with a path, and without sameNamespace and namespacePath"),
+		checkConditions("if", r.If),
+	)
 }
 
 // Ranges returns the address ranges of the finalized object, for a referrer with Within.

@@ -1,8 +1,8 @@
 package catalog
 
 import (
+	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -57,18 +57,13 @@ func parseVersions(data []byte) ([]Bug, error) {
 }
 
 func (b *Bug) check() error {
-	if b.ID == "" || b.FixedIn == "" || b.Symptom == "" || b.Source == "" {
-		return errors.New("id, fixedIn, symptom and source are needed")
-	}
-	if !slices.Contains([]string{"kubernetes", "kubelet", "docker", "containerd"}, b.Component) {
-		return fmt.Errorf("unknown component %q", b.Component)
-	}
-	affects, err := semver.ParseRange(b.Affected)
-	if err != nil {
-		return fmt.Errorf("affected %q: %w", b.Affected, err)
-	}
-	b.affects = affects
-	return nil
+	var err error
+	b.affects, err = semver.ParseRange(b.Affected)
+	return cmp.Or(
+		require(b.ID != "" && b.FixedIn != "" && b.Symptom != "" && b.Source != "", "id, fixedIn, symptom and source are needed"),
+		require(slices.Contains([]string{"kubernetes", "kubelet", "docker", "containerd"}, b.Component), "unknown component %q", b.Component),
+		require(err == nil, "affected %q: %w", b.Affected, err),
+	)
 }
 
 // Bugs returns the known bugs of a version of a component, by id, for versions as components report them:
@@ -91,6 +86,11 @@ func Bugs(component, version string) map[string]Bug {
 		}
 	}
 	return found
+}
+
+// Facts returns a bug as the document has it.
+func (b Bug) Facts() map[string]any {
+	return map[string]any{"affected": b.Affected, "fixedIn": b.FixedIn, "symptom": b.Symptom, "source": b.Source}
 }
 
 // AtLeast reports whether a version, as components report it, is of a minor release or a later one, including

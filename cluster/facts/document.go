@@ -67,6 +67,13 @@ func List[T ~string](values []T) []any {
 	return list
 }
 
+// Set puts a value into a record if it has one.
+func Set(record map[string]any, key string, value any, has bool) {
+	if has {
+		record[key] = value
+	}
+}
+
 // Timestamp returns a time as a value of the document; "" for none.
 func Timestamp(t metav1.Time) string {
 	if t.IsZero() {

@@ -55,9 +55,7 @@ func (p *Part) listAttachment(key types.NamespacedName, before, now attachment) 
 	}
 	why := p.whyAttached(now)
 	entry := map[string]any{"why": why, "volume": now.volume, "node": now.node, "driver": now.driver}
-	if now.message != "" {
-		entry["message"] = now.message
-	}
+	facts.Set(entry, "message", now.message, now.message != "")
 	p.set(why != "", entry, "attachments", key.Name)
 	if why != "" && now.volume != "" {
 		p.groups.Add(key.Name, "attachmentsOf", now.volume, why)

@@ -20,10 +20,9 @@ func nodeBugs(node *corev1.Node) map[string]any {
 	bugs := map[string]any{}
 	for component, version := range map[string]string{"kubelet": info.KubeletVersion, runtime: info.ContainerRuntimeVersion} {
 		for id, bug := range catalog.Bugs(component, version) {
-			bugs[id] = map[string]any{
-				"component": component, "version": version,
-				"affected": bug.Affected, "fixedIn": bug.FixedIn, "symptom": bug.Symptom, "source": bug.Source,
-			}
+			of := bug.Facts()
+			of["component"], of["version"] = component, version
+			bugs[id] = of
 		}
 	}
 	return bugs

@@ -43,16 +43,11 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 		"kubelet":      node.Status.NodeInfo.KubeletVersion,
 		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
 	}
-	if cpu := node.Status.Capacity.Cpu().MilliValue(); cpu > 0 {
-		entry["stopMillis"] = int(max(stopWork*1000/cpu, stopRequests))
-	}
-	if full := pressure(node, corev1.NodeDiskPressure); full != nil {
-		entry["diskPressure"] = full
-	}
+	cpu, full := node.Status.Capacity.Cpu().MilliValue(), pressure(node, corev1.NodeDiskPressure)
+	facts.Set(entry, "stopMillis", int(max(stopWork*1000/max(cpu, 1), stopRequests)), cpu > 0)
+	facts.Set(entry, "diskPressure", full, full != nil)
 	bugs, problems, isReady := nodeBugs(node), problemsOf(node), ready.Status == corev1.ConditionTrue
-	if len(bugs) > 0 {
-		entry["bugs"] = bugs
-	}
+	facts.Set(entry, "bugs", bugs, len(bugs) > 0)
 	p.set(true, entry, "nodes", node.Name)
 	p.set(!isReady, entry, "notReady", node.Name)
 	p.set(len(bugs) > 0, entry, "buggy", node.Name)

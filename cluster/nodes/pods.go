@@ -254,42 +254,20 @@ func specialOf(o *corev1.Pod) *special {
 func (p *Part) record(o *pod) map[string]any {
 	of := o.alike.Value
 	entry := map[string]any{"phase": string(of.phase)}
-	if o.on != nil {
-		entry["node"] = o.on.name
-	}
-	if of.grace != corev1.DefaultTerminationGracePeriodSeconds {
-		entry["gracePeriodSeconds"] = int(of.grace)
-	}
-	if of.kind+of.owner != "" {
-		entry["owner"] = map[string]any{"kind": of.kind, "name": of.owner}
-	}
-	if of.workload != "" {
-		entry["workload"] = of.workload
-	}
+	facts.Set(entry, "node", o.node(), o.on != nil)
+	facts.Set(entry, "gracePeriodSeconds", int(of.grace), of.grace != corev1.DefaultTerminationGracePeriodSeconds)
+	facts.Set(entry, "owner", map[string]any{"kind": of.kind, "name": of.owner}, of.kind+of.owner != "")
+	facts.Set(entry, "workload", of.workload, of.workload != "")
 	if o.special == nil {
 		return entry
 	}
-	if o.special.deleted != "" {
-		entry["deletionTimestamp"] = o.special.deleted
-	}
-	if len(o.special.finalizers) > 0 {
-		entry["finalizers"] = facts.List(o.special.finalizers)
-	}
-	if len(o.special.hazards) > 0 {
-		entry["hazards"] = facts.List(o.special.hazards)
-	}
-	uses := o.special.uses
-	if uses == nil {
-		return entry
-	}
-	if len(uses.missing) > 0 {
-		entry["missingDrivers"] = facts.List(uses.missing)
-	}
-	if len(uses.unserved) > 0 {
-		entry["missingServers"] = facts.List(uses.unserved)
-	}
-	if len(uses.undriven) > 0 {
-		entry["missingPlugins"] = slices.Clone(uses.undriven)
+	facts.Set(entry, "deletionTimestamp", o.special.deleted, o.special.deleted != "")
+	facts.Set(entry, "finalizers", facts.List(o.special.finalizers), len(o.special.finalizers) > 0)
+	facts.Set(entry, "hazards", facts.List(o.special.hazards), len(o.special.hazards) > 0)
+	if uses := o.special.uses; uses != nil {
+		facts.Set(entry, "missingDrivers", facts.List(uses.missing), len(uses.missing) > 0)
+		facts.Set(entry, "missingServers", facts.List(uses.unserved), len(uses.unserved) > 0)
+		facts.Set(entry, "missingPlugins", slices.Clone(uses.undriven), len(uses.undriven) > 0)
 	}
 	return entry
 }

@@ -77,22 +77,22 @@ func (j judgement) facts() map[string]any {
 		}
 	}
 	barred := map[string]any{"account": j.barred, "resource": j.resource}
-	put(barred, "lease", j.lease, j.lease != "")
-	put(barred, "namesake", true, j.namesake)
+	facts.Set(barred, "lease", j.lease, j.lease != "")
+	facts.Set(barred, "namesake", true, j.namesake)
 	alive := j.state == Alive
-	put(found, "hearsay", j.hearsay, j.hearsay != "")
-	put(found, "declared", true, j.declared)
-	put(found, "barred", barred, j.barred != "")
-	put(found, "bindings", facts.List(j.bindings), len(j.bindings) > 0)
-	put(found, "creates", j.creates, alive && j.creates != "")
-	put(found, "circumstantial", true, alive && j.circumstantial)
-	put(found, "seen", true, alive && j.seen)
-	put(found, "provisions", true, alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }))
-	put(found, "unsure", true, j.unsure)
-	put(found, "watches", facts.List(j.watches), len(j.watches) > 0)
-	put(found, "maker", j.maker, j.maker != "")
-	put(found, "obstacles", obstacleFacts(j.obstacles), len(j.obstacles) > 0)
-	put(found, "accounts", facts.List(accountsOf(j.workloads)), len(j.workloads) > 0)
+	facts.Set(found, "hearsay", j.hearsay, j.hearsay != "")
+	facts.Set(found, "declared", true, j.declared)
+	facts.Set(found, "barred", barred, j.barred != "")
+	facts.Set(found, "bindings", facts.List(j.bindings), len(j.bindings) > 0)
+	facts.Set(found, "creates", j.creates, alive && j.creates != "")
+	facts.Set(found, "circumstantial", true, alive && j.circumstantial)
+	facts.Set(found, "seen", true, alive && j.seen)
+	facts.Set(found, "provisions", true, alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }))
+	facts.Set(found, "unsure", true, j.unsure)
+	facts.Set(found, "watches", facts.List(j.watches), len(j.watches) > 0)
+	facts.Set(found, "maker", j.maker, j.maker != "")
+	facts.Set(found, "obstacles", obstacleFacts(j.obstacles), len(j.obstacles) > 0)
+	facts.Set(found, "accounts", facts.List(accountsOf(j.workloads)), len(j.workloads) > 0)
 	if d := j.drains; j.state == Alive && d != nil {
 		bounded := make([]any, len(d.Bounded))
 		for i, path := range d.Bounded {
@@ -101,13 +101,6 @@ func (j judgement) facts() map[string]any {
 		found["drains"] = map[string]any{"node": facts.List(strings.Split(d.Node, ".")), "bounded": bounded, "elsewhere": d.Elsewhere}
 	}
 	return found
-}
-
-// put puts a value into facts if there is one.
-func put(found map[string]any, key string, value any, has bool) {
-	if has {
-		found[key] = value
-	}
 }
 
 func (j judgement) is(state string, certain bool, format string, args ...any) judgement {

@@ -169,9 +169,9 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 // askMaker evaluates the controller of the kind that a definition was made from, which also controls the
 // generated kinds, if the finalizer has the name of its API group: installers of other software create
 // definitions, too.
-func (p *Part) askMaker(q *asked) (judgement, bool) {
+func (p *Part) askMaker(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || p.options.Manifests {
-		return q.base, false
+		return judgement{}
 	}
 	for _, m := range p.makersOf(q.resource) {
 		domain, _, _ := strings.Cut(q.finalizer, "/")
@@ -180,14 +180,14 @@ func (p *Part) askMaker(q *asked) (judgement, bool) {
 		}
 		of := &asked{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}
 		of.live, of.idle = p.mayControl(m.resource, "")
-		for _, ask := range []func(*Part, *asked) (judgement, bool){(*Part).askPermissions, (*Part).askLeases} {
-			j, answered := ask(p, of)
-			if !answered || j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(subjectsOf(wl.account), q.verdictKey) }) {
+		for _, ask := range []func(*asked, judgement) judgement{p.askPermissions, p.askLeases} {
+			j := ask(of, of.base)
+			if j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(subjectsOf(wl.account), q.verdictKey) }) {
 				continue
 			}
 			j.evidence = append(j.evidence, "the definition of "+q.resource+" was made from "+m.what)
-			return j, true
+			return j
 		}
 	}
-	return q.base, false
+	return judgement{}
 }

@@ -109,8 +109,8 @@ func obstacleFacts(obstacles []obstacle) []any {
 	found := make([]any, len(obstacles))
 	for i, f := range obstacles {
 		one := map[string]any{"id": f.ID, "release": f.release, "symptom": f.Symptom, "affected": f.Affected, "mend": f.Mend, "source": f.Source}
-		put(one, "lacks", f.Lacks, f.Lacks != "")
-		put(one, "withNamespace", true, f.WithNamespace)
+		facts.Set(one, "lacks", f.Lacks, f.Lacks != "")
+		facts.Set(one, "withNamespace", true, f.WithNamespace)
 		if f.Right != nil {
 			one["right"] = map[string]any{"verb": f.Right.Verb, "resource": f.Right.Resource}
 		}

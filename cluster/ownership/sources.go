@@ -47,10 +47,11 @@ func (q *asked) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
-// source is a source of evidence about a finalizer's owner: it answers, or passes.
+// source is a source of evidence about a finalizer's owner: it answers with a judgement that it makes of an empty
+// one, or passes with one without a state.
 type source struct {
 	name string
-	ask  func(p *Part, q *asked) (j judgement, answered bool)
+	ask  func(p *Part, q *asked, empty judgement) judgement
 }
 
 // sources are evaluated in this order, strongest first, until one answers. Those from surmises on ignore
@@ -106,13 +107,12 @@ func (p *Part) question(key verdictKey, e evidence) *asked {
 
 // consult evaluates the sources.
 func (p *Part) consult(q *asked) judgement {
-	if j, answered := p.first(sources, q); answered {
+	if j := p.first(sources, q); j.state != "" {
 		return j
 	}
 	q.live, q.idle = p.mayControl(q.resource, q.namespace)
 	q.made = p.madeWith(q)
-	surmised, _ := p.first(surmises, q) // the last one always answers
-	surmised = p.withCrashes(p.withOutlook(q.namespace, surmised))
+	surmised := p.withCrashes(p.withOutlook(q.namespace, p.first(surmises, q))) // the last one always answers
 	if q.stranger != "" && surmised.state != Alive {
 		surmised.certain, surmised.evidence = false, append(surmised.evidence, q.stranger)
 		if surmised.state == Absent {
@@ -138,30 +138,28 @@ func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	return live, idle
 }
 
-func (p *Part) first(sources []source, q *asked) (j judgement, answered bool) {
-	for _, s := range sources {
-		if j, answered = s.ask(p, q); answered {
-			return j, true
-		}
+func (p *Part) first(sources []source, q *asked) (j judgement) {
+	for i := 0; i < len(sources) && j.state == ""; i++ {
+		j = sources[i].ask(p, q, q.base)
 	}
-	return q.base, false
+	return j
 }
 
 // askDeclaration evaluates the configuration, or the object's annotation: "KIND/NAMESPACE/NAME" or
 // "external".
-func (p *Part) askDeclaration(q *asked) (judgement, bool) {
-	j, declared := q.base, cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
+func (p *Part) askDeclaration(q *asked, j judgement) judgement {
+	declared := cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
 	if declared == "" {
-		return j, false
+		return judgement{}
 	}
 	j.hearsay, j.declared = "a declaration of the owner", p.options.Owners[q.finalizer] == ""
 	if declared == "external" {
 		j.owner = "external controller"
-		return j.is(Alive, true, "it is declared to run outside the cluster"), true
+		return j.is(Alive, true, "it is declared to run outside the cluster")
 	}
 	parts := strings.Split(declared, "/")
 	if len(parts) != 3 {
-		return j.is(Unknown, false, "it is declared to belong to %q, which is not KIND/NAMESPACE/NAME", declared), true
+		return j.is(Unknown, false, "it is declared to belong to %q, which is not KIND/NAMESPACE/NAME", declared)
 	}
 	for wl := range inOrder(p.workloads) {
 		if !strings.EqualFold(wl.kind, parts[0]) || wl.namespace != parts[1] || wl.name != parts[2] {
@@ -170,53 +168,51 @@ func (p *Part) askDeclaration(q *asked) (judgement, bool) {
 		j.owner = wl.String()
 		if p.up(wl) {
 			j.workloads = []workload{wl}
-			return j.is(Alive, true, "declared owner %s", p.runs(wl)), true
+			return j.is(Alive, true, "declared owner %s", p.runs(wl))
 		}
-		return p.judgeDown(j, []workload{wl}), true
+		return p.judgeDown(j, []workload{wl})
 	}
 	if blind := p.blind(); blind != "" {
-		return j.is(Unknown, false, "%s cannot be seen", blind), true
+		return j.is(Unknown, false, "%s cannot be seen", blind)
 	}
 	j.owner = declared
-	return j.is(Absent, true, "declared owner %s does not exist", declared), true
+	return j.is(Absent, true, "declared owner %s does not exist", declared)
 }
 
 // askKubernetes answers for built-in finalizers.
-func (p *Part) askKubernetes(q *asked) (judgement, bool) {
+func (p *Part) askKubernetes(q *asked, j judgement) judgement {
 	if !q.catalogued || !q.entry.BuiltIn() {
-		return q.base, false
+		return judgement{}
 	}
-	j := q.base
 	j.seen = true
-	return j.is(Alive, true, "it is built into the %s", q.entry.Component), true
+	return j.is(Alive, true, "it is built into the %s", q.entry.Component)
 }
 
 // askSeen answers if an identity that was seen to remove it is up.
-func (p *Part) askSeen(q *asked) (judgement, bool) {
+func (p *Part) askSeen(q *asked, j judgement) judgement {
 	driver := ""
 	if q.sidecar {
 		driver = q.object.driver
 	}
 	q.seen = p.witness(q, driver)
 	if q.seen.alive == "" {
-		return q.base, false
+		return judgement{}
 	}
-	j := q.base
 	j.owner, j.workloads, j.seen = cmp.Or(j.owner, q.seen.owner), p.workloadsUnder(q.seen.account), true
-	return j.is(Alive, true, "%s", q.seen.alive), true
+	return j.is(Alive, true, "%s", q.seen.alive)
 }
 
 // askWorkloads answers if a workload of the catalog is ready; a CSI sidecar only if it may serve the driver.
-func (p *Part) askWorkloads(q *asked) (judgement, bool) {
-	j, matched := q.base, q.matched
+func (p *Part) askWorkloads(q *asked, j judgement) judgement {
+	matched := q.matched
 	if q.sidecar {
 		matched = slices.DeleteFunc(slices.Clone(matched), func(wl workload) bool { return p.servesOthers(wl.account, q.object.driver) })
 	}
 	if wl, found := p.firstUp(matched, q.namespace); found {
 		j.workloads = []workload{wl}
-		return j.is(Alive, true, "%s", p.runs(wl)), true
+		return j.is(Alive, true, "%s", p.runs(wl))
 	}
-	return j, false
+	return judgement{}
 }
 
 // firstUp returns the first workload that is up, preferably one that watches a namespace: an operator may run
@@ -243,32 +239,31 @@ func (p *Part) runs(wl workload) string {
 
 // askImages answers if an image of the catalog is ready, in any workload; a CSI sidecar only if it serves the
 // object's driver, if it has one.
-func (p *Part) askImages(q *asked) (judgement, bool) {
-	j := q.base
+func (p *Part) askImages(q *asked, j judgement) judgement {
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
 			if j, decided := p.judgeSidecar(q, known.Image); decided {
-				return j, true
+				return j
 			}
 			continue
 		}
 		if n := p.readyImage(q, known.Image); known.Image != "" && n > 0 {
 			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) && p.admits(q, wl.account) })
 			if p.options.Manifests {
-				return j.is(Alive, true, "the manifests run image %s", known.Image), true
+				return j.is(Alive, true, "the manifests run image %s", known.Image)
 			}
-			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image), true
+			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image)
 		}
 	}
 	if q.object.driver == "" && q.unread == "" && q.ofSidecars() && !p.options.Manifests && len(p.installedDrivers()) == 0 && p.driversHidden() == "" {
-		return j.is(Absent, true, "no CSI driver is installed: no CSIDriver, no node where one is registered, and no ready %s", q.entry.Workloads[0].Image), true
+		return j.is(Absent, true, "no CSI driver is installed: no CSIDriver, no node where one is registered, and no ready %s", q.entry.Workloads[0].Image)
 	}
-	return j, false
+	return judgement{}
 }
 
 // askManagers answers if a field manager of the finalizer runs and may update the resource.
-func (p *Part) askManagers(q *asked) (judgement, bool) {
-	j, managers := q.base, q.object.managers
+func (p *Part) askManagers(q *asked, j judgement) judgement {
+	managers := q.object.managers
 	if q.sidecar { // by its own image name, whatever a distribution calls it
 		managers = slices.DeleteFunc(slices.Clone(managers), func(m string) bool {
 			return !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Image == m })
@@ -278,21 +273,20 @@ func (p *Part) askManagers(q *asked) (judgement, bool) {
 		if manager := p.managed(c, managers); manager != "" {
 			j.workloads = p.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
-				manager, p.readyPod(p.accounts[c.account]), c.account, q.resource), true
+				manager, p.readyPod(p.accounts[c.account]), c.account, q.resource)
 		}
 	}
-	return j, false
+	return judgement{}
 }
 
 // askDefinition answers if a ready workload has the same owner as the definition: a package manager created
 // both.
-func (p *Part) askDefinition(q *asked) (judgement, bool) {
-	j := q.base
+func (p *Part) askDefinition(q *asked, j judgement) judgement {
 	if wl, found := p.firstUp(q.made, q.namespace); found {
 		j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
-		return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what), true
+		return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what)
 	}
-	return j, false
+	return judgement{}
 }
 
 // madeWith returns the workloads that have the definition's controller as their owner, and control the
@@ -318,22 +312,21 @@ func (p *Part) madeWith(q *asked) []workload {
 
 // askPermissions answers if a single account controls a custom resource: a kind's controller clears its own
 // finalizers, not other software's.
-func (p *Part) askPermissions(q *asked) (judgement, bool) {
-	j := q.base
+func (p *Part) askPermissions(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || q.sidecar || len(q.made) > 0 || p.options.Manifests && q.named {
-		return j, false
+		return judgement{}
 	}
 	account, named := q.onlyController()
 	if account == "" || !named && !p.leads(account, q.resource) {
-		return j, false
+		return judgement{}
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+account)
 	j.workloads, j.circumstantial = p.workloadsUnder(account), true
 	if p.options.Manifests {
-		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", account, q.resource), true
+		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", account, q.resource)
 	}
 	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
-		account, q.resource, p.readyPod(p.accounts[account])), true
+		account, q.resource, p.readyPod(p.accounts[account]))
 }
 
 // onlyController returns the only service account that controls the resource, "" if several do or an idle one
@@ -368,10 +361,9 @@ func (p *Part) leads(account, resource string) bool {
 
 // askLeases answers if the holder of a lease that is named after a custom resource's API group runs, and may
 // update it. The lease alone proves nothing: it outlives its holder.
-func (p *Part) askLeases(q *asked) (judgement, bool) {
-	j := q.base
+func (p *Part) askLeases(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
-		return j, false
+		return judgement{}
 	}
 	group := facts.GroupOf(q.resource)
 	for _, l := range p.named(group) {
@@ -381,59 +373,57 @@ func (p *Part) askLeases(q *asked) (judgement, bool) {
 		case p.outside(l):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
-			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside of the cluster", l, group, l.holder), true
+			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside of the cluster", l, group, l.holder)
 		case pod == nil && p.stranger(l) && !p.left(l, q):
 			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is no pod here: whether it still runs, the cluster does not tell", l, group, l.holder)
 		case pod != nil && p.serves(key.Namespace, pod.Value) && p.admits(q, pod.Value.account):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
 			j.workloads = p.workloadsUnder(pod.Value.account)
-			return j.is(Alive, true, "lease %s, named after API group %s, is held by pod %s, which is ready", l, group, key), true
+			return j.is(Alive, true, "lease %s, named after API group %s, is held by pod %s, which is ready", l, group, key)
 		}
 	}
-	return j, false
+	return judgement{}
 }
 
 // askManifests answers for manifests without a certain owner.
-func (p *Part) askManifests(q *asked) (judgement, bool) {
-	j := q.base
+func (p *Part) askManifests(q *asked, j judgement) judgement {
 	switch {
 	case !p.options.Manifests:
-		return j, false
+		return judgement{}
 	case len(q.matched) > 0 && (p.options.Others == nil || !slices.ContainsFunc(q.entry.Workloads, p.options.Others)):
 		j = p.judgeDown(j, q.matched)
 		j.certain = false // a user may scale it up again
-		return j, true
+		return j
 	case len(q.live) > 0 && !q.named:
-		return j.is(Alive, false, "%s may update %s", accounts(q.live), q.resource), true
+		return j.is(Alive, false, "%s may update %s", accounts(q.live), q.resource)
 	}
 	if j.owner == "" {
 		j.owner = controllerOf(q.resource, q.finalizer)
 	}
-	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there"), true
+	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
 }
 
 // askHidden answers that no owner can be judged absent with hidden inputs.
-func (p *Part) askHidden(q *asked) (judgement, bool) {
+func (p *Part) askHidden(q *asked, j judgement) judgement {
 	if blind := p.blind(); blind != "" {
-		return q.base.is(Unknown, false, "%s cannot be seen", blind), true
+		return j.is(Unknown, false, "%s cannot be seen", blind)
 	}
 	if q.unread != "" {
-		return q.base.is(Unknown, false, "whether service account %s may update %s, RBAC does not tell", q.unread, q.resource), true
+		return j.is(Unknown, false, "whether service account %s may update %s, RBAC does not tell", q.unread, q.resource)
 	}
-	return q.base, false
+	return judgement{}
 }
 
 // askDown answers why the workloads of the catalog, or those made together with the definition, do not run.
-func (p *Part) askDown(q *asked) (judgement, bool) {
+func (p *Part) askDown(q *asked, j judgement) judgement {
 	known := q.matched
 	if len(known) == 0 {
 		known = q.made
 	}
 	if len(known) == 0 {
-		return q.base, false
+		return judgement{}
 	}
-	j := q.base
 	j.owner = cmp.Or(j.owner, known[0].String())
 	everywhere := q.verdictKey
 	everywhere.namespace = ""
@@ -443,9 +433,9 @@ func (p *Part) askDown(q *asked) (judgement, bool) {
 	j = p.judgeDown(j, known)
 	others := slices.DeleteFunc(p.candidates(q), func(c grantee) bool { return slices.Contains(accountsFor(q, j), c.account) })
 	if j.certain && len(q.matched) > 0 && len(others) > 0 {
-		return j.is(Down, false, "%s may update %s, too: it may be the owner by another name", accounts(others), q.resource), true
+		return j.is(Down, false, "%s may update %s, too: it may be the owner by another name", accounts(others), q.resource)
 	}
-	return j, true
+	return j
 }
 
 // byBinding is the hearsay of a right in one namespace: its administrator may give rights there to any
@@ -453,17 +443,17 @@ func (p *Part) askDown(q *asked) (judgement, bool) {
 const byBinding = "a role binding of the namespace"
 
 // askCandidates answers if a workload runs that may update the resource.
-func (p *Part) askCandidates(q *asked) (judgement, bool) {
-	j, candidates := q.base, p.candidates(q)
+func (p *Part) askCandidates(q *asked, j judgement) judgement {
+	candidates := p.candidates(q)
 	if len(candidates) == 0 {
-		return j, false
+		return judgement{}
 	}
 	j.circumstantial = true
 	if account, _ := q.onlyController(); account != "" {
 		// Without the likeliest owner it may hang: policies report that about its workloads.
 		j.workloads = p.workloadsUnder(account)
 	}
-	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource), true
+	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource)
 }
 
 // candidates returns the running accounts that may update the resource; none for a built-in kind, which many
@@ -510,25 +500,23 @@ func cleanersOf(c *catalog.Catalog) map[string]bool {
 }
 
 // askGroups answers if an API group that the owner needs is not served.
-func (p *Part) askGroups(q *asked) (judgement, bool) {
+func (p *Part) askGroups(q *asked, j judgement) judgement {
 	if q.catalogued && q.entry.CRDGroup != "" && !p.options.Sight.Serves(q.entry.CRDGroup) {
-		return q.base.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup), true
+		return j.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup)
 	}
 	for _, owner := range q.object.owners {
 		if _, group, named := strings.Cut(owner, "."); named && !p.options.Sight.Serves(group) {
-			j := q.base
 			j.hearsay = "an owner reference of the object"
-			return j.is(Absent, true, "the object is owned by a %s, and API group %s is not served", owner, group), true
+			return j.is(Absent, true, "the object is owned by a %s, and API group %s is not served", owner, group)
 		}
 	}
-	return q.base, false
+	return judgement{}
 }
 
 // askIdle answers why nothing runs under the service account that controls a custom resource.
-func (p *Part) askIdle(q *asked) (judgement, bool) {
-	j := q.base
+func (p *Part) askIdle(q *asked, j judgement) judgement {
 	if !q.custom || len(q.idle) == 0 {
-		return j, false
+		return judgement{}
 	}
 	name := q.idle[0].account
 	if q.idle[0].scope != "" {
@@ -544,23 +532,23 @@ func (p *Part) askIdle(q *asked) (judgement, bool) {
 			j.idle = append(j.idle, wl)
 		}
 	}
-	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof), true
+	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
 }
 
 // askNobody answers if no other source did. An owner that usually runs outside the cluster, and was seen in
 // this one, is absent.
-func (p *Part) askNobody(q *asked) (judgement, bool) {
+func (p *Part) askNobody(q *asked, j judgement) judgement {
 	like, vouched := p.bereft(q)
-	j := p.nobody(q, vouched || q.seen.gone != "" || q.seen.barred != "" && p.servesDriver(q, q.seen.account))
+	j = p.nobody(q, vouched || q.seen.gone != "" || q.seen.barred != "" && p.servesDriver(q, q.seen.account))
 	if j.state != Absent || like.name == "" {
-		return j, true
+		return j
 	}
 	j.namesake, j.evidence = !vouched, []string{p.runs(like)}
 	if !p.up(like) {
 		proof, _ := p.whyDown(like)
 		j.evidence = []string{like.String() + " " + proof}
 	}
-	return lacking(q, j, like.account, j.certain), true
+	return lacking(q, j, like.account, j.certain)
 }
 
 // nobody is askNobody without lookalikes; here says that the owner is known to have run in this cluster.

@@ -73,9 +73,7 @@ func (p *Part) settleNeeds(namespace string) {
 	}
 	for b, names := range barred {
 		g := group(names, p.options.MaxNames)
-		if b.as != "" {
-			g["as"] = b.as
-		}
+		facts.Set(g, "as", b.as, b.as != "")
 		p.doc.Put(g, "unallowed", namespace, b.finalizer, b.resource, b.without, b.what)
 	}
 	for k, names := range needy {
@@ -85,9 +83,7 @@ func (p *Part) settleNeeds(namespace string) {
 	}
 	for s, names := range served {
 		g := group(names, p.options.MaxNames)
-		if s.named {
-			g["named"] = true
-		}
+		facts.Set(g, "named", true, s.named)
 		p.doc.Put(g, "needed", s.Namespace, s.object.resource, s.Name, namespace, s.finalizer, s.resource)
 	}
 }

@@ -77,14 +77,9 @@ func (p *plan) follow(resources map[string]bool) bool {
 		return false
 	}
 	p.hint(added)
-	on := map[*catalog.Entry][]string{} // few entries of the catalog concern served resources
+	slices.Sort(added)
 	for _, resource := range added {
-		for _, e := range slices.Concat(p.catalog.ReferringOn(resource), p.catalog.ReferringOn("*")) {
-			on[e] = append(on[e], resource)
-		}
-	}
-	for e := range p.catalog.Referring() {
-		for _, resource := range on[e] {
+		for _, e := range slices.Concat(p.catalog.Referring(resource), p.catalog.Referring("*")) {
 			p.take(e, resource)
 		}
 	}

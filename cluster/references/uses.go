@@ -97,13 +97,10 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	}
 	use := group(names, p.options.MaxNames)
 	use["leaving"], use["mutual"] = leaving, first(mutual, p.options.MaxNames)
-	if told {
-		use["told"] = true
-	}
 	named, _ := use["names"].([]any)
-	if named = slices.DeleteFunc(slices.Clone(named), func(name any) bool { return !owned[name.(string)] }); len(named) > 0 {
-		use["owned"] = named
-	}
+	named = slices.DeleteFunc(slices.Clone(named), func(name any) bool { return !owned[name.(string)] })
+	facts.Set(use, "told", true, told)
+	facts.Set(use, "owned", named, len(named) > 0)
 	return use
 }
 

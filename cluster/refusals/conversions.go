@@ -148,9 +148,9 @@ func (p *Part) keepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 		"deleting":       o.DeletionTimestamp != nil,
 		"conditions":     conditions,
 	}
-	if names := o.Spec.Names; len(names.ShortNames) > 0 || names.Singular != "" && names.Singular != strings.ToLower(names.Kind) {
-		known["names"] = facts.List(append([]string{names.Singular}, names.ShortNames...))
-	}
+	names := o.Spec.Names
+	facts.Set(known, "names", facts.List(append([]string{names.Singular}, names.ShortNames...)),
+		len(names.ShortNames) > 0 || names.Singular != "" && names.Singular != strings.ToLower(names.Kind))
 	p.doc.Child("crds")[o.Name] = known
 	return true
 }

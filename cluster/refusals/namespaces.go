@@ -49,9 +49,7 @@ func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 // keepNamespace adds a namespace.
 func (p *Part) keepNamespace(o *corev1.Namespace) bool {
 	known := namespaceFacts(o)
-	if p.options.Manifests && o.Annotations[Implied] != "" {
-		known["implied"] = true
-	}
+	facts.Set(known, "implied", true, p.options.Manifests && o.Annotations[Implied] != "")
 	p.doc.Child("namespaces")[o.Name] = known
 	p.namespaces[o.Name] = namespace{o.Labels, o.Finalizers, wholeOf(o)}
 	p.touched[o.Name] = true
@@ -72,22 +70,14 @@ func namespaceFacts(ns *corev1.Namespace) map[string]any {
 		"finalizers":     facts.List(ns.Finalizers),
 		"specFinalizers": facts.List(ns.Spec.Finalizers),
 	}
-	if ns.DeletionTimestamp != nil {
-		found["deletionTimestamp"] = facts.Timestamp(*ns.DeletionTimestamp)
+	labels, annotations, conditions := ownKeys(ns.Labels), ownKeys(ns.Annotations), map[string]any{}
+	for _, c := range ns.Status.Conditions {
+		conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
 	}
-	if labels := ownKeys(ns.Labels); len(labels) > 0 {
-		found["labels"] = labels
-	}
-	if annotations := ownKeys(ns.Annotations); len(annotations) > 0 {
-		found["annotations"] = annotations
-	}
-	if len(ns.Status.Conditions) > 0 {
-		conditions := map[string]any{}
-		for _, c := range ns.Status.Conditions {
-			conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
-		}
-		found["conditions"] = conditions
-	}
+	facts.Set(found, "deletionTimestamp", facts.Timestamp(facts.Or(ns.DeletionTimestamp, metav1.Time{})), ns.DeletionTimestamp != nil)
+	facts.Set(found, "labels", labels, len(labels) > 0)
+	facts.Set(found, "annotations", annotations, len(annotations) > 0)
+	facts.Set(found, "conditions", conditions, len(conditions) > 0)
 	return found
 }
 

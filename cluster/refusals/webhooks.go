@@ -314,7 +314,8 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 		if at.exists {
 			for key, b := range deniers {
 				if touched[namespace] {
-					put(denied, key, p.blockedBy(b, at, namespaceController))
+					requests := p.blockedBy(b, at, namespaceController)
+					facts.Set(denied, key, requests, len(requests) > 0)
 					yield()
 				}
 			}
@@ -375,12 +376,6 @@ func (p *Part) place(cluster Cluster, name string, said map[string][]statementFr
 	}
 }
 
-func put(into map[string]any, key string, requests []any) {
-	if len(requests) > 0 {
-		into[key] = requests
-	}
-}
-
 // settleHook puts the requests that a webhook refuses in a place into blocked, and its refusals after the
 // backend is deleted with the place into selfBlocked.
 func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked map[string]any) {
@@ -389,14 +384,16 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 		now.refusal = stated(h, at)
 	}
 	if now.sure != no || len(h.names) > 0 { // or it can be called
-		put(blocked, key, p.blockedBy(now, at, namespaceController))
+		requests := p.blockedBy(now, at, namespaceController)
+		facts.Set(blocked, key, requests, len(requests) > 0)
 	}
 	if h.reach.up && h.backend.service.Namespace == at.name {
 		var deletesPods []user.Info // while pods are deleted first, the backend still exists
 		if p.podsAmong {
 			deletesPods = append(deletesPods, namespaceController)
 		}
-		put(selfBlocked, key, p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " goes with the namespace"}, p.reading}, at, deletesPods...))
+		requests := p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " goes with the namespace"}, p.reading}, at, deletesPods...)
+		facts.Set(selfBlocked, key, requests, len(requests) > 0)
 	}
 }
 
@@ -426,12 +423,8 @@ func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 			"operation": string(op), "resource": res.String(), "subresource": subresource, "count": count,
 			"certainty": r.sure.String(), "cause": r.cause, "why": r.why,
 		}
-		if r.about != nil {
-			request["names"] = facts.List(r.about)
-		}
-		if !r.last.IsZero() {
-			request["last"] = r.last.UTC().Format(time.RFC3339)
-		}
+		facts.Set(request, "names", facts.List(r.about), r.about != nil)
+		facts.Set(request, "last", r.last.UTC().Format(time.RFC3339), !r.last.IsZero())
 		requests = append(requests, request)
 	}
 	for _, c := range at.contents() {
@@ -553,11 +546,9 @@ func asMap(v any) (map[string]any, error) {
 // settleOwn updates the effects of a webhook on the namespace of its backend: it sees the creation of its own
 // pods, so that none can be created after all are deleted; and the requests that it blocks while it is down.
 func (p *Part) settleOwn(key string, h *hook) {
-	of := p.record("webhooks", key)
-	delete(of, "ownPods")
-	if sure := p.seesOwnPods(h); sure != no {
-		of["ownPods"] = sure.String()
-	}
+	sure := p.seesOwnPods(h)
+	delete(p.record("webhooks", key), "ownPods")
+	facts.Set(p.record("webhooks", key), "ownPods", sure.String(), sure != no)
 	home := h.backend.service.Namespace
 	p.publishHeld(key, "everywhere", h.everywhere())
 	p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
@@ -591,11 +582,8 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 
 // publishHeld publishes the requests that a webhook blocks while it is down.
 func (p *Part) publishHeld(key, section string, held []string) {
-	of := p.record("webhooks", key)
-	delete(of, section)
-	if len(held) > 0 {
-		of[section] = facts.List(held)
-	}
+	delete(p.record("webhooks", key), section)
+	facts.Set(p.record("webhooks", key), section, facts.List(held), len(held) > 0)
 }
 
 // everywhere returns the requests that fail in any namespace while the backend is down, about objects that
