@@ -139,7 +139,7 @@ func (k *keeper) refresh(ctx context.Context) (time.Duration, error) {
 	}
 	remaining := time.Until(authority.Leaf.NotAfter) - k.CADuration/3
 	if remaining < 0 {
-		err = k.createAuthority(ctx, secret, errors.New("it is nearing its end"))
+		err = k.createAuthority(ctx, secret, errors.New("it expires soon"))
 	}
 	var webhooks []admissionv1.ValidatingWebhook
 	object, _, _ = k.configurations.GetStore().GetByKey(k.Configuration)
@@ -159,9 +159,9 @@ func (k *keeper) refresh(ctx context.Context) (time.Duration, error) {
 func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error) {
 	switch {
 	case secret == nil:
-		return authority, errors.New("there is no Secret")
+		return authority, errors.New("Secret not found")
 	case len(secret.Data[corev1.TLSCertKey]) == 0:
-		return authority, errors.New("there is none yet")
+		return authority, errors.New("the Secret has none yet")
 	case !bytes.Equal(secret.Data[caKey], secret.Data[corev1.TLSCertKey]):
 		return authority, fmt.Errorf("%s and %s differ", caKey, corev1.TLSCertKey)
 	}
@@ -170,7 +170,7 @@ func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error)
 	case err != nil:
 		return authority, err
 	case !authority.Leaf.IsCA:
-		return authority, errors.New("it holds no authority")
+		return authority, errors.New("its certificate is not an authority")
 	case time.Until(authority.Leaf.NotAfter) <= 0:
 		return authority, errors.New("it has expired")
 	}
@@ -179,7 +179,7 @@ func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error)
 
 // createAuthority writes a new authority into the Secret. It is no error if another replica was first.
 func (k *keeper) createAuthority(ctx context.Context, secret *corev1.Secret, reason error) error {
-	k.Log.Info("making a certificate authority", "reason", reason)
+	k.Log.Info("creating a certificate authority", "reason", reason)
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
 		return err
@@ -263,9 +263,9 @@ func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhoo
 	_, err = k.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
 		Patch(ctx, k.Configuration, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "termguard"})
 	if err != nil {
-		return fmt.Errorf("give ValidatingWebhookConfiguration %s its authority: %w", k.Configuration, err)
+		return fmt.Errorf("write the caBundle of ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
-	k.Log.Info("gave the webhook configuration its certificate authority", "configuration", k.Configuration, "webhooks", len(changes))
+	k.Log.Info("wrote the caBundle of the webhook configuration", "configuration", k.Configuration, "webhooks", len(changes))
 	return nil
 }
 

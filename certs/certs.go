@@ -55,7 +55,7 @@ func (s *Source) Run(ctx context.Context) {
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("certificates: failed, trying again", "error", err)
+			s.log.Warn("the serving certificate cannot be renewed, trying again", "error", err)
 			s.miss(err)
 			next = retryPause
 		}

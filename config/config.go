@@ -49,7 +49,7 @@ type Shared struct {
 type noPolicy struct{ where, id, hint string }
 
 func (e *noPolicy) Error() string {
-	return fmt.Sprintf("%s: there is no policy %q%s", e.where, e.id, e.hint)
+	return fmt.Sprintf("%s: policy %q not found%s", e.where, e.id, e.hint)
 }
 
 // OnlyNoPolicy reports whether the only errors in a configuration are names of policies that are not loaded.
@@ -114,7 +114,7 @@ func unmarshal(text []byte, into any) error {
 		case err != nil:
 			return err
 		case n > 1 && document != nil:
-			return fmt.Errorf("there is a second document: move what it says into the first, or into a file of its own")
+			return fmt.Errorf("it has a second document: move its content into the first, or into another file")
 		}
 	}
 }

@@ -152,7 +152,7 @@ func Misspelt(labels map[string]string, policyIDs []string) []string {
 		case !Mode(value).Valid():
 			wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: it is not deny, warn, dryrun or off", key, value))
 		case one && policyIDs != nil && !slices.Contains(policyIDs, id):
-			wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: there is no policy %q%s", key, value, id, nearest.Hint(id, policyIDs)))
+			wrong = append(wrong, fmt.Sprintf("label %s=%s is ignored: policy %q not found%s", key, value, id, nearest.Hint(id, policyIDs)))
 		}
 	}
 	slices.Sort(wrong)

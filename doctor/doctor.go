@@ -149,12 +149,12 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 	e.client = client
 	server, err := client.Discovery().ServerVersion()
 	if err != nil {
-		return report, fmt.Errorf("ask the API server for its version: %w", err)
+		return report, fmt.Errorf("read the version of the API server: %w", err)
 	}
 	e.gitVersion = server.GitVersion
 	e.readInstalled(ctx)
 	if apierrors.IsNotFound(e.hooksErr) && apierrors.IsNotFound(e.deploymentErr) {
-		report.Checks = append(report.Checks, Check{Name: "installed", Result: Failed, Says: fmt.Sprintf("termguard is not installed in this cluster: there is no ValidatingWebhookConfiguration %s and no Deployment termguard in namespace %s; docs/install.md tells how, and check, scan and delete need nothing installed", e.Configuration, e.Namespace)})
+		report.Checks = append(report.Checks, Check{Name: "installed", Result: Failed, Says: fmt.Sprintf("termguard is not installed in this cluster: ValidatingWebhookConfiguration %s not found, and Deployment termguard not found in namespace %s; docs/install.md shows how to install it, and check, scan and delete need nothing installed", e.Configuration, e.Namespace)})
 		return report, nil
 	}
 	for _, check := range e.checks() {
@@ -189,13 +189,13 @@ func unseen(why string) Check { return Check{Result: Unseen, Says: why} }
 // unreadable reports that something could not be read.
 func unreadable(what, verb, resource string, err error) Check {
 	if apierrors.IsForbidden(err) {
-		return Check{Result: Unseen, Says: what + " may not be read by you", Do: fmt.Sprintf("ask for the verb %s on %s", verb, resource)}
+		return Check{Result: Unseen, Says: "you may not read " + what, Do: fmt.Sprintf("request the verb %s on %s", verb, resource)}
 	}
 	return unseen(fmt.Sprintf("%s cannot be read: %v", what, err))
 }
 
 // noStatus is the result of checks that need the answer of a replica.
-var noStatus = unseen("only a replica knows, and none answered")
+var noStatus = unseen("no replica answered")
 
 // kubectl returns a command about termguard's namespace.
 func (e *examination) kubectl(command string) string {
@@ -218,7 +218,7 @@ var hookNames = []string{"delete.termguard.dev", "finalizer-edit.termguard.dev",
 func (e *examination) checkInstalled(context.Context) Check {
 	switch {
 	case apierrors.IsNotFound(e.hooksErr):
-		return failed("install termguard, as docs/install.md says", "there is no ValidatingWebhookConfiguration %s, so the API server does not ask termguard", e.Configuration)
+		return failed("install termguard: docs/install.md", "ValidatingWebhookConfiguration %s not found: the API server does not call termguard", e.Configuration)
 	case e.hooksErr != nil:
 		return unreadable("ValidatingWebhookConfiguration "+e.Configuration, "get", "validatingwebhookconfigurations", e.hooksErr)
 	}
@@ -252,7 +252,7 @@ func (e *examination) service() string {
 func (e *examination) checkReplicas(ctx context.Context) Check {
 	switch {
 	case apierrors.IsNotFound(e.deploymentErr):
-		return failed("install termguard, or name its namespace: --namespace", "there is no Deployment termguard in namespace %s", e.Namespace)
+		return failed("install termguard, or name its namespace: --namespace", "Deployment termguard not found in namespace %s", e.Namespace)
 	case e.deploymentErr != nil:
 		return unreadable("Deployment termguard", "get", "deployments in namespace "+e.Namespace, e.deploymentErr)
 	}
@@ -277,7 +277,7 @@ func (e *examination) checkReplicas(ctx context.Context) Check {
 		}
 		if why := notReadyReason(pod); why != "" {
 			if age := e.Now().Sub(pod.CreationTimestamp.Time); !pod.CreationTimestamp.IsZero() && age < startupTime {
-				why += fmt.Sprintf(" (made %d s ago)", int(max(0, age.Seconds())))
+				why += fmt.Sprintf(" (created %d s ago)", int(max(0, age.Seconds())))
 			}
 			problems = append(problems, fmt.Sprintf("pod %s: %s", pod.Name, why))
 		}
@@ -296,7 +296,7 @@ func (e *examination) checkReplicas(ctx context.Context) Check {
 	case len(all) > 1:
 		c.Result, c.Says, c.Do = Warning, c.Says+", of several versions: "+strings.Join(all, ", "), "wait for the rollout: "+e.kubectl("rollout status deployment/termguard")
 	case desired < 2:
-		c.Result, c.Says, c.Do = Warning, c.Says+": while it restarts, nothing is checked", "run two replicas"
+		c.Result, c.Says, c.Do = Warning, c.Says+": while it restarts, requests are allowed unchecked", "run two replicas"
 	}
 	return c
 }
@@ -342,7 +342,7 @@ func notReadyReason(pod corev1.Pod) string {
 // checkReachable requests the status by the path that reviews take.
 func (e *examination) checkReachable(ctx context.Context) Check {
 	if e.hooksErr != nil {
-		return unseen("not tried, as the webhooks cannot be read")
+		return unseen("not tried, because the webhook configuration is unseen")
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, webhook.StatusFinalizer)
 	for range attempts {
@@ -350,9 +350,9 @@ func (e *examination) checkReachable(ctx context.Context) Check {
 		_, err := e.client.CoreV1().Services(e.Namespace).Patch(ctx, e.service(), types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case apierrors.IsNotFound(err):
-			return failed("apply the manifests of your version again", "there is no Service %s in namespace %s, so the API server cannot reach termguard", e.service(), e.Namespace)
+			return failed("apply the manifests of your version again", "Service %s not found in namespace %s: the API server cannot reach termguard", e.service(), e.Namespace)
 		case apierrors.IsForbidden(err):
-			return unreadable("the answer of termguard", "patch", "services in namespace "+e.Namespace+"; it is asked by a dry run", err)
+			return unreadable("the answer of termguard", "patch", "services in namespace "+e.Namespace+", for a dry run", err)
 		case err != nil:
 			return failed("", "a dry run in namespace %s fails: %v", e.Namespace, err)
 		}
@@ -367,25 +367,25 @@ func (e *examination) checkReachable(ctx context.Context) Check {
 		}
 		return c
 	}
-	return failed("look at the checks beside this one; then at the log: "+e.logs(), "the API server asked, and got no answer: deletes are let through unchecked")
+	return failed("see the other checks, then the log: "+e.logs(), "the API server got no answer: deletes are allowed unchecked")
 }
 
 func (e *examination) checkCertificate(context.Context) Check {
 	if e.hooksErr != nil {
-		return unseen("the webhooks cannot be read")
+		return unseen("the webhook configuration is unseen")
 	}
 	until, err := trustedUntil(e.hooks.Webhooks)
 	now := e.Now()
 	switch {
 	case err != nil && e.neverRan:
-		return failed("see to the pods first (replicas, above): termguard writes the caBundle once it runs, and no pod has run yet", "%v", err)
+		return failed("repair the pods first (replicas, above): termguard writes the caBundle when it runs, and no pod has run yet", "%v", err)
 	case err != nil:
-		return failed(e.logs()+": it tells why the caBundle was not written", "%v", err)
+		return failed("find the reason in the log: "+e.logs(), "%v", err)
 	}
-	c := ok("the authority holds until %s", day(until))
+	c := ok("the authority is valid until %s", day(until))
 	ending := until.Sub(now) < caWarning
 	if until.Before(now) {
-		c = failed("restart termguard: "+e.kubectl("rollout restart deployment/termguard"), "the authority in the caBundle ended %s", day(until))
+		c = failed("restart termguard: "+e.kubectl("rollout restart deployment/termguard"), "the authority in the caBundle expired on %s", day(until))
 	}
 	if e.status != nil && !e.status.CertificateUntil.IsZero() {
 		leaf := e.status.CertificateUntil
@@ -393,7 +393,7 @@ func (e *examination) checkCertificate(context.Context) Check {
 		ending = ending || leaf.Sub(now) < leafWarning
 	}
 	if c.Result == OK && ending {
-		c.Result, c.Do = Warning, "it is renewed by itself; if it is not, look at the log"
+		c.Result, c.Do = Warning, "it is renewed automatically; if not, see the log: "+e.logs()
 	}
 	return c
 }
@@ -421,7 +421,7 @@ func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time
 		}
 	}
 	if until.IsZero() {
-		err = errors.New("there is no webhook")
+		err = errors.New("the configuration has no webhook")
 	}
 	return until, err
 }
@@ -431,9 +431,9 @@ func (e *examination) checkFacts(context.Context) Check {
 	case e.status == nil:
 		return noStatus
 	case e.status.Facts != "":
-		return failed("wait; if it does not end, look at the log: "+e.logs(), "%s: deletes are let through unchecked until it is done", e.status.Facts)
+		return failed("wait; if it does not end, see the log: "+e.logs(), "%s: deletes are allowed unchecked until then", e.status.Facts)
 	case len(e.status.Unseen) > 0:
-		c := warning("forbidden: grant list and watch; discovery or error: see what serves that API, kubectl get apiservices", "not all of the cluster is seen: where it matters, the answer is unknown")
+		c := warning("forbidden: grant list and watch; discovery or error: repair what serves that API (kubectl get apiservices)", "some facts are unseen: a verdict that depends on them is unknown")
 		c.Also = e.status.Unseen
 		return c
 	}
@@ -449,7 +449,7 @@ func (e *examination) checkPolicies(ctx context.Context) Check {
 	if err == nil {
 		for _, cm := range elsewhere.Items {
 			if cm.Namespace != e.Namespace {
-				ignored = append(ignored, fmt.Sprintf("configmap %s/%s has the label %s and is not read: only those in %s are", cm.Namespace, cm.Name, config.PolicyLabel, e.Namespace))
+				ignored = append(ignored, fmt.Sprintf("ConfigMap %s/%s has the label %s and is ignored: only ConfigMaps in %s are read", cm.Namespace, cm.Name, config.PolicyLabel, e.Namespace))
 			}
 		}
 	}
@@ -458,10 +458,10 @@ func (e *examination) checkPolicies(ctx context.Context) Check {
 	refused := slices.DeleteFunc(slices.Clone(e.status.Rejections), func(r string) bool { return strings.HasPrefix(r, "configuration:") })
 	switch {
 	case len(refused) > 0:
-		c = failed("mend them; termguard policy test FOLDER says the same before they are in the cluster", "%d sources are refused; what was in force before stays", len(refused))
+		c = failed("fix them; termguard policy test FOLDER reports the same before you apply them", "%d sources are rejected; the previous version stays in force", len(refused))
 		c.Also = refused
 	case len(ignored) > 0:
-		c = warning("move them to namespace "+e.Namespace, "%s; some are not read", c.Says)
+		c = warning("move them to namespace "+e.Namespace, "%s; some are ignored", c.Says)
 		c.Also = ignored
 	}
 	return c
@@ -473,7 +473,7 @@ func (e *examination) checkConfiguration(ctx context.Context) Check {
 	}
 	for _, r := range e.status.Rejections {
 		if why, ours := strings.CutPrefix(r, "configuration:"); ours {
-			return failed("mend ConfigMap termguard-config, or the values of the chart", "not all that is written is in force: %s", strings.TrimSpace(why))
+			return failed("fix ConfigMap termguard-config, or the values of the chart", "part of it is not in force: %s", strings.TrimSpace(why))
 		}
 	}
 	cm, err := e.client.CoreV1().ConfigMaps(e.Namespace).Get(ctx, "termguard-config", metav1.GetOptions{})
@@ -487,11 +487,11 @@ func (e *examination) checkConfiguration(ctx context.Context) Check {
 	}
 	switch {
 	case err == nil && !has:
-		return failed("move what it says to the key config.yaml", "ConfigMap termguard-config has no key config.yaml, so nothing of it is in force")
+		return failed("move its content to the key config.yaml", "ConfigMap termguard-config has no key config.yaml: none of it is in force")
 	case fingerprint != e.status.Configuration:
-		return warning("wait: the kubelet brings a change within a minute or so; then ask again", "ConfigMap termguard-config says something else than what is in force")
+		return warning("wait: the kubelet delivers a change within a minute or so; then run doctor again", "ConfigMap termguard-config differs from what is in force")
 	case !has:
-		return ok("there is no ConfigMap termguard-config: the defaults are in force")
+		return ok("ConfigMap termguard-config not found: the defaults are in force")
 	}
 	return ok("ConfigMap termguard-config is in force")
 }
@@ -522,7 +522,7 @@ func (e *examination) checkLabels(ctx context.Context) Check {
 	if len(wrong) == 0 {
 		return ok("no label or annotation of a namespace is misspelt")
 	}
-	c := failed("mend them: kubectl label namespace NAME WRONG- RIGHT=MODE", "%d labels or annotations of namespaces have no effect", len(wrong))
+	c := failed("fix them: kubectl label namespace NAME WRONG- RIGHT=MODE", "%d labels or annotations of namespaces have no effect", len(wrong))
 	c.Also = wrong[:min(maxNamespaces, len(wrong))]
 	if n := len(wrong) - maxNamespaces; n > 0 {
 		c.Also = append(c.Also, fmt.Sprintf("and %d more", n))
@@ -541,7 +541,7 @@ func misspelt(o metav1.ObjectMeta, ids []string) []string {
 	for _, key := range slices.Sorted(maps.Keys(o.Annotations)) {
 		switch {
 		case config.IsEnforceLabel(key):
-			wrong = append(wrong, fmt.Sprintf("annotation %s is ignored: it has to be a label", key))
+			wrong = append(wrong, fmt.Sprintf("annotation %s is ignored: it must be a label", key))
 		case strings.HasPrefix(key, "termguard.dev/") && key != webhook.AllowAnnotation && key != "termguard.dev/finalizer-owner":
 			wrong = append(wrong, fmt.Sprintf("annotation %s is ignored: want %s or termguard.dev/finalizer-owner", key, webhook.AllowAnnotation))
 		}
@@ -566,7 +566,7 @@ func (e *examination) checkFailOpen(ctx context.Context) Check {
 		}
 	}
 	if total == 0 {
-		return ok("this API server got an answer to every question since it started")
+		return ok("this API server got an answer to every request since it started")
 	}
-	return warning("watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does", "this API server let %.0f requests through without an answer since it started", total)
+	return warning("watch the metric apiserver_admission_webhook_fail_open_count; the alert TermguardUnchecked does", "this API server allowed %.0f requests without an answer since it started", total)
 }

@@ -76,7 +76,7 @@ func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 		}
 	}
 	if unsupportedPods > 0 {
-		l.report.Miss("attributes of files in volumes of %d pods: their file system does not tell", unsupportedPods)
+		l.report.Miss("attributes of files in volumes of %d pods: their file system does not report them", unsupportedPods)
 	}
 }
 
@@ -110,7 +110,7 @@ func (w *walk) walkDir(ctx context.Context, parent *os.File, name, shown string,
 // visit checks one directory entry and, if it is a directory, walks it.
 func (w *walk) visit(ctx context.Context, dir *os.File, name, shown string, depth int) error {
 	if w.remaining == 0 {
-		w.report.Miss("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", w.id, w.MaxFiles)
+		w.report.Miss("files in volumes of pod %s: partial, because it has more than its share of %d", w.id, w.MaxFiles)
 		return errStop
 	}
 	w.remaining--

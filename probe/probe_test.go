@@ -310,11 +310,11 @@ func TestBounds(t *testing.T) {
 		node         tree
 		options      Options
 	}{
-		"many files":          {"a million are not read in one look", "files in volumes of pod " + uidA + ": not all were looked at, as there are more than its share of 20", files, Options{MaxFiles: 20}},
+		"many files":          {"a million are not read in one look", "files in volumes of pod " + uidA + ": partial, because it has more than its share of 20", files, Options{MaxFiles: 20}},
 		"deep":                {"each level keeps a directory open", "it is too deep", tree{deep: "/"}, Options{}},
 		"no mounts":           {"a mount namespace that may not be read", "mounts: ", nil, Options{}},
 		"silent file system":  {"a goroutine waits for it, the look does not", "free space of /var/lib/containerd: no answer within 5s", nil, Options{space: func(string) (space, error) { time.Sleep(10 * time.Second); return space{}, nil }}},
-		"attributes not told": {"a file system without them", "attributes of files in volumes of 1 pods: their file system does not tell", files, Options{attributes: func(*os.File, string) (attributes, error) { return attributes{}, nil }}},
+		"attributes not told": {"a file system without them", "attributes of files in volumes of 1 pods: their file system does not report them", files, Options{attributes: func(*os.File, string) (attributes, error) { return attributes{}, nil }}},
 		"remote": {"it is not queried", "free space of /var/lib/containerd: it is on nfs4, which might not answer", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/containerd rw - nfs4 server:/ rw\n"}, Options{space: func(name string) (space, error) {
 			if strings.HasSuffix(name, "containerd") {
 				panic("it is asked")
@@ -398,7 +398,7 @@ func TestManyFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("files in volumes of pod %s: not all were looked at, as there are more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || entries != files/2 {
+	if want := fmt.Sprintf("files in volumes of pod %s: partial, because it has more than its share of %d", uidA, files/2); !slices.Contains(got.Unseen, want) || entries != files/2 {
 		t.Errorf("inspected %d files of %d, but not %q", entries, files, got.Unseen)
 	}
 	if most > before+256<<10 { // the names alone would take more

@@ -380,7 +380,7 @@ func TestAnswers(t *testing.T) {
 			request: with(deleteNamespace, `{"name":"demo"}`, `{"name":"demo","labels":{"termguard.dev/enforce.orphaned-finaliser":"deny"}}`),
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
-				Warnings: []string{`termguard: label termguard.dev/enforce.orphaned-finaliser=deny is ignored: there is no policy "orphaned-finaliser"; did you mean "orphaned-finalizer"?`},
+				Warnings: []string{`termguard: label termguard.dev/enforce.orphaned-finaliser=deny is ignored: policy "orphaned-finaliser" not found; did you mean "orphaned-finalizer"?`},
 			},
 		},
 		"BreakGlass": {

@@ -55,9 +55,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := pflag.NewFlagSet("termguard-probe", pflag.ContinueOnError)
 	flags.SetOutput(stdout) // for --help
 	options.Flags(flags)
-	flags.DurationVar(&every, "every", 2*time.Minute, "look again after this time, until told to stop; 0 looks once")
+	flags.DurationVar(&every, "every", 2*time.Minute, "inspect again after this time; 0 inspects once")
 	flags.StringVar(&publisher.namespace, "namespace", "termguard-system", "namespace that termguard runs in, in which the report is written into the ConfigMap "+report.Prefix+"NODE")
-	flags.BoolVar(&publisher.condition, "condition", false, "keep the condition "+condition+" of the node current, too, and tell of its changes in events")
+	flags.BoolVar(&publisher.condition, "condition", false, "also keep the condition "+condition+" of the node current, and record its changes in Events")
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's own service account)")
 	flags.BoolVar(&showVersion, "version", false, "print the version")
 	switch err := flags.Parse(args); {

@@ -111,7 +111,7 @@ func (p *publisher) mark(ctx context.Context, r report.Report) error {
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := p.client.Post().Namespace(metav1.NamespaceDefault).Resource("events").Body(event).Do(ctx).Error(); err != nil {
-		return fmt.Errorf("tell of node %s in an event (the probe needs create on events in %s): %w", r.Node, metav1.NamespaceDefault, err)
+		return fmt.Errorf("record an Event about node %s (the probe needs create on events in %s): %w", r.Node, metav1.NamespaceDefault, err)
 	}
 	p.last = status
 	return nil

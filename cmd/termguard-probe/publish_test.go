@@ -153,10 +153,10 @@ func TestMark(t *testing.T) {
 		since    int // minutes
 		events   []string
 	}{
-		{[]report.Finding{note}, corev1.NodeCondition{Status: corev1.ConditionFalse, Reason: "PodsCanGo", Message: "nothing keeps pods from going"}, 0, nil},
+		{[]report.Finding{note}, corev1.NodeCondition{Status: corev1.ConditionFalse, Reason: "PodsCanGo", Message: "nothing blocks the deletion of pods"}, 0, nil},
 		{[]report.Finding{held}, corev1.NodeCondition{Status: corev1.ConditionTrue, Reason: "PodHeldOnNode", Message: "busy: pod demo/web-0"}, 1, []string{warning}},
 		{[]report.Finding{held, held}, corev1.NodeCondition{Status: corev1.ConditionTrue, Reason: "PodHeldOnNode", Message: "busy: pod demo/web-0 (+1)"}, 1, []string{warning}},
-		{nil, corev1.NodeCondition{Status: corev1.ConditionFalse, Reason: "PodsCanGo", Message: "nothing keeps pods from going"}, 3, []string{warning, "Normal PodsCanGo nothing keeps pods from going"}},
+		{nil, corev1.NodeCondition{Status: corev1.ConditionFalse, Reason: "PodsCanGo", Message: "nothing blocks the deletion of pods"}, 3, []string{warning, "Normal PodsCanGo nothing blocks the deletion of pods"}},
 	} {
 		r := report.New("n1")
 		r.Time = start.Add(time.Duration(i) * time.Minute)

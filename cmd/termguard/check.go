@@ -68,15 +68,16 @@ func newCheck() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
 		Use:   "check TYPE/NAME... | TYPE -l LABELS | TYPE -n NAMESPACE | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
-		Short: "Tell whether deleting an object would finish, and the way out",
-		Long: `Tell whether deleting an object would finish, what blocks it, and the safe way out.
+		Short: "Show whether deleting an object would finish, and what blocks it",
+		Long: `Show whether deleting an object would finish, what blocks it, and how to unblock it safely.
 
-Nothing is deleted, and nothing needs to be installed in the cluster. What may
-not be read is named, and the answer is then "unknown" unless something was found.
+Nothing is deleted, and nothing needs to be installed in the cluster. Facts that
+you may not read are listed as unseen, and the verdict is then "unknown" unless
+something else decides it.
 
-Exit codes: 0 it completes, 1 it is refused, hangs, may hang, or that
-is unknown, 2 error; --fail-on=unproven has 1 also for what completes on
-somebody's word alone.`,
+Exit codes: 0 the deletion completes; 1 it is refused, hangs or may hang, or the
+verdict is unknown; 2 error. With --fail-on=unproven, 1 also if it completes only
+once an owner does what it was never seen to do.`,
 		Example: `  termguard check namespaces/demo
   termguard check pod web-0 -n demo --grace-period=5
   termguard check ns/shop ns/cart pod/web-0
@@ -94,17 +95,17 @@ somebody's word alone.`,
 	}
 	flags := c.Flags()
 	f.addShared(flags)
-	flags.BoolVar(&f.force, "force", false, "it would be deleted at once, without a grace period")
-	flags.BoolVar(&f.drain, "drain", false, "ask whether kubectl drain would finish: whether all pods of the nodes can be evicted, and go")
-	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of the removal of finalizers, with your rights: of the object, or of one of each kind in the namespace; nothing is changed, and webhooks that are up say what they would refuse")
-	flags.BoolVar(&f.terminating, "terminating", false, "ask about everything in the namespace that is being deleted now: like objects are one line, with -o full or wide a line each")
-	outputOf(c, &f.output, "text, full (nothing folded), wide (a line each), name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or dot",
+	flags.BoolVar(&f.force, "force", false, "evaluate a deletion without a grace period")
+	flags.BoolVar(&f.drain, "drain", false, "evaluate kubectl drain: whether all pods of the nodes can be evicted, and are deleted")
+	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of removing the finalizers, with your rights: for the object, or for one object of each kind in the namespace; nothing changes, and running webhooks report what they would refuse")
+	flags.BoolVar(&f.terminating, "terminating", false, "evaluate all Terminating objects in the namespace; similar objects share a line, except with -o full or wide")
+	outputOf(c, &f.output, "text, full (nothing folded), wide (a line for each object), name (of objects that do not complete), json, yaml, jsonpath=TEMPLATE or dot",
 		"text", "full", "wide", "name", "json", "yaml", "jsonpath=TEMPLATE", "dot")
-	flags.BoolVar(&f.helm, "helm", false, "with --filename: they are deleted as by helm uninstall, in its order")
-	flags.StringVar(&f.release, "release", "", "ask about helm uninstall of the release `NAME`, whose record is read from the namespace")
+	flags.BoolVar(&f.helm, "helm", false, "with --filename: evaluate helm uninstall, in its order")
+	flags.StringVar(&f.release, "release", "", "evaluate helm uninstall of the release `NAME`, by its record in the namespace")
 	f.target.addSnapshot(c, "release")
-	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 where the verdict is unknown")
-	oneOf(c, &f.failOn, "fail-on", "", "what makes the exit code 1: verdict (all but completes), or unproven (also where it completes if somebody removes a finalizer who was never seen to)", failVerdict, failUnproven)
+	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 if the verdict is unknown")
+	oneOf(c, &f.failOn, "fail-on", "", "condition for exit code 1: verdict (any but completes), or unproven (also if it depends on the owner of a finalizer that was never seen to remove it)", failVerdict, failUnproven)
 	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
 	for _, other := range []string{"drain", "filename", "release", "terminating", "snapshot"} {
 		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
@@ -127,14 +128,14 @@ func (f *checkFlags) addRead(flags *pflag.FlagSet) {
 func (f *checkFlags) addShared(flags *pflag.FlagSet) {
 	f.addRead(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the objects (default: that of the context)")
-	flags.StringVar(&f.cascade, "cascade", "background", "how they are deleted: background, foreground or orphan")
-	flags.Int64Var(&f.grace, "grace-period", -1, "`SECONDS` that they are given (default: their own)")
-	flags.StringArrayVarP(&f.filenames, "filename", "f", nil, "the objects in `FILE`, a folder or - (stdin), together as by kubectl delete -f (may be repeated)")
-	flags.StringArrayVarP(&f.kustomize, "kustomize", "k", nil, "the objects of the kustomization in `FOLDER`, rendered by termguard-render (may be repeated)")
-	flags.BoolVarP(&f.recursive, "recursive", "R", false, "with --filename: also the folders in a folder")
-	flags.StringVarP(&f.labels, "selector", "l", "", "the objects of TYPE with these `LABELS`, as for kubectl")
-	flags.StringVar(&f.fields, "field-selector", "", "the objects of TYPE with these `FIELDS`, as for kubectl")
-	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "objects of TYPE, or with --terminating all, in all namespaces")
+	flags.StringVar(&f.cascade, "cascade", "background", "deletion of dependents: background, foreground or orphan")
+	flags.Int64Var(&f.grace, "grace-period", -1, "grace period in `SECONDS` (default: that of the object)")
+	flags.StringArrayVarP(&f.filenames, "filename", "f", nil, "objects in `FILE`, a folder or - (stdin), deleted together as by kubectl delete -f (may be repeated)")
+	flags.StringArrayVarP(&f.kustomize, "kustomize", "k", nil, "objects of the kustomization in `FOLDER`, rendered by termguard-render (may be repeated)")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "with --filename: also folders within a folder")
+	flags.StringVarP(&f.labels, "selector", "l", "", "objects of TYPE with these `LABELS`, as in kubectl")
+	flags.StringVar(&f.fields, "field-selector", "", "objects of TYPE with these `FIELDS`, as in kubectl")
+	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces, for TYPE or --terminating")
 }
 
 // fromFiles reports whether files name the objects.
@@ -146,7 +147,7 @@ func (f *checkFlags) selects() bool {
 }
 
 // errNoType is the error for a selection without a type.
-var errNoType = errors.New("--selector, --field-selector and --all-namespaces go with a TYPE: termguard check pods -l app=web")
+var errNoType = errors.New("--selector, --field-selector and --all-namespaces need a TYPE: termguard check pods -l app=web")
 
 // valid returns an error for flags that contradict each other, or a selector that selects everything: a
 // script's variable may be empty.
@@ -164,7 +165,7 @@ func (f *checkFlags) valid(c *cobra.Command) error {
 	}
 	for name, empty := range map[string]bool{"selector": byLabels.Empty(), "field-selector": byFields.Empty()} {
 		if flag := c.Flags().Lookup(name); flag.Changed && empty {
-			return fmt.Errorf("--%s %q selects everything: say what to select, or leave it out", name, flag.Value)
+			return fmt.Errorf("--%s %q selects everything: name labels or fields, or omit it", name, flag.Value)
 		}
 	}
 	if f.selects() && (f.terminating || f.drain || f.release != "" || f.fromFiles()) {
@@ -180,9 +181,9 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	case f.release != "" && named != "":
 		return fmt.Errorf("%q and --release: name the object, or the release", named)
 	case f.terminating && named != "":
-		return fmt.Errorf("%q and --terminating: name the object, or ask about all", named)
+		return fmt.Errorf("%q and --terminating: name the object, or use --terminating alone", named)
 	case f.helm && len(f.filenames) != 1:
-		return errors.New("--helm goes with one --filename; for a release that is installed, use --release")
+		return errors.New("--helm needs one --filename; for an installed release, use --release")
 	}
 	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain {
 		f.all = true // as with -A: nothing is deleted here, so that a type may mean all of them
@@ -298,7 +299,7 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 	if err != nil {
 		return answer, err
 	}
-	p = newProgress(stderr, "asking the policies")
+	p = newProgress(stderr, "evaluating the policies")
 	defer p.clear()
 	q := check.Question{Targets: subjects, Missing: missing, Options: s.options}
 	single := len(names) == 1 && together.Of == ""
@@ -441,7 +442,7 @@ func (f *checkFlags) selected(ctx context.Context, config *rest.Config, args []s
 	}
 	together, err = check.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
 	if err == nil && len(together.Names) == 0 {
-		err = fmt.Errorf("no %s is selected", args[0])
+		err = fmt.Errorf("no %s matches the selection", args[0])
 	}
 	return together, err
 }

@@ -51,7 +51,7 @@ func (f *clusterFlags) addWithTimeout(flags *pflag.FlagSet, timeout time.Duratio
 // addDial adds the flag that tries the certificates of webhooks. Outside of the cluster the address of a
 // Service may belong to something else.
 func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
-	flags.BoolVar(&f.dial, "dial-webhooks", inside, "shake hands with the Services of webhooks that fail closed, to see whether their certificates fit; only where ClusterIPs can be reached, as in a pod")
+	flags.BoolVar(&f.dial, "dial-webhooks", inside, "connect to the Services of webhooks that fail closed, and verify their certificates; only if ClusterIPs can be reached, as in a pod")
 }
 
 // addSnapshot adds the flag for a snapshot, which excludes others.
@@ -75,7 +75,7 @@ func newOptions() *cobra.Command {
 	return &cobra.Command{
 		Use: "options", Short: "Show the flags that commands share", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "Commands that ask a cluster take these, as kubectl does:\n\n%s", sharedFlags(c).FlagUsages())
+			_, err := fmt.Fprintf(c.OutOrStdout(), "Commands that read a cluster take these flags, as kubectl does:\n\n%s", sharedFlags(c).FlagUsages())
 			return err
 		},
 	}
@@ -92,7 +92,7 @@ func hideShared(root *cobra.Command) {
 			f.Hidden = true
 		})
 		help(c, args)
-		fmt.Fprintf(c.OutOrStdout(), "\nUse \"%s options\" for flags that commands share (which cluster, as whom).\n", root.CommandPath())
+		fmt.Fprintf(c.OutOrStdout(), "\nUse \"%s options\" for the flags that commands share (cluster, user).\n", root.CommandPath())
 	})
 }
 
@@ -102,7 +102,7 @@ func (f *clusterFlags) open(stderr io.Writer) (err error) {
 		return nil
 	}
 	if f.archive, err = snapshots.Open(f.snapshot); err == nil && f.archive.Redacted {
-		fmt.Fprintf(stderr, "termguard: %s is redacted: what policies read of texts, ConfigMaps and certificates is missing\n", f.snapshot)
+		fmt.Fprintf(stderr, "termguard: %s is redacted: it lacks texts, ConfigMaps and certificates that policies read\n", f.snapshot)
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (f *clusterFlags) config() (*rest.Config, error) {
 	case clientcmd.IsEmptyConfig(err):
 		for _, file := range filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)) {
 			if _, err := os.Stat(file); err != nil && f.kubeconfig == "" {
-				return nil, fmt.Errorf("no cluster is configured, since KUBECONFIG names a file that is not there (%w): correct it, or set --kubeconfig", err)
+				return nil, fmt.Errorf("no cluster is configured, since KUBECONFIG names a file that does not exist (%w): correct it, or set --kubeconfig", err)
 			}
 		}
 		return nil, errors.New("no cluster is configured: set KUBECONFIG or --kubeconfig")

@@ -41,21 +41,22 @@ func (f *deleteFlags) command() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "delete TYPE/NAME... | TYPE -l LABELS | TYPE --all | -f FILE",
-		Short: "Delete objects so that it finishes: ask, and go step by step",
-		Long: `Delete objects so that the deletion finishes: ask, show the plan, and carry it out step by step.
+		Short: "Delete objects, and run the steps that let the deletion finish",
+		Long: `Delete objects, show the plan that lets the deletion finish, and run it step by step.
 
-A plan is advice. Each step that termguard can carry out has a class:
+A plan is advice. Each step that termguard can run needs a permission:
 ` + classes.String() + `
-On a terminal, each step is asked for. --yes answers for wait and own, and for nothing else.
-Without a terminal, every other class needs --allow, and foreign and force name the object,
-too, as does strip outside of what is deleted. No flag allows everything. Only steps of termguard's own policies are carried out, that
-are certain, where nothing that matters is hidden, and that are still asked for right before.
+On a terminal, each step needs confirmation. --yes confirms wait and own, and nothing else.
+Without a terminal, every other permission needs --allow: foreign and force also name the
+object, as does strip outside of the deleted objects. No flag allows everything. termguard
+runs only certain steps of its own policies, if no relevant fact is unseen, and evaluates
+again right before each.
 
-A step that has no effect ends the run, and so does a target that was made anew. It can be
-interrupted at any time, and run again: it goes on where it is.
+A step without an effect ends the run, and so does a target that was recreated. You can
+interrupt it at any time, and run it again: it continues from the state that it finds.
 
-Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interrupted,
-3 a question is open: -o json tells which, and the flag that answers it.`,
+Exit codes: 0 everything is deleted, 1 something is left, or would be, 2 error, or interrupted,
+3 a step needs confirmation: -o json names it, and the flag that allows it.`,
 		Example: `  termguard delete namespaces/demo
   termguard delete ns/demo --yes
   termguard delete ns/demo --yes --allow strip
@@ -68,11 +69,11 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 	}
 	flags := c.Flags()
 	f.addShared(flags)
-	flags.BoolVarP(&f.yes, "yes", "y", false, "ask nothing about the objects that you name, and what is in the namespaces that you name")
-	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps of this `CLASS`: risk, restore, strip, strip=TYPE/NAMESPACE/NAME of what is outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "need no confirmation for the objects that you name, and the content of the namespaces that you name")
+	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps with this `PERMISSION`: risk, restore, strip, strip=TYPE/NAMESPACE/NAME of an object outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
 	flags.BoolVar(&f.all, "all", false, "all objects of TYPE in the namespace")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
-	outputOf(c, &f.output, "text, or json: what was done and left, and the questions that are open; the text then goes to stderr", "text", "json")
+	outputOf(c, &f.output, "text, or json: the steps that ran, what is left, and steps that need confirmation; the text then goes to stderr", "text", "json")
 	flags.DurationVar(&f.patience, "timeout", 5*time.Minute, "how long to wait for the effect of a step, and for the deletion")
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
 	c.MarkFlagsMutuallyExclusive("all", "selector")
@@ -82,7 +83,7 @@ Exit codes: 0 all is gone, 1 something is left, or would be, 2 error, or interru
 			return err
 		}
 		if f.everywhere && !f.all && f.labels == "" && f.fields == "" {
-			return errors.New("--all-namespaces selects every object of the type in the cluster: name some, select them (-l), or say --all")
+			return errors.New("--all-namespaces selects every object of the type in the cluster: name objects, select them (-l), or add --all")
 		}
 		return nil
 	}
@@ -121,7 +122,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
 	}
 	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
-		return errors.New("--filename=- takes standard input, so nobody can be asked: add --yes, and --allow for what else is allowed")
+		return errors.New("--filename=- reads standard input, so nothing can be confirmed: add --yes, and --allow for other permissions")
 	}
 	consents, err := deletion.ParseConsents(d.allow)
 	if err != nil {
@@ -146,7 +147,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	}
 	for _, n := range names {
 		if d.fromFiles() && d.namespace != "" && n.Namespace != d.namespace {
-			return fmt.Errorf("%s is not in namespace %s, as --namespace says: drop that, or correct it", n, d.namespace)
+			return fmt.Errorf("%s is not in namespace %s: correct or omit --namespace", n, d.namespace)
 		}
 	}
 	hands, err := check.NewHands(s.config)
@@ -233,7 +234,7 @@ func prompt(ctx context.Context, answers *os.File, out io.Writer, q deletion.Que
 	case line, more := <-typed:
 		if !more {
 			fmt.Fprintln(out)
-			return false, errors.New("the input ended without an answer: nothing more was done (scripts answer by --yes and --allow)")
+			return false, errors.New("the input ended without an answer: nothing else was done (scripts use --yes and --allow)")
 		}
 		switch answer := strings.ToLower(strings.TrimSpace(line)); answer {
 		case "y", "yes":

@@ -20,13 +20,13 @@ func newDoctor() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell whether the webhook works, and what to do where it does not",
-		Long: `Tell whether the webhook works in a cluster, and what to do where it does not.
+		Short: "Check that the webhook works, and show how to repair it",
+		Long: `Check that the webhook works in a cluster, and show how to repair it.
 
-Nothing is changed. Beside what it reads, it sends one dry run, which the webhook answers
-with its status: so the answer takes the way of a review.
+It changes nothing. It reads, and sends one dry run, which the webhook answers with its
+status by the path of a review.
 
-Exit codes: 0 it works, 1 something failed, or whether it works could not be seen, 2 error.`,
+Exit codes: 0 it works, 1 a check failed, or whether it works is unseen, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			rest, err := target.config()
@@ -84,7 +84,7 @@ func writeReport(out io.Writer, report doctor.Report) error {
 	case failed > 0:
 		summary = fmt.Sprintf("%d of %d checks failed", failed, len(report.Checks))
 	case !report.Healthy:
-		summary = "whether termguard works could not be seen"
+		summary = "unseen: whether termguard works"
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", summary)
 	return err

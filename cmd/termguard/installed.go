@@ -42,7 +42,7 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 	}
 	maps, err := client.CoreV1().ConfigMaps(cluster.HomeNamespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		found.notes = []string{fmt.Sprintf("the configuration of the webhook may not be read (get and list configmaps -n %s): if there is one, its answer may differ", cluster.HomeNamespace)}
+		found.notes = []string{fmt.Sprintf("unseen: the configuration of the webhook (forbidden: get and list configmaps -n %s); if it has one, its answer may differ", cluster.HomeNamespace)}
 	}
 	if err != nil {
 		return found
@@ -51,7 +51,7 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 		name := fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
 		if text, set := cm.Data[installedKey]; set && cm.Name == installedConfig {
 			found.config = text
-			found.notes = append(found.notes, "asked with the configuration of the webhook, "+name)
+			found.notes = append(found.notes, "using the configuration of the webhook, "+name)
 		}
 		if _, labelled := cm.Labels[config.PolicyLabel]; !labelled {
 			continue
@@ -64,11 +64,11 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 		}
 		named := policies.Named(files, name)
 		if _, err := policies.Load(named); err != nil {
-			found.notes = append(found.notes, fmt.Sprintf("the policies of %s are left out: %v", name, err))
+			found.notes = append(found.notes, fmt.Sprintf("the policies of %s are ignored: %v", name, err))
 			continue
 		}
 		found.policies = append(found.policies, named)
-		found.notes = append(found.notes, "asked with the policies of "+name)
+		found.notes = append(found.notes, "using the policies of "+name)
 	}
 	return found
 }
@@ -81,7 +81,7 @@ func (i *installed) read(ids []string) config.Config {
 	}
 	read, err := config.Read(strings.NewReader(i.config), ids)
 	if err != nil {
-		i.notes = append(i.notes, fmt.Sprintf("it is left out, as it is not accepted: %v", err))
+		i.notes = append(i.notes, fmt.Sprintf("it is ignored, because it is invalid: %v", err))
 		return config.Config{}
 	}
 	return read
@@ -96,7 +96,7 @@ func (f *checkFlags) rules(ctx context.Context, s *session) (*policies.Set, conf
 	}
 	set, err := f.settings.load(here.policies...)
 	if err != nil && len(here.policies) > 0 {
-		here.notes = append(here.notes, fmt.Sprintf("the policies of the cluster do not go with those here: %v", err))
+		here.notes = append(here.notes, fmt.Sprintf("the policies of the cluster are ignored, because they conflict with those of --policies: %v", err))
 		set, err = f.settings.load()
 	}
 	if err != nil {

@@ -37,10 +37,10 @@ func TestInstalled(t *testing.T) {
 		own    bool
 		notes  []string
 	}{
-		"Configured": {"check omits what the webhook omits.", []corev1.ConfigMap{cm("termguard-config", "config.yaml", off, nil), cm("kube-root-ca.crt", "ca.crt", "x", nil)}, true, false, []string{"asked with the configuration of the webhook, ConfigMap termguard-system/termguard-config"}},
-		"Policies":   {"Policies of the cluster are evaluated, too.", []corev1.ConfigMap{cm("team", "our_own.rego", own, labelled)}, false, true, []string{"asked with the policies of ConfigMap termguard-system/team"}},
-		"Broken":     {"A policy that the webhook rejects is left out.", []corev1.ConfigMap{cm("team", "our_own.rego", "package x", labelled), cm("termguard-config", "config.yaml", "kind: Nothing", nil)}, false, false, []string{"left out", "asked with", "not accepted"}},
-		"Forbidden":  {"A forbidden read is reported.", nil, false, false, []string{"may not be read (get and list configmaps -n termguard-system)"}},
+		"Configured": {"check omits what the webhook omits.", []corev1.ConfigMap{cm("termguard-config", "config.yaml", off, nil), cm("kube-root-ca.crt", "ca.crt", "x", nil)}, true, false, []string{"using the configuration of the webhook, ConfigMap termguard-system/termguard-config"}},
+		"Policies":   {"Policies of the cluster are evaluated, too.", []corev1.ConfigMap{cm("team", "our_own.rego", own, labelled)}, false, true, []string{"using the policies of ConfigMap termguard-system/team"}},
+		"Broken":     {"A policy that the webhook rejects is ignored.", []corev1.ConfigMap{cm("team", "our_own.rego", "package x", labelled), cm("termguard-config", "config.yaml", "kind: Nothing", nil)}, false, false, []string{"are ignored", "using", "it is invalid"}},
+		"Forbidden":  {"A forbidden read is reported.", nil, false, false, []string{"unseen: the configuration of the webhook (forbidden: get and list configmaps -n termguard-system)"}},
 		"None":       {"Without a webhook there is no note.", []corev1.ConfigMap{}, false, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestHabits(t *testing.T) {
 		"TypeInNamespace":  {[]string{"cm", "-n", "demo", "-o", "wide"}, 0, []string{"configmaps/web -n demo ", "configmaps/plain -n demo "}, []string{"-n other"}, ""},
 		"TypeAlone":        {[]string{"cm"}, 2, []string{`"cm" has no name: want TYPE/NAME, as in namespaces/demo; for all of a type, check takes -n NAMESPACE or -A, and delete takes --all`}, nil, ""},
 		"Fields":           {[]string{"cm", "--field-selector", "metadata.name=plain", "-o", "wide"}, 0, []string{"configmaps/plain -n demo"}, []string{"/web"}, "GET /api/v1/namespaces/demo/configmaps?fieldSelector=metadata.name%3Dplain&limit=1001&timeout=30s"},
-		"NoneSelected":     {[]string{"cm", "-l", "app=db"}, 2, []string{"no cm is selected"}, nil, ""},
+		"NoneSelected":     {[]string{"cm", "-l", "app=db"}, 2, []string{"no cm matches the selection"}, nil, ""},
 		"BadSelector":      {[]string{"cm", "-l", "app in web"}, 2, []string{"--selector \"app in web\": "}, nil, ""},
 		"Name":             {[]string{"ns/demo", "cm/plain", "-o", "name"}, 1, []string{"namespaces/demo\n"}, []string{"configmaps"}, ""},
 		"JSONPath":         {[]string{"ns/demo", "-o", "jsonpath={.verdict}"}, 1, []string{"at-risk"}, []string{"namespaces"}, ""},
@@ -421,7 +421,7 @@ func TestOptions(t *testing.T) {
 				t.Errorf("%s --help lists %s", command, flag)
 			}
 		}
-		if !strings.HasSuffix(help, "\nUse \"termguard options\" for flags that commands share (which cluster, as whom).\n") || !strings.Contains(help, "--output") && command != "watch" && command != "snapshot" {
+		if !strings.HasSuffix(help, "\nUse \"termguard options\" for the flags that commands share (cluster, user).\n") || !strings.Contains(help, "--output") && command != "watch" && command != "snapshot" {
 			t.Errorf("%s --help: %s", command, help)
 		}
 	}

@@ -27,15 +27,15 @@ func newLint() *cobra.Command {
 		Short: "Find what in manifests would make a later deletion hang",
 		Long: `Find what in manifests would make a later deletion hang.
 
-A PATH is a file, a folder, or - for standard input. Each object is asked about:
-if it is deleted later, if its namespace is, if kubectl delete -f runs on all of
-it, and if it is applied. No network connection is opened.
+A PATH is a file, a folder, or - for standard input. Each object is evaluated as
+deleted later, as deleted with its namespace, as deleted by kubectl delete -f with
+all others, and as applied. No network connection is opened.
 
-` + settings.FileName + ` is looked for beside the first PATH and upwards, as far as the root
-of the repository. Flags come before what it says.
+` + settings.FileName + ` is read from the folder of the first PATH, or the nearest folder above,
+up to the root of the repository. Flags take precedence over it.
 
-Exit codes: 0 nothing was found, 1 findings at or above --fail-on, 2 an input
-that could not be read, wrong usage, or an internal error.`,
+Exit codes: 0 no findings, 1 findings at or above --fail-on, 2 an input that
+could not be read, wrong usage, or an internal error.`,
 		Example: `  termguard lint .
   helm template . | termguard lint -
   termguard lint deploy/ -o text -o sarif=termguard.sarif
@@ -53,19 +53,19 @@ that could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE`, kind LintConfig (default: "+settings.FileName+" beside the first PATH and upwards)")
 	f.policies.addPolicies(flags)
 	flags.StringArrayVarP(&f.Outputs, "output", "o", []string{"text"}, "`FORMAT[=FILE]`: text, json, sarif, junit or github (may be repeated)")
-	flags.StringArrayVar(&f.Exclude, "exclude", nil, "`PATTERN`, as in .gitignore, of what folders are searched without (may be repeated)")
-	flags.BoolVar(&f.IncludeTests, "include-tests", false, "ask about what only tests read, too: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
-	flags.StringVar(&f.FailOn, "fail-on", "", "least `SEVERITY` that makes the exit code 1: high, medium, low, info or never (default: low)")
-	flags.StringSliceVar(&f.Only, "only", nil, "ask only the policies with these `ID`s, separated by commas")
+	flags.StringArrayVar(&f.Exclude, "exclude", nil, "skip paths in folders that match `PATTERN`, as in .gitignore (may be repeated)")
+	flags.BoolVar(&f.IncludeTests, "include-tests", false, "also evaluate files that only tests read: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
+	flags.StringVar(&f.FailOn, "fail-on", "", "lowest `SEVERITY` for exit code 1: high, medium, low, info or never (default: low)")
+	flags.StringSliceVar(&f.Only, "only", nil, "evaluate only the policies with these `ID`s, separated by commas")
 	flags.StringVar(&f.Snapshot, "snapshot", "", "facts of the cluster that the manifests are for: a `FILE` written by termguard snapshot")
 	flags.StringVar(&f.KubernetesVersion, "kubernetes-version", "", "`VERSION` of the API server that the manifests are for (default: that of the snapshot)")
-	flags.StringVar(&f.Baseline, "baseline", "", "leave out the findings that this `FILE` knows")
+	flags.StringVar(&f.Baseline, "baseline", "", "omit the findings in this `FILE`")
 	flags.BoolVar(&f.WriteBaseline, "write-baseline", false, "write the findings of this run to the --baseline file")
-	flags.StringVar(&f.ChangedSince, "changed-since", "", "ask only about files that changed since the branch, tag or commit `REF`, by git")
-	flags.BoolVar(&f.Render, "render", true, "read charts and kustomizations as they will be applied, with termguard-render, where that is beside termguard or in PATH")
+	flags.StringVar(&f.ChangedSince, "changed-since", "", "evaluate only files that changed since the branch, tag or commit `REF`, by git")
+	flags.BoolVar(&f.Render, "render", true, "render charts and kustomizations with termguard-render, if that is beside termguard or in PATH")
 	flags.StringArrayVar(&f.Values, "values", nil, "`FILE` of values for the charts that are rendered (may be repeated)")
-	flags.BoolVar(&f.NoRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: who writes a pull request writes them, too")
-	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report what was found until then; 0 for never")
+	flags.BoolVar(&f.NoRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: a pull request can change them")
+	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report the findings so far; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
 	_ = c.RegisterFlagCompletionFunc("output", completeWords(runner.Formats()...))
 	for _, flag := range []string{"explain", "only"} {
@@ -84,7 +84,7 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color = colored(f.Stdout)
-	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and asking the policies").clear }
+	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and evaluating the policies").clear }
 	err := runner.Run(c.Context(), f.Options)
 	if errors.Is(err, runner.ErrFindings) {
 		return errFound

@@ -17,7 +17,7 @@ import (
 func newPolicy() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
-		Short: "Show policies, and write some of your own",
+		Short: "Show policies, and write your own",
 		Args:  cobra.NoArgs,
 		RunE:  needsCommand,
 	}
@@ -86,10 +86,10 @@ func newPolicyCatalog() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "catalog [WORD...]",
-		Short: "List the finalizers that are known, and who removes them",
-		Long: "List the finalizers that are known, and who removes them: those in the binary and those of the configuration.\n" +
-			"With WORDs only those whose finalizer, resources or owner hold each of them. The catalog explains and\n" +
-			"hints: it never outweighs what the cluster itself shows.",
+		Short: "List known finalizers and their owners",
+		Long: "List known finalizers and their owners: those in the binary and those of the configuration.\n" +
+			"With WORDs, only entries whose finalizer, resources or owner contain each of them. The catalog explains\n" +
+			"and hints: evidence from the cluster outweighs it.",
 		RunE: func(c *cobra.Command, args []string) error {
 			options, err := settings.facts()
 			if err != nil {
@@ -107,7 +107,7 @@ func newPolicyCatalog() *cobra.Command {
 				})
 			}
 			if len(entries) == 0 {
-				return fmt.Errorf("the catalog has nothing with %q in finalizer, resources or owner; add it under catalog in the configuration", strings.Join(args, " "))
+				return fmt.Errorf("the catalog has no entry with %q in finalizer, resources or owner; add one under catalog in the configuration", strings.Join(args, " "))
 			}
 			if output == "json" {
 				return writeJSON(entries, c.OutOrStdout())
@@ -117,7 +117,7 @@ func newPolicyCatalog() *cobra.Command {
 		},
 	}
 	settings.addConfig(c.Flags())
-	outputOf(c, &output, "text, or json: also on what, what the owner needs, and what it runs as", "text", "json")
+	outputOf(c, &output, "text, or json: also the resources, and the needs and workloads of the owner", "text", "json")
 	return c
 }
 
@@ -156,18 +156,18 @@ func explain(out io.Writer, all []policies.Policy, id string) error {
 	}
 	at := slices.Index(ids, id)
 	if at < 0 {
-		return fmt.Errorf("there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, ids))
+		return fmt.Errorf("policy %q not found%s (see: termguard policy list)", id, nearest.Hint(id, ids))
 	}
 	p := all[at]
 	fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)
-	asked := ""
+	evaluated := ""
 	if len(p.Triggers) > 0 {
-		asked = ", asked on " + triggers(p)
+		evaluated = ", evaluated on " + triggers(p)
 		if slices.Contains(p.Triggers, policies.Apply) {
-			asked += " (apply is asked by lint alone)"
+			evaluated += " (apply only by lint)"
 		}
 	}
-	fmt.Fprintf(out, "severity %s%s\n", p.Severity, asked)
+	fmt.Fprintf(out, "severity %s%s\n", p.Severity, evaluated)
 	for _, part := range []struct{ title, text string }{
 		{"What hangs", p.Description}, {"The way out", p.Remedy}, {"In a manifest", p.Manifest.Remedy}, {"What it cannot see", p.Limits},
 	} {

@@ -20,14 +20,14 @@ func newProbe() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "probe",
-		Short: "Look at this node for what keeps pods from going",
-		Long: `Look at this node for what keeps pods from going and the API does not show: files that
-nobody can remove, mounts in volumes, processes that cannot be killed, a container runtime
+		Short: "Inspect this node for what blocks the deletion of pods",
+		Long: `Inspect this node for what blocks the deletion of pods and is not in the API: files that
+cannot be removed, mounts in volumes, processes that cannot be killed, a container runtime
 that does not answer, file systems that are full or read-only.
 
-Run it as root on a node, in the first process's PID and mount namespaces. It changes
-nothing and opens no file of a pod. termguard-probe looks again and again and has termguard
-know it (probe.enabled of the chart).
+Run it as root on a node, in the PID and mount namespaces of its first process. It changes
+nothing and opens no file of a pod. termguard-probe inspects a node at regular intervals,
+and reports to termguard (probe.enabled of the chart).
 
 With -o plugin, it is a custom plugin of node-problem-detector: one line, and these exit codes.
 
@@ -70,9 +70,9 @@ func writeProbe(out io.Writer, r report.Report, output string) error {
 	if r.Omitted > 0 {
 		fmt.Fprintf(&text, "and %d more\n", r.Omitted)
 	}
-	fmt.Fprintf(&text, "looked at %d pods and %d files\n", r.Pods, r.Files)
+	fmt.Fprintf(&text, "inspected %d pods and %d files\n", r.Pods, r.Files)
 	for _, u := range r.Unseen {
-		fmt.Fprintf(&text, "not seen: %s\n", printable.Line(u))
+		fmt.Fprintf(&text, "unseen: %s\n", printable.Line(u))
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -41,6 +41,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if code == exitFailed {
 		fmt.Fprintf(stderr, "termguard: %s\n", printable.Lines(err.Error())) // it may quote what others wrote
 	}
+	if usage, is := errors.AsType[usageError](err); is {
+		fmt.Fprintln(stderr)
+		root.SetOut(stderr)
+		_ = usage.command.Help() // it returns nil
+	}
 	return code
 }
 
@@ -61,7 +66,7 @@ func exitCode(err error) int {
 func newRoot(name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "termguard",
-		Short:         "Tell whether a deletion in Kubernetes will finish, before it starts",
+		Short:         "Show whether a deletion in Kubernetes will finish, before it starts",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -75,8 +80,8 @@ func newRoot(name string) *cobra.Command {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	var quiet, ascii bool
-	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "tell nothing about what is going on while you wait")
-	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only, as where the locale has no more")
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "suppress progress output")
+	root.PersistentFlags().BoolVar(&ascii, "ascii", false, "draw with ASCII only (default: if the locale has no other characters)")
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		if ascii {
 			root.SetOut(screen{root.OutOrStdout(), page.Style{ASCII: true}})
@@ -109,7 +114,12 @@ func knownCommand(c *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), nearest.Hint(args[0], names))
 }
 
+// usageError is a command without the subcommand that it needs.
+type usageError struct{ command *cobra.Command }
+
+func (e usageError) Error() string { return e.command.CommandPath() + " needs a command" }
+
 // needsCommand is run for commands that only have subcommands.
 func needsCommand(c *cobra.Command, _ []string) error {
-	return fmt.Errorf("say what to do: see %s --help", c.CommandPath())
+	return usageError{c}
 }

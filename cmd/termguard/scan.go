@@ -31,16 +31,16 @@ func newScan() *cobra.Command {
 	f := scanFlags{checkFlags: checkFlags{cascade: "background", grace: -1, brief: true}}
 	c := &cobra.Command{
 		Use:   "scan",
-		Short: "Tell what in a cluster could not be deleted now, by cause",
-		Long: `Tell what in a cluster could not be deleted now, by cause, and what is Terminating.
+		Short: "Show what in a cluster could not be deleted now, by cause",
+		Long: `Show what in a cluster could not be deleted now, by cause, and what is Terminating.
 
-It asks of every namespace, CustomResourceDefinition, node (as a drain), Helm release,
-volume, claim, and custom resource with finalizers "if this were deleted now?".
-Nothing is deleted, and nothing needs to be installed in the cluster. For each thing
-that is broken it asks again as if that were fixed, and tells what could be deleted
-then. Interrupted, it tells what it knows so far.
+It evaluates a deletion of every namespace, CustomResourceDefinition, node (as a drain),
+Helm release, volume, claim, and custom resource with finalizers. Nothing is deleted,
+and nothing needs to be installed in the cluster. For each broken thing, it evaluates
+again as if that were fixed, and counts the objects that this unblocks. If interrupted,
+it shows a partial answer.
 
-Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
+Exit codes: 0 nothing that --fail-on names, 1 found, 2 error.`,
 		Example: `  termguard scan
   termguard scan -n shop -n cart
   termguard scan --namespaces team=shop -o html > scan.html
@@ -52,13 +52,13 @@ Exit codes: 0 nothing that --fail-on asks for, 1 found, 2 error.`,
 	}
 	flags := c.Flags()
 	f.addRead(flags)
-	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace, and what is in it; for rights in some namespaces only (may be repeated)")
-	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces, as without it")
-	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and what is in them")
-	flags.StringSliceVar(&f.only, "only", nil, "ask only about these: "+strings.Join(kinds(), ", "))
-	outputOf(c, &f.output, "text, name (of those that do not complete), json, yaml, jsonpath=TEMPLATE or html (a page that needs nothing else)", "text", "name", "json", "yaml", "jsonpath=TEMPLATE", "html")
-	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all that is Terminating")
-	oneOf(c, &f.failOn, "fail-on", "", "what makes the exit code 1: broken (it certainly holds something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never", scan.FailOn()...)
+	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace and its content; for rights in some namespaces only (may be repeated)")
+	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces (the default)")
+	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and their content")
+	flags.StringSliceVar(&f.only, "only", nil, "evaluate only these: "+strings.Join(kinds(), ", "))
+	outputOf(c, &f.output, "text, name (of objects that do not complete), json, yaml, jsonpath=TEMPLATE or html (a self-contained page)", "text", "name", "json", "yaml", "jsonpath=TEMPLATE", "html")
+	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all Terminating objects")
+	oneOf(c, &f.failOn, "fail-on", "", "condition for exit code 1: broken (a cause certainly blocks something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never", scan.FailOn()...)
 	c.MarkFlagsMutuallyExclusive("namespace", "namespaces", "all-namespaces")
 	f.target.addSnapshot(c, "namespaces") // it does not hold the labels that --namespaces selects by
 	completions(c, &f.target)
@@ -90,7 +90,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		options.LeftOut = map[scan.Kind]string{scan.Releases: "Helm releases: their records are Secrets, which a snapshot does not hold"}
 	}
 	if f.target.snapshot != "" && slices.Contains(options.Only, scan.Releases) {
-		return errors.New("--only releases: a snapshot does not hold the Secrets where Helm keeps its records: ask the cluster")
+		return errors.New("--only releases: a snapshot does not hold the Secrets where Helm keeps its records: scan the cluster itself")
 	}
 	var selector labels.Selector
 	if f.selector != "" {
@@ -118,12 +118,12 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		raw, _ := f.target.loader().RawConfig() // without one it has no name
 		options.Of = cmp.Or(f.target.overrides.CurrentContext, raw.CurrentContext)
 	}
-	if ctx.Err() != nil { // interrupted while it read: of that it asks
+	if ctx.Err() != nil { // interrupted while reading: the facts so far are evaluated
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 	}
-	asked := newProgress(stderr, "asking the policies")
+	asked := newProgress(stderr, "evaluating the policies")
 	options.Progress = asked.show
 	found := scan.Run(ctx, s.engine, places, options)
 	asked.clear()
@@ -155,7 +155,7 @@ func blind(found *scan.Scan, places []*scan.Place, only []scan.Kind, selected bo
 }
 
 // errNothing is returned to a user who may read nothing: a clean answer would be wrong.
-var errNothing = errors.New("nothing could be asked about: ask with rights to list namespaces, or name one in which you have some, with -n")
+var errNothing = errors.New("nothing could be evaluated: use an account that may list namespaces, or name a namespace in which you have rights, with -n")
 
 // read reads the facts of the namespaces.
 func (f *scanFlags) read(ctx context.Context, s session, selector labels.Selector, only []scan.Kind) (places []*scan.Place, err error) {

@@ -232,7 +232,7 @@ func TestScanWithin(t *testing.T) {
 	for _, args := range [][]string{nil, {"-n", "shop"}, {"--fail-on", "never"}, {"--namespaces", "team=a"}, {"--only", "nodes"}, {"--only", "custom", "--namespaces", "team=a"}} {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append([]string{"termguard", "scan", "--kubeconfig", c.kubeconfig}, args...), nil, &out, &errs)
-		if code != 2 || !strings.Contains(errs.String(), "nothing could be asked about") || !strings.Contains(out.String(), "namespaces: forbidden") {
+		if code != 2 || !strings.Contains(errs.String(), "nothing could be evaluated") || !strings.Contains(out.String(), "namespaces: forbidden") {
 			t.Errorf("%v: exit code %d: %s\n%s", args, code, &errs, &out)
 		}
 	}

@@ -29,13 +29,13 @@ func (f *settingsFlags) addConfig(flags *pflag.FlagSet) {
 }
 
 func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders (may be repeated)")
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with more policies than in the binary, each in a folder of its own (may be repeated)")
 }
 
 // addBundles adds the flags for policies and OPA bundles.
 func (f *settingsFlags) addBundles(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with policies beyond those in the binary, one in each of its folders, or the file of an OPA bundle (may be repeated)")
-	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, that bundles must be signed with (default: they must not be signed)")
+	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with more policies than in the binary, each in a folder of its own, or the file of an OPA bundle (may be repeated)")
+	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, of the signatures of bundles (default: they must not be signed)")
 	flags.StringVar(&f.algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
 }
 
@@ -74,7 +74,7 @@ func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
 	case info.IsDir():
 		return policies.Dir(name), nil
 	case f.algorithm == "":
-		return nil, fmt.Errorf("%s is a file: name a folder with policies; a bundle is for termguard webhook, and unpacked by tar -xzf", name)
+		return nil, fmt.Errorf("%s is a file: name a folder with policies; only termguard webhook reads bundles, and tar -xzf unpacks one", name)
 	}
 	archive, err := os.ReadFile(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func holdSome(set *policies.Set, names []string) error {
 		if slices.ContainsFunc(set.Policies(), func(p policies.Policy) bool { return comesFrom(p, name) }) {
 			continue
 		}
-		return fmt.Errorf("no policy in %s: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it", name)
+		return fmt.Errorf("no policy in %s: name a folder with a folder for each policy, POLICY/POLICY.rego", name)
 	}
 	return nil
 }

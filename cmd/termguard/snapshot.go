@@ -29,10 +29,11 @@ func newSnapshot() *cobra.Command {
 		Short: "Write the facts about a cluster as JSON, for later questions",
 		Long: `Write the facts about a cluster as JSON, for later questions, tests and bug reports.
 
-What may not be read is named, and is unseen in what is written. Of custom resources with finalizers, the first few of each
-kind in each namespace, it holds the status conditions, and which objects they name: nothing else of their specs.
+Resources that you may not list are named, and are unseen in the snapshot. Of custom resources with
+finalizers, the first few of each kind in each namespace, it has the status conditions, and the objects
+that they name, and nothing else of their specs.
 
-Exit codes: 0 written, 1 written and empty, as nothing may be read, 2 error.`,
+Exit codes: 0 written, 1 written and empty, because you may list nothing, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			options, err := settings.facts()
@@ -95,7 +96,7 @@ func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	if n := len(names) - shown; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	fmt.Fprintf(stderr, "termguard: you may not list %d of %d kinds: %s%s; the snapshot does not have them. Ask for the verb list on them\n",
+	fmt.Fprintf(stderr, "termguard: unseen: %d of %d kinds (forbidden): %s%s; the snapshot does not have them. Request the verb list on them\n",
 		len(names), kinds, strings.Join(names[:min(shown, len(names))], ", "), more)
 	if len(names) >= kinds {
 		return errFound

@@ -48,8 +48,8 @@ func TestSnapshotWithoutRights(t *testing.T) {
 		code int
 		says string
 	}{
-		{"", 1, "you may not list 2 of 2 kinds: configmaps, namespaces;"},
-		{"/api/v1/namespaces", 0, "you may not list 1 of 2 kinds: configmaps;"},
+		{"", 1, "unseen: 2 of 2 kinds (forbidden): configmaps, namespaces;"},
+		{"/api/v1/namespaces", 0, "unseen: 1 of 2 kinds (forbidden): configmaps;"},
 	} {
 		if tt.path != "" {
 			serves[tt.path] = `{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadataList","metadata":{},"items":[]}`

@@ -20,15 +20,15 @@ func newWatch() *cobra.Command {
 	f := checkFlags{cascade: "background", grace: -1}
 	c := &cobra.Command{
 		Use:   "watch [TYPE/NAME]",
-		Short: "Show what is being deleted and what it waits for",
-		Long: `Show what is being deleted and what it waits for, until it is gone.
+		Short: "Show Terminating objects and what they wait for",
+		Long: `Show Terminating objects and what they wait for, until they are deleted.
 
-It watches all that is being deleted in the cluster, in a namespace (-n), or an object
-and what goes with it: what is in a namespace, the objects of a definition, dependents.
-It writes a line for each change, as kubectl get --watch. Nothing is changed.
-Interrupted, it tells what is left.
+It watches those of the cluster, those of a namespace (-n), or one object and the objects
+deleted with it: the content of a namespace, the objects of a definition, dependents.
+It writes a line for each change, as kubectl get --watch, and changes nothing.
+If interrupted, it shows what is left.
 
-Exit codes: 0 all is gone, 1 something is left, 2 error.`,
+Exit codes: 0 everything is deleted, 1 something is left, 2 error.`,
 		Example: `  termguard watch
   termguard watch -n demo --timeout 5m
   termguard watch ns/demo`,
@@ -40,8 +40,8 @@ Exit codes: 0 all is gone, 1 something is left, 2 error.`,
 	}
 	flags := c.Flags()
 	f.addRead(flags)
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "what is in this namespace, and itself; that of the object, where one is named")
-	flags.DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until all is gone)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "this namespace and its content; or the namespace of the object that you name")
+	flags.DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until everything is deleted)")
 	completions(c, &f.target)
 	return c
 }
@@ -82,9 +82,9 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 			gone = fmt.Errorf("gone: %s/%s", name.Type, name.Name)
 		case err != nil:
 		case subject.UID() == "":
-			return now, fmt.Errorf("%s may not be read: whether it is being deleted is not known", subject)
+			return now, fmt.Errorf("unseen: %s (forbidden), so whether it is Terminating is unknown", subject)
 		case !subject.Terminating():
-			return now, fmt.Errorf("%s is not being deleted: termguard check %s/%s tells whether that would finish", subject, name.Type, name.Name)
+			return now, fmt.Errorf("%s is not Terminating: termguard check %s/%s shows whether its deletion would finish", subject, name.Type, name.Name)
 		default:
 			uid = subject.UID()
 		}

@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 		"Object":     {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
 		"Custom":     {"an object in a namespace", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
 		"Cluster":    {"an object is left at the timeout", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
-		"NotDeleted": {"an object that is not Terminating", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not being deleted: termguard check ns/other tells whether that would finish"}, "gone"},
+		"NotDeleted": {"an object that is not Terminating", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not Terminating: termguard check ns/other shows whether its deletion would finish"}, "gone"},
 		"NeverThere": {"an object that does not exist", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
 		"NoType":     {"an unknown type", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
 		"NoName":     {"a name is required", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},

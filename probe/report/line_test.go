@@ -15,8 +15,8 @@ func TestLine(t *testing.T) {
 		report Report
 		want   string
 	}{
-		{"nothing found", Report{}, "nothing keeps pods from going"},
-		{"a note blocks no pod", Report{Findings: []Finding{note}}, "nothing keeps pods from going"},
+		{"nothing found", Report{}, "nothing blocks the deletion of pods"},
+		{"a note blocks no pod", Report{Findings: []Finding{note}}, "nothing blocks the deletion of pods"},
 		{"one", Report{Findings: []Finding{note, will("web-0")}}, "busy: pod demo/web-0"},
 		{"several, and some that did not fit", Report{Findings: []Finding{will("a"), will("b")}, Omitted: 3}, "busy: pod demo/a (+4)"},
 		{"a long name", Report{Findings: []Finding{will(strings.Repeat("é", 200)), will("b")}}, "busy: pod demo/" + strings.Repeat("é", 28) + "… (+1)"},

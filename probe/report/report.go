@@ -211,7 +211,7 @@ const maxLine = 80
 func (r Report) Line() string {
 	all := r.Holding()
 	if len(all) == 0 {
-		return "nothing keeps pods from going"
+		return "nothing blocks the deletion of pods"
 	}
 	more := ""
 	if len(all)+r.Omitted > 1 {

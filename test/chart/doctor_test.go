@@ -55,10 +55,10 @@ func checkDoctor(t *testing.T, g *scenario.Guarded) {
 		}
 	}
 	admin := g.Kubeconfig()
-	wants("all is well", admin, 0, nil, "answered", "there is no ConfigMap termguard-config: the defaults are in force")
+	wants("all is well", admin, 0, nil, "answered", "ConfigMap termguard-config not found: the defaults are in force")
 
 	shell("kubectl create namespace misspelt && kubectl label namespace misspelt termguard.dev/enforce.orphaned-finaliser=deny")
-	wants("a label names no policy", admin, 1, []string{"labels"}, `namespace misspelt: label termguard.dev/enforce.orphaned-finaliser=deny is ignored: there is no policy \"orphaned-finaliser\"; did you mean \"orphaned-finalizer\"?`)
+	wants("a label names no policy", admin, 1, []string{"labels"}, `namespace misspelt: label termguard.dev/enforce.orphaned-finaliser=deny is ignored: policy \"orphaned-finaliser\" not found; did you mean \"orphaned-finalizer\"?`)
 	shell("kubectl delete namespace misspelt")
 
 	shell("kubectl -n termguard-system create configmap broken --from-literal=broken.rego=package && kubectl -n termguard-system label configmap broken termguard.dev/policy=")
@@ -84,7 +84,7 @@ func checkDoctor(t *testing.T, g *scenario.Guarded) {
 			t.Fatal(err)
 		}
 		if failed == nil {
-			wants("another configuration is in force", admin, 0, nil, "says something else than what is in force")
+			wants("another configuration is in force", admin, 0, nil, "differs from what is in force")
 		} else {
 			wants("the configuration is refused", admin, 1, failed, `\"denied\" is not deny, warn, dryrun or off`)
 		}
@@ -101,14 +101,14 @@ func checkDoctor(t *testing.T, g *scenario.Guarded) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants("nothing may be read", outsider, 1, nil, "may not be read by you")
+	wants("nothing may be read", outsider, 1, nil, "you may not read ")
 
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	wants("termguard is gone", admin, 1, []string{"reachable", "replicas"}, "the API server asked, and got no answer")
+	wants("termguard is gone", admin, 1, []string{"reachable", "replicas"}, "the API server got no answer")
 	shell(`kubectl patch validatingwebhookconfiguration termguard --type=json -p '[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]'`)
 	wants("the caBundle is empty", admin, 1, []string{"reachable", "replicas", "certificate"}, "caBundle of webhook delete.termguard.dev is empty")
 	shell("kubectl delete validatingwebhookconfiguration termguard")
-	wants("nobody is asked", admin, 1, []string{"installed", "replicas"}, "there is no ValidatingWebhookConfiguration termguard")
+	wants("nobody is asked", admin, 1, []string{"installed", "replicas"}, "ValidatingWebhookConfiguration termguard not found")
 }

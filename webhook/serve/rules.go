@@ -141,7 +141,7 @@ func (s *policySource) unpack(key *policies.Key) (fs.FS, error) {
 }
 
 // noPolicies is the reason for a folder without policies. It may still be filled later by a mount.
-const noPolicies = "it holds no policies: name the folder that holds a folder for each policy, with POLICY/POLICY.rego in it"
+const noPolicies = "it holds no policies: name a folder with a folder for each policy, POLICY/POLICY.rego"
 
 func (s policySource) isEmpty() bool { return s.err == nil && s.configMap == nil && len(s.ids) == 0 }
 

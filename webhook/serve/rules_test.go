@@ -385,7 +385,7 @@ func TestPolicyGone(t *testing.T) {
 func TestPolicyIsMisspelt(t *testing.T) {
 	s := newSite(t)
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {gone: deny, orphaned-finalizr: deny}}\n")
-	const want = `enforcement.policies: there is no policy "orphaned-finalizr"; did you mean "orphaned-finalizer"?`
+	const want = `enforcement.policies: policy "orphaned-finalizr" not found; did you mean "orphaned-finalizer"?`
 	if _, err := s.start(t.Context(), s.client); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("it starts: %v, want %s", err, want)
 	}
