@@ -19,8 +19,9 @@ func Described(f cluster.Facts, resource, namespace, name string) (s Subject, ex
 func described(f cluster.Facts, typ Type, namespace, name string) (s Subject, exists bool) {
 	s = Subject{Type: typ, Namespace: namespace, Name: name, Object: bare(typ, namespace, name), Stub: "what is kept of it"}
 	resource := typ.GroupResource().String()
-	recorded, hidden := f.Recorded(resource), f.Hides(resource)
-	if recorded && !hidden && !f.Describe(resource, s.Object) {
+	hidden := f.Hides(resource)
+	recorded, found := f.Describe(resource, s.Object)
+	if recorded && !hidden && !found {
 		return s, false
 	}
 	named := s.finalize(f)

@@ -84,7 +84,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, snapshot: readSnapshot(ctx, o), findings: map[*set][]Finding{}, notes: notes{}, kustomizations: map[string]kustomizationSummary{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
+	r := &run{options: o, findings: map[*set][]Finding{}, notes: notes{}, kustomizations: map[string]kustomizationSummary{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
+	r.snapshot = r.readSnapshot(ctx)
 	if o.Only != nil {
 		r.only = map[string]bool{}
 		for _, file := range o.Only {
@@ -205,12 +206,21 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	return load
 }
 
-func readSnapshot(ctx context.Context, o Options) func() (*cluster.World, error) {
+// readSnapshot reads the snapshot once, nil if there is none.
+func (r *run) readSnapshot(ctx context.Context) func() (*cluster.World, error) {
 	return sync.OnceValues(func() (*cluster.World, error) {
-		if o.Snapshot == "" {
+		if r.options.Snapshot == "" {
 			return nil, nil //nolint:nilnil // there is none
 		}
-		return snapshots.World(ctx, absolute(o.Dir, o.Snapshot), cluster.Options{})
+		a, err := snapshots.Open(absolute(r.options.Dir, r.options.Snapshot))
+		if err != nil {
+			return nil, err
+		}
+		defer a.Close()
+		if a.Redacted {
+			r.note(redactedSnapshot, r.options.Snapshot)
+		}
+		return a.World(ctx, cluster.Options{})
 	})
 }
 

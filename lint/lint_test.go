@@ -433,6 +433,18 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestRedactedSnapshot says that a snapshot lacks what policies read.
+func TestRedactedSnapshot(t *testing.T) {
+	const redacted = `{"apiVersion":"termguard.dev/v2","kind":"Snapshot","redacted":true}
+{"apiVersion":"termguard.dev/v2","kind":"Answer","path":"/version","code":200,"body":{"gitVersion":"v1.36.0"}}
+{"apiVersion":"termguard.dev/v2","kind":"End"}
+`
+	r := run(t, lint.Options{Dir: write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": redacted}), Paths: []string{"cr.yaml"}, Snapshot: "snapshot.json"})
+	if !slices.ContainsFunc(r.Notes, func(note string) bool { return strings.HasPrefix(note, "snapshot.json is redacted") }) {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
 // A pod among manifests with some Node may well be on another.
 func TestNodesOfManifests(t *testing.T) {
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"

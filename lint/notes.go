@@ -20,6 +20,7 @@ const (
 	patchedWebhooks                     // a webhook configuration that a kustomization patches
 	snippet                             // the place of a document that is neither YAML nor a manifest
 	userPolicy                          // the id of a custom policy that reads the user
+	redactedSnapshot                    // a file
 	unknownOwner                        // an owner of a finalizer that only a cluster knows, for each object
 )
 
@@ -59,6 +60,9 @@ var noteTexts = []func(names []string) string{
 	},
 	userPolicy: func(names []string) string {
 		return fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", joinFirst(names))
+	},
+	redactedSnapshot: func(names []string) string {
+		return names[0] + " is redacted: what policies read of texts, ConfigMaps and certificates is missing"
 	},
 	unknownOwner: func(names []string) string {
 		return fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", Plural(len(names), "object"), joinFirst(names))

@@ -150,33 +150,18 @@ func (r Reader) Conditioned(namespace, resource, name string) bool {
 	return walk(r.doc, "conditions", namespace, resource, name) != nil
 }
 
-// Recorded reports whether the facts have a record of each object of a resource.
-func (r Reader) Recorded(resource string) bool {
-	switch resource {
-	case "namespaces", "nodes", "pods", "customresourcedefinitions.apiextensions.k8s.io":
-		return true
-	}
-	return false
-}
-
-func (r Reader) records(resource, namespace string) any {
-	switch resource {
-	case "namespaces", "nodes":
-		return under(r.doc, resource)
-	case "pods":
-		return walk(r.doc, "pods", namespace)
-	case "customresourcedefinitions.apiextensions.k8s.io":
-		return under(r.doc, "crds")
-	}
-	return nil
-}
-
-// Describe fills in the record of an object, given by name and namespace; found is false if there is none.
-func (r Reader) Describe(resource string, object map[string]any) (found bool) {
+// Describe fills in the record of an object, given by name and namespace. The facts have a record of each
+// object of some resources: recorded is set for those, and found if they have one of this object.
+func (r Reader) Describe(resource string, object map[string]any) (recorded, found bool) {
 	metadata, _ := object["metadata"].(map[string]any)
-	record, found := under(r.records(resource, text(metadata, "namespace")), text(metadata, "name")).(map[string]any)
-	if !found {
-		return false
+	name := text(metadata, "name")
+	path, recorded := map[string][]string{
+		"namespaces": {"namespaces", name}, "nodes": {"nodes", name}, "pods": {"pods", text(metadata, "namespace"), name},
+		"customresourcedefinitions.apiextensions.k8s.io": {"crds", name},
+	}[resource]
+	record, found := walk(r.doc, path...).(map[string]any)
+	if !recorded || !found {
+		return recorded, false
 	}
 	for _, key := range []string{"deletionTimestamp", "finalizers", "labels", "annotations"} {
 		if value, set := record[key]; set && value != "" {
@@ -197,7 +182,7 @@ func (r Reader) Describe(resource string, object map[string]any) (found bool) {
 		}
 		object["spec"], object["status"] = spec, map[string]any{"phase": record["phase"]}
 	}
-	return true
+	return true, true
 }
 
 // conditionsOf returns the conditions of the facts, by type, as a status has them.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,7 +182,7 @@ func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) 
 	c.mu.Lock()
 	group := c.groups[f.Group]
 	if group == nil {
-		group = make(places, groupLists)
+		group = semaphore.NewWeighted(groupLists)
 		c.groups[f.Group] = group
 	}
 	c.mu.Unlock()
@@ -189,14 +190,14 @@ func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) 
 	if f.silent {
 		all = c.slow
 	}
-	if err := group.take(ctx); err != nil {
+	if err := group.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	if err := all.take(ctx); err != nil {
-		group.leave()
+	if err := all.Acquire(ctx, 1); err != nil {
+		group.Release(1)
 		return nil, err
 	}
-	once := sync.OnceFunc(func() { all.leave(); group.leave() })
+	once := sync.OnceFunc(func() { all.Release(1); group.Release(1) })
 	long := time.AfterFunc(longPlace, once)
 	return func() { long.Stop(); once() }, nil
 }

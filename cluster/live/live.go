@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,31 +95,16 @@ type Cluster struct {
 	// discovered is the result of a discovery just before; nil for none.
 	discovered *Discovered
 
-	lists places        // for running initial lists
-	slow  places        // for resources that did not answer the first time
-	kick  chan struct{} // requests a discovery
+	lists *semaphore.Weighted // for running initial lists
+	slow  *semaphore.Weighted // for resources that did not answer the first time
+	kick  chan struct{}       // requests a discovery
 
 	mu     sync.Mutex
-	feeds  map[string]*feed  // by "plural.group"
-	listed bool              // discovery has succeeded
-	lost   map[string]error  // groups that could not be read
-	groups map[string]places // for the initial lists of one API group
+	feeds  map[string]*feed               // by "plural.group"
+	listed bool                           // discovery has succeeded
+	lost   map[string]error               // groups that could not be read
+	groups map[string]*semaphore.Weighted // for the initial lists of one API group
 }
-
-// places bound concurrent work.
-type places chan struct{}
-
-// take waits for a place.
-func (p places) take(ctx context.Context) error {
-	select {
-	case p <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p places) leave() { <-p }
 
 // feed keeps one resource up to date.
 type feed struct {
@@ -165,11 +151,11 @@ func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster,
 	c := &Cluster{
 		world: world, options: world.Options(), discovery: dc, metadata: mc, dynamic: dyn, leases: leases, core: core, log: log,
 		rest:   map[schema.GroupVersion]rest.Interface{},
-		lists:  make(places, initialLists),
-		slow:   make(places, initialLists),
+		lists:  semaphore.NewWeighted(initialLists),
+		slow:   semaphore.NewWeighted(initialLists),
 		kick:   make(chan struct{}, 1),
 		feeds:  map[string]*feed{},
-		groups: map[string]places{},
+		groups: map[string]*semaphore.Weighted{},
 	}
 	codecs := serializer.NewCodecFactory(cluster.Scheme()).WithoutConversion()
 	for _, res := range cluster.Whole() {

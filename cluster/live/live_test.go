@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/semaphore"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,8 +114,8 @@ func sent(list ...watch.Event) *watch.RaceFreeFakeWatcher {
 // feeding returns a Cluster that lists so many resources at once; the test creates the feeds.
 func feeding(w *cluster.World, atOnce int) *Cluster {
 	return &Cluster{
-		world: w, log: slog.New(slog.DiscardHandler), lists: make(places, atOnce), slow: make(places, atOnce), kick: make(chan struct{}, 1),
-		feeds: map[string]*feed{}, groups: map[string]places{}, listed: true,
+		world: w, log: slog.New(slog.DiscardHandler), lists: semaphore.NewWeighted(int64(atOnce)), slow: semaphore.NewWeighted(int64(atOnce)), kick: make(chan struct{}, 1),
+		feeds: map[string]*feed{}, groups: map[string]*semaphore.Weighted{}, listed: true,
 	}
 }
 

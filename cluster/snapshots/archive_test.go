@@ -29,7 +29,12 @@ import (
 // counted reads a path, and returns the number of objects by "namespace/resource", and the unseen resources.
 func counted(t *testing.T, path string) (counts map[string]int, unseen []string) {
 	t.Helper()
-	world, err := World(t.Context(), path, cluster.Options{})
+	a, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	world, err := a.World(t.Context(), cluster.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,16 +48,6 @@ func Open(path string) (*Archive, error) {
 	return a, nil
 }
 
-// World returns the facts of a snapshot or dump at a path.
-func World(ctx context.Context, path string, options cluster.Options) (*cluster.World, error) {
-	a, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	return a.World(ctx, options)
-}
-
 // World returns the facts of all that the archive has.
 func (a *Archive) World(ctx context.Context, options cluster.Options) (*cluster.World, error) {
 	return live.Collect(ctx, a.Config(), a.Options(options), nil, metav1.NamespaceAll, slog.New(slog.DiscardHandler))

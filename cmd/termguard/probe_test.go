@@ -75,7 +75,12 @@ data:
 // warnings returns the webhook's warnings about the deletion of the pod, by the facts in a file.
 func warnings(t *testing.T, file, uid string) string {
 	t.Helper()
-	world, err := snapshots.World(t.Context(), file, cluster.Options{})
+	a, err := snapshots.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	world, err := a.World(t.Context(), cluster.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
