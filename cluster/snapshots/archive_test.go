@@ -104,6 +104,8 @@ func TestForeign(t *testing.T) {
 		"Elsewhere":   {"One namespace is not all.", map[string]string{"namespaces.json": strings.Replace(allSpaces, namespaceA, namespaceA+","+strings.Replace(namespaceA, `"a"`, `"b"`, 1), 1), "a/pods.json": noPods}, map[string]int{"/namespaces": 2}, []string{"namespaces"}},
 		"MustGather":  {"A must-gather has lists of some namespaces, and files that users may write.", map[string]string{"m/cluster-scoped-resources/core/namespaces.yaml": allSpaces, "m/namespaces/a/core/pods.yaml": noPods, "m/namespaces/a/a.yaml": namespaceA, "m/static/c.yaml": configMap}, map[string]int{"/namespaces": 1}, []string{"namespaces", "pods"}},
 		"Bundle":      {"A support bundle has copies of files of pods.", map[string]string{"s/cluster-resources/namespaces.json": allSpaces, "s/cluster-resources/pods/a.json": noPods, "s/copied/c.json": configMap}, map[string]int{"/namespaces": 1}, []string{"namespaces", "pods"}},
+		"Fixture":     {"A fixture is all of a cluster, but for what it says.", map[string]string{"a.yaml": listOfYAML + "---\n{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: pods, namespaced: true, reason: forbidden}]}\n"}, map[string]int{"a/configmaps": 2}, []string{"namespaces", "configmaps", "secrets"}},
+		"NoFixture":   {"What was gathered is none.", map[string]string{"s/cluster-resources/namespaces.json": allSpaces, "s/cluster-resources/a.yaml": "{apiVersion: termguard.dev/v1, kind: Cluster}"}, map[string]int{"/namespaces": 1}, []string{"namespaces"}},
 		"SecretsData": {"Data of Secrets is not kept.", map[string]string{"a.json": `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "a"}, "data": {"k": "c2VjcmV0"}}`}, map[string]int{"a/secrets": 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -411,7 +413,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(configMap))
 	f.Add([]byte(listOfYAML))
 	f.Add([]byte("- " + configMap + "\n- {}\n"))
-	f.Add([]byte(configMap + "\n---\n{apiVersion: termguard.dev/v1, kind: Cluster, stale: [v1.x.io], listErrors: {v2.y.io: a, c: b}, unseen: [{resource: pods}, {resource: z.x.io}]}\n"))
+	f.Add([]byte(customPlain + "---\n{apiVersion: termguard.dev/v1, kind: Cluster, stale: [v1.x.io], listErrors: {v2.y.io: a, c: b}, unseen: [{resource: pods}, {resource: z.x.io}]}\n"))
 	archive := packed(f, "a/cluster-resources/pods/a.json", noPods, "../b.yaml", listOfYAML, "c.json -> /etc/passwd", "")
 	f.Add(archive)
 	if tarred, err := gzip.NewReader(bytes.NewReader(archive)); err == nil {

@@ -18,17 +18,18 @@ import (
 // A fixture of a policy is a cluster with exactly its objects. Its document of kind Cluster says what objects
 // cannot show.
 
-// own takes a document of termguard's own.
+// own takes a document of termguard's own. What other tools gathered is no fixture.
 func (d *dump) own(o *unstructured.Unstructured) error {
-	switch o.GetKind() {
-	case "Facts":
+	switch kind := o.GetKind(); {
+	case kind == "Facts":
 		return errOld
-	case snapshotLine:
+	case kind == snapshotLine:
 		return errNew
-	case "Cluster":
+	case d.only != nil:
+	case kind == "Cluster":
 		d.fixture = true
 		return cluster.Decode(o, &d.about)
-	case "Request":
+	case kind == "Request":
 		d.fixture = true
 	}
 	return nil
