@@ -3,11 +3,13 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/question"
 )
 
@@ -32,68 +34,45 @@ func Fingerprint(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:
 
 const (
 	statusStart   = "termguard: status: "
-	maxRejections = 3 // lines
+	maxRejections = 3
+	maxField      = 200 // characters
 )
 
-// lines returns a status, a line per field.
+// lines returns a status as JSON, cut into warnings. Long fields are shortened, so that all fit.
 func (s Status) lines() []string {
-	var lines []string
-	add := func(key, value string) { lines = append(lines, warningLine("status: "+key+": "+value, "")) }
-	addAll := func(key string, values []string) {
-		for i, value := range values {
-			if i == maxRejections-1 && len(values) > maxRejections {
-				add(key, fmt.Sprintf("and %d more", len(values)-i))
-				return
-			}
-			add(key, value)
-		}
+	fit := func(text string) string { return truncate(printable.Line(text), maxField) }
+	rejections := slices.Clone(s.Rejections)
+	if n := len(rejections); n > maxRejections {
+		rejections = append(rejections[:maxRejections-1], fmt.Sprintf("and %d more", n-maxRejections+1))
 	}
-	add("version", s.Version)
-	add("replica", s.Replica)
-	add("facts", s.Facts)
-	add("policies", fmt.Sprint(s.Policies))
-	add("own", strings.Join(s.CustomPolicies, " "))
-	add("configuration", s.Configuration)
-	add("certificate", s.CertificateUntil.UTC().Format(time.RFC3339))
-	addAll("refused", s.Rejections)
+	for i, rejection := range rejections {
+		rejections[i] = fit(rejection)
+	}
+	s.Rejections, s.Facts = rejections, fit(s.Facts)
+	s.CustomPolicies = strings.Fields(fit(strings.Join(s.CustomPolicies, " ")))
 	if n := len(s.Unseen); n > 0 {
-		add("unseen", fmt.Sprintf("%d: %s", n, strings.Join(s.Unseen, ", ")))
+		s.Unseen = []string{fit(fmt.Sprintf("%d: %s", n, strings.Join(s.Unseen, ", ")))}
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s) // texts and numbers, written to memory
+	var lines []string
+	for part := range slices.Chunk([]rune(strings.TrimSpace(text.String())), maxLine-len(statusStart)) {
+		lines = append(lines, statusStart+string(part))
 	}
 	return lines
 }
 
-// ParseStatus parses the warnings with a status; ok is false if there is none. Fields that did not fit are
-// left out.
+// ParseStatus parses the warnings with a status; ok is false if there is none.
 func ParseStatus(warnings []string) (s Status, ok bool) {
+	var text strings.Builder
 	for _, warning := range warnings {
-		rest, isStatus := strings.CutPrefix(warning, statusStart)
-		key, value, _ := strings.Cut(rest, ":")
-		if value = strings.TrimSpace(value); !isStatus {
-			continue
-		}
-		ok = true
-		switch key {
-		case "version":
-			s.Version = value
-		case "replica":
-			s.Replica = value
-		case "facts":
-			s.Facts = value
-		case "policies":
-			_, _ = fmt.Sscan(value, &s.Policies) // zero means unknown
-		case "own":
-			s.CustomPolicies = strings.Fields(value)
-		case "configuration":
-			s.Configuration = value
-		case "certificate":
-			s.CertificateUntil, _ = time.Parse(time.RFC3339, value) // the zero time means unknown
-		case "refused":
-			s.Rejections = append(s.Rejections, value)
-		case "unseen":
-			s.Unseen = append(s.Unseen, value)
+		if part, found := strings.CutPrefix(warning, statusStart); found {
+			text.WriteString(part)
 		}
 	}
-	return s, ok
+	return s, json.Unmarshal([]byte(text.String()), &s) == nil
 }
 
 // isStatusRequest reports whether a request is a dry run that adds StatusFinalizer to an object in termguard's

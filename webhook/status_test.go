@@ -49,6 +49,7 @@ func TestStatusFits(t *testing.T) {
 		text := fmt.Sprintf("%d %s", n, strings.Repeat("x", 400))
 		s.Rejections, s.Unseen, s.CustomPolicies = append(s.Rejections, text), append(s.Unseen, text), append(s.CustomPolicies, text)
 	}
+	s.Facts = strings.Repeat("\"", 400)
 	lines := s.lines()
 	for _, l := range lines {
 		if utf8.RuneCountInString(l) > maxLine {
