@@ -11,6 +11,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -172,7 +173,7 @@ func explain(out io.Writer, all []policies.Policy, id string) error {
 		{"What hangs", p.Description}, {"The way out", p.Remedy}, {"In a manifest", p.Manifest.Remedy}, {"What it cannot see", p.Limits},
 	} {
 		if part.text != "" {
-			fmt.Fprintf(out, "\n%s\n%s\n", part.title, wrap(part.text))
+			fmt.Fprintf(out, "\n%s\n%s", part.title, page.Fill(part.text, "  ", "  ", 80))
 		}
 	}
 	fmt.Fprintln(out, "\nSources")
@@ -180,18 +181,4 @@ func explain(out io.Writer, all []policies.Policy, id string) error {
 		fmt.Fprintf(out, "  %s %s\n", r.Ref, r.Description)
 	}
 	return nil
-}
-
-// wrap fills lines of 80 characters, indented by two.
-func wrap(text string) string {
-	var lines []string
-	line := " "
-	for _, word := range strings.Fields(text) {
-		if len(line)+1+len(word) > 80 && line != " " {
-			lines = append(lines, line)
-			line = " "
-		}
-		line += " " + word
-	}
-	return strings.Join(append(lines, line), "\n")
 }

@@ -69,16 +69,6 @@ type request struct {
 	Manifests bool `json:"manifests"`
 }
 
-func (r request) trigger() policies.Trigger {
-	switch {
-	case r.Operation == "DELETE", r.Subresource == "eviction", r.Subresource == "drain":
-		return policies.Delete
-	case r.Finalizers != nil:
-		return policies.FinalizerEdit
-	}
-	return policies.Apply
-}
-
 var (
 	wantComment = regexp.MustCompile(`# want (.*)$`)
 	quoted      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
@@ -154,20 +144,19 @@ func (f *Fixture) parse(text []byte) error {
 	return nil
 }
 
+// find returns the document of an object, whose resource may come from a definition in the fixture.
 func (f Fixture) find(resource, namespace, name string) (document, bool) {
-	plurals := map[schema.GroupKind]string{}
-	for _, d := range f.documents {
-		if d.object.GetKind() == "CustomResourceDefinition" {
-			group, _, _ := unstructured.NestedString(d.object.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "kind")
-			plurals[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(d.object.Object, "spec", "names", "plural")
-		}
-	}
 	for _, d := range f.documents {
 		gvk := d.object.GroupVersionKind()
 		gvr, _ := meta.UnsafeGuessKindToResource(gvk)
-		if plural := plurals[gvk.GroupKind()]; plural != "" {
-			gvr.Resource = plural
+		for _, definition := range f.documents {
+			text := func(keys ...string) string {
+				value, _, _ := unstructured.NestedString(definition.object.Object, append([]string{"spec"}, keys...)...)
+				return value
+			}
+			if definition.object.GetKind() == "CustomResourceDefinition" && text("group") == gvk.Group && text("names", "kind") == gvk.Kind {
+				gvr.Resource = text("names", "plural")
+			}
 		}
 		if gvr.GroupResource().String() == resource && d.object.GetNamespace() == namespace && d.object.GetName() == name {
 			return d, true
@@ -296,7 +285,15 @@ func (p Prepared) Evaluate(ctx context.Context, engine *policies.Engine) (polici
 func (f Fixture) Hangs() bool { return len(f.wants) > 0 }
 
 // Trigger returns the trigger of the fixture's request.
-func (f Fixture) Trigger() policies.Trigger { return f.request.trigger() }
+func (f Fixture) Trigger() policies.Trigger {
+	switch r := f.request; {
+	case r.Operation == "DELETE", r.Subresource == "eviction", r.Subresource == "drain":
+		return policies.Delete
+	case r.Finalizers != nil:
+		return policies.FinalizerEdit
+	}
+	return policies.Apply
+}
 
 // Problems compares findings with the fixture's comments.
 func (f Fixture) Problems(findings []policies.Finding) (problems []string) {
