@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,28 +48,72 @@ type evaluator struct {
 	hookText    string       // the Helm hooks that run before the release is deleted, in lower case
 }
 
-// evaluateSubject evaluates the questions about a subject.
+// evaluateSubject evaluates the questions about a subject. The controllers of a GitOps object are elsewhere: then its
+// deletion hangs only with them, in a set that includes them, or if it is an Application that deploys its own.
 func (a *evaluator) evaluateSubject(ctx context.Context, sub *subject) error {
-	if isGitOps(sub.Object) && len(sub.object.GetFinalizers()) == 0 {
+	gitOps, finalizers := isGitOps(sub.Object), sub.object.GetFinalizers()
+	if gitOps && len(finalizers) == 0 {
 		return nil
 	}
-	questions := a.questions(ctx, sub)
-	if isGitOps(sub.Object) {
-		// A set that includes its controllers is deleted together with them. An Application that deploys its
-		// own controller deletes that, too.
-		questions = slices.DeleteFunc(questions, func(q query) bool {
-			return !(q.Question == DeleteSet && hasLiveOwner(q.owners) || q.Question == DeleteObject && sub.selfManaged || q.Question == ApplyObject && a.set.hasMisspeltFinalizer(sub.Object))
-		})
-	} else if a.set.run.isSelected(sub.File) {
-		a.countUnknownOwners(questions[0].owners)
-	}
-	for _, q := range questions {
-		if len(a.engine.Asked(q.trigger, q.input, q.facts)) == 0 {
-			continue
+	deletion, creation := sub.target().Delete(question.Background()), sub.target().Create()
+	applied := len(sub.object.GetOwnerReferences()) == 0 // else its owner writes it
+	var owners, appliedOwners cluster.Verdicts
+	var deletionInput, creationInput map[string]any
+	a.facts.Ask(deletion, func(m cluster.Moment) {
+		owners = m.Ownership()
+		appliedOwners = owners
+		deletionInput = deletion.Input(owners, m.Refusals())
+		if applied {
+			appliedOwners = a.completeOwners(ctx, sub, owners)
+			creationInput = creation.Input(appliedOwners, m.About(creation).Refusals())
 		}
-		if err := a.evaluate(ctx, q); err != nil {
+	})
+	if !gitOps && a.set.run.isSelected(sub.File) {
+		a.countUnknownOwners(appliedOwners)
+	}
+	if applied && (!gitOps || a.set.hasMisspeltFinalizer(sub.Object)) {
+		if err := a.evaluate(ctx, sub, ApplyObject, policies.Apply, creationInput, a.facts); err != nil {
 			return err
 		}
+	}
+	onDelete := DeleteObject
+	if sub.resource.GroupResource() == question.Namespaces {
+		onDelete = DeleteNamespace
+	}
+	if !gitOps || sub.selfManaged {
+		if err := a.evaluate(ctx, sub, onDelete, policies.Delete, deletionInput, a.facts); err != nil {
+			return err
+		}
+	}
+	if len(finalizers) == 0 || len(a.index) <= 1 || a.deletedByHook(sub) || gitOps && !hasLiveOwner(owners) {
+		return nil
+	}
+	if a.deletionSet.Empty() {
+		for id := range a.index {
+			a.deletionSet.Add(id.Resource, id.Namespace, id.Name, 0)
+		}
+	}
+	return a.evaluate(ctx, sub, DeleteSet, policies.Delete, deletionInput, a.deletionSet.Over(a.facts))
+}
+
+// evaluate evaluates a question about a subject.
+func (a *evaluator) evaluate(ctx context.Context, sub *subject, q Question, trigger policies.Trigger, input map[string]any, facts policies.Facts) error {
+	if len(a.engine.Asked(trigger, input, facts)) == 0 {
+		return nil
+	}
+	result, err := a.engine.Evaluate(ctx, trigger, input, facts)
+	if err != nil {
+		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
+	}
+	for _, id := range result.UserReaders {
+		a.set.run.note(userPolicy, id)
+	}
+	result = result.OfNobody() // no manifest names the user who sends the request
+	for _, err := range result.Errors {
+		a.set.addProblem(sub.Object, err.Error())
+	}
+	for _, f := range result.Findings {
+		a.addFinding(q, sub, f)
 	}
 	return nil
 }
@@ -83,40 +126,6 @@ func hasLiveOwner(owners cluster.Verdicts) bool {
 		}
 	}
 	return false
-}
-
-// query is a question about a subject.
-type query struct {
-	Question
-	subject *subject
-	trigger policies.Trigger
-	input   map[string]any
-	owners  cluster.Verdicts
-	facts   policies.Facts
-}
-
-func (a *evaluator) questions(ctx context.Context, sub *subject) []query {
-	onDelete := DeleteObject
-	if sub.resource.GroupResource() == question.Namespaces {
-		onDelete = DeleteNamespace
-	}
-	var queries []query
-	deletion := sub.target().Delete(deleteOptions)
-	a.facts.Ask(deletion, func(m cluster.Moment) {
-		owners := m.Ownership()
-		// An object with an owner is written by that owner alone.
-		if len(sub.object.GetOwnerReferences()) == 0 {
-			creation := sub.target().Create()
-			owners := a.completeOwners(ctx, sub, owners)
-			queries = append(queries, query{ApplyObject, sub, policies.Apply, creation.Input(owners, m.About(creation).Refusals()), owners, a.facts})
-		}
-		input := deletion.Input(owners, m.Refusals())
-		queries = append(queries, query{onDelete, sub, policies.Delete, input, owners, a.facts})
-		if len(sub.object.GetFinalizers()) > 0 && len(a.index) > 1 && !a.deletedByHook(sub) {
-			queries = append(queries, query{DeleteSet, sub, policies.Delete, input, owners, a.deletionFacts()})
-		}
-	})
-	return queries
 }
 
 // completeOwners completes the verdicts on finalizers whose owner neither the catalog nor the domain surely
@@ -157,16 +166,6 @@ func (a *evaluator) deletedByHook(sub *subject) bool {
 	return a.hookText != "" && regexp.MustCompile(`\b(`+plural+`|delete[^a-z]+`+kind+`)\b`).MatchString(a.hookText)
 }
 
-// deletionFacts returns the facts for the deletion of the whole set.
-func (a *evaluator) deletionFacts() policies.Facts {
-	if a.deletionSet.Empty() {
-		for id := range a.index {
-			a.deletionSet.Add(id.Resource, id.Namespace, id.Name, 0)
-		}
-	}
-	return a.deletionSet.Over(a.facts)
-}
-
 // countUnknownOwners counts the finalizers whose owners only a cluster knows.
 func (a *evaluator) countUnknownOwners(owners cluster.Verdicts) {
 	names := map[string]bool{}
@@ -179,25 +178,3 @@ func (a *evaluator) countUnknownOwners(owners cluster.Verdicts) {
 		a.set.run.note(unknownOwner, owner)
 	}
 }
-
-func (a *evaluator) evaluate(ctx context.Context, q query) error {
-	sub := q.subject
-	result, err := a.engine.Evaluate(ctx, q.trigger, q.input, q.facts)
-	if err != nil {
-		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
-	}
-	for _, id := range result.UserReaders {
-		a.set.run.note(userPolicy, id)
-	}
-	result = result.OfNobody() // no manifest names the user who sends the request
-	for _, err := range result.Errors {
-		a.set.addProblem(sub.Object, err.Error())
-	}
-	for _, f := range result.Findings {
-		a.addFinding(q.Question, sub, f)
-	}
-	return nil
-}
-
-// deleteOptions are kubectl's; nothing changes them.
-var deleteOptions = question.Background()

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"bytes"
-	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -64,7 +63,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	var request struct{ Operation, Resource, Namespace, Name string }
 	var objects []*unstructured.Unstructured
 	f := &source.File{Name: file, Path: file}
-	s := &set{input: &input{}, run: &run{findings: map[*set][]Finding{}, engine: func() (*policies.Engine, error) { return engine, nil }}}
+	s := &set{input: &input{}, run: &run{findings: map[*set][]Finding{}, notes: notes{}, engine: func() (*policies.Engine, error) { return engine, nil }}}
 	var parsed []*source.Object
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for { // the fixture's own documents are no objects
@@ -122,7 +121,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if err != nil || len(handler.Errors) > 0 {
 		t.Fatalf("%s: %v %v", file, err, handler.Errors)
 	}
-	if err := a.evaluate(context.Background(), a.questions(t.Context(), target)[0]); err != nil {
+	if err := a.evaluateSubject(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	for i, f := range handler.Findings {
@@ -131,6 +130,9 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	var linted []policies.Finding
 	lines := map[int]bool{}
 	for _, f := range s.run.findings[s] {
+		if f.Question != ApplyObject {
+			continue
+		}
 		linted = append(linted, f.Finding)
 		if f.Policy == p.ID {
 			lines[f.Place.Line] = true

@@ -31,8 +31,8 @@ const (
 	maxRendered     = 64 << 20
 )
 
-// FindRenderer finds it beside this program, or in PATH.
-func FindRenderer() (string, error) {
+// findRenderer finds it beside this program, or in PATH.
+func findRenderer() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
 			return path, nil
@@ -43,6 +43,27 @@ func FindRenderer() (string, error) {
 		return "", fmt.Errorf("%s is neither beside termguard nor in PATH: releases have it, and \"make render\" in a clone builds it", Renderer)
 	}
 	return path, nil
+}
+
+// RenderKustomization returns the objects of the kustomization in a folder, which may include folders anywhere.
+func RenderKustomization(ctx context.Context, folder string) (string, error) {
+	program, err := findRenderer()
+	if err != nil {
+		return "", err
+	}
+	r, err := startRenderer(ctx, program)
+	if err != nil {
+		return "", err
+	}
+	defer r.stop()
+	a, err := r.render(ctx, request{Kind: "kustomization", Dir: absolute("", folder)})
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return "", fmt.Errorf("render the kustomization in %s: %w", folder, err)
+	}
+	return a.Text, nil
 }
 
 // request and answer are the messages to and from the renderer: answer has the objects, and the files that a
@@ -228,7 +249,7 @@ func (r *run) render(ctx context.Context) error {
 	program := ""
 	if r.options.Render {
 		var err error
-		if program, err = FindRenderer(); err != nil {
+		if program, err = findRenderer(); err != nil {
 			r.note(renderingOff, err.Error())
 		}
 	}

@@ -435,3 +435,20 @@ func TestTwoReleases(t *testing.T) {
 		}
 	}
 }
+
+// TestRenderKustomization renders a folder that includes one outside of it, as check -k does, and reports the
+// renderer's error.
+func TestRenderKustomization(t *testing.T) {
+	withRenderer(t)
+	dir := write(t, map[string]string{
+		"base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+		"top/kustomization.yaml": "resources: [../base]\nnamePrefix: x-\n", "broken/kustomization.yaml": "resources: [absent.yaml]\n",
+	})
+	text, err := lint.RenderKustomization(t.Context(), filepath.Join(dir, "top"))
+	if err != nil || !strings.Contains(text, "name: x-a") {
+		t.Errorf("got %q, error %v", text, err)
+	}
+	if _, err := lint.RenderKustomization(t.Context(), filepath.Join(dir, "broken")); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
+		t.Errorf("error %v, want one with the missing file", err)
+	}
+}

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -400,9 +397,11 @@ func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Rea
 	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string][]byte{}}
 	words := []string{"kubectl", "delete"}
 	for _, folder := range f.kustomize {
-		if files.Rendered[folder], err = rendered(ctx, folder); err != nil {
+		objects, err := lint.RenderKustomization(ctx, folder)
+		if err != nil {
 			return together, err
 		}
+		files.Rendered[folder] = []byte(objects)
 		words = append(words, "-k", folder)
 	}
 	for _, file := range f.filenames {
@@ -414,22 +413,6 @@ func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Rea
 	together.Command = shell.Join(words)
 	together.Names, err = check.Names(files, namespace)
 	return together, err
-}
-
-// rendered renders a kustomization by termguard-render, which reads local files only.
-func rendered(ctx context.Context, folder string) ([]byte, error) {
-	renderer, err := lint.FindRenderer()
-	if err != nil {
-		return nil, err
-	}
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, renderer, "kustomization", folder)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // a kustomization sees no secrets of ours
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("render the kustomization in %s: %w: %s", folder, err, strings.TrimSpace(stderr.String()))
-	}
-	return stdout.Bytes(), nil
 }
 
 // selected returns the objects of the types that the argument names.

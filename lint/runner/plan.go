@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,8 @@ func (r *runner) readSettings(ctx context.Context) error {
 		if r.NoRepoPolicies {
 			s.Policies = nil
 		}
-		if len(s.Policies) > 0 || s.Snapshot != "" {
-			r.boundMemory(foreignMemory)
+		if r.Bound != nil && (len(s.Policies) > 0 || s.Snapshot != "") {
+			r.Bound(foreignMemory)
 		}
 	}
 	folders := slices.Concat(s.Policies, r.Policies)
@@ -152,21 +153,10 @@ func (r *runner) readSettings(ctx context.Context) error {
 		}
 	}
 	s.File = file
-	for _, value := range []struct {
-		flag   *string
-		values []string
-	}{
-		{&r.FailOn, []string{s.FailOn, string(policies.Low)}},
-		{&r.Snapshot, []string{s.Snapshot}},
-		{&r.KubernetesVersion, []string{s.KubernetesVersion}},
-		{&r.Baseline, []string{s.Baseline}},
-	} {
-		for _, v := range value.values {
-			if *value.flag == "" {
-				*value.flag = v
-			}
-		}
-	}
+	r.FailOn = cmp.Or(r.FailOn, s.FailOn, string(policies.Low))
+	r.Snapshot = cmp.Or(r.Snapshot, s.Snapshot)
+	r.KubernetesVersion = cmp.Or(r.KubernetesVersion, s.KubernetesVersion)
+	r.Baseline = cmp.Or(r.Baseline, s.Baseline)
 	return nil
 }
 
@@ -180,7 +170,7 @@ func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) 
 		err = lint.CatchPanic(func() (err error) { value, err = work(); return err })
 	}()
 	return func(ctx context.Context) (T, error) {
-		select {
+		select { // done comes first
 		case <-done:
 			return value, err
 		default:

@@ -103,7 +103,10 @@ func Run(ctx context.Context, options Options) error {
 	if err := r.configure(ctx); err != nil {
 		return err
 	}
-	done := r.progress()
+	done := func() {}
+	if r.Progress != nil {
+		done = r.Progress()
+	}
 	result, err := lint.Run(ctx, r.options)
 	done()
 	stopped := result != nil && err != nil
@@ -191,18 +194,5 @@ func exitCode(err error) int {
 		return exitFindings
 	default:
 		return exitError
-	}
-}
-
-func (r *runner) progress() (done func()) {
-	if r.Progress == nil {
-		return func() {}
-	}
-	return r.Progress()
-}
-
-func (r *runner) boundMemory(bytes uint64) {
-	if r.Bound != nil {
-		r.Bound(bytes)
 	}
 }
