@@ -24,63 +24,54 @@ func (s *set) splitAlternatives() []*set {
 	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}
 	}
-	leader := map[*source.File]*source.File{}
-	var leaderOf func(file *source.File) *source.File
-	leaderOf = func(file *source.File) *source.File {
-		if other := leader[file]; other != nil && other != file {
-			return leaderOf(other)
-		}
-		return file
-	}
-	type pair struct{ a, b *source.File }
+	const sameNamespace, sameOther = 1, 2
+	conflicts := map[[2]*source.File]int{}
 	first := map[identity]*source.File{}
-	namespaces, others := map[pair]bool{}, map[pair]bool{}
-	count := map[*source.File]int{}
+	objects := map[*source.File]int{} // their number
 	for _, o := range s.objects {
 		if !s.combinedByFolder() && s.run.isInKustomization(o.File) {
 			continue // a kustomization makes them one
 		}
-		count[o.File]++
+		objects[o.File]++
 		id := identityOf(o)
-		firstFile := first[id]
-		if firstFile == nil {
+		other := first[id]
+		if other == nil {
 			first[id] = o.File
 			continue
 		}
-		if firstFile == o.File {
-			continue
-		}
-		p := pair{firstFile, o.File}
+		conflict := sameOther
 		switch {
 		case o.Kind == "CustomResourceDefinition", strings.HasSuffix(o.Kind, "WebhookConfiguration"):
-			namespaces[p], others[p] = true, true
+			conflict = sameNamespace | sameOther
 		case o.Kind == "Namespace":
-			namespaces[p] = true
-		default:
-			others[p] = true
+			conflict = sameNamespace
+		}
+		if other != o.File {
+			conflicts[[2]*source.File{other, o.File}] |= conflict
 		}
 	}
-	for p := range namespaces {
-		if others[p] {
-			leader[leaderOf(p.a)] = leaderOf(p.b)
-			leader[leaderOf(p.b)] = leaderOf(p.b)
+	leader := map[*source.File]*source.File{}
+	leaderOf := func(file *source.File) *source.File {
+		for leader[file] != nil && leader[file] != file {
+			file = leader[file]
 		}
+		return file
 	}
-	if len(leader) == 0 {
-		return []*set{s}
+	for files, conflict := range conflicts {
+		if conflict == sameNamespace|sameOther {
+			to := leaderOf(files[1])
+			leader[leaderOf(files[0])], leader[to] = to, to
+		}
 	}
 	largest := map[*source.File]*source.File{} // by leader
 	for _, file := range s.files {
-		if _, grouped := leader[file]; !grouped {
-			continue
-		}
-		if current := largest[leaderOf(file)]; current == nil || count[file] > count[current] {
+		if current := largest[leaderOf(file)]; leader[file] != nil && (current == nil || objects[file] > objects[current]) {
 			largest[leaderOf(file)] = file
 		}
 	}
 	sets := []*set{s}
 	for _, file := range s.files {
-		if _, grouped := leader[file]; !grouped || largest[leaderOf(file)] == file {
+		if leader[file] == nil || largest[leaderOf(file)] == file {
 			continue
 		}
 		inFile := func(o *source.Object) bool { return o.File == file }

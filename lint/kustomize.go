@@ -14,20 +14,11 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// kustomizationSummary is a folder's kustomization, reduced.
-type kustomizationSummary struct {
-	directory       *source.Directory
-	parts           []string        // the folders that it includes
-	files           map[string]bool // the files that it names, relative to the folder
-	patchesWebhooks bool            // it patches the requests that webhooks match
-	namespace       string          // that it sets, or ""
-	remote          bool            // it has remote references
-	plain           bool            // it only includes others
-	component       bool            // it modifies others
-}
-
 // kustomization has the fields that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
+	directory *source.Directory
+	files     map[string]bool // the files that it names, relative to the folder
+
 	APIVersion                         string `yaml:"apiVersion"`
 	Kind                               string
 	Namespace                          string
@@ -49,6 +40,7 @@ const maxKustomization = 1 << 20
 
 // readKustomization reads a folder's kustomization.
 func readKustomization(d *source.Directory) (k kustomization, err error) {
+	k.directory = d
 	path := filepath.Join(d.Path, d.Kustomization)
 	info, err := os.Stat(path)
 	if err != nil || info.Size() > maxKustomization {
@@ -58,7 +50,9 @@ func readKustomization(d *source.Directory) (k kustomization, err error) {
 	if err != nil {
 		return k, err
 	}
-	return k, yaml.Unmarshal(text, &k)
+	err = yaml.Unmarshal(text, &k)
+	k.files = k.namedFiles()
+	return k, err
 }
 
 // isRemote reports whether a kustomization has remote references: lint opens no network connection, directly or
@@ -105,12 +99,15 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 		parts := r.below(folder, func(_, _ string) bool { return true })
 		isPlain := func(part string) bool {
 			k, known := r.kustomizations[part]
-			circle := slices.Contains(k.parts, folder) || slices.Contains(k.parts, part)
-			return !known && read[part] || k.plain && len(parents[part]) <= 1 && !circle
+			if !known {
+				return read[part]
+			}
+			circle := slices.Contains(k.parts(), folder) || slices.Contains(k.parts(), part)
+			return k.isPlain() && len(parents[part]) <= 1 && !circle
 		}
 		switch {
-		case k.component && len(parents[folder]) == 0:
-		case slices.ContainsFunc(parts, func(part string) bool { return r.kustomizations[part].remote }):
+		case k.Kind == "Component" && len(parents[folder]) == 0:
+		case slices.ContainsFunc(parts, func(part string) bool { return r.kustomizations[part].isRemote() }):
 			r.note(remoteKustomization, k.directory.Name)
 		case slices.ContainsFunc(parts, func(part string) bool { return !isPlain(part) }):
 			roots = append(roots, k.directory)
@@ -123,7 +120,7 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 func (r *run) below(folder string, includes func(from, part string) bool) []string {
 	folders, seen := []string{folder}, map[string]bool{folder: true}
 	for at := 0; at < len(folders); at++ {
-		for _, part := range r.kustomizations[folders[at]].parts {
+		for _, part := range r.kustomizations[folders[at]].parts() {
 			if !seen[part] && includes(folders[at], part) {
 				seen[part] = true
 				folders = append(folders, part)
@@ -137,7 +134,7 @@ func (r *run) below(folder string, includes func(from, part string) bool) []stri
 func (r *run) parents() map[string][]string {
 	parents := map[string][]string{}
 	for folder, k := range r.kustomizations {
-		for _, part := range k.parts {
+		for _, part := range k.parts() {
 			if part != folder && !slices.Contains(parents[part], folder) && filepath.Base(part) != "samples" {
 				parents[part] = append(parents[part], folder)
 			}
@@ -156,7 +153,7 @@ func isRemote(name string) bool {
 }
 
 // parts returns the folders that a kustomization includes, and those below it that it includes files from.
-func (k kustomization) parts(d *source.Directory) []string {
+func (k kustomization) parts() []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
 		if isRemote(name) || filepath.IsAbs(name) {
@@ -168,13 +165,13 @@ func (k kustomization) parts(d *source.Directory) []string {
 				continue
 			}
 		}
-		folders = append(folders, filepath.Join(d.Path, folder))
+		folders = append(folders, filepath.Join(k.directory.Path, folder))
 	}
 	return folders
 }
 
-// files returns the manifests that a kustomization names for any purpose.
-func (k kustomization) files() map[string]bool {
+// namedFiles returns the manifests that a kustomization names for any purpose.
+func (k kustomization) namedFiles() map[string]bool {
 	names := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
 		names = append(names, patch.Path)
@@ -243,7 +240,7 @@ func replacePlaceholder(value any, namespace string) {
 
 // patchesWebhooks reports whether a patch of a kustomization changes which requests webhooks match, or their
 // failure policy: then the webhooks in the files alone are not what is applied.
-func (k kustomization) patchesWebhooks(d *source.Directory) bool {
+func (k kustomization) patchesWebhooks() bool {
 	texts := slices.Clone(k.PatchesStrategicMerge) // file names, or inline patches
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
 		texts = append(texts, patch.Path, patch.Patch)
@@ -253,7 +250,7 @@ func (k kustomization) patchesWebhooks(d *source.Directory) bool {
 			continue
 		}
 		if !strings.Contains(text, "\n") {
-			file := filepath.Join(d.Path, filepath.FromSlash(text))
+			file := filepath.Join(k.directory.Path, filepath.FromSlash(text))
 			if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxKustomization {
 				continue
 			}

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, findings: map[*set][]Finding{}, notes: notes{}, kustomizations: map[string]kustomizationSummary{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
+	r := &run{options: o, findings: map[*set][]Finding{}, notes: notes{}, kustomizations: map[string]kustomization{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
 	r.snapshot = r.readSnapshot(ctx)
 	if o.Only != nil {
 		r.only = map[string]bool{}
@@ -151,9 +151,9 @@ type run struct {
 	builds        map[*source.File]*build // rendered charts and kustomizations
 	renderedFiles map[string]bool         // files that they include, by path without links
 
-	kustomizations     map[string]kustomizationSummary // folders with a readable kustomization, by path
-	kustomizationFiles map[string]map[string]bool      // files that kustomizations name, by folder
-	objectCache        sync.Map                        // the objects in them, by folder
+	kustomizations     map[string]kustomization   // folders with a readable kustomization, by path
+	kustomizationFiles map[string]map[string]bool // files that kustomizations name, by folder
+	objectCache        sync.Map                   // the objects in them, by folder
 	definitions        func() map[string]map[string]*definition
 	workloads          func() map[string][]*unstructured.Unstructured // by namespace
 	running            sync.Map                                       // whether a file runs a workload of the catalog
@@ -315,10 +315,7 @@ func (r *run) linkBoundary(full string) (string, error) {
 func (r *run) addDirectory(d *source.Directory) {
 	if d.Kustomization != "" {
 		if k, err := readKustomization(d); err == nil {
-			r.kustomizations[d.Path] = kustomizationSummary{
-				directory: d, parts: k.parts(d), files: k.files(), patchesWebhooks: k.patchesWebhooks(d), namespace: k.Namespace,
-				remote: k.isRemote(), plain: k.isPlain(), component: k.Kind == "Component",
-			}
+			r.kustomizations[d.Path] = k
 		} else {
 			r.noteFailure(d.Name, fmt.Errorf("it cannot be read: %w", err))
 		}

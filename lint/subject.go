@@ -99,7 +99,7 @@ func (s *set) subject(o *source.Object) *subject {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // our own documents, as in fixtures
 	}
-	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && slices.ContainsFunc(s.directories, func(d *source.Directory) bool { return s.run.kustomizations[d.Path].patchesWebhooks }) {
+	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && slices.ContainsFunc(s.directories, func(d *source.Directory) bool { return s.run.kustomizations[d.Path].patchesWebhooks() }) {
 		s.run.note(patchedWebhooks, o.Name)
 		return nil
 	}
@@ -148,7 +148,7 @@ func (s *set) value(o *source.Object) (map[string]any, error) {
 		return value, err
 	}
 	modernize(value)
-	namespace := s.run.kustomizations[s.folder()].namespace
+	namespace := s.run.kustomizations[s.folder()].Namespace
 	if namespace == "" {
 		return value, nil
 	}

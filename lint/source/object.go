@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -144,17 +145,21 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 
 // namePosition returns the position of the object's name, or else of its kind.
 func (o *Object) namePosition() Position {
-	if _, metadata := step(o.node, "metadata"); metadata != nil {
-		for _, key := range []string{"name", "generateName"} {
-			if _, name := step(metadata, key); name != nil {
-				return o.nodePosition(name)
-			}
+	for _, path := range [][]string{{"metadata", "name"}, {"metadata", "generateName"}, {"kind"}} {
+		if node := o.at(path...); node != nil {
+			return o.nodePosition(node)
 		}
 	}
-	if _, kind := step(o.node, "kind"); kind != nil {
-		return o.nodePosition(kind)
-	}
 	return o.nodePosition(o.node)
+}
+
+// at returns the node at a path of keys, nil if there is none.
+func (o *Object) at(path ...string) *yaml.Node {
+	node := o.node
+	for _, key := range path {
+		_, node = step(node, key)
+	}
+	return node
 }
 
 func (o *Object) nodePosition(node *yaml.Node) Position {
@@ -188,32 +193,13 @@ func step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
+// segment matches a segment of a field path: ["KEY"], [INDEX] or KEY.
+var segment = regexp.MustCompile(`\["(.*?)"\]|\[([^\]]*)\]|([^.\[]+)`)
+
 // splitField splits a field path at dots and brackets.
-func splitField(field string) []string {
-	var segments []string
-	for field != "" {
-		switch {
-		case field[0] == '.':
-			field = field[1:]
-		case strings.HasPrefix(field, `["`):
-			end := strings.Index(field, `"]`)
-			if end < 0 {
-				return append(segments, field)
-			}
-			segments, field = append(segments, field[2:end]), field[end+2:]
-		case field[0] == '[':
-			end := strings.IndexByte(field, ']')
-			if end < 0 {
-				return append(segments, field)
-			}
-			segments, field = append(segments, field[1:end]), field[end+1:]
-		default:
-			end := strings.IndexAny(field, ".[")
-			if end < 0 {
-				end = len(field)
-			}
-			segments, field = append(segments, field[:end]), field[end:]
-		}
+func splitField(field string) (segments []string) {
+	for _, match := range segment.FindAllStringSubmatch(field, -1) {
+		segments = append(segments, match[1]+match[2]+match[3])
 	}
 	return segments
 }
@@ -380,9 +366,7 @@ func text(node *yaml.Node, key string) string {
 
 // annotationMarks returns the marks of the object's own annotation.
 func (o *Object) annotationMarks() []Mark {
-	_, metadata := step(o.node, "metadata")
-	_, annotations := step(metadata, "annotations")
-	_, value := step(annotations, IgnoreAnnotation)
+	value := o.at("metadata", "annotations", IgnoreAnnotation)
 	if value == nil || value.Kind != yaml.ScalarNode {
 		return nil
 	}
@@ -392,9 +376,7 @@ func (o *Object) annotationMarks() []Mark {
 // HasHook reports whether Helm applies an object only at one of these events
 // (helm.sh/docs/topics/charts_hooks).
 func (o *Object) HasHook(events ...string) bool {
-	_, metadata := step(o.node, "metadata")
-	_, annotations := step(metadata, "annotations")
-	return slices.ContainsFunc(strings.Split(text(annotations, "helm.sh/hook"), ","), func(event string) bool {
+	return slices.ContainsFunc(strings.Split(text(o.at("metadata", "annotations"), "helm.sh/hook"), ","), func(event string) bool {
 		return slices.Contains(events, strings.TrimSpace(event))
 	})
 }
@@ -403,17 +385,13 @@ func (o *Object) HasHook(events ...string) bool {
 // which the API server rejects on create, or a name with a status, which tests compare with (a namespace has
 // little else). So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) IsRecord() bool {
-	_, metadata := step(o.node, "metadata")
-	if text(metadata, "resourceVersion") != "" {
-		return true
-	}
-	if o.HasHook("test", "test-success", "test-failure") {
+	if text(o.at("metadata"), "resourceVersion") != "" || o.HasHook("test", "test-success", "test-failure") {
 		return true
 	}
 	if o.Kind == "Namespace" {
 		return false
 	}
-	_, status := step(o.node, "status")
+	status := o.at("status")
 	if status == nil || len(status.Content) == 0 {
 		return false
 	}
@@ -427,8 +405,7 @@ func (o *Object) IsRecord() bool {
 
 // Finalizers returns the finalizers in the manifest.
 func (o *Object) Finalizers() []string {
-	_, metadata := step(o.node, "metadata")
-	_, list := step(metadata, "finalizers")
+	list := o.at("metadata", "finalizers")
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
 	}

@@ -246,27 +246,25 @@ func isMerge(key *yaml.Node) bool {
 
 // scalar returns a value as JSON has it. Other types, such as a time, stay text.
 func scalar(node *yaml.Node) any {
+	var value any
 	switch node.ShortTag() {
 	case "!!null":
 		return nil
-	case "!!bool":
-		var b bool
-		if node.Decode(&b) == nil {
-			return b
-		}
-	case "!!int":
-		var i int64
-		if node.Decode(&i) == nil {
-			return i
-		}
-		var f float64
-		if node.Decode(&f) == nil {
-			return f
-		}
-	case "!!float":
-		var f float64
-		if node.Decode(&f) == nil && f-f == 0 { // JSON has neither NaN nor infinity
-			return f
+	case "!!bool", "!!int", "!!float":
+		_ = node.Decode(&value) // else it stays text
+	}
+	switch value := value.(type) {
+	case bool:
+		return value
+	case int:
+		return int64(value)
+	case int64:
+		return value
+	case uint64:
+		return float64(value)
+	case float64:
+		if value-value == 0 { // JSON has neither NaN nor infinity
+			return value
 		}
 	}
 	return strings.Clone(node.Value) // it may share memory with the document
