@@ -44,14 +44,16 @@ var Classes = []Meaning{
 }
 
 // MeaningOf returns the row of a class.
-func MeaningOf(c Class) Meaning {
-	return Classes[slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })]
+func MeaningOf(c Class) Meaning { return Classes[harm(c)] }
+
+// harm ranks the classes.
+func harm(c Class) int {
+	return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })
 }
 
 // Worse returns the more harmful class.
 func Worse(a, b Class) Class {
-	rank := func(c Class) int { return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c }) }
-	if rank(b) > rank(a) {
+	if harm(b) > harm(a) {
 		return b
 	}
 	return a

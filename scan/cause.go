@@ -79,24 +79,21 @@ const (
 	nodes       = "nodes"
 )
 
-// grouping gathers causes.
-type grouping struct {
-	byID map[string]*Cause
-	at   []string // in the order of their first object
-}
+// grouping gathers causes, by ID.
+type grouping map[string]*Cause
 
 // add returns the cause with the ID of c: c itself, if there is none yet.
-func (g *grouping) add(c Cause) *Cause {
-	if have := g.byID[c.ID]; have != nil {
+func (g grouping) add(c Cause) *Cause {
+	if have := g[c.ID]; have != nil {
 		return have
 	}
 	c.Certainty, c.ByKind = policies.May, map[Kind]int{}
-	g.byID[c.ID], g.at = &c, append(g.at, c.ID)
+	g[c.ID] = &c
 	return &c
 }
 
 // holds returns the causes that hold an object, and the parts of a release that they hold.
-func (g *grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
+func (g grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
 	if a.kind == Releases {
 		held, parts = g.holdsParts(a)
 	} else {
@@ -109,7 +106,7 @@ func (g *grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
 	return held, parts
 }
 
-func (g *grouping) holdsOne(a *answer) []check.Hold {
+func (g grouping) holdsOne(a *answer) []check.Hold {
 	held := []check.Hold{}
 	findings := a.item.Findings
 	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
@@ -135,7 +132,7 @@ func (g *grouping) holdsOne(a *answer) []check.Hold {
 }
 
 // holdsParts returns the causes that block objects of a release, and with them the release.
-func (g *grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
+func (g grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
 	by = []check.Hold{}
 	for i := range a.parts {
 		part, _ := g.holds(&a.parts[i])
@@ -163,7 +160,7 @@ func add(held []check.Hold, hold check.Hold) []check.Hold {
 }
 
 // of returns the cause that a finding is about.
-func (g *grouping) of(a *answer, f policies.Finding) *Cause {
+func (g grouping) of(a *answer, f policies.Finding) *Cause {
 	id, title, object := "", "", (*policies.Object)(nil)
 	class := f.Class
 	if f.Kind == policies.KindForbidden {
@@ -234,7 +231,7 @@ func telling(f policies.Finding) (n int) {
 }
 
 // unseen returns the cause of an unknown verdict.
-func (g *grouping) unseen(what []policies.Unseen) *Cause {
+func (g grouping) unseen(what []policies.Unseen) *Cause {
 	id, title := "unseen", "not all that matters could be seen"
 	if len(what) > 0 {
 		resource, why := what[0].Resource, what[0].Reason
@@ -249,10 +246,10 @@ func (g *grouping) unseen(what []policies.Unseen) *Cause {
 }
 
 // causes returns all causes, with the objects that they hold.
-func (g *grouping) causes(items []check.Item) []Cause {
+func (g grouping) causes(items []check.Item) []Cause {
 	for _, item := range items {
 		for _, h := range item.HeldBy {
-			c := g.byID[h.Cause]
+			c := g[h.Cause]
 			c.Holds++
 			c.ByKind[Kind(item.Kind)]++
 			if item.TerminatingSince != "" {
@@ -264,10 +261,10 @@ func (g *grouping) causes(items []check.Item) []Cause {
 		}
 	}
 	causes := []Cause{}
-	for _, id := range g.at {
-		causes = append(causes, *g.byID[id])
+	for _, c := range g {
+		causes = append(causes, *c)
 	}
-	slices.SortStableFunc(causes, func(a, b Cause) int {
+	slices.SortFunc(causes, func(a, b Cause) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(Classes(), a.Class), slices.Index(Classes(), b.Class)),
 			cmp.Compare(b.Holds, a.Holds), cmp.Compare(a.ID, b.ID),
@@ -323,16 +320,15 @@ func kindsIn(byKind, all map[Kind]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// nouns of the kinds, singular and plural.
-var nouns = map[Kind][2]string{
-	Namespaces: {"namespace", "namespaces"}, Definitions: {"definition", "definitions"}, Nodes: {"node", "nodes"},
-	Releases: {"Helm release", "Helm releases"}, Custom: {"custom resource", "custom resources"}, Claims: {"claim", "claims"}, Volumes: {"volume", "volumes"},
-	Terminating: {"other object", "other objects"},
+// nouns of the kinds.
+var nouns = map[Kind]string{
+	Namespaces: "namespace", Definitions: "definition", Nodes: "node", Releases: "Helm release", Custom: "custom resource", Claims: "claim",
+	Volumes: "volume", Terminating: "other object",
 }
 
 func nounOf(kind Kind, n int) string {
 	if n == 1 {
-		return nouns[kind][0]
+		return nouns[kind]
 	}
-	return nouns[kind][1]
+	return nouns[kind] + "s"
 }

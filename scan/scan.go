@@ -244,7 +244,7 @@ func (a *answer) whole(of check.Answer) {
 // their objects.
 func (s *Scan) tell(answers []answer) map[string][]int {
 	counts, byCause := map[Kind]*Count{}, map[string][]int{}
-	g := grouping{byID: map[string]*Cause{}}
+	g := grouping{}
 	s.Items = []check.Item{}
 	for i := range answers {
 		a := &answers[i]

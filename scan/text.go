@@ -219,17 +219,11 @@ func (m Mended) of(which string) string {
 
 // Failing reports whether the scan is as bad as the limit on.
 func (s *Scan) Failing(on string) bool {
-	certain := func(c Cause) bool { return c.Class == policies.Broken && c.Certainty == policies.Will }
 	switch on {
 	case FailNever:
 		return false
 	case FailBroken:
-		for _, c := range s.Causes {
-			if certain(c) {
-				return true
-			}
-		}
-		return s.Interrupted != ""
+		return s.Interrupted != "" || slices.ContainsFunc(s.Causes, func(c Cause) bool { return c.Class == policies.Broken && c.Certainty == policies.Will })
 	}
 	return s.Verdict.Compare(policies.Verdict(on)) >= 0 || s.Interrupted != ""
 }
