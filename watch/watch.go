@@ -33,22 +33,15 @@ const (
 	blind = 3
 )
 
-// Watch looks at the Terminating objects again and again.
-type Watch struct {
-	// Look is one look. An error of check.Gone says that all of them are deleted.
-	Look    func(context.Context) (check.Answer, error)
-	Printer *Printer
-}
-
-// Run watches until no object is left or ctx ends, and returns the objects left. An error says that they are
-// unknown.
-func (w *Watch) Run(ctx context.Context) (left check.Answer, err error) {
-	type look struct {
+// Watch prints looks at the Terminating objects until none is left or ctx ends, and returns those left. An error
+// says that they are unknown; one of check.Gone, of a look, that all of them are deleted.
+func (p *Printer) Watch(ctx context.Context, look func(context.Context) (check.Answer, error)) (left check.Answer, err error) {
+	type answer struct {
 		check.Answer
 		err  error
 		took time.Duration
 	}
-	looks := make(chan look, 1)
+	looks := make(chan answer, 1)
 	due := time.NewTimer(0)
 	defer due.Stop()
 	seen, empty := false, 0
@@ -62,8 +55,8 @@ func (w *Watch) Run(ctx context.Context) (left check.Answer, err error) {
 		case <-due.C:
 			go func() {
 				began := time.Now()
-				now, err := w.Look(ctx)
-				looks <- look{now, err, time.Since(began)}
+				now, err := look(ctx)
+				looks <- answer{now, err, time.Since(began)}
 			}()
 		case now := <-looks:
 			switch {
@@ -74,10 +67,10 @@ func (w *Watch) Run(ctx context.Context) (left check.Answer, err error) {
 			case now.err != nil && !seen:
 				return left, now.err
 			case now.err != nil:
-				w.Printer.Fail(now.err)
+				p.Fail(now.err)
 			default:
 				seen, left = true, now.Answer
-				w.Printer.Print(left)
+				p.Print(left)
 				switch {
 				case len(left.Items) > 0:
 					empty = 0

@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), tc.timeout, errors.New("its time has ended"))
 				defer cancel()
 				looks := sequence{looks: tc.looks, took: tc.took, began: time.Now()}
-				left, err := (&Watch{Look: looks.look, Printer: &Printer{Out: new(strings.Builder)}}).Run(ctx)
+				left, err := (&Printer{Out: new(strings.Builder)}).Watch(ctx, looks.look)
 				cancel()
 				synctest.Wait() // for a look that was under way
 				if diff := cmp.Diff(tc.at, looks.at); diff != "" {
@@ -122,7 +122,7 @@ func TestLines(t *testing.T) {
 		looks := sequence{looks: []func() (check.Answer, error){
 			answer(first), answer(second), fails(errors.New("no\nanswer")), fails(errors.New("no\nanswer")), answer(many), answer(fewer), answer(unseen), answer(ends()),
 		}}
-		if _, err := (&Watch{Look: looks.look, Printer: &Printer{Out: &out}}).Run(t.Context()); err != nil {
+		if _, err := (&Printer{Out: &out}).Watch(t.Context(), looks.look); err != nil {
 			t.Fatal(err)
 		}
 		const want = `2000-01-01T00:00:00Z pods/a -n shop, being deleted for 60s: hangs: node n does not answer for 5 min

@@ -66,7 +66,7 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	var uid string
 	var gone error
 	facts, clear := s.reading()
-	w := watch.Watch{Printer: printerOn(stdout), Look: func(ctx context.Context) (check.Answer, error) {
+	look := func(ctx context.Context) (check.Answer, error) {
 		defer func() { // one who looks on needs no progress
 			clear()
 			facts.Progress = nil
@@ -89,13 +89,13 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 			uid = subject.UID()
 		}
 		return now, err
-	}}
+	}
 	if f.patience > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errors.New("--timeout ended"))
 		defer cancel()
 	}
-	left, err := w.Run(ctx)
+	left, err := printerOn(stdout).Watch(ctx, look)
 	switch {
 	case err != nil:
 		return err
