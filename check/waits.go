@@ -179,11 +179,7 @@ func condition(waits []Wait) string {
 	}
 	var parts []string
 	for _, owner := range owners[:min(maxOwners, len(owners))] {
-		noun := "finalizers"
-		if counts[owner] == 1 {
-			noun = "finalizer"
-		}
-		parts = append(parts, fmt.Sprintf("%s removes %d %s", owner, counts[owner], noun))
+		parts = append(parts, owner+" removes "+plural(counts[owner], "finalizer"))
 	}
 	if more := len(owners) - maxOwners; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more owners remove theirs", more))
