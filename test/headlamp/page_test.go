@@ -179,14 +179,14 @@ func TestSection(t *testing.T) {
 		never     string
 	}{
 		"Namespace":    {who: "admin", page: "namespaces/istio-system", want: []string{`It would hang\.`, held, `kubectl termguard check namespaces/istio-system`}},
-		"NothingHolds": {who: "admin", page: "namespaces/plain", want: []string{`No warning\.`, `no promise that it completes`}},
+		"NothingHolds": {who: "admin", page: "namespaces/plain", want: []string{`No warning\.`, `does not promise that the deletion completes`}},
 		"Refused":      {who: "admin", page: "namespaces/guarded", want: []string{`The API server refuses it:`, `delete\.termguard\.dev.*denied the request`}},
-		"Terminating":  {who: "admin", page: "namespaces/leaving", want: []string{`It is being deleted\.`, `Terminating since 2`, `NamespaceFinalizersRemaining: .*kiali\.io/finalizer in 1`}, never: "It would hang"},
+		"Terminating":  {who: "admin", page: "namespaces/leaving", want: []string{`It is Terminating\.`, `Terminating since 2`, `NamespaceFinalizersRemaining: .*kiali\.io/finalizer in 1`}, never: "It would hang"},
 		"Definition":   {who: "admin", page: "crds/kialis.kiali.io", want: []string{`It would hang\.`, `termguard: will hang`}},
 		"Custom":       {who: "admin", page: "customresources/kialis.kiali.io/istio-system/kiali", want: []string{`If deleted now: It would hang\.`}},
 		"Node":         {who: "admin", page: "nodes/worker-7", want: []string{`If deleted now`, `No warning\.|may hang|would hang`}},
-		"NoRight":      {who: "visitor", page: "namespaces/istio-system", want: []string{`Not asked: you may not delete it\.`}, never: "termguard: will hang"},
-		"GuardHidden":  {who: "cleaner", page: "namespaces/plain", want: []string{`Whether termguard is registered in this cluster, you may not see`}},
+		"NoRight":      {who: "visitor", page: "namespaces/istio-system", want: []string{`Not checked: you may not delete it\.`}, never: "termguard: will hang"},
+		"GuardHidden":  {who: "cleaner", page: "namespaces/plain", want: []string{`You may not see whether termguard is registered in this cluster`}},
 		"MayDelete":    {who: "cleaner", page: "namespaces/istio-system", want: []string{`It would hang\.`, held}},
 	} {
 		t.Run(name, func(t *testing.T) {

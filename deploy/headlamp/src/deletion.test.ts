@@ -47,7 +47,7 @@ describe('warningsIn', () => {
       header: '299 kube "a" "Wed, 21 Oct 2026 07:28:00 GMT", 299 - "b"',
       want: ['a', 'b'],
     },
-    'what is no warning is left out': { header: 'x "y", 299 - "b", 299 - "open', want: ['b'] },
+    'other headers are left out': { header: 'x "y", 299 - "b", 299 - "open', want: ['b'] },
     'nothing turns the direction of writing': {
       header: warn('a\u202eb\u200bc'),
       want: ['a\uFFFDb\uFFFDc'],
@@ -108,7 +108,7 @@ function fake(options: { may?: boolean; warning?: string; fails?: any; guard?: n
 const failed = (status: number, message: string) => Object.assign(new Error(message), { status });
 
 describe('ask', () => {
-  it('sends nothing about what is being deleted, or may not be deleted by this person', async () => {
+  it('sends nothing about a Terminating object, or one that the user may not delete', async () => {
     const { api, sent } = fake({ may: false });
     expect(await ask(api, { ...shop, deletionTimestamp: '2026-11-01T00:00:00Z' })).toEqual({
       kind: 'terminating',
@@ -146,17 +146,17 @@ describe('ask', () => {
     'good to know': {
       given: { warning: warn('termguard: pods take an hour [slow]') },
       want: { kind: 'told' },
-      title: 'termguard found nothing that holds it.',
+      title: 'termguard found no blocker.',
     },
     'no guard: silence is no promise': {
       given: { guard: 404 },
       want: { kind: 'told', lines: [], guard: 'absent' },
-      title: 'Nobody was asked.',
+      title: 'termguard is not registered.',
     },
     'what others warn of is no word of a guard': {
       given: { warning: warn('v1beta1 is deprecated; it will hang: x'), guard: 404 },
       want: { kind: 'told', guard: 'absent' },
-      title: 'Nobody was asked.',
+      title: 'termguard is not registered.',
     },
     'a guard that says nothing promises nothing': {
       given: { guard: 200 },
@@ -191,17 +191,17 @@ describe('ask', () => {
     'a webhook takes no dry runs: that is no refusal of the deletion': {
       given: { fails: failed(400, 'admission webhook "x" does not support dry run') },
       want: { kind: 'not-asked' },
-      title: 'Not known: the API server could not be asked.',
+      title: 'Not known: the request failed.',
     },
     'made anew meanwhile': {
       given: { fails: failed(409, 'Conflict - Precondition failed: UID') },
       want: { kind: 'not-asked' },
-      title: 'Not known: the API server could not be asked.',
+      title: 'Not known: the request failed.',
     },
     'out of reach': {
       given: { fails: new TypeError('fetch failed') },
       want: { kind: 'not-asked' },
-      title: 'Not known: the API server could not be asked.',
+      title: 'Not known: the request failed.',
     },
   };
   for (const [name, { given, want, title }] of Object.entries(cases)) {
@@ -211,7 +211,7 @@ describe('ask', () => {
       const verdict = verdictOf(answer, shop);
       expect(verdict.title).toBe(title);
       if (answer.kind === 'told' && answer.lines.every(l => !l.text.startsWith('termguard: '))) {
-        expect(verdict.detail).toContain('no promise');
+        expect(verdict.detail).toContain('does not promise');
         expect(verdict.status).toBe('');
       }
     });

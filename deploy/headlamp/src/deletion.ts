@@ -1,7 +1,7 @@
-// What would become of an object if it were deleted now, asked of the API server by a dry
-// run as the person who looks. Nothing here knows the page that shows it.
+// The outcome of deleting an object now, by a dry run of the API server with the rights of the user. This file
+// does not depend on the page.
 
-/** Subject is the object that is looked at. */
+/** Subject is the displayed object. */
 export interface Subject {
   apiVersion: string;
   kind: string;
@@ -15,9 +15,9 @@ export interface Subject {
   finalizers: string[];
 }
 
-/** Api is what is asked of a cluster, as the person who looks. */
+/** Api sends requests to a cluster, with the rights of the user. */
 export interface Api {
-  /** mayDelete resolves to whether the person may delete the object. */
+  /** mayDelete resolves to whether the user may delete the object. */
   mayDelete(): Promise<boolean>;
   /** send resolves to a response of the API server, and rejects with an error that has its status. */
   send(path: string, init: { method: string; body?: string }): Promise<Response>;
@@ -38,7 +38,7 @@ export interface Line {
  */
 export type Guard = 'registered' | 'absent' | 'hidden';
 
-/** Answer is what is known, and from whom. */
+/** Answer is the result, by its source. */
 export type Answer =
   | { kind: 'terminating' }
   | { kind: 'not-allowed' }
@@ -125,7 +125,7 @@ function utf8(bytes: string): string {
 
 const ours = 'termguard: ';
 
-/** lineOf tells what a warning says: of termguard's, by how it starts. */
+/** lineOf classifies a warning: termguard's by its beginning. */
 export function lineOf(text: string): Line {
   const starts = (...prefixes: string[]) => prefixes.some(p => text.startsWith(ours + p));
   let says: Says = 'note';
@@ -143,17 +143,17 @@ export function lineOf(text: string): Line {
   return { text, says };
 }
 
-/** spoke tells whether termguard is behind any of the lines. */
+/** spoke reports whether any of the lines is termguard's. */
 export function spoke(lines: Line[]): boolean {
   return lines.some(l => l.text.startsWith(ours));
 }
 
-// A webhook refuses with any status; and what must answer and does not refuses, too.
+// A webhook denies with any status; one that fails closed and does not answer refuses, too.
 const refusals = /denied the request|failed calling webhook/;
 
 /**
- * ask asks what would become of the object: nothing where it is being deleted already, as
- * the guard is not asked about that again, and nothing where the person may not delete it.
+ * ask returns the outcome of deleting the object. It sends no dry run for a Terminating object, which the
+ * webhook does not review again, or if the user may not delete it.
  */
 export async function ask(api: Api, s: Subject): Promise<Answer> {
   if (s.deletionTimestamp) {
@@ -192,37 +192,37 @@ async function guardOf(api: Api): Promise<Guard> {
   }
 }
 
-/** Verdict is what all lines come to, as docs/concepts.md has it, and how it is shown. */
+/** Verdict summarizes all lines, in the words of docs/concepts.md, with the color. */
 export interface Verdict {
   status: 'success' | 'warning' | 'error' | '';
   title: string;
   detail?: string;
 }
 
-const noPromise = 'No warning is no promise that it completes.';
+const noPromise = 'This does not promise that the deletion completes.';
 
-/** verdictOf puts an answer in words. */
+/** verdictOf describes an answer. */
 export function verdictOf(answer: Answer, s: Subject): Verdict {
-  const sure = `"kubectl termguard check ${targetOf(s)}" tells.`;
+  const sure = `Run "kubectl termguard check ${targetOf(s)}".`;
   switch (answer.kind) {
     case 'terminating':
       return {
         status: 'error',
-        title: 'It is being deleted.',
-        detail: `Why it is still here, ${sure}`,
+        title: 'It is Terminating.',
+        detail: `For the reason: ${sure}`,
       };
     case 'not-allowed':
       return {
         status: '',
-        title: 'Not asked: you may not delete it.',
-        detail: `The API server tells what would hold a deletion only to those who may delete. What you may read, ${sure}`,
+        title: 'Not checked: you may not delete it.',
+        detail: `The API server evaluates a deletion only for users who may delete. For an answer with your own rights: ${sure}`,
       };
     case 'refused':
       return { status: 'error', title: 'The API server refuses it:', detail: answer.message };
     case 'not-asked':
       return {
         status: '',
-        title: 'Not known: the API server could not be asked.',
+        title: 'Not known: the request failed.',
         detail: answer.message,
       };
   }
@@ -240,26 +240,26 @@ export function verdictOf(answer: Answer, s: Subject): Verdict {
     return { status: '', title: 'Not known: termguard could not check it in full.' };
   }
   if (spoke(answer.lines)) {
-    return { status: 'success', title: 'termguard found nothing that holds it.' };
+    return { status: 'success', title: 'termguard found no blocker.' };
   }
   switch (answer.guard) {
     case 'registered':
       return {
         status: '',
         title: 'No warning.',
-        detail: `termguard is registered in this cluster, and warned of nothing. Where it does not answer in time, the API server goes on without a word: ${noPromise} ${sure}`,
+        detail: `termguard is registered in this cluster, and did not warn. If it does not answer in time, the API server continues silently: ${noPromise} ${sure}`,
       };
     case 'absent':
       return {
         status: '',
-        title: 'Nobody was asked.',
-        detail: `termguard is not registered in this cluster under its name, and nobody else warned. ${noPromise} ${sure}`,
+        title: 'termguard is not registered.',
+        detail: `This cluster has no webhook of that name, and no other warned. ${noPromise} ${sure}`,
       };
     default:
       return {
         status: '',
         title: 'No warning.',
-        detail: `Whether termguard is registered in this cluster, you may not see: perhaps nobody was asked. ${noPromise} ${sure}`,
+        detail: `You may not see whether termguard is registered in this cluster. ${noPromise} ${sure}`,
       };
   }
 }
@@ -271,7 +271,7 @@ export interface Condition {
   message?: string;
 }
 
-/** holding are the conditions that tell why what is Terminating still is. */
+/** holding returns the conditions that explain why an object is still Terminating. */
 export function holding(kind: string, conditions: Condition[] | undefined): Condition[] {
   const telling =
     kind === 'Namespace'

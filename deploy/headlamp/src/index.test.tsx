@@ -89,11 +89,11 @@ it('asks once, by a dry run in the cluster of the object, and shows text as text
 
 it('asks nothing without the right to delete, and says so', async () => {
   render(<IfDeletedNow resource={namespace({ allowed: false })} />);
-  expect(await screen.findByText('Not asked: you may not delete it.')).toBeTruthy();
+  expect(await screen.findByText('Not checked: you may not delete it.')).toBeTruthy();
   expect(deletes()).toHaveLength(0);
 });
 
-it('shows why what is Terminating still is, and asks nothing', async () => {
+it('shows why an object is still Terminating, without a request', async () => {
   render(
     <IfDeletedNow
       resource={namespace({
@@ -107,15 +107,15 @@ it('shows why what is Terminating still is, and asks nothing', async () => {
       })}
     />
   );
-  expect(await screen.findByText('It is being deleted.')).toBeTruthy();
+  expect(await screen.findByText('It is Terminating.')).toBeTruthy();
   expect(
-    screen.getByText(/Terminating since 2026-11-01.*waits for whoever removes kubernetes/)
+    screen.getByText(/Terminating since 2026-11-01.*waits for the removal of kubernetes/)
   ).toBeTruthy();
   expect(screen.getByText('NamespaceContentRemaining: kialis.kiali.io has 1')).toBeTruthy();
   expect(deletes()).toHaveLength(0);
 });
 
-it('says of a custom resource on a button what it then tells', async () => {
+it('shows the verdict of a custom resource on a button, and opens the rest', async () => {
   const kiali = object('Kiali', 'kiali.io/v1alpha1', 'kialis', {
     definition: {},
     metadata: { namespace: 'shop', name: 'k' },

@@ -52,11 +52,11 @@ function apiOf(o: KubeObject): Api {
 const title = 'If deleted now';
 
 interface Known {
-  answer: Answer | null; // null while it is asked
+  answer: Answer | null; // null while the request runs
   again: () => void;
 }
 
-/** useKnown asks once for each object that is shown, and when somebody says so. */
+/** useKnown sends the requests once for each displayed object, and on demand. */
 function useKnown(resource: KubeObject): Known {
   const [answer, setAnswer] = useState<Answer | null>(null);
   const [turn, setTurn] = useState(0);
@@ -71,7 +71,7 @@ function useKnown(resource: KubeObject): Known {
     return () => {
       shown = false;
     };
-    // Whatever else changes of the object, it is not asked about again by itself.
+    // Other changes of the object send no new request.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [subject.uid, subject.deletionTimestamp, turn]);
   return { answer, again: () => setTurn(turn + 1) };
@@ -87,13 +87,13 @@ function Lines({ lines }: { lines: string[] }) {
   );
 }
 
-/** Told is what is known. */
+/** Told shows the answer. */
 function Told({ resource, known }: { resource: KubeObject; known: Known }) {
   const { answer, again } = known;
   return answer ? (
     <Answered resource={resource} answer={answer} again={again} />
   ) : (
-    <CircularProgress size={20} aria-label="Asking the API server" />
+    <CircularProgress size={20} aria-label="Waiting for the API server" />
   );
 }
 
@@ -116,7 +116,7 @@ function Answered(props: { resource: KubeObject; answer: Answer; again: () => vo
         <Typography sx={{ mt: 1 }}>
           {`Terminating since ${subject.deletionTimestamp}. `}
           {subject.finalizers.length > 0
-            ? `It waits for whoever removes ${printable(subject.finalizers.join(', '))}.`
+            ? `It waits for the removal of ${printable(subject.finalizers.join(', '))}.`
             : 'It has no finalizers.'}
         </Typography>
       )}
@@ -153,8 +153,8 @@ export function withSection(resource: KubeObject | null, sections: any[]): any[]
 }
 
 /**
- * OfCustomResource is the button of an object that a definition serves. Of no other kind is
- * anything asked: an extension API server need not know what a dry run is.
+ * OfCustomResource is the button of a custom resource. Other kinds get none: an extension API server may not
+ * support dry runs.
  */
 export function OfCustomResource({ item }: { item?: KubeObject | null }) {
   return item && (item._class() as any).customResourceDefinition ? <Opens resource={item} /> : null;
@@ -164,7 +164,7 @@ function Opens({ resource }: { resource: KubeObject }) {
   const known = useKnown(resource);
   const [open, setOpen] = useState(false);
   if (!known.answer) {
-    return <CircularProgress size={20} aria-label="Asking the API server" />;
+    return <CircularProgress size={20} aria-label="Waiting for the API server" />;
   }
   const { status, title: says } = verdictOf(known.answer, subjectOf(resource));
   return (
