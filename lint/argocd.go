@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/lint/tree"
 )
@@ -81,13 +82,11 @@ func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]an
 		metadata["finalizers"] = []any{argoFinalizer}
 	}
 	text, err := json.Marshal(template)
-	generators, _, _ := unstructured.NestedSlice(value, "spec", "generators")
 	if err != nil {
 		return nil
 	}
-	for _, generator := range generators {
-		fields, _ := generator.(map[string]any)
-		for _, replacer := range s.generatorReplacers(o, fields) {
+	for _, generator := range manifests.Items(value, "spec", "generators") {
+		for _, replacer := range s.generatorReplacers(o, generator) {
 			var app map[string]any
 			if json.Unmarshal([]byte(replacer.Replace(string(text))), &app) == nil && s.isSelfManagedApp(o, app) {
 				return app
@@ -110,11 +109,9 @@ func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (re
 		}
 		replacers = append(replacers, strings.NewReplacer(forms...))
 	}
-	elements, _, _ := unstructured.NestedSlice(generator, "list", "elements")
-	for _, element := range elements {
+	for _, element := range manifests.Items(generator, "list", "elements") {
 		params := map[string]string{}
-		fields, _ := element.(map[string]any)
-		for key, value := range fields {
+		for key, value := range element {
 			if text, ok := value.(string); ok {
 				params[key] = text
 			}
@@ -124,12 +121,10 @@ func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (re
 	if clusters, ok := generator["clusters"].(map[string]any); ok && clusters["selector"] == nil {
 		fill(map[string]string{"name": "in-cluster", "nameNormalized": "in-cluster", "server": "https://kubernetes.default.svc"})
 	}
-	directories, _, _ := unstructured.NestedSlice(generator, "git", "directories")
 	root := s.repositoryRoot(o)
 	var globs, excludes []string
-	for _, directory := range directories {
-		fields, _ := directory.(map[string]any)
-		if glob, _ := fields["path"].(string); fields["exclude"] == true {
+	for _, directory := range manifests.Items(generator, "git", "directories") {
+		if glob, _ := directory["path"].(string); directory["exclude"] == true {
 			excludes = append(excludes, glob)
 		} else if filepath.IsLocal(filepath.FromSlash(glob)) && root != "" {
 			globs = append(globs, glob)
@@ -163,28 +158,23 @@ func (s *set) isSelfManagedApp(o *source.Object, value map[string]any) bool {
 	if namespace == "" || !slices.ContainsFunc(app.GetFinalizers(), isArgoFinalizer) {
 		return false
 	}
-	text := func(fields ...string) string {
-		field, _, _ := unstructured.NestedString(value, append([]string{"spec"}, fields...)...)
-		return field
+	type appSource struct{ RepoURL, Chart, Path string }
+	var spec struct {
+		Destination struct{ Server, Name, Namespace string }
+		Source      appSource
+		Sources     []appSource
 	}
-	server, name := text("destination", "server"), text("destination", "name")
-	inCluster := server == "https://kubernetes.default.svc" && name == "" || server == "" && name == "in-cluster"
-	if !inCluster || text("destination", "namespace") != namespace {
+	text, err := json.Marshal(value["spec"])
+	if err != nil || bytes.Contains(text, []byte(noDeleteOption)) || json.Unmarshal(text, &spec) != nil {
 		return false
 	}
-	if specYAML, err := yaml.Marshal(value["spec"]); err != nil || bytes.Contains(specYAML, []byte(noDeleteOption)) {
-		return false
-	}
-	spec, _ := value["spec"].(map[string]any)
-	sources, _ := spec["sources"].([]any)
-	return slices.ContainsFunc(append(slices.Clone(sources), spec["source"]), func(item any) bool {
-		appSource, _ := item.(map[string]any)
-		repository, _ := appSource["repoURL"].(string)
-		if chart, _ := appSource["chart"].(string); chart != "" {
-			return chart == "argo-cd" && strings.Contains(repository, "argo")
+	to := spec.Destination
+	inCluster := to.Server == "https://kubernetes.default.svc" && to.Name == "" || to.Server == "" && to.Name == "in-cluster"
+	return inCluster && to.Namespace == namespace && slices.ContainsFunc(append(spec.Sources, spec.Source), func(from appSource) bool {
+		if from.Chart != "" {
+			return from.Chart == "argo-cd" && strings.Contains(from.RepoURL, "argo")
 		}
-		folder, _ := appSource["path"].(string)
-		return s.sourceInstallsArgo(o, folder, namespace)
+		return s.sourceInstallsArgo(o, from.Path, namespace)
 	})
 }
 
@@ -258,14 +248,8 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 	if err != nil {
 		return false, exempts
 	}
-	for _, charts := range [][]yaml.Node{k.HelmCharts, k.HelmChartInflationGenerator} {
-		for _, node := range charts {
-			var chart struct {
-				Name      string
-				ChartName string `yaml:"chartName"`
-			}
-			installs = installs || node.Decode(&chart) == nil && (chart.Name == "argo-cd" || chart.ChartName == "argo-cd")
-		}
+	for _, chart := range slices.Concat(k.HelmCharts, k.HelmChartInflationGenerator) {
+		installs = installs || chart.Name == "argo-cd" || chart.ChartName == "argo-cd"
 	}
 	for _, name := range slices.Concat(k.Resources, k.Bases) {
 		if isRemote(name) {
@@ -305,9 +289,6 @@ func dependsOnArgo(file string) bool {
 		return false
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
 	var chart struct{ Dependencies []struct{ Name string } }
-	return yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
+	return err == nil && yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
 }

@@ -31,6 +31,12 @@ type Finding struct {
 	Kustomization string `json:"-"`
 }
 
+// AtLeast reports whether a finding has at least a severity; none has "never".
+func (f Finding) AtLeast(severity string) bool {
+	limit := policies.Severity(severity)
+	return limit.Compare(policies.None) != 0 && f.Severity.Compare(limit) <= 0
+}
+
 // Place is a place in a file.
 type Place struct {
 	File      string `json:"file"`   // as given or found, with forward slashes

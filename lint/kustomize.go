@@ -28,12 +28,17 @@ type kustomization struct {
 	Patches                            []patch
 	PatchesStrategicMerge              []string       `yaml:"patchesStrategicMerge"`
 	PatchesJSON6902                    []patch        `yaml:"patchesJson6902"`
-	HelmCharts                         []yaml.Node    `yaml:"helmCharts"`
-	HelmChartInflationGenerator        []yaml.Node    `yaml:"helmChartInflationGenerator"`
+	HelmCharts                         []helmChart    `yaml:"helmCharts"`
+	HelmChartInflationGenerator        []helmChart    `yaml:"helmChartInflationGenerator"`
 	Rest                               map[string]any `yaml:",inline"`
 }
 
 type patch struct{ Path, Patch string }
+
+type helmChart struct {
+	Name      string
+	ChartName string `yaml:"chartName"`
+}
 
 // maxKustomization bounds a kustomization, in bytes.
 const maxKustomization = 1 << 20

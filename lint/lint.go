@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster"
@@ -328,30 +329,17 @@ func (r *run) addDirectory(d *source.Directory) {
 
 // lintSets lints the sets, one per processor at a time.
 func (r *run) lintSets(ctx context.Context) error {
-	work := make(chan *input)
-	errs := make(chan error, runtime.GOMAXPROCS(0))
-	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			var firstErr error
-			for i := range work {
-				if firstErr != nil || ctx.Err() != nil {
-					continue
-				}
-				firstErr = r.catchPanic(i.all(), func() error { return r.lint(ctx, r.set(i)) })
+	group, untilFailure := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, i := range r.sets {
+		group.Go(func() error {
+			if untilFailure.Err() != nil {
+				return nil
 			}
-			if firstErr != nil {
-				errs <- firstErr
-			}
+			return r.catchPanic(i.all(), func() error { return r.lint(ctx, r.set(i)) })
 		})
 	}
-	for _, i := range r.sets {
-		work <- i
-	}
-	close(work)
-	wait.Wait()
-	close(errs)
-	return cmp.Or(<-errs, context.Cause(ctx))
+	return cmp.Or(group.Wait(), context.Cause(ctx))
 }
 
 // lint reads and evaluates a set.

@@ -37,7 +37,7 @@ const usage = `usage: termguard-render serve
 It reads requests from standard input, as {"kind": "chart", "root": DIR, "dir": DIR, "values": [FILE]}
 or {"kind": "kustomization", "root": DIR, "dir": DIR}, and answers each with
 {"text": OBJECTS, "files": [FILE], "namespace": NAME} or {"error": TEXT}. Links that lead out
-of the root (default: dir) are an error`
+of the root (default: /) are an error`
 
 func main() {
 	log.SetOutput(io.Discard) // the libraries log errors that they also return
@@ -68,7 +68,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serve(in, out)
 }
 
-// request asks for one rendering. Links may not lead out of Root, which defaults to Dir.
+// request asks for one rendering. Links may not lead out of Root, which defaults to /.
 type request struct {
 	Kind   string   `json:"kind"`
 	Root   string   `json:"root"`
@@ -96,12 +96,9 @@ func serve(in io.Reader, out io.Writer) error {
 		case err != nil:
 			return fmt.Errorf("read a request: %w", err)
 		}
-		var a answer
-		var err error
-		if a.Text, a.Files, err = r.renderSafely(); err != nil {
+		a, err := r.render()
+		if err != nil {
 			a = answer{Error: strings.TrimSpace(err.Error())}
-		} else if r.Kind == "chart" {
-			a.Namespace = namespace
 		}
 		if err := answers.Encode(a); err != nil {
 			return fmt.Errorf("write an answer: %w", err)
@@ -109,33 +106,30 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// renderSafely turns a panic of a library into an error.
-func (r request) renderSafely() (text string, files []string, err error) {
+// render answers a request. A panic of a library is an error.
+func (r request) render() (a answer, err error) {
 	defer func() {
 		if failed := recover(); failed != nil {
 			err = fmt.Errorf("the library failed: %v", failed)
 		}
 	}()
-	return r.render()
-}
-
-func (r request) render() (text string, files []string, err error) {
-	root := cmp.Or(r.Root, r.Dir)
+	root := cmp.Or(r.Root, string(filepath.Separator))
 	if err := inside(root, r.Dir); err != nil {
-		return "", nil, err
+		return a, err
 	}
 	switch r.Kind {
 	case "chart":
 		if err := confine(root, r.Dir, map[string]bool{}); err != nil {
-			return "", nil, err
+			return a, err
 		}
-		text, err = renderChart(r.Dir, r.Values)
+		a.Namespace = namespace
+		a.Text, err = renderChart(r.Dir, r.Values)
 	case "kustomization":
-		return renderKustomization(r.Root, r.Dir)
+		a.Text, a.Files, err = renderKustomization(root, r.Dir)
 	default:
 		err = fmt.Errorf("kind %q: want chart or kustomization", r.Kind)
 	}
-	return text, nil, err
+	return a, err
 }
 
 // namespace is where charts are installed: unlike default, it can be deleted.
@@ -227,9 +221,6 @@ func readValues(file string) (map[string]any, error) {
 // file relative to dir or, for generated objects, the kustomization. It reads no files outside root and runs
 // no plugins.
 func renderKustomization(root, dir string) (text string, read []string, err error) {
-	if root == "" {
-		root = string(filepath.Separator)
-	}
 	files := newConfined(root)
 	top, err := filepath.EvalSymlinks(dir)
 	if err == nil {

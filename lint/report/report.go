@@ -89,12 +89,6 @@ func (r Report) count(severity policies.Severity) int {
 	return n
 }
 
-// Fails reports whether a finding has at least the severity failOn; never for "never".
-func Fails(f lint.Finding, failOn string) bool {
-	limit := policies.Severity(failOn)
-	return limit.Compare(policies.None) != 0 && f.Severity.Compare(limit) <= 0
-}
-
 // headline returns a finding's message after its verdict. Findings about applying an object have no verdict.
 func headline(f lint.Finding) string {
 	switch {

@@ -243,7 +243,7 @@ func TestJUnitCounts(t *testing.T) {
 	}
 }
 
-func TestFails(t *testing.T) {
+func TestAtLeast(t *testing.T) {
 	cases := map[string]struct {
 		reason, failOn string
 		want           []policies.Severity
@@ -257,7 +257,7 @@ func TestFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []policies.Severity
 			for _, severity := range []policies.Severity{policies.High, policies.Medium, policies.Low, policies.Info} {
-				if Fails(lint.Finding{Finding: policies.Finding{Severity: severity}}, tc.failOn) {
+				if (lint.Finding{Finding: policies.Finding{Severity: severity}}).AtLeast(tc.failOn) {
 					got = append(got, severity)
 				}
 			}

@@ -164,35 +164,21 @@ func Run(ctx context.Context, options Options) error {
 	if gone > 0 && r.changed == nil && len(result.Problems) == 0 && !stopped {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
 	}
-	if !stopped {
-		err = verdict(report, r.FailOn)
+	switch n := len(report.Problems); {
+	case stopped:
+	case n > 0:
+		err = fmt.Errorf("%s with the input: more may be wrong than was found", lint.Plural(n, "problem"))
+	case slices.ContainsFunc(report.Findings, func(f lint.Finding) bool { return f.AtLeast(r.FailOn) }):
+		err = ErrFindings
 	}
-	report.ExitCode = exitCode(err)
+	switch {
+	case errors.Is(err, ErrFindings):
+		report.ExitCode = exitFindings
+	case err != nil:
+		report.ExitCode = exitError
+	}
 	if writeErr := r.report(report); writeErr != nil {
 		return writeErr
 	}
 	return err
-}
-
-// verdict returns the result of a run that was completed.
-func verdict(r report.Report, failOn string) error {
-	if n := len(r.Problems); n > 0 {
-		return fmt.Errorf("%s with the input: more may be wrong than was found", lint.Plural(n, "problem"))
-	}
-	if slices.ContainsFunc(r.Findings, func(f lint.Finding) bool { return report.Fails(f, failOn) }) {
-		return ErrFindings
-	}
-	return nil
-}
-
-// exitCode returns the exit code of an error.
-func exitCode(err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, ErrFindings):
-		return exitFindings
-	default:
-		return exitError
-	}
 }

@@ -151,39 +151,36 @@ type Search struct {
 	Problem func(file, message string)
 	// SkipTests receives the number of test files that were left out of a folder.
 	SkipTests func(files int)
+
+	start string          // the start folder
+	seen  map[string]bool // by real path
 }
 
 // Walk finds the manifests below a folder, folder by folder. name is the folder's name in findings. Symbolic links are followed within s.Root, each folder
 // once; other links are a problem. The folder itself may be one of tests: it was named.
 func (s Search) Walk(name, dir string) {
 	dir = absolute(dir)
-	w := walker{Search: s, start: dir, seen: map[string]bool{}}
-	w.walk(name, dir, tree.Real(dir))
+	s.start, s.seen = dir, map[string]bool{}
+	s.walk(name, dir, tree.Real(dir))
 }
 
 // outsideMessage is the message about links that lead out of the tree.
 const outsideMessage = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
 
-type walker struct {
-	Search
-	start string          // the start folder
-	seen  map[string]bool // by real path
-}
-
 // walk visits a folder and its subfolders. real is its path without symbolic links.
-func (w *walker) walk(name, dir, real string) {
-	if w.seen[real] {
+func (s *Search) walk(name, dir, real string) {
+	if s.seen[real] {
 		return
 	}
-	w.seen[real] = true
+	s.seen[real] = true
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		w.Problem(name, reason(err))
+		s.Problem(name, reason(err))
 		return
 	}
 	d := &Directory{Name: name, Path: dir}
 	d.Chart = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "Chart.yaml" })
-	test := dir != w.start && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return testStep.MatchString(e.Name()) })
+	test := dir != s.start && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return testStep.MatchString(e.Name()) })
 	testFiles := 0 // files of tests
 	var folders, links []string
 	for _, entry := range entries {
@@ -199,10 +196,10 @@ func (w *walker) walk(name, dir, real string) {
 			folder, regular = info.IsDir(), info.Mode().IsRegular()
 		}
 		switch {
-		case w.Exclude.Matches(full, folder), folder && slices.Contains(ignoredFolders, base):
-		case link && (folder || regular && isManifest(base)) && tree.Inside(w.Root, full) != nil:
-			w.Problem(path.Join(name, base), outsideMessage)
-		case folder && !w.Tests && isTest(dir, base, entries):
+		case s.Exclude.Matches(full, folder), folder && slices.Contains(ignoredFolders, base):
+		case link && (folder || regular && isManifest(base)) && tree.Inside(s.Root, full) != nil:
+			s.Problem(path.Join(name, base), outsideMessage)
+		case folder && !s.Tests && isTest(dir, base, entries):
 			testFiles += countFiles(full)
 		case folder:
 			if d.Chart && base == "templates" {
@@ -216,25 +213,25 @@ func (w *walker) walk(name, dir, real string) {
 			}
 		case regular && IsKustomization(base):
 			d.Kustomization = base
-		case regular && !w.Tests && isManifest(base) && (test || testFile.MatchString(base) || testStep.MatchString(base)):
+		case regular && !s.Tests && isManifest(base) && (test || testFile.MatchString(base) || testStep.MatchString(base)):
 			testFiles++
 		case regular && isManifest(base) && !(d.Chart && (strings.HasPrefix(base, "values") || base == "Chart.yaml")):
 			d.Manifests = append(d.Manifests, base)
 		}
 	}
 	if testFiles > 0 {
-		w.SkipTests(testFiles)
+		s.SkipTests(testFiles)
 	}
 	d.Manifests = slices.Clip(d.Manifests)
 	if len(d.Manifests) > 0 || d.Chart || d.Kustomization != "" {
-		w.Visit(d)
+		s.Visit(d)
 	}
 	for _, base := range folders { // under their own name first
-		w.walk(path.Join(name, base), filepath.Join(dir, base), filepath.Join(real, base))
+		s.walk(path.Join(name, base), filepath.Join(dir, base), filepath.Join(real, base))
 	}
 	for _, base := range links {
 		full := filepath.Join(dir, base)
-		w.walk(path.Join(name, base), full, tree.Real(full))
+		s.walk(path.Join(name, base), full, tree.Real(full))
 	}
 }
 
