@@ -81,7 +81,9 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	defer func() { unbind() }()
 	f.Bound = func(limit uint64) { unbind = boundMemory(limit) }
 	f.Paths, f.Version = paths, versionOf()
-	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) { return f.policies.loadFrom(names) }
+	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) {
+		return (&settingsFlags{policies: names}).load()
+	}
 	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color = colored(f.Stdout)
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and evaluating the policies").clear }

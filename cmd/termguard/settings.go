@@ -17,9 +17,8 @@ import (
 
 // settingsFlags name the policies and the configuration of a command.
 type settingsFlags struct {
-	config         string
-	policies       []string
-	key, algorithm string // of bundles, of which there are none where algorithm is ""
+	config   string
+	policies []string
 	// optional uses the defaults while the file of config is missing.
 	optional bool
 }
@@ -32,59 +31,24 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with more policies than in the binary, each in a folder of its own (may be repeated)")
 }
 
-// addBundles adds the flags for policies and OPA bundles.
-func (f *settingsFlags) addBundles(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with more policies than in the binary, each in a folder of its own, or the file of an OPA bundle (may be repeated)")
-	flags.StringVar(&f.key, "verification-key", "", "`FILE` with the public key, or the secret, of the signatures of bundles (default: they must not be signed)")
-	flags.StringVar(&f.algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
-}
-
-// load returns the policies in the binary and those that the flags name.
+// load returns the policies in the binary, in the folders of the flags, and others.
 func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
-	return f.loadFrom(f.policies, others...)
-}
-
-// loadFrom loads folders, bundles, and others.
-func (f *settingsFlags) loadFrom(names []string, others ...fs.FS) (*policies.Set, error) {
-	key, err := f.readKey()
-	if err != nil {
-		return nil, err
-	}
 	from := []fs.FS{policies.Embedded()}
-	for _, name := range names {
-		fsys, err := f.open(name, key)
-		if err != nil {
+	for _, name := range f.policies {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("read policies: %w", err)
+		case !info.IsDir():
+			return nil, fmt.Errorf("read policies: %s is a file: name a folder with policies; only termguard webhook reads bundles, and tar -xzf unpacks one", name)
 		}
-		from = append(from, fsys)
+		from = append(from, policies.Dir(name))
 	}
 	set, err := policies.Load(append(from, others...)...)
-	if err == nil && len(names)+len(others) > 0 {
-		err = holdSome(set, names)
+	if err == nil {
+		err = holdSome(set, f.policies)
 	}
 	return set, err
-}
-
-// open returns the policies of a folder, or of a bundle if the command takes bundles.
-func (f *settingsFlags) open(name string, key *policies.Key) (fs.FS, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return policies.Dir(name), nil
-	case f.algorithm == "":
-		return nil, fmt.Errorf("%s is a file: name a folder with policies; only termguard webhook reads bundles, and tar -xzf unpacks one", name)
-	}
-	archive, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	files, err := policies.UnpackBundle(archive, key)
-	if err != nil {
-		return nil, fmt.Errorf("bundle %s: %w", name, err)
-	}
-	return policies.Named(files, name), nil
 }
 
 // holdSome returns an error for a named place without a policy: silence would be taken for a rule in force.
@@ -101,14 +65,6 @@ func holdSome(set *policies.Set, names []string) error {
 // comesFrom reports whether a policy comes from a folder or bundle.
 func comesFrom(p policies.Policy, name string) bool {
 	return filepath.Dir(filepath.Dir(p.File)) == filepath.Clean(name)
-}
-
-// readKey reads the key of bundles, nil without one.
-func (f *settingsFlags) readKey() (*policies.Key, error) {
-	if f.key == "" {
-		return nil, nil
-	}
-	return policies.ReadKey(f.key, f.algorithm)
 }
 
 // read returns the configuration, checked against the ids of policies.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook/serve"
 )
 
@@ -19,6 +19,8 @@ func newWebhook() *cobra.Command {
 		target   clusterFlags
 		settings = settingsFlags{optional: true}
 		logLevel slog.Level
+
+		key, algorithm string // of the signatures of bundles
 	)
 	c := &cobra.Command{
 		Use:   "webhook",
@@ -30,19 +32,15 @@ func newWebhook() *cobra.Command {
 			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
 				return errors.New("--client-cn needs --client-ca-file, the authority whose names count")
 			}
-			o.Folders = settings.policies
-			set, err := settings.load()
-			if err != nil {
+			// It may name policies that only a folder, a bundle or a ConfigMap has.
+			if o.Config, err = settings.read(policies.EmbeddedIDs()); err != nil && !config.OnlyNoPolicy(err) {
 				return err
 			}
-			// It may name policies that only ConfigMaps of the cluster have.
-			if o.Config, err = settings.read(set.IDs()); err != nil && !config.OnlyNoPolicy(err) {
-				return err
-			}
-			wrong := err
-			o.ConfigFile, o.ReadConfig = settings.config, settings.read
-			if o.Key, err = settings.readKey(); err != nil {
-				return err
+			o.Folders, o.ConfigFile, o.ReadConfig = settings.policies, settings.config, settings.read
+			if key != "" {
+				if o.Key, err = policies.ReadKey(key, algorithm); err != nil {
+					return err
+				}
 			}
 			facts, err := o.Config.FactsOptions()
 			if err != nil {
@@ -50,7 +48,7 @@ func newWebhook() *cobra.Command {
 			}
 			o.Facts = target.facts(facts)
 			if o.Cluster, err = target.config(); err != nil {
-				return cmp.Or(wrong, err)
+				return err
 			}
 			o.Version = versionOf()
 			return serve.Run(c.Context(), o)
@@ -60,7 +58,9 @@ func newWebhook() *cobra.Command {
 	target.add(flags)
 	target.addDial(flags, true)
 	flags.StringVar(&settings.config, "config", "", "configuration `FILE`, kind Config, reloaded when it changes; the defaults are in force while its folder has no such file (default: none)")
-	settings.addBundles(flags)
+	flags.StringArrayVar(&settings.policies, "policies", nil, "`FOLDER` with more policies than in the binary, each in a folder of its own, or the file of an OPA bundle (may be repeated)")
+	flags.StringVar(&key, "verification-key", "", "`FILE` with the public key, or the secret, of the signatures of bundles (default: they must not be signed)")
+	flags.StringVar(&algorithm, "signing-alg", "RS256", "algorithm of the signatures, as opa sign names it")
 	flags.StringVar(&o.Listen, "listen", ":9443", "`HOST:PORT` for the API server")
 	flags.StringVar(&o.HealthListen, "health-listen", ":8081", "`HOST:PORT` for /healthz, /readyz and /metrics, without TLS")
 	flags.StringVar(&o.CertificateFile, "tls-cert-file", "", "serving certificate that another program renews, instead of one by termguard's own authority")
