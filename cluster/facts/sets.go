@@ -18,6 +18,15 @@ func (s Sets[K, V]) Remove(key K, value V) {
 	}
 }
 
+// Set adds a value to the set of a key, or removes it.
+func (s Sets[K, V]) Set(key K, value V, in bool) {
+	if in {
+		s.Add(key, value)
+	} else {
+		s.Remove(key, value)
+	}
+}
+
 // Counts are counts by key, none of them 0.
 type Counts[K comparable] map[K]int
 

@@ -82,9 +82,7 @@ func sliceOf(o *resourcev1.ResourceSlice) (s slice, kept bool) {
 
 func (p *Part) sliceChanged(key types.NamespacedName, before, now slice) {
 	p.devices.local.Remove(before, key.Name)
-	if now != (slice{}) {
-		p.devices.local.Add(now, key.Name)
-	}
+	p.devices.local.Set(now, key.Name, now != slice{})
 	p.relistOn(before.node)
 	p.relistOn(now.node)
 }

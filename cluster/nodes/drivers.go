@@ -76,9 +76,7 @@ func volumeOf(pv *corev1.PersistentVolume) (v volume, kept bool) {
 
 func (p *Part) volumeChanged(key types.NamespacedName, before, now volume) {
 	p.storage.claims.Remove(before.claim, key)
-	if now != (volume{}) {
-		p.storage.claims.Add(now.claim, key)
-	}
+	p.storage.claims.Set(now.claim, key, now != volume{})
 	p.relistUsers(before.claim)
 	p.relistUsers(now.claim)
 }

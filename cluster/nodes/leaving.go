@@ -55,18 +55,11 @@ func isMirror(pod *corev1.Pod) bool {
 	return mirror
 }
 
-// leave records that a pod is leaving its node and namespace; stay undoes it. Settle updates the facts,
-// because a namespace may lose thousands of pods at once.
-func (p *Part) leave(l *leaving) {
+// leave records whether a pod is leaving its node and namespace. Settle updates the facts, because a namespace may
+// lose thousands of pods at once.
+func (p *Part) leave(l *leaving, leaves bool) {
 	for _, group := range l.groups() {
-		p.leaving.Add(group, l)
-		p.leavingDirty[group] = true
-	}
-}
-
-func (p *Part) stay(l *leaving) {
-	for _, group := range l.groups() {
-		p.leaving.Remove(group, l)
+		p.leaving.Set(group, l, leaves)
 		p.leavingDirty[group] = true
 	}
 }

@@ -14,9 +14,3 @@ func network(o *corev1.Pod) (daemonSet string, installs bool) {
 	}
 	return controller.Name, true
 }
-
-// wire counts the pods of a node that are connected by a network plugin.
-func (p *Part) wire(on *host, pods int) {
-	on.wired += pods
-	p.set(on.wired > 0, on.wired, "wired", on.name)
-}

@@ -113,26 +113,33 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	entry := &pod{name: key.Name, in: in, alike: p.alike.Take(of), special: special}
 	in.pods.Put(entry)
 	p.place(entry, o.Spec.NodeName)
-	if of.runs {
-		in.stops.Add(of.stops, 1)
-	}
-	if of.waits {
-		in.waits++
-		entry.on.waits++
-		p.goneDirty = true
-	}
-	if of.wired {
-		p.wire(entry.on, 1)
-	}
+	p.count(entry, 1)
 	p.strand(entry)
 	if special != nil {
 		for _, path := range special.groups {
 			p.groups.Add(entry.name, path...)
 		}
-		p.leave(special.leaves)
+		p.leave(special.leaves, true)
 		p.list(entry)
 	}
 	return true
+}
+
+// count adds a pod to the counts of its namespace and node, or with -1 takes it away.
+func (p *Part) count(o *pod, by int) {
+	of := o.alike.Value
+	if of.runs {
+		o.in.stops.Add(of.stops, by)
+	}
+	if of.waits {
+		o.in.waits += by
+		o.on.waits += by
+		p.goneDirty = true
+	}
+	if of.wired {
+		o.on.wired += by
+		p.set(o.on.wired > 0, o.on.wired, "wired", o.on.name)
+	}
 }
 
 // ForgetPod undoes KeepPod.
@@ -142,25 +149,14 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 		return
 	}
 	if special := entry.special; special != nil {
-		p.stay(special.leaves)
+		p.leave(special.leaves, false)
 		p.unlist(entry)
 		for _, path := range special.groups {
 			p.groups.Remove(entry.name, path...)
 		}
 	}
 	p.unstrand(entry)
-	of := entry.alike.Value
-	if of.wired {
-		p.wire(entry.on, -1)
-	}
-	if of.waits {
-		entry.in.waits--
-		entry.on.waits--
-		p.goneDirty = true
-	}
-	if of.runs {
-		entry.in.stops.Add(of.stops, -1)
-	}
+	p.count(entry, -1)
 	p.displace(entry)
 	p.alike.Drop(entry.alike)
 	if entry.in.pods.Delete(entry.name); entry.in.pods.Empty() {

@@ -92,9 +92,7 @@ func endpointsOf(o *discoveryv1.EndpointSlice) (s endpointSlice, kept bool) {
 
 func (p *Part) endpointsChanged(key types.NamespacedName, before, now endpointSlice) {
 	p.servers.endpoints.Remove(before.service, key)
-	if now != (endpointSlice{}) {
-		p.servers.endpoints.Add(now.service, key)
-	}
+	p.servers.endpoints.Set(now.service, key, now != endpointSlice{})
 	for _, name := range []types.NamespacedName{before.service, now.service} {
 		p.reserve(service(name), p.servers.addresses[service(name)])
 	}

@@ -116,15 +116,27 @@ func (p *Part) judgeDown(j judgement, found []workload) judgement {
 		proof, sure := p.whyDown(wl)
 		certain = certain && sure
 		j.evidence = append(j.evidence, wl.String()+" "+proof)
-		if wl.wanted == 0 && wl.kind != "DaemonSet" { // a DaemonSet cannot be scaled
-			j.idle = append(j.idle, wl)
-		}
 	}
-	j.state, j.certain, j.workloads = Down, certain, found
+	j.state, j.certain, j.workloads, j.idle = Down, certain, found, append(j.idle, scaledDown(found)...)
 	return j
 }
 
-// workloadsUnder returns the workloads that run under a service account.
+// scaledDown returns the workloads that are scaled to zero: a DaemonSet cannot be.
+func scaledDown(list []workload) []workload {
+	return slices.DeleteFunc(slices.Clone(list), func(wl workload) bool { return wl.wanted > 0 || wl.kind == "DaemonSet" })
+}
+
+// workloadsOf returns all workloads under a service account.
+func (p *Part) workloadsOf(account string) (found []workload) {
+	for wl := range inOrder(p.workloads) {
+		if wl.account == account {
+			found = append(found, wl)
+		}
+	}
+	return found
+}
+
+// workloadsUnder returns the workloads that are to run under a service account.
 func (p *Part) workloadsUnder(account string) []workload {
 	return p.workloadsWhere(func(wl workload) bool { return wl.account == account })
 }

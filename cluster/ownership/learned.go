@@ -109,12 +109,7 @@ func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 
 // idle judges a service account under which nothing is ready.
 func (p *Part) idle(account string) judgement {
-	var runs []workload // the ones scaled to zero
-	for wl := range inOrder(p.workloads) {
-		if wl.account == account {
-			runs = append(runs, wl)
-		}
-	}
+	runs := p.workloadsOf(account) // the ones scaled to zero
 	if len(runs) == 0 {
 		proof, sure := p.whyIdle(account)
 		return judgement{}.is(Down, sure, "service account %s %s", account, proof)

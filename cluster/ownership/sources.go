@@ -524,14 +524,8 @@ func (p *Part) askIdle(q *asked, j judgement) judgement {
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+name)
 	proof, sure := p.whyIdle(name)
-	for wl := range inOrder(p.workloads) {
-		if wl.account != name {
-			continue
-		}
-		if j.workloads = append(j.workloads, wl); wl.wanted == 0 && wl.kind != "DaemonSet" {
-			j.idle = append(j.idle, wl)
-		}
-	}
+	j.workloads = p.workloadsOf(name)
+	j.idle = scaledDown(j.workloads)
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
 }
 

@@ -253,16 +253,24 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	if now.crashed != 0 {
 		p.crashing[key] = true
 	}
-	if now.ready && !now.goes {
-		for _, image := range images {
-			if p.readyImages[image] == nil {
-				p.readyImages[image] = facts.Counts[string]{}
-			}
-			p.readyImages[image].Add(now.account, 1)
-		}
-	}
+	p.countImages(now, 1)
 	p.dirty = true
 	return true
+}
+
+// countImages adds a pod to the ready ones of its images, or with -1 takes it away.
+func (p *Part) countImages(of running, by int) {
+	if !of.ready || of.goes {
+		return
+	}
+	for _, image := range of.imageNames() {
+		if p.readyImages[image] == nil {
+			p.readyImages[image] = facts.Counts[string]{}
+		}
+		if p.readyImages[image].Add(of.account, by); len(p.readyImages[image]) == 0 {
+			delete(p.readyImages, image)
+		}
+	}
 }
 
 // ForgetPod undoes KeepPod.
@@ -278,15 +286,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	delete(p.crashing, key)
 	p.account(of.account).pods.Delete(key.Name)
 	p.dropAccount(of.account)
-	if of.ready && !of.goes {
-		for _, image := range of.imageNames() {
-			if in := p.readyImages[image]; in != nil { // a pod of an incomplete manifest has no containers
-				if in.Add(of.account, -1); len(in) == 0 {
-					delete(p.readyImages, image)
-				}
-			}
-		}
-	}
+	p.countImages(of, -1)
 }
 
 // serves reports whether a pod is ready, and stays.

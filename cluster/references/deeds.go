@@ -126,13 +126,6 @@ func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 // kindOf names the missing definition.
 func kindOf(d deed) string { return "of " + d.Kind.String() }
 
-func (p *Part) missingKinds(finalizer, resource string, u *unstructured.Unstructured, rules *rules) (found []any) {
-	for _, d := range p.undefined(idOf(resource, u), deedsOf(finalizer, u, rules)) {
-		found = append(found, map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
-	}
-	return found
-}
-
 func idOf(resource string, u *unstructured.Unstructured) object {
 	return object{resource, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
 }

@@ -300,7 +300,10 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 			return at.There
 		})
 	}
-	return append(found, p.missingKinds(finalizer, resource, u, rules)...)
+	for _, d := range p.undefined(idOf(resource, u), deedsOf(finalizer, u, rules)) {
+		found = append(found, map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
+	}
+	return found
 }
 
 // Waits returns the objects that the owner of a finalizer needs to clear it, and waits for indefinitely if

@@ -227,7 +227,8 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 	if changed {
 		p.drop(id)
 		if now != nil {
-			p.add(id, now)
+			p.records[id] = now
+			p.index(id, now, true)
 		}
 	}
 	held := len(m.GetFinalizers()) > 0
@@ -253,6 +254,13 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 func (p *Part) touch(n *needed) {
 	for namespace := range n.by {
 		p.dirtyNeeds[namespace] = true
+	}
+}
+
+func (p *Part) drop(id object) {
+	if r := p.records[id]; r != nil {
+		delete(p.records, id)
+		p.index(id, r, false)
 	}
 }
 
@@ -405,86 +413,53 @@ func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
 	return found
 }
 
-func (p *Part) add(id object, r *record) {
-	p.records[id] = r
+// index puts a record into all indexes, or takes it out of them, and records what depends on it.
+func (p *Part) index(id object, r *record, in bool) {
 	if len(r.needs)+len(r.deeds) > 0 {
-		p.carriers.Add(id.Namespace, id)
+		p.carriers.Set(id.Namespace, id, in)
 	}
-	if len(r.waits) > 0 {
-		p.awaiting.Add(id.resource, id)
-		for _, carried := range append([]object{id}, r.ids...) {
-			p.awaits[p.hash(carried)] = id
-		}
-	}
-	for _, ref := range r.refers {
-		if p.referrers[ref.rule] == nil {
-			p.referrers[ref.rule] = facts.Sets[types.NamespacedName, object]{}
-		}
-		p.referrers[ref.rule].Add(ref.target, id)
-	}
-	for account := range r.account {
-		p.bindings.Add(account, id.NamespacedName)
-	}
-	for _, at := range r.places {
-		if p.onNode[at] == nil {
-			if at.namespace != "" && p.placed[at.namespace] == maxPlaces {
-				continue
-			}
-			p.placed.Add(at.namespace, 1)
-		}
-		p.onNode.Add(at, id.Name)
-	}
-	p.changed(id, r)
-}
-
-func (p *Part) drop(id object) {
-	r := p.records[id]
-	if r == nil {
-		return
-	}
-	delete(p.records, id)
-	if len(r.needs)+len(r.deeds) > 0 {
-		p.carriers.Remove(id.Namespace, id)
-	}
-	if len(r.waits) > 0 {
-		p.awaiting.Remove(id.resource, id)
-		for _, carried := range append([]object{id}, r.ids...) {
-			delete(p.awaits, p.hash(carried))
-		}
-	}
-	for _, ref := range r.refers {
-		p.referrers[ref.rule].Remove(ref.target, id)
-	}
-	for account := range r.account {
-		p.bindings.Remove(account, id.NamespacedName)
-	}
-	for _, at := range r.places {
-		if p.onNode[at] == nil {
-			continue
-		}
-		if p.onNode.Remove(at, id.Name); p.onNode[at] == nil {
-			p.placed.Add(at.namespace, -1)
-		}
-	}
-	p.changed(id, r)
-}
-
-// changed records the effects of an added or removed record.
-func (p *Part) changed(id object, r *record) {
 	if len(r.needs)+len(r.deeds)+len(r.account) > 0 {
 		p.dirtyNeeds[id.Namespace] = true
 	}
 	if len(r.waits) > 0 {
+		p.awaiting.Set(id.resource, id, in)
 		p.dirtyUses[id] = true
+		for _, carried := range append([]object{id}, r.ids...) {
+			if delete(p.awaits, p.hash(carried)); in {
+				p.awaits[p.hash(carried)] = id
+			}
+		}
 	}
 	if len(r.ranges) > 0 {
 		p.dirtyAll(id.resource) // an address in its ranges may have been in another's
 	}
 	for _, ref := range r.refers {
+		if p.referrers[ref.rule] == nil {
+			p.referrers[ref.rule] = facts.Sets[types.NamespacedName, object]{}
+		}
+		p.referrers[ref.rule].Set(ref.target, id, in)
 		p.dirty(ref)
 	}
+	for account := range r.account {
+		p.bindings.Set(account, id.NamespacedName, in)
+	}
 	for _, at := range r.places {
-		p.dirtyPlaces[at] = true
+		p.indexPlace(at, id.Name, in)
+	}
+}
+
+func (p *Part) indexPlace(at place, name string, in bool) {
+	had := len(p.onNode[at]) > 0
+	if !had && (!in || at.namespace != "" && p.placed[at.namespace] == maxPlaces) {
+		return
+	}
+	p.onNode.Set(at, name, in)
+	p.dirtyPlaces[at] = true
+	switch has := len(p.onNode[at]) > 0; {
+	case has && !had:
+		p.placed.Add(at.namespace, 1)
+	case had && !has:
+		p.placed.Add(at.namespace, -1)
 	}
 }
 
