@@ -69,9 +69,9 @@ func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Keep("nodes", p.KeepNode, p.ForgetNode),
 		facts.Keep("pods", p.KeepPod, p.ForgetPod),
-		facts.Keep("pods", p.keepServingPod, p.forgetServingPod),
+		facts.Rows("pods", p.servers.pods, podAddressesOf, p.addressesChanged(servingPod)),
 		facts.Keep("events", p.KeepEvent, p.ForgetEvent),
-		facts.Keep("services", p.keepService, p.forgetService),
+		facts.Rows("services", p.servers.services, addressesOf, p.addressesChanged(service)),
 		facts.Keep("daemonsets.apps", p.keepDaemonSet, p.forgetDaemonSet),
 		facts.Keep("csidrivers.storage.k8s.io", p.keepCSIDriver, p.forgetCSIDriver),
 		facts.Rows("endpointslices.discovery.k8s.io", p.servers.slices, endpointsOf, p.endpointsChanged),

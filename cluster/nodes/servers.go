@@ -35,8 +35,9 @@ func servingPod(key types.NamespacedName) server { return server{"servedByPods",
 
 // servers resolves an address, an IP or a "namespace/name" from the DNS name of a Service, to a server.
 type servers struct {
-	addresses map[server][]string      // IPs of servers in the cluster
-	byIP      map[string]server        // the inverse of addresses
+	services  map[types.NamespacedName][]string // IPs of Services, and of pods that serve NFS
+	pods      map[types.NamespacedName][]string
+	byIP      map[string]server        // the inverse of both
 	users     facts.Sets[string, *pod] // pods with mounted volumes, by server address
 	slices    map[types.NamespacedName]endpointSlice
 	endpoints facts.Sets[types.NamespacedName, types.NamespacedName] // the EndpointSlices of a Service
@@ -62,29 +63,20 @@ func (s servers) down(service types.NamespacedName) bool {
 
 func newServers() servers {
 	return servers{
-		addresses: map[server][]string{}, byIP: map[string]server{}, users: facts.Sets[string, *pod]{},
+		services: map[types.NamespacedName][]string{}, pods: map[types.NamespacedName][]string{}, byIP: map[string]server{}, users: facts.Sets[string, *pod]{},
 		slices: map[types.NamespacedName]endpointSlice{}, endpoints: facts.Sets[types.NamespacedName, types.NamespacedName]{},
 	}
 }
 
-// keepService records the addresses of a Service.
-func (p *Part) keepService(o *corev1.Service) bool {
-	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+// addressesOf returns the row of a Service: its addresses. The name of a Service without backends of its own refers
+// to something outside that outlives it.
+func addressesOf(o *corev1.Service) (ips []string, kept bool) {
 	headless := o.Spec.ClusterIP == corev1.ClusterIPNone
-	if o.Spec.Type == corev1.ServiceTypeExternalName || headless && len(o.Spec.Selector) == 0 {
-		p.forgetService(key) // its name refers to something outside that outlives it
-		return true
-	}
-	var ips []string
 	if !headless {
 		ips = slices.Concat([]string{o.Spec.ClusterIP}, o.Spec.ClusterIPs)
 	}
-	p.keepServer(service(key), ips)
-	return true
+	return ips, o.Spec.Type != corev1.ServiceTypeExternalName && (!headless || len(o.Spec.Selector) > 0)
 }
-
-// forgetService undoes keepService.
-func (p *Part) forgetService(key types.NamespacedName) { p.forgetServer(service(key)) }
 
 func endpointsOf(o *discoveryv1.EndpointSlice) (s endpointSlice, kept bool) {
 	return endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}, true
@@ -94,56 +86,36 @@ func (p *Part) endpointsChanged(key types.NamespacedName, before, now endpointSl
 	p.servers.endpoints.Remove(before.service, key)
 	p.servers.endpoints.Set(now.service, key, now != endpointSlice{})
 	for _, name := range []types.NamespacedName{before.service, now.service} {
-		p.reserve(service(name), p.servers.addresses[service(name)])
+		p.reserve(service(name), p.servers.services[name])
 	}
 }
 
-// keepServingPod records the addresses of a pod that serves NFS. A pod in the host network has no address of
-// its own.
-func (p *Part) keepServingPod(o *corev1.Pod) bool {
-	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	serves := slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.ContainerPort == serving })
-	})
-	if !serves || o.Spec.HostNetwork || o.Status.Phase != corev1.PodRunning {
-		p.forgetServingPod(key)
-		return true
-	}
-	var ips []string
+// podAddressesOf returns the row of a pod that serves NFS: its addresses. A pod in the host network has none of its
+// own.
+func podAddressesOf(o *corev1.Pod) (ips []string, kept bool) {
 	for _, ip := range o.Status.PodIPs {
 		ips = append(ips, ip.IP)
 	}
-	p.keepServer(servingPod(key), ips)
-	return true
+	serves := slices.ContainsFunc(o.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.ContainerPort == serving })
+	})
+	return ips, serves && !o.Spec.HostNetwork && o.Status.Phase == corev1.PodRunning
 }
 
-// forgetServingPod undoes keepServingPod.
-func (p *Part) forgetServingPod(key types.NamespacedName) { p.forgetServer(servingPod(key)) }
-
-func (p *Part) keepServer(s server, ips []string) {
-	if before, ok := p.servers.addresses[s]; ok && slices.Equal(before, ips) {
-		return
-	}
-	p.forgetServer(s)
-	p.servers.addresses[s] = ips
-	for _, ip := range ips {
-		p.servers.byIP[ip] = s
-	}
-	p.reserve(s, ips)
-}
-
-func (p *Part) forgetServer(s server) {
-	ips, ok := p.servers.addresses[s]
-	if !ok {
-		return
-	}
-	delete(p.servers.addresses, s)
-	for _, ip := range ips {
-		if p.servers.byIP[ip] == s { // unless another server has it by now
-			delete(p.servers.byIP, ip)
+// addressesChanged returns the function to call after the addresses of servers have changed.
+func (p *Part) addressesChanged(of func(types.NamespacedName) server) func(key types.NamespacedName, before, now []string) {
+	return func(key types.NamespacedName, before, now []string) {
+		s := of(key)
+		for _, ip := range before {
+			if p.servers.byIP[ip] == s { // unless another server has it by now
+				delete(p.servers.byIP, ip)
+			}
 		}
+		for _, ip := range now {
+			p.servers.byIP[ip] = s
+		}
+		p.reserve(s, slices.Concat(before, now))
 	}
-	p.reserve(s, ips)
 }
 
 // reserve relists the pods whose volumes name a server.
@@ -172,7 +144,7 @@ func (p *Part) listServed(o *pod, u *use) {
 		by, ok := p.servers.byIP[address]
 		if namespace, name, isName := strings.Cut(address, "/"); isName {
 			by = service(types.NamespacedName{Namespace: namespace, Name: name})
-			_, ok = p.servers.addresses[by]
+			_, ok = p.servers.services[by.NamespacedName]
 		}
 		if !ok {
 			continue

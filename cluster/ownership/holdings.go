@@ -88,12 +88,8 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 		p.held[resource] = of
 	}
 	of.byKey[key] = h
-	of.count.Add(key.Namespace, 1)
-	if of.in[key.Namespace] == nil {
-		of.in[key.Namespace] = facts.Counts[string]{}
-	}
+	of.tally(key.Namespace, h, 1)
 	for _, told := range h.finalizers {
-		of.in[key.Namespace].Add(told.finalizer, 1)
 		if b := p.bucket(resource, key, told.finalizer, told.evidence); b != nil {
 			h.buckets = append(h.buckets, b)
 			p.end(b, key.Name, h.deletion)
@@ -105,6 +101,20 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 	for _, b := range p.blocking(h) {
 		p.options.Dependents.Block(h.owner, key.Name, true, b.At(key.Name), append([]string{"finalized"}, b.path[1:]...)...)
+	}
+}
+
+// tally counts an object with finalizers, or with -1 takes it away.
+func (of *holdings) tally(namespace string, h *holding, by int) {
+	of.count.Add(namespace, by)
+	if of.in[namespace] == nil {
+		of.in[namespace] = facts.Counts[string]{}
+	}
+	for _, told := range h.finalizers {
+		of.in[namespace].Add(told.finalizer, by)
+	}
+	if len(of.in[namespace]) == 0 {
+		delete(of.in, namespace)
 	}
 }
 
@@ -165,15 +175,9 @@ func (p *Part) changed(resource, namespace string) {
 func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	delete(of.byKey, key)
-	of.count.Add(key.Namespace, -1)
+	of.tally(key.Namespace, h, -1)
 	if h.left && of.left.Add(key.Namespace, -1) == 0 {
 		p.options.Sight.Cut(resource, key.Namespace, "")
-	}
-	for _, told := range h.finalizers {
-		of.in[key.Namespace].Add(told.finalizer, -1)
-	}
-	if len(of.in[key.Namespace]) == 0 {
-		delete(of.in, key.Namespace)
 	}
 	if len(of.byKey) == 0 {
 		delete(p.held, resource)

@@ -82,67 +82,27 @@ type mutation struct {
 func (m *mutation) GetExpression() string      { return m.expression }
 func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns} }
 
-// maker compiles policies.
-type maker struct {
-	*policy
-	compiler *admissioncel.CompositedCompiler
-	declared admissioncel.OptionalVariableDeclarations
-}
-
-// newMaker returns nil if the API server's base environment is invalid, which cannot happen.
-func newMaker(params *admissionv1.ParamKind, fails *admissionv1.FailurePolicyType, constraints *admissionv1.MatchResources, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition) *maker {
+// compilePolicy compiles the expressions of a policy, nil if the API server's base environment is invalid, which
+// cannot happen. A mutation counts as a validation that is true if its expression can be evaluated; whether its
+// result can be applied is not checked.
+func compilePolicy(made policy, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition, validations []admissioncel.ExpressionAccessor) *policy {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
 		return nil
 	}
-	m := &maker{
-		policy:   &policy{params: params, failsClosed: facts.Or(fails, admissionv1.Fail) == admissionv1.Fail, scope: newScope(constraints)},
-		compiler: compiler, declared: admissioncel.OptionalVariableDeclarations{HasParams: params != nil, HasAuthorizer: true},
-	}
+	declared := admissioncel.OptionalVariableDeclarations{HasParams: made.params != nil, HasAuthorizer: true}
 	for _, v := range variables {
-		compiler.CompileAndStoreVariable((*variable)(&v), m.declared, environment.StoredExpressions)
+		compiler.CompileAndStoreVariable((*variable)(&v), declared, environment.StoredExpressions)
 	}
 	var accessors []admissioncel.ExpressionAccessor
 	for _, c := range conditions {
 		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
 	}
-	m.conditions = m.compile(accessors)
-	return m
-}
-
-func newPolicy(o *admissionv1.ValidatingAdmissionPolicy) *policy {
-	m := newMaker(o.Spec.ParamKind, o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.Variables, o.Spec.MatchConditions)
-	if m == nil {
-		return nil
-	}
-	var validations []admissioncel.ExpressionAccessor
-	for _, v := range o.Spec.Validations {
-		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
-	}
-	m.validations = m.compile(validations)
-	return m.policy
-}
-
-// newMutatingPolicy treats a mutation as a validation that is true if its expression can be evaluated;
-// whether its result can be applied is not checked.
-func newMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) *policy {
-	m := newMaker(o.Spec.ParamKind, o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.Variables, o.Spec.MatchConditions)
-	if m == nil {
-		return nil
-	}
-	m.mutates = true
-	m.declared.HasPatchTypes = true
-	var mutations []admissioncel.ExpressionAccessor
-	for _, each := range o.Spec.Mutations {
-		switch {
-		case each.ApplyConfiguration != nil:
-			mutations = append(mutations, &mutation{each.ApplyConfiguration.Expression, applyConfigurationType})
-		case each.JSONPatch != nil:
-			mutations = append(mutations, &mutation{each.JSONPatch.Expression, jsonPatchesType})
-		}
-	}
-	m.validations = m.compile(mutations)
-	return m.policy
+	made.conditions = compile(compiler, accessors, declared)
+	declared.HasPatchTypes = made.mutates
+	made.validations = compile(compiler, validations, declared)
+	made.conditions.composed, made.validations.composed = compiler, compiler // they may read the variables
+	return &made
 }
 
 // Result types of mutations (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/patch).
@@ -150,13 +110,6 @@ var (
 	applyConfigurationType = celgo.ObjectType("Object")
 	jsonPatchesType        = celgo.ListType(celgo.ObjectType("JSONPatch"))
 )
-
-// compile compiles expressions that may read the policy's variables.
-func (m *maker) compile(accessors []admissioncel.ExpressionAccessor) expressions {
-	e := compile(m.compiler, accessors, m.declared)
-	e.composed = m.compiler
-	return e
-}
 
 func newScope(m *admissionv1.MatchResources) scope {
 	s := scope{namespaces: labels.Everything(), objects: labels.Everything()}
@@ -339,14 +292,32 @@ const validatingKind, mutatingKind = "validating", "mutating"
 
 func (p *Part) keepValidatingPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
 	var demands []any
+	var validations []admissioncel.ExpressionAccessor
 	for _, v := range o.Spec.Validations {
 		demands = append(demands, cmp.Or(v.Message, v.Expression))
+		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
 	}
-	return p.keepPolicy(validatingKind, o.Name, newPolicy(o), o.Spec.FailurePolicy, demands)
+	made := policy{params: o.Spec.ParamKind, failsClosed: failsClosed(o.Spec.FailurePolicy), scope: newScope(o.Spec.MatchConstraints)}
+	return p.keepPolicy(validatingKind, o.Name, compilePolicy(made, o.Spec.Variables, o.Spec.MatchConditions, validations), o.Spec.FailurePolicy, demands)
 }
 
 func (p *Part) keepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
-	return p.keepPolicy(mutatingKind, o.Name, newMutatingPolicy(o), o.Spec.FailurePolicy, nil)
+	var mutations []admissioncel.ExpressionAccessor
+	for _, each := range o.Spec.Mutations {
+		switch {
+		case each.ApplyConfiguration != nil:
+			mutations = append(mutations, &mutation{each.ApplyConfiguration.Expression, applyConfigurationType})
+		case each.JSONPatch != nil:
+			mutations = append(mutations, &mutation{each.JSONPatch.Expression, jsonPatchesType})
+		}
+	}
+	made := policy{params: o.Spec.ParamKind, failsClosed: failsClosed(o.Spec.FailurePolicy), scope: newScope(o.Spec.MatchConstraints), mutates: true}
+	return p.keepPolicy(mutatingKind, o.Name, compilePolicy(made, o.Spec.Variables, o.Spec.MatchConditions, mutations), o.Spec.FailurePolicy, nil)
+}
+
+// failsClosed reports whether a webhook or policy denies what it cannot judge.
+func failsClosed(policy *admissionv1.FailurePolicyType) bool {
+	return facts.Or(policy, admissionv1.Fail) == admissionv1.Fail
 }
 
 func (p *Part) keepPolicy(kind, name string, made *policy, fails *admissionv1.FailurePolicyType, demands []any) bool {

@@ -103,7 +103,7 @@ func (p *Part) closed(request *question.Request, asked func(key string, of *admi
 		var hook admissionregistrationv1.ValidatingWebhook
 		webhook, _ := webhooks[key].(map[string]any)
 		if state := facts.Lookup(webhook, "backend", "state"); state == string(down) || runtime.DefaultUnstructuredConverter.FromUnstructured(webhook, &hook) != nil ||
-			facts.Or(hook.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail || !asked(key, &hook) {
+			!failsClosed(hook.FailurePolicy) || !asked(key, &hook) {
 			continue
 		}
 		h, err := compileHook(hook)

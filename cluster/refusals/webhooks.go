@@ -81,7 +81,7 @@ func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 // newHook returns nil for a webhook that refuses nothing when it is down.
 func newHook(of admissionv1.ValidatingWebhook) *hook {
 	client := of.ClientConfig
-	if facts.Or(of.FailurePolicy, admissionv1.Fail) != admissionv1.Fail || client.Service == nil {
+	if !failsClosed(of.FailurePolicy) || client.Service == nil {
 		return nil
 	}
 	h, err := compileHook(of)
@@ -515,7 +515,7 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook ad
 			}
 		}
 		p.hooks[key] = h
-	} else if found["url"] != nil && facts.Or(hook.FailurePolicy, admissionv1.Fail) == admissionv1.Fail {
+	} else if found["url"] != nil && failsClosed(hook.FailurePolicy) {
 		if h, err := compileHook(hook); err == nil {
 			p.publishHeld(key, "everywhere", h.everywhere()) // wherever its backend is
 		}
