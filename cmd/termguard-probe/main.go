@@ -82,7 +82,11 @@ func again(ctx context.Context, options probe.Options, p publisher, kubeconfig s
 	if options.Node == "" {
 		return errors.New("the report needs the name of the node in the cluster: --node")
 	}
-	config, err := configOf(kubeconfig)
+	find := rest.InClusterConfig
+	if kubeconfig != "" {
+		find = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
+	}
+	config, err := find()
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
 	}
@@ -119,11 +123,4 @@ func repeat(ctx context.Context, every time.Duration, look func() error, complai
 		case <-time.After(every):
 		}
 	}
-}
-
-func configOf(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
-		return rest.InClusterConfig()
-	}
-	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }
