@@ -603,10 +603,12 @@ func (r *Run) verdict(before string, now State) {
 	r.Say(&p)
 }
 
-func list(subjects []check.Subject) string {
-	var names []string
+func list(subjects []check.Subject) string { return abridge(names(subjects)) }
+
+func names(subjects []check.Subject) []string {
+	names := []string{}
 	for _, s := range subjects {
 		names = append(names, s.String())
 	}
-	return abridge(names)
+	return names
 }

@@ -106,10 +106,7 @@ type Task struct {
 
 // Outcome returns the result so far.
 func (r *Run) Outcome() Outcome {
-	left := []string{}
-	for _, s := range r.left {
-		left = append(left, s.String())
-	}
+	left := names(r.left)
 	tasks := append([]Task{}, r.skipped...)
 	if len(left) > 0 {
 		tasks = r.tasks()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,23 +83,6 @@ func kindOf(resource string, group string, held bool) (Kind, bool) {
 // immortal reports whether the API server never deletes an object: its blockers say nothing.
 func immortal(kind Kind, name string) bool {
 	return kind == Namespaces && question.Immortal(name)
-}
-
-// questions returns the questions of some kinds.
-func (p *Place) questions(only []Kind) []query {
-	questions := make([]query, 0, len(p.subjects))
-	for _, a := range p.subjects {
-		if slices.Contains(only, a.kind) {
-			questions = append(questions, query{a, p})
-		}
-	}
-	return questions
-}
-
-// now returns the time of the facts, RFC 3339.
-func (p *Place) now() (now string) {
-	p.World.Read(func(f cluster.Facts) { now = f.Now().Format(time.RFC3339) })
-	return now
 }
 
 // hidden adds the resources that could not be listed, whose objects were not evaluated.

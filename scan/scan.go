@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -125,12 +126,16 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 	read := true
 	for _, p := range places {
 		read = read && !p.interrupted
-		questions = append(questions, p.questions(options.Only)...)
+		for _, c := range p.subjects {
+			if slices.Contains(options.Only, c.kind) {
+				questions = append(questions, query{c, p})
+			}
+		}
 		for _, unseen := range p.unseen {
 			s.Unseen = append(s.Unseen, policies.Unseen{Reason: unseen})
 		}
 		if s.At == "" {
-			s.At = p.now()
+			p.World.Read(func(f cluster.Facts) { s.At = f.Now().Format(time.RFC3339) })
 		}
 	}
 	for _, kind := range options.Only {

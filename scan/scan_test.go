@@ -301,7 +301,8 @@ func TestMended(t *testing.T) {
 					}
 				}
 			}
-			for _, q := range place.questions(Kinds()) {
+			for _, one := range place.subjects {
+				q := query{one, place}
 				subject := q.subject()
 				if _, held := before[policies.Object{Resource: subject.Type.GroupResource().String(), Namespace: subject.Namespace, Name: subject.Name}]; held {
 					questions = append(questions, q)
