@@ -2,7 +2,8 @@ package cluster
 
 import (
 	"context"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/termguard/termguard/cluster/refusals"
 	"github.com/termguard/termguard/internal/background"
@@ -13,13 +14,11 @@ const dials = 4
 
 // TryCertificates makes the due handshakes with backends of webhooks.
 func (w *World) TryCertificates(ctx context.Context, dial Dial) {
-	var trying sync.WaitGroup
-	places := make(chan struct{}, dials)
+	var trying errgroup.Group
+	trying.SetLimit(dials)
 	for e, address := range w.due() {
-		trying.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			_ = background.Try(ctx, "certificates of webhooks", func() error { // it is tried again in any case
+		trying.Go(func() error {
+			return background.Try(ctx, "certificates of webhooks", func() error {
 				t := e.Try(ctx, dial, address, w.options.Now())
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -28,7 +27,7 @@ func (w *World) TryCertificates(ctx context.Context, dial Dial) {
 			})
 		})
 	}
-	trying.Wait()
+	_ = trying.Wait() // it is tried again in any case
 }
 
 func (w *World) due() map[refusals.Endpoint]string {

@@ -5,6 +5,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/termguard/termguard/cluster/ownership"
+)
+
+// States of a finalizer's owner.
+const (
+	Barred = ownership.Barred
+	Down   = ownership.Down
+	Absent = ownership.Absent
 )
 
 // Ownership returns the verdicts on the finalizers of one object, as Moment.Ownership does for a

@@ -122,7 +122,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			groups = append(groups, group)
 		}
 	}
-	if version := cmp.Or(w.options.version(), about.Version); version != "" {
+	if version := cmp.Or(cmp.Or(options.Manifests, &Manifests{}).Version, about.Version); version != "" {
 		w.SetVersion(version)
 	}
 	if about.Now != nil {

@@ -46,9 +46,6 @@ type Dial = refusals.Dial
 // States of a finalizer's owner.
 const (
 	Alive   = ownership.Alive   // it is up
-	Barred  = ownership.Barred  // it is up, and may not update the object
-	Down    = ownership.Down    // it is known and does not run
-	Absent  = ownership.Absent  // it is not installed
 	Unknown = ownership.Unknown // the cluster does not show it
 	Unasked = ownership.Unasked // unknown without a cluster
 )
@@ -93,14 +90,6 @@ type Manifests struct {
 	Version string
 	// Others reports whether other manifests run a workload of the catalog. It may be nil.
 	Others func(catalog.Workload) bool
-}
-
-// version returns the target's version, "" for none.
-func (o *Options) version() string {
-	if o.Manifests == nil {
-		return ""
-	}
-	return o.Manifests.Version
 }
 
 func (o *Options) setDefaults() {

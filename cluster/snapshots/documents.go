@@ -147,54 +147,49 @@ func (r *yamlReader) line(text []byte) error {
 	content := bytes.TrimLeft(text, " ")
 	depth := len(text) - len(content)
 	item := bytes.HasPrefix(content, []byte("- ")) || bytes.Equal(content, []byte("-"))
-	begins := r.of == nil && r.head.Len() == 0
-	switch {
-	case bytes.HasPrefix(text, []byte("---")) || bytes.Equal(text, []byte("...")):
+	if bytes.HasPrefix(text, []byte("---")) || bytes.Equal(text, []byte("...")) {
 		return r.endDocument()
-	case begins && (len(content) == 0 || content[0] == '#'), r.listed && r.indent < 0 && len(content) == 0:
-		return nil
-	case r.listed && (len(content) == 0 || text[0] == '#'):
-		r.one.WriteByte('\n')
-		return nil
+	}
+	if r.of == nil {
+		if len(content) == 0 || content[0] == '#' {
+			return nil
+		}
+		r.of = r.next()
+		if item && depth == 0 {
+			r.list()
+		}
+	}
+	switch {
 	case r.listed && item && (r.indent < 0 || depth == r.indent):
 		r.indent = depth
-		if err := r.endItem(); err != nil {
-			return err
-		}
-		r.one.Write(bytes.Replace(text, []byte("-"), []byte(" "), 1))
-		r.one.WriteByte('\n')
+		err := r.endItem()
+		writeLine(&r.one, bytes.Replace(text, []byte("-"), []byte(" "), 1))
+		return err
+	case r.listed && (len(content) == 0 || text[0] == '#' || r.indent >= 0 && depth > r.indent):
+		writeLine(&r.one, text)
 		return nil
-	case r.listed && depth > r.indent && r.indent >= 0:
-		r.one.Write(text)
-		r.one.WriteByte('\n')
-		return nil
-	case begins && item && depth == 0:
-		r.start()
-		r.head.WriteString("items: null\n")
-		r.listed, r.indent = true, -1
-		return r.line(text)
 	}
-	if r.listed {
-		if err := r.endItem(); err != nil {
-			return err
-		}
-		r.listed = false
+	if err := r.endItem(); err != nil {
+		return err
 	}
-	r.start()
+	r.listed = false
 	if bytes.Equal(bytes.TrimRight(text, " "), []byte("items:")) {
-		r.listed, r.indent = true, -1
-		r.head.WriteString("items: null\n")
-		return nil
+		r.list()
+	} else {
+		writeLine(&r.head, text)
 	}
-	r.head.Write(text)
-	r.head.WriteByte('\n')
 	return nil
 }
 
-func (r *yamlReader) start() {
-	if r.of == nil {
-		r.of = r.next()
-	}
+// list begins the items.
+func (r *yamlReader) list() {
+	r.head.WriteString("items: null\n")
+	r.listed, r.indent = true, -1
+}
+
+func writeLine(to *bytes.Buffer, text []byte) {
+	to.Write(text)
+	to.WriteByte('\n')
 }
 
 func (r *yamlReader) endItem() error {

@@ -60,19 +60,11 @@ type list struct {
 	file      string
 }
 
-// foreign reads the file or folder at a path.
-func (a *Archive) foreign(at string) error {
+// foreign reads the files of other tools that walk visits at a path.
+func (a *Archive) foreign(at string, walk func(d *dump, at string, visit func(name string, in io.Reader) error) error) error {
 	d := &dump{Archive: a, uids: map[string]string{}}
-	about, err := os.Stat(at)
-	if err != nil {
-		return err
-	}
-	walk := d.folder
-	if !about.IsDir() {
-		walk = d.archive
-	}
 	names := map[string]bool{}
-	err = walk(at, func(name string, _ io.Reader) error {
+	err := walk(d, at, func(name string, _ io.Reader) error {
 		for _, word := range strings.Split(path.Dir(name), "/") {
 			names[word] = true
 		}
@@ -87,7 +79,7 @@ func (a *Archive) foreign(at string) error {
 	case names[bundled]:
 		d.only = []string{bundled, bundledInfo}
 	}
-	err = walk(at, func(name string, in io.Reader) error {
+	err = walk(d, at, func(name string, in io.Reader) error {
 		if err := d.read(name, in); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -56,7 +56,7 @@ func (a *Archive) World(ctx context.Context, options cluster.Options) (*cluster.
 // load reads the snapshot or dump at a path.
 func (a *Archive) load(path string) error {
 	if about, err := os.Stat(path); err == nil && about.IsDir() {
-		return a.foreign(path)
+		return a.foreign(path, (*dump).folder)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *Archive) load(path string) error {
 	}
 	const first = `{"apiVersion":"` + apiVersion + `","kind":"` + snapshotLine + `"`
 	if begin, _ := in.Peek(len(first)); string(begin) != first {
-		return a.foreign(path)
+		return a.foreign(path, (*dump).archive)
 	}
 	return a.lines(in)
 }
