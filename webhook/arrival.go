@@ -16,17 +16,17 @@ import (
 type arrival struct {
 	started     time.Time
 	partial     bool         // only the metadata of the objects was read
-	reservation *reservation // the memory that it reserves; may be nil
+	reservation *reservation // the memory that it reserves
 }
 
 type arrivalKey struct{}
 
-// arrivalOf returns the arrival of a review; for one from another server it begins now, without a load.
-func arrivalOf(ctx context.Context) arrival {
+// arrivalOf returns the arrival of a review; one from another server begins now, and reserves nothing.
+func (h *Handler) arrivalOf(ctx context.Context) arrival {
 	if at, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		return *at
 	}
-	return arrival{started: time.Now()}
+	return arrival{started: time.Now(), reservation: h.memory.newReservation(0)}
 }
 
 // ServeHTTP answers one AdmissionReview, of v1 or v1beta1. Only other requests get a 4xx status. It does not use

@@ -56,7 +56,7 @@ func (h *Handler) assess(ctx context.Context, r *question.Request, load *reserva
 	var before assessment
 	// Most requests concern no policy, and no declaration. Checking that is cheaper than starting a goroutine,
 	// which is for slow cases: large objects, a wait for the facts, and policies.
-	if load == nil || load.pool == h.memory.small {
+	if load.pool == h.memory.small {
 		quiet := false
 		h.options.Facts.TryAsk(r, func(m cluster.Moment) {
 			if m.Declared() || r.Annotation(cluster.OwnerAnnotation) != "" {

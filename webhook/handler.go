@@ -145,7 +145,7 @@ func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 // Handle answers one review, whatever happens: controller-runtime would turn an error or a panic into a
 // refusal, which no failurePolicy overrides.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
-	at := arrivalOf(ctx)
+	at := h.arrivalOf(ctx)
 	o := &outcome{uid: request.UID, trigger: question.OnOther}
 	defer func() { h.metrics.observe(o, time.Since(at.started)) }()
 	defer func() {

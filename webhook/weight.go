@@ -32,8 +32,7 @@ func newWeights() memoryLimits {
 	return memoryLimits{semaphore.NewWeighted(smallBodies), semaphore.NewWeighted(largeBodies)}
 }
 
-// reservation is the reservation of one review, released when all holders have dropped it. A nil load reserves
-// nothing.
+// reservation is the reservation of one review, released when all holders have dropped it.
 type reservation struct {
 	pool    *semaphore.Weighted
 	weight  int64
@@ -52,7 +51,7 @@ func (w memoryLimits) newReservation(contentLength int64) *reservation {
 
 // add waits for n more bytes; the error is errNoMemory.
 func (l *reservation) add(n int64, until time.Time) error {
-	if l == nil || n <= 0 {
+	if n <= 0 {
 		return nil
 	}
 	if !l.pool.TryAcquire(n) {
@@ -66,14 +65,10 @@ func (l *reservation) add(n int64, until time.Time) error {
 	return nil
 }
 
-func (l *reservation) retain() {
-	if l != nil {
-		l.holders.Add(1)
-	}
-}
+func (l *reservation) retain() { l.holders.Add(1) }
 
 func (l *reservation) release() {
-	if l != nil && l.holders.Add(-1) == 0 {
+	if l.holders.Add(-1) == 0 {
 		l.pool.Release(l.weight)
 	}
 }
