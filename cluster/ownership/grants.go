@@ -46,6 +46,9 @@ type binding struct {
 	users    []string // other users than service accounts
 }
 
+// granted is a resource in a namespace, "" for all.
+type granted struct{ resource, scope string }
+
 // grantee is a service account that may update a resource.
 type grantee struct {
 	account string
@@ -132,9 +135,8 @@ func bindingOf(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) 
 
 // indexGrants indexes who may update what.
 func (p *Part) indexGrants(yield func()) {
-	type holder struct{ account, scope string }
 	type rights struct{ main, controls bool }
-	index := map[string]map[holder]rights{}
+	index := map[granted]map[string]rights{} // by account
 	bound, writers, apart := map[string][]types.NamespacedName{}, map[string][]string{}, map[string]bool{}
 	for name, b := range p.bindings {
 		yield()
@@ -152,32 +154,25 @@ func (p *Part) indexGrants(yield func()) {
 			if g.wide {
 				continue
 			}
-			if index[g.resource] == nil {
-				index[g.resource] = map[holder]rights{}
+			at := granted{g.resource, b.scope}
+			if index[at] == nil {
+				index[at] = map[string]rights{}
 			}
 			for _, account := range b.accounts {
-				h := holder{account, b.scope}
-				r := index[g.resource][h]
-				r.main = r.main || g.subresource == ""
-				r.controls = r.controls || g.subresource != ""
-				index[g.resource][h] = r
+				r := index[at][account]
+				index[at][account] = rights{r.main || g.subresource == "", r.controls || g.subresource != ""}
 			}
 		}
 	}
-	grantees := map[string]map[string][]grantee{}
-	for res, holders := range index {
+	grantees := map[granted][]grantee{}
+	for at, holders := range index {
 		yield()
-		for h, r := range holders {
+		for account, r := range holders {
 			if r.main {
-				if grantees[res] == nil {
-					grantees[res] = map[string][]grantee{}
-				}
-				grantees[res][h.scope] = append(grantees[res][h.scope], grantee{account: h.account, scope: h.scope, controls: r.controls, whole: plural(res) == "*"})
+				grantees[at] = append(grantees[at], grantee{account: account, scope: at.scope, controls: r.controls, whole: plural(at.resource) == "*"})
 			}
 		}
-		for _, list := range grantees[res] {
-			slices.SortFunc(list, byAccount)
-		}
+		slices.SortFunc(grantees[at], byAccount)
 	}
 	narrow := map[string]bool{}
 	for _, wl := range p.workloads {
@@ -192,9 +187,9 @@ func (p *Part) indexGrants(yield func()) {
 func (p *Part) mayUpdate(res, namespace string) []grantee {
 	var found []grantee
 	for _, covering := range covering(res) {
-		all := p.grantees[covering][""]
+		all := p.grantees[granted{covering, ""}]
 		if namespace != "" {
-			all = slices.SortedFunc(slices.Values(slices.Concat(all, p.grantees[covering][namespace])), byAccount)
+			all = slices.SortedFunc(slices.Values(slices.Concat(all, p.grantees[granted{covering, namespace}])), byAccount)
 		}
 		found = append(found, all...)
 	}
@@ -206,8 +201,7 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 func (p *Part) scope(finalizer, res, namespace string) string {
 	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.apart[namespace]
 	for _, covering := range covering(res) {
-		of := p.grantees[covering]
-		matters = matters || len(of[namespace]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(of[""], func(g grantee) bool { return p.narrow[g.account] })
+		matters = matters || len(p.grantees[granted{covering, namespace}]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(p.grantees[granted{covering, ""}], func(g grantee) bool { return p.narrow[g.account] })
 	}
 	if !matters || p.builtIn(verdictKey{finalizer: finalizer, resource: res}) {
 		return ""

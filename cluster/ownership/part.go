@@ -79,10 +79,9 @@ type Part struct {
 	sidecars    map[types.NamespacedName]sidecar
 	roles       map[types.NamespacedName]role
 	bindings    map[types.NamespacedName]binding
-	writers     map[string][]string // subjects that may write reports, by "what/namespace", in that namespace alone
-	apart       map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
-	// grantees are the accounts that may update a resource, by "plural.group" and namespace, "" for all.
-	grantees    map[string]map[string][]grantee
+	writers     map[string][]string               // subjects that may write reports, by "what/namespace", in that namespace alone
+	apart       map[string]bool                   // namespaces with bindings that give service accounts rights beyond grantees
+	grantees    map[granted][]grantee             // the accounts that may update a resource
 	narrow      map[string]bool                   // service accounts of workloads that watch some namespaces
 	bound       map[string][]types.NamespacedName // bindings, by service account or group of users
 	clouds      map[types.NamespacedName]bool     // nodes of a cloud provider
@@ -116,7 +115,7 @@ func New(doc facts.Document, options Options) *Part {
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
 		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, crashing: map[types.NamespacedName]bool{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
-		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[string]map[string][]grantee{},
+		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[granted][]grantee{},
 		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: facts.Counts[string]{}, makers: facts.Sets[string, string]{},
 		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),

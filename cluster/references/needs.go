@@ -281,10 +281,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	}
 	var found []any
 	rules := p.plan.rulesFor(finalizer, resource)
-	var needs []need
-	for _, n := range rules.needs {
-		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)
-	}
+	needs := needsOf(finalizer, rules, u)
 	if !rules.builtIn && facts.Custom(facts.GroupOf(resource)) && p.ReadsFields(resource) {
 		needs = appendHints(needs, finalizer, rules, p.naming(idOf(resource, u), u).needs)
 	}
@@ -309,15 +306,21 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 // Waits returns the objects that the owner of a finalizer needs to clear it, and waits for indefinitely if
 // they are missing. It only reads.
 func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
-	for _, n := range p.plan.rulesFor(finalizer, resource).needs {
-		for _, one := range appendNeeds(nil, finalizer, n, obj.Object) {
-			p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {
-				if without == hangs && len(found) < maxNamed {
-					found = append(found, Thing{resource, target})
-				}
-				return true
-			})
-		}
+	for _, one := range needsOf(finalizer, p.plan.rulesFor(finalizer, resource), obj) {
+		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {
+			if without == hangs && len(found) < maxNamed {
+				found = append(found, Thing{resource, target})
+			}
+			return true
+		})
 	}
 	return found
+}
+
+// needsOf returns the needs of the catalog for an object.
+func needsOf(finalizer string, rules *rules, u *unstructured.Unstructured) (needs []need) {
+	for _, n := range rules.needs {
+		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)
+	}
+	return needs
 }
