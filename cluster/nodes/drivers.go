@@ -17,9 +17,9 @@ import (
 
 // storage is the state kept for volumes.
 type storage struct {
-	volumes     map[types.NamespacedName]volume                        // bound PersistentVolumes with CSI or NFS
-	claims      facts.Sets[types.NamespacedName, types.NamespacedName] // volumes by claim
-	nodes       map[types.NamespacedName][]string                      // registered drivers by node; no entry if it has no CSINode
+	volumes     map[types.NamespacedName]volume          // bound PersistentVolumes with CSI or NFS
+	claims      facts.Sets[types.NamespacedName, string] // names of volumes by claim
+	nodes       map[types.NamespacedName][]string        // registered drivers by node; no entry if it has no CSINode
 	attachments map[types.NamespacedName]attachment
 }
 
@@ -48,7 +48,7 @@ type use struct {
 
 func newStorage() storage {
 	return storage{
-		volumes: map[types.NamespacedName]volume{}, claims: facts.Sets[types.NamespacedName, types.NamespacedName]{},
+		volumes: map[types.NamespacedName]volume{}, claims: facts.Sets[types.NamespacedName, string]{},
 		nodes: map[types.NamespacedName][]string{}, attachments: map[types.NamespacedName]attachment{},
 	}
 }
@@ -75,8 +75,8 @@ func volumeOf(pv *corev1.PersistentVolume) (v volume, kept bool) {
 }
 
 func (p *Part) volumeChanged(key types.NamespacedName, before, now volume) {
-	p.storage.claims.Remove(before.claim, key)
-	p.storage.claims.Set(now.claim, key, now != volume{})
+	p.storage.claims.Remove(before.claim, key.Name)
+	p.storage.claims.Set(now.claim, key.Name, now != volume{})
 	p.relistUsers(before.claim)
 	p.relistUsers(now.claim)
 }
@@ -215,8 +215,8 @@ func (p *Part) listDriverless(o *pod, u *use) {
 func (p *Part) volumesOf(o *pod, u *use) iter.Seq[volume] {
 	return func(yield func(volume) bool) {
 		for _, claim := range u.claims {
-			for key := range p.storage.claims[types.NamespacedName{Namespace: o.in.name, Name: claim}] {
-				if !yield(p.storage.volumes[key]) {
+			for name := range p.storage.claims[types.NamespacedName{Namespace: o.in.name, Name: claim}] {
+				if !yield(p.storage.volumes[named(name)]) {
 					return
 				}
 			}

@@ -40,7 +40,8 @@ type servers struct {
 	byIP      map[string]server        // the inverse of both
 	users     facts.Sets[string, *pod] // pods with mounted volumes, by server address
 	slices    map[types.NamespacedName]endpointSlice
-	endpoints facts.Sets[types.NamespacedName, types.NamespacedName] // the EndpointSlices of a Service
+	endpoints facts.Counts[types.NamespacedName] // EndpointSlices by Service
+	ready     facts.Counts[types.NamespacedName] // those with a ready endpoint
 }
 
 // endpointSlice is the row of an EndpointSlice: its Service, and whether it has a ready endpoint.
@@ -53,18 +54,13 @@ type endpointSlice struct {
 // without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); without any slice the
 // state is unknown.
 func (s servers) down(service types.NamespacedName) bool {
-	for slice := range s.endpoints[service] {
-		if s.slices[slice].ready {
-			return false
-		}
-	}
-	return len(s.endpoints[service]) > 0
+	return s.endpoints[service] > 0 && s.ready[service] == 0
 }
 
 func newServers() servers {
 	return servers{
 		services: map[types.NamespacedName][]string{}, pods: map[types.NamespacedName][]string{}, byIP: map[string]server{}, users: facts.Sets[string, *pod]{},
-		slices: map[types.NamespacedName]endpointSlice{}, endpoints: facts.Sets[types.NamespacedName, types.NamespacedName]{},
+		slices: map[types.NamespacedName]endpointSlice{}, endpoints: facts.Counts[types.NamespacedName]{}, ready: facts.Counts[types.NamespacedName]{},
 	}
 }
 
@@ -82,9 +78,15 @@ func endpointsOf(o *discoveryv1.EndpointSlice) (s endpointSlice, kept bool) {
 	return endpointSlice{types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}, facts.AnyReady(o)}, true
 }
 
-func (p *Part) endpointsChanged(key types.NamespacedName, before, now endpointSlice) {
-	p.servers.endpoints.Remove(before.service, key)
-	p.servers.endpoints.Set(now.service, key, now != endpointSlice{})
+func (p *Part) endpointsChanged(_ types.NamespacedName, before, now endpointSlice) {
+	for of, by := range map[endpointSlice]int{before: -1, now: 1} {
+		if of == (endpointSlice{}) {
+			continue
+		}
+		if p.servers.endpoints.Add(of.service, by); of.ready {
+			p.servers.ready.Add(of.service, by)
+		}
+	}
 	for _, name := range []types.NamespacedName{before.service, now.service} {
 		p.reserve(service(name), p.servers.services[name])
 	}
