@@ -159,7 +159,7 @@ func (k *keeper) refresh(ctx context.Context) (time.Duration, error) {
 func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error) {
 	switch {
 	case secret == nil:
-		return authority, errors.New("Secret not found")
+		return authority, errors.New("its Secret does not exist")
 	case len(secret.Data[corev1.TLSCertKey]) == 0:
 		return authority, errors.New("the Secret has none yet")
 	case !bytes.Equal(secret.Data[caKey], secret.Data[corev1.TLSCertKey]):

@@ -130,7 +130,7 @@ func (c Config) check(policyIDs []string) error {
 			errs = append(errs, fmt.Errorf("%s: %q is not deny, warn, dryrun or off", where, m))
 		}
 	}
-	known := func(where, id string) {
+	loaded := func(where, id string) {
 		if !slices.Contains(policyIDs, id) {
 			errs = append(errs, &noPolicy{where, id, nearest.Hint(id, policyIDs)})
 		}
@@ -142,11 +142,11 @@ func (c Config) check(policyIDs []string) error {
 		errs = append(errs, err)
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Enforcement.Policies)) {
-		known("enforcement.policies", id)
+		loaded("enforcement.policies", id)
 		mode("enforcement.policies."+id, c.Enforcement.Policies[id])
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Params)) {
-		known("params", id)
+		loaded("params", id)
 	}
 	for _, finalizer := range slices.Sorted(maps.Keys(c.FinalizerOwners)) {
 		if err := CheckOwner(finalizer, c.FinalizerOwners[finalizer]); err != nil {

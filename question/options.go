@@ -26,8 +26,8 @@ func Background() map[string]any { return DeleteOptions(metav1.DeletePropagation
 // FromFlags returns kubectl delete's options for flags of the same names. A negative grace period, in
 // seconds, means the object's own. As with kubectl, 0 seconds without force become 1.
 func FromFlags(cascade string, grace int64, force bool) (map[string]any, error) {
-	propagation, known := Cascades[strings.ToLower(cascade)]
-	if !known {
+	propagation, ok := Cascades[strings.ToLower(cascade)]
+	if !ok {
 		return nil, fmt.Errorf("--cascade is %q: want background, foreground or orphan", cascade)
 	}
 	options := DeleteOptions(propagation)

@@ -208,7 +208,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	case policies.Unknown:
 		return findings(!f.allowUnknown)
 	}
-	return errFound
+	return errFindings
 }
 
 // session is what a command evaluates objects with.
@@ -219,8 +219,8 @@ type session struct {
 	config  *rest.Config
 	log     *slog.Logger
 	stderr  io.Writer
-	// told names the configuration in the cluster that applies without a flag; "" for none.
-	told string
+	// hearsay names the configuration in the cluster that applies without a flag; "" for none.
+	hearsay string
 }
 
 // prepare connects to the cluster, and loads the policies and the configuration.

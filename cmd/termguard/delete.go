@@ -111,7 +111,7 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 	case err != nil && ctx.Err() != nil:
 		return run.Interrupted()
 	case errors.Is(err, deletion.ErrLeft):
-		return errFound
+		return errFindings
 	}
 	return err
 }
@@ -202,7 +202,7 @@ func (s session) look(ctx context.Context, names []check.Name, together check.To
 	if err != nil {
 		return v, err
 	}
-	targets, hearsay := subjects, s.told
+	targets, hearsay := subjects, s.hearsay
 	if together.Of != "" {
 		hearsay = "the inventory in the status of an object"
 		targets = slices.DeleteFunc(slices.Clone(subjects), func(s check.Subject) bool { return !slices.ContainsFunc(names, s.Is) })

@@ -358,7 +358,7 @@ func TestDeleteUnknownOwner(t *testing.T) {
 			Why   string
 			Yours []deletion.Task
 		}
-		if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitFound {
+		if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitFindings {
 			t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
 		}
 		if !strings.Contains(answer.Why, "have finalizer acme.example/backup") && !strings.Contains(answer.Why, "has finalizer acme.example/backup") || !strings.HasPrefix(answer.Why, "hangs (Terminating for ") {
@@ -403,7 +403,7 @@ func TestDeleteQuestion(t *testing.T) {
 func TestDeleteTypedAhead(t *testing.T) {
 	c := newFakeCluster(t, orphaned("a", "b"))
 	code, out, errs := deleted(t.Context(), c, answering(t).typesAhead(t, "y\ny\ny\ny\n"), "ns/demo", "--timeout=1ms")
-	if questions := strings.Count(out.text.String(), "[y/N] "); code != exitFound || questions < 2 {
+	if questions := strings.Count(out.text.String(), "[y/N] "); code != exitFindings || questions < 2 {
 		t.Errorf("exit code %d, %d questions: %s%s", code, questions, &out.text, errs)
 	}
 	if !c.has(demo) || strings.Contains(string(marshalled(t, c.objects[heldA])), `"finalizers":[]`) || c.objects[heldA] == nil {
@@ -430,7 +430,7 @@ func TestDeleteSkipsNothingUnsaid(t *testing.T) {
 	}
 	c := newFakeCluster(t, orphaned()+rbac)
 	code, answer := ask(c)
-	if code != exitAsked || !c.has(binding) || len(answer.Questions) != 1 || len(answer.Yours) == 0 || answer.Verdict != "at-risk" {
+	if code != exitQuestion || !c.has(binding) || len(answer.Questions) != 1 || len(answer.Yours) == 0 || answer.Verdict != "at-risk" {
 		t.Fatalf("exit code %d: %+v", code, answer)
 	}
 	q := answer.Questions[0]
@@ -452,7 +452,7 @@ func TestDeleteBrokenAPI(t *testing.T) {
 	c.broken = "gone.example.com/v1beta1"
 	code, out, errs := deleted(t.Context(), c, nil, "ns/demo", "--yes", "-o", "json", "--timeout=1ms")
 	var answer struct{ Questions []deletion.Question }
-	if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitAsked {
+	if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitQuestion {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, &out.text, errs)
 	}
 	var allow []string
@@ -463,7 +463,7 @@ func TestDeleteBrokenAPI(t *testing.T) {
 		t.Errorf("requested permission %q, want %q: %s", allow, want, errs)
 	}
 	c.broken, c.hidden = "", []string{"secrets"} // which nothing explains
-	if code, out, errs = deleted(t.Context(), c, nil, "ns/demo", "--yes", "--timeout=1ms"); code != exitFound || !strings.Contains(out.text.String(), "not all that matters can be seen") {
+	if code, out, errs = deleted(t.Context(), c, nil, "ns/demo", "--yes", "--timeout=1ms"); code != exitFindings || !strings.Contains(out.text.String(), "not all that matters can be seen") {
 		t.Errorf("exit code %d: %s%s", code, &out.text, errs)
 	}
 }

@@ -69,7 +69,7 @@ func TestGuard(t *testing.T) {
 			}
 			runCheck := func(more ...string) string {
 				var out, errs bytes.Buffer
-				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code > exitFound {
+				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code > exitFindings {
 					t.Fatalf("%s%s", &out, &errs)
 				}
 				return out.String()

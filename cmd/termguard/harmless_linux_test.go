@@ -107,7 +107,7 @@ data:
 		"Hidden": {
 			"a finalizer was stripped whose owner was merely not to be seen", orphaned("a"),
 			[]string{"kialis/a", "-n", "demo"}, []string{"deployments", "pods"}, all,
-			nil, "to allow it: --allow risk", exitAsked,
+			nil, "to allow it: --allow risk", exitQuestion,
 		},
 		"HiddenElsewhere": {
 			"a certain finding licensed a step, although the answer was of a part", orphaned("a"),
@@ -144,7 +144,7 @@ data:
 ---
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: refuses}, webhooks: [{name: v.example.com, failurePolicy: Fail, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [""], apiVersions: [v1], resources: [namespaces], operations: [DELETE]}], clientConfig: {service: {namespace: gone, name: gone}}}]}
 `,
-			[]string{"ns/demo"}, nil, all, []string{"/nothing"}, "to allow it: --allow force=validatingwebhookconfigurations", exitAsked,
+			[]string{"ns/demo"}, nil, all, []string{"/nothing"}, "to allow it: --allow force=validatingwebhookconfigurations", exitQuestion,
 		},
 		"Everything": {
 			"a type alone with -A selected everything", orphaned(), []string{"cm", "-A"}, nil, all, nil, "", exitFailed,
@@ -286,7 +286,7 @@ func TestDeleteOpenQuestion(t *testing.T) {
 		Left      []string
 		Questions []deletion.Question
 	}
-	if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitAsked || len(answer.Questions) != 1 {
+	if err := json.Unmarshal(out.text.Bytes(), &answer); err != nil || code != exitQuestion || len(answer.Questions) != 1 {
 		t.Fatalf("exit code %d, %v, %d questions: %s%s", code, err, len(answer.Questions), &out.text, errs)
 	}
 	q := answer.Questions[0]

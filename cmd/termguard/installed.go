@@ -33,25 +33,25 @@ type installed struct {
 }
 
 // readInstalled reads the ConfigMaps of the webhook, if RBAC allows it.
-func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
+func readInstalled(ctx context.Context, rest *rest.Config) (here installed) {
 	ctx, cancel := context.WithTimeout(ctx, installedTime)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(rest)
 	if err != nil {
-		return found
+		return here
 	}
 	maps, err := client.CoreV1().ConfigMaps(cluster.HomeNamespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		found.notes = []string{fmt.Sprintf("unseen: the configuration of the webhook (forbidden: get and list configmaps -n %s); if it has one, its answer may differ", cluster.HomeNamespace)}
+		here.notes = []string{fmt.Sprintf("unseen: the configuration of the webhook (forbidden: get and list configmaps -n %s); if it has one, its answer may differ", cluster.HomeNamespace)}
 	}
 	if err != nil {
-		return found
+		return here
 	}
 	for _, cm := range maps.Items {
 		name := fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
 		if text, set := cm.Data[installedKey]; set && cm.Name == installedConfig {
-			found.config = text
-			found.notes = append(found.notes, "using the configuration of the webhook, "+name)
+			here.config = text
+			here.notes = append(here.notes, "using the configuration of the webhook, "+name)
 		}
 		if _, labelled := cm.Labels[config.PolicyLabel]; !labelled {
 			continue
@@ -64,13 +64,13 @@ func readInstalled(ctx context.Context, rest *rest.Config) (found installed) {
 		}
 		named := policies.Named(files, name)
 		if _, err := policies.Load(named); err != nil {
-			found.notes = append(found.notes, fmt.Sprintf("the policies of %s are ignored: %v", name, err))
+			here.notes = append(here.notes, fmt.Sprintf("the policies of %s are ignored: %v", name, err))
 			continue
 		}
-		found.policies = append(found.policies, named)
-		found.notes = append(found.notes, "using the policies of "+name)
+		here.policies = append(here.policies, named)
+		here.notes = append(here.notes, "using the policies of "+name)
 	}
-	return found
+	return here
 }
 
 // read returns the configuration, checked against the ids of policies. One that the webhook would reject is
@@ -109,7 +109,7 @@ func (f *checkFlags) rules(ctx context.Context, s *session) (*policies.Set, conf
 	read := here.read(set.IDs())
 	// Without termguard installed, any user may have created its namespace.
 	if len(read.FinalizerOwners)+len(read.Catalog)+len(read.Params)+len(read.Enforcement.Off(set.IDs())) > 0 {
-		s.told = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
+		s.hearsay = fmt.Sprintf("ConfigMap %s/%s", cluster.HomeNamespace, installedConfig)
 	}
 	return set, read, here.notes, nil
 }

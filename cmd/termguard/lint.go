@@ -89,7 +89,7 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and evaluating the policies").clear }
 	err := runner.Run(c.Context(), f.Options)
 	if errors.Is(err, runner.ErrFindings) {
-		return errFound
+		return errFindings
 	}
 	return err
 }

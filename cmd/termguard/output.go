@@ -62,10 +62,10 @@ func want(word string, words []string) error {
 	return fmt.Errorf("want %s or %s%s", strings.Join(words[:last], ", "), words[last], nearest.Hint(word, words))
 }
 
-// findings returns the error for the exit code of a command that found something, nil if it did not.
-func findings(found bool) error {
-	if found {
-		return errFound
+// findings returns the error for the exit code of a command that has findings, nil if it has none.
+func findings(some bool) error {
+	if some {
+		return errFindings
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -96,11 +97,7 @@ func newPolicyCatalog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			known := options.Catalog
-			if known == nil {
-				known = catalog.Default()
-			}
-			entries := known.Entries()
+			entries := cmp.Or(options.Catalog, catalog.Default()).Entries()
 			for _, word := range args {
 				word = strings.ToLower(word)
 				entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool {

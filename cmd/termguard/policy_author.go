@@ -112,7 +112,7 @@ Exit codes: 0 all pass, 1 some fail, 2 error.`,
 
 // try runs all tests.
 func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) error {
-	wanted, err := regexp.Compile(f.run)
+	pattern, err := regexp.Compile(f.run)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
@@ -138,7 +138,7 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 			var problems []string
 			for _, file := range files {
 				hangs = hangs || strings.HasPrefix(filepath.Base(file), "hang_")
-				if wanted.MatchString(file) {
+				if pattern.MatchString(file) {
 					fixtures++
 					problems = append(problems, tryFixture(ctx, engine, golden, filepath.Join(folder, file))...)
 				}
@@ -178,7 +178,7 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 	}
 	switch {
 	case failed:
-		return errFound
+		return errFindings
 	case ran == 0 && f.run != "":
 		return fmt.Errorf("no fixture matches --run %q", f.run)
 	case ran == 0:

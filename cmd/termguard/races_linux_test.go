@@ -246,10 +246,10 @@ data: {config.yaml: "{apiVersion: termguard.dev/v1, kind: Config, params: {slow-
 		says          string
 	}{
 		"Instances": {"the class covers objects that are deleted with their definition", orphaned("a"), []string{"crd/kialis.kiali.io", "--yes", "--allow=strip", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n other"},
-		"Dependent": {"an object related to the target only by owner references must be named", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip", "--timeout=1ms"}, exitAsked, "--allow strip=kialis.kiali.io/demo/a"},
+		"Dependent": {"an object related to the target only by owner references must be named", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip", "--timeout=1ms"}, exitQuestion, "--allow strip=kialis.kiali.io/demo/a"},
 		"Named":     {"its finalizer is removed if the flag names it", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip=kialis/demo/a", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n demo"},
 		"Config":    {"any user may have written a configuration in the cluster", orphaned("a") + told, []string{"ns/demo", "--yes", "--allow=strip"}, 1, "it rests on ConfigMap termguard-system/termguard-config, which others may have written"},
-		"OnlyStrip": {"a class does not confirm the target", orphaned(), []string{"ns/demo", "--allow=strip"}, exitAsked, "to allow it: --yes"},
+		"OnlyStrip": {"a class does not confirm the target", orphaned(), []string{"ns/demo", "--allow=strip"}, exitQuestion, "to allow it: --yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeCluster(t, tc.world)
@@ -299,7 +299,7 @@ func TestDeleteHostileNames(t *testing.T) {
 			// The printed flag, as a shell reads it, names that object and no other.
 			code, out, errs := deleted(t.Context(), c, nil, "kiali/"+name, "-n", "demo", "--yes", "-o", "json")
 			var told struct{ Questions []deletion.Question }
-			if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitAsked {
+			if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitQuestion {
 				t.Fatalf("exit code %d, %v: %s%s", code, err, out.text.String(), errs)
 			}
 			for _, q := range told.Questions {

@@ -18,13 +18,13 @@ import (
 
 // Exit codes.
 const (
-	exitFound  = 1 // something was found
-	exitFailed = 2 // it could not be done
-	exitAsked  = 3 // a question is open
+	exitFindings = 1 // something was found
+	exitFailed   = 2 // it could not be done
+	exitQuestion = 3 // a question is open
 )
 
-// errFound ends a command that found something.
-var errFound = errors.New("something was found")
+// errFindings ends a command that found something.
+var errFindings = errors.New("there are findings")
 
 // run is the command from its arguments to its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -54,10 +54,10 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errFound):
-		return exitFound
+	case errors.Is(err, errFindings):
+		return exitFindings
 	case errors.Is(err, deletion.ErrQuestion):
-		return exitAsked
+		return exitQuestion
 	default:
 		return exitFailed
 	}
@@ -69,7 +69,7 @@ func newRoot(name string) *cobra.Command {
 		Short:         "Show whether a deletion in Kubernetes will finish, before it starts",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          knownCommand,
+		Args:          checkCommand,
 		RunE:          needsCommand,
 		Version:       build(), // a template for it would keep the linker from leaving out any method
 	}
@@ -100,8 +100,8 @@ func newRoot(name string) *cobra.Command {
 	return root
 }
 
-// knownCommand suggests what an unknown command may mean.
-func knownCommand(c *cobra.Command, args []string) error {
+// checkCommand suggests what an unknown command may mean.
+func checkCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

@@ -123,17 +123,17 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 	}
-	asked := newProgress(stderr, "evaluating the policies")
-	options.Progress = asked.show
-	found := scan.Run(ctx, s.engine, places, options)
-	asked.clear()
-	if err := f.write(found, data, stdout); err != nil {
+	p := newProgress(stderr, "evaluating the policies")
+	options.Progress = p.show
+	result := scan.Run(ctx, s.engine, places, options)
+	p.clear()
+	if err := f.write(result, data, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	if found.Failing(f.failOn) {
-		return errFound
+	if result.Failing(f.failOn) {
+		return errFindings
 	}
-	if blind(found, places, options.Only, selector != nil) {
+	if blind(result, places, options.Only, selector != nil) {
 		return errNothing
 	}
 	return nil
@@ -141,12 +141,12 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // blind reports whether nothing was evaluated because the objects, of the kinds only (nil for all) and in the
 // selected namespaces, could not be listed.
-func blind(found *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
-	if found.Total().Asked > 0 || found.Interrupted != "" {
+func blind(result *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
+	if result.Total().Asked > 0 || result.Interrupted != "" {
 		return false
 	}
 	if len(only) == 0 && !selected {
-		return len(found.Unseen) > 0
+		return len(result.Unseen) > 0
 	}
 	if selected {
 		only = append(slices.Clone(only), scan.Namespaces)

@@ -78,7 +78,7 @@ Exit codes: 0 written, 1 written and empty, because you may list nothing, 2 erro
 	return c
 }
 
-// sayForbidden names the kinds that may not be listed. It returns errFound if these are all.
+// sayForbidden names the kinds that may not be listed. It returns errFindings if these are all.
 func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	var names []string
 	world.Read(func(f cluster.Facts) {
@@ -99,7 +99,7 @@ func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	fmt.Fprintf(stderr, "termguard: unseen: %d of %d kinds (forbidden): %s%s; the snapshot does not have them. Request the verb list on them\n",
 		len(names), kinds, strings.Join(names[:min(shown, len(names))], ", "), more)
 	if len(names) >= kinds {
-		return errFound
+		return errFindings
 	}
 	return nil
 }
