@@ -273,7 +273,7 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 // containsArgoController reports whether a file has Argo CD's controller or its namespace.
 func containsArgoController(file, namespace string) bool {
 	contains := false
-	for c := range (&source.File{Path: file}).ReadContaining(argoController, "Namespace") {
+	for c := range (&source.File{Path: file}).ReadMatching(source.ContainsAny(argoController, "Namespace")) {
 		for _, o := range c.Objects {
 			contains = contains || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
 				o.Kind == "Namespace" && o.Name == namespace

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"maps"
@@ -19,9 +20,10 @@ import (
 const definitionKind = "CustomResourceDefinition"
 
 // reread calls visit with the kind, metadata and spec of the objects of some kinds in all files, from documents that
-// hold one of some words, without the schemas. Unreadable ones are left out, as is the rest of a file after a panic:
+// match, without the schemas. Unreadable ones are left out, as is the rest of a file after a panic:
 // linting the file reports them.
-func (r *run) reread(ctx context.Context, words, kinds []string, visit func(*unstructured.Unstructured)) {
+func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds []string, visit func(*unstructured.Unstructured)) {
+	var buffer bytes.Buffer
 	for _, i := range r.sets {
 		if i.ignoresOnly {
 			continue
@@ -31,7 +33,7 @@ func (r *run) reread(ctx context.Context, words, kinds []string, visit func(*uns
 				return
 			}
 			_ = CatchPanic(func() error {
-				for c := range (&source.File{Path: file.Path, Content: file.Content}).ReadContaining(words...) {
+				for c := range (&source.File{Path: file.Path, Content: file.Content, Buffer: &buffer}).ReadMatching(matches) {
 					for _, o := range c.Objects {
 						value, err := o.Value("kind", "metadata", "spec")
 						if err == nil && slices.Contains(kinds, o.Kind) && wellFormed(value) {
@@ -50,7 +52,9 @@ func (r *run) reread(ctx context.Context, words, kinds []string, visit func(*uns
 func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
 	workloads := map[string][]*unstructured.Unstructured{}
 	kinds := []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
-	r.reread(ctx, kinds, kinds, func(full *unstructured.Unstructured) {
+	aKind := source.ContainsAny(kinds...)
+	matches := func(text []byte) bool { return bytes.Contains(text, []byte("namespace")) && aKind(text) } // others have none
+	r.reread(ctx, matches, kinds, func(full *unstructured.Unstructured) {
 		spec, _ := full.Object["spec"].(map[string]any)
 		template, _ := spec["template"].(map[string]any)
 		workloads[full.GetNamespace()] = append(workloads[full.GetNamespace()], &unstructured.Unstructured{Object: map[string]any{
@@ -81,7 +85,7 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	} else {
 		words = append(words, name)
 	}
-	r.reread(ctx, words, []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
+	r.reread(ctx, source.ContainsAny(words...), []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
 		replicas, set, _ := unstructured.NestedInt64(full.Object, "spec", "replicas")
 		var images []string
 		for _, container := range manifests.Items(full.Object, "spec", "template", "spec", "containers") {
@@ -120,7 +124,7 @@ type definition struct {
 // readDefinitions reads the definitions in all files, by group and kind.
 func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*definition {
 	all := map[string]map[string]*definition{}
-	r.reread(ctx, []string{definitionKind}, []string{definitionKind}, func(full *unstructured.Unstructured) {
+	r.reread(ctx, source.ContainsAny(definitionKind), []string{definitionKind}, func(full *unstructured.Unstructured) {
 		text := func(path ...string) string {
 			field, _, _ := unstructured.NestedString(full.Object, append([]string{"spec"}, path...)...)
 			return field

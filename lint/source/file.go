@@ -4,6 +4,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type File struct {
 	// FromSearch says that a search found the file: text in it that is neither readable nor like an object is
 	// ignored.
 	FromSearch bool
+	// Buffer, if not nil, holds the text of the file until the next one is read into it.
+	Buffer *bytes.Buffer
 	// KeepSchemas keeps parts that no built-in policy reads: the schemas of CustomResourceDefinitions.
 	KeepSchemas bool
 }
@@ -62,7 +65,9 @@ func (f *File) text() ([]byte, error) {
 		if info.Size() > maxFile {
 			return nil, errLargeFile
 		}
-		buffer := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+		buffer := cmp.Or(f.Buffer, &bytes.Buffer{})
+		buffer.Reset()
+		buffer.Grow(int(info.Size()) + bytes.MinRead)
 		if _, err := buffer.ReadFrom(io.LimitReader(in, maxFile+1)); err != nil {
 			return nil, err
 		}
@@ -121,18 +126,24 @@ type Contents struct {
 // Contains reports whether the text of a file holds a word. An unreadable file holds none.
 func (f *File) Contains(word string) bool {
 	text, err := f.text()
-	return err == nil && containsAny(text, []string{word})
+	return err == nil && bytes.Contains(text, []byte(word))
 }
 
-func containsAny(text []byte, words []string) bool {
-	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+// ContainsAny returns a function that reports whether a text holds one of some words.
+func ContainsAny(words ...string) func(text []byte) bool {
+	return func(text []byte) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+	}
 }
 
 // Read yields the contents of each non-empty document of a file. A broken document hides no other.
-func (f *File) Read() iter.Seq[Contents] { return f.ReadContaining("") }
+func (f *File) Read() iter.Seq[Contents] {
+	return f.ReadMatching(func([]byte) bool { return true })
+}
 
-// ReadContaining is Read for the documents whose text holds one of some words: the others are not parsed.
-func (f *File) ReadContaining(words ...string) iter.Seq[Contents] {
+// ReadMatching is Read for the documents with a text that matches: the others are not parsed, nor is a file that does
+// not match as a whole.
+func (f *File) ReadMatching(matches func(text []byte) bool) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		unreadable := func(line int, err error) Contents {
 			return Contents{Problems: []Problem{{Position: Position{Line: line, Column: 1}, Message: reason(err)}}}
@@ -145,7 +156,7 @@ func (f *File) ReadContaining(words ...string) iter.Seq[Contents] {
 		case bytes.HasPrefix(text, gitCryptHeader):
 			yield(Contents{Plain: 1})
 			return
-		case !containsAny(text, words):
+		case !matches(text):
 			return
 		}
 		objects := false // before
@@ -156,7 +167,7 @@ func (f *File) ReadContaining(words ...string) iter.Seq[Contents] {
 				return
 			} else if len(d.text) > maxDocument {
 				c = unreadable(d.line, errLarge)
-			} else if containsAny(d.text, words) {
+			} else if matches(d.text) {
 				c = f.contents(text, d)
 			} else {
 				continue

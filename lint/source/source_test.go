@@ -227,7 +227,7 @@ func TestBombs(t *testing.T) {
 func TestReadHolding(t *testing.T) {
 	file := &source.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
 	var got []string
-	for c := range file.ReadContaining("here") {
+	for c := range file.ReadMatching(source.ContainsAny("here")) {
 		for _, o := range c.Objects {
 			p, _ := o.Find("metadata.name")
 			got = append(got, fmt.Sprintf("%s:%d", o.Name, p.Line))
