@@ -36,7 +36,7 @@ func TestHabits(t *testing.T) {
 		"deep/c.yaml":  "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
 		"unknown.json": `{"apiVersion": "x.io/v1", "kind": "Wigdet", "metadata": {"name": "w"}}`,
 		// It replaces termguard-render, which is a separate program.
-		"bin/termguard-render": "#!/bin/sh\n[ \"$1 $2\" = 'kustomization overlay' ] && echo '{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}'\n",
+		"bin/termguard-render": "#!/bin/sh\n[ $1 = serve ] && read request && case $request in\n*'\"kustomization\"'*/overlay*) echo '{\"text\": \"{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}\"}' ;;\n*) echo '{\"error\": \"not found\"}' ;;\nesac\n",
 	} {
 		file := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

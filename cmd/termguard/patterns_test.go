@@ -37,6 +37,7 @@ var patterns = map[string]struct {
 	"lint/asker.go":                  {1, "manifests of Helm hooks"},
 	"lint/fingerprint.go":            {1, "paths of fields"},
 	"lint/source/file.go":            {3, "paths of files, and manifests"},
+	"lint/source/object.go":          {1, "paths of fields"},
 	"lint/source/template.go":        {3, "manifests"},
 	"lint/source/walk.go":            {7, "paths of files"},
 	"lint/triage/ignore.go":          {1, "ids of policies"},
