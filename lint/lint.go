@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, findings: map[*set][]Finding{}, notes: notes{}, kustomizations: map[string]kustomization{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
+	r := &run{options: o, notes: notes{}, kustomizations: map[string]kustomization{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
 	r.snapshot = r.readSnapshot(ctx)
 	if o.Only != nil {
 		r.only = map[string]bool{}
@@ -160,8 +160,8 @@ type run struct {
 	running            sync.Map                                       // whether a file runs a workload of the catalog
 
 	mu       sync.Mutex
-	stopped  bool // later results are discarded
-	findings map[*set][]Finding
+	stopped  bool         // later results are discarded
+	findings []*[]Finding // of each set
 	problems []Problem
 	marks    []Mark
 	counts   Counts
@@ -384,7 +384,7 @@ func (r *run) result() *Result {
 	defer r.mu.Unlock()
 	var findings []Finding
 	for _, ofSet := range r.findings {
-		findings = append(findings, mergeSameCause(dropDuplicates(ofSet))...)
+		findings = append(findings, mergeSameCause(dropDuplicates(*ofSet))...)
 	}
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))

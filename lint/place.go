@@ -118,7 +118,14 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 			placedFinding.Place = place
 		}
 	}
-	a.set.run.record(func() { a.set.run.findings[a.set] = append(a.set.run.findings[a.set], placedFinding) })
+	s := a.set
+	s.run.record(func() {
+		if s.findings == nil {
+			s.findings = &[]Finding{}
+			s.run.findings = append(s.run.findings, s.findings)
+		}
+		*s.findings = append(*s.findings, placedFinding)
+	})
 }
 
 // spansFiles reports whether other objects of a finding are in other files of the folder that nothing else

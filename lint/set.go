@@ -50,6 +50,7 @@ type set struct {
 	objects     []*source.Object
 	deleteHooks []*source.Object // Helm hooks that run before the other objects are deleted
 	textBytes   int              // bytes of text; beyond maxSet, the rest is not read
+	findings    *[]Finding       // which outlive the set
 }
 
 // set returns the set of an input.
