@@ -79,7 +79,6 @@ func guarded(kind types.PatchType, patch []byte, uid types.UID) ([]byte, error) 
 	return json.Marshal(change)
 }
 
-// objectsIn returns the objects of an action, none for nil.
 func objectsIn(a *policies.Action) (names []Name) {
 	if a == nil {
 		return nil
@@ -91,13 +90,12 @@ func objectsIn(a *policies.Action) (names []Name) {
 	return names
 }
 
-// Hands execute plans. They change only objects that existed when the plan was made, by UID, so that a
-// recreated one is left alone.
+// Hands execute plans on the objects that existed when the plan was made, by UID: a recreated one is left
+// alone.
 type Hands struct {
-	// DryRun makes the API server check each request without effect.
+	// DryRun sends dry runs only.
 	DryRun bool
 
-	// Types are the current types of the cluster.
 	Types Types
 
 	client dynamic.Interface
@@ -142,25 +140,24 @@ func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	return err
 }
 
-// A Deed is a step with its permission class and objects, as they are now.
+// Deed is a step with its permission class, and its objects as they are now.
 type Deed struct {
 	Step
-	Class Class
-	// Objects are the existing ones, each with its owner.
+	Class   Class
 	Objects []Touched
 }
 
-// Touched is an object of a step, and its class.
+// Touched is an object of a step.
 type Touched struct {
 	Name
 	Class Class
-	// Whose is its owner, as far as its metadata says: "owned by ReplicaSet web-1".
+	// Whose is its owner by its metadata, as in "owned by ReplicaSet web-1".
 	Whose string
 	// Named says that a flag has to name it.
 	Named bool
 }
 
-// Weigh reads a step's objects, and classifies the step by the gravest of them. A deed with Advice is manual.
+// Weigh gives a step the class of the gravest of its objects. A deed with Advice is manual.
 func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, error) {
 	weighed := Deed{Step: s, Class: ClassWait}
 	for _, name := range objectsIn(s.Action) {
@@ -195,24 +192,21 @@ func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, err
 	return weighed, nil
 }
 
-// owns reports whether an object is a target, or in a namespace that is one.
 func owns(targets []Subject, object *unstructured.Unstructured) bool {
 	return contain(targets, object.GetNamespace()) || slices.ContainsFunc(targets, func(t Subject) bool { return t.UID() == string(object.GetUID()) })
 }
 
-// contain reports whether a target is the namespace of some object, "" for none.
 func contain(targets []Subject, namespace string) bool {
 	return namespace != "" && slices.ContainsFunc(targets, func(t Subject) bool { return t.Type.GroupResource() == namespaces && t.Name == namespace })
 }
 
-// defines reports whether a target is the definition of a resource, whose objects are deleted with it.
+// defines reports whether a target defines a resource, whose objects are deleted with it.
 func defines(targets []Subject, resource schema.GroupResource) bool {
 	return slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.Type.GroupResource() == definitions && t.Name == resource.String()
 	})
 }
 
-// whose returns who created or manages an object, by its metadata.
 func whose(object *unstructured.Unstructured) string {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		return "owned by " + owner.Kind + " " + owner.Name
@@ -229,12 +223,11 @@ func whose(object *unstructured.Unstructured) string {
 	return "whose it is, its metadata does not tell"
 }
 
-// String returns the object as on the command line.
 func (n Name) String() string {
 	return policies.Object{Resource: n.Type, Namespace: n.Namespace, Name: n.Name}.Ref()
 }
 
-// Same reports whether two names are of one object, whatever alias their types have.
+// Same reports whether two names are of one object, by any alias of its type.
 func (h *Hands) Same(a, b Name) bool {
 	typeA, errA := h.Types.Find(a.Type)
 	typeB, errB := h.Types.Find(b.Type)
@@ -249,8 +242,8 @@ func (h *Hands) objects(name Name) (dynamic.ResourceInterface, Type, error) {
 	return h.client.Resource(typ.GroupVersionResource).Namespace(name.Namespace), typ, err
 }
 
-// Do executes a step for each object, and returns the results; the error joins the failures. If ctx ends, the
-// request of the last result may have arrived.
+// Do executes a step for each object; the error joins the failures. If ctx ends, the request of the last
+// result may have arrived.
 func (h *Hands) Do(ctx context.Context, s policies.Step) (told []string, err error) {
 	if s.Action == nil {
 		return nil, fmt.Errorf("this command is for you to run: %s", s.Command)
@@ -339,8 +332,7 @@ func (h *Hands) Gone(ctx context.Context, s Subject) (gone, anew bool, err error
 // mostAlong bounds the volumes that are named.
 const mostAlong = 10
 
-// Along says what happens to the volumes of claims that are targets, or in a namespace that is one: a line
-// for each of the first few.
+// Along says what happens to the volumes of claims that are targets, or in a target namespace.
 func (h *Hands) Along(ctx context.Context, targets []Subject) []string {
 	if !slices.ContainsFunc(targets, func(s Subject) bool {
 		return s.Type.GroupResource() == namespaces || s.Type.GroupResource().String() == "persistentvolumeclaims"

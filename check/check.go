@@ -1,5 +1,5 @@
-// Package check answers, for a person, whether a deletion will finish: it finds the object, evaluates the
-// policies as the webhook would, and writes the answer as JSON, YAML or text.
+// Package check answers whether a deletion will finish: it finds the object, evaluates the policies as the
+// webhook does, and writes JSON, YAML or text.
 package check
 
 import (
@@ -19,36 +19,32 @@ import (
 // Item is the answer about one object.
 type Item struct {
 	// Kind is what a scan counts it as.
-	Kind string `json:"kind,omitempty"`
-	// Target is the object that would be deleted.
+	Kind   string          `json:"kind,omitempty"`
 	Target policies.Object `json:"target"`
-	// TerminatingSince is the deletionTimestamp of a Terminating target: when it would have been deleted
-	// without finalizers.
+	// TerminatingSince is the deletionTimestamp: when the target would have been deleted without finalizers.
 	TerminatingSince string           `json:"terminatingSince,omitempty"`
 	Verdict          policies.Verdict `json:"verdict"`
-	// EstimateSeconds is the longest duration of the deletion, if it is known and does not hang.
+	// EstimateSeconds is the longest duration, if known.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	// UsualSeconds is the usual duration, if it was observed here.
+	// UsualSeconds is the usual duration, if observed here.
 	UsualSeconds *int `json:"usualSeconds,omitempty"`
-	// Findings are blockers, and information; a scan has HeldBy instead.
+	// Findings are blockers and information; a scan has HeldBy instead.
 	Findings []policies.Finding `json:"findings,omitzero"`
-	// WaitsFor are the finalizers that a live owner has to remove first.
+	// WaitsFor are finalizers that a live owner has to remove.
 	WaitsFor []Wait `json:"waitsFor,omitzero"`
-	// HeldBy are the causes of a scan that block the object, and Parts the objects of a release whose deletion
-	// does not complete.
+	// HeldBy are the causes of a scan, and Parts the objects of a release whose deletion does not complete.
 	HeldBy []Hold `json:"heldBy,omitzero"`
 	Parts  []Item `json:"parts,omitempty"`
-	// Guard is the answer of termguard's webhook in the cluster; nil if there is none, and for a snapshot.
+	// Guard is the answer of termguard's webhook; nil without one, and for a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
-	// Omitted counts findings beyond the limit of a policy.
+	// Omitted counts findings beyond a policy's limit.
 	Omitted int `json:"omitted,omitempty"`
-	// Unseen lists the facts that the answer depends on and that could not be read, each with the reason, and
-	// the policies that failed.
+	// Unseen lists unreadable facts that the answer depends on, and policies that failed.
 	Unseen []policies.Unseen `json:"unseen,omitzero"`
 
 	terminating string                    // for how long, in words
 	drained     bool                      // rather than deleted
-	asker       authenticationv1.UserInfo // the user, without a name if unknown
+	asker       authenticationv1.UserInfo // without a name if unknown
 }
 
 // Hold is a cause that blocks one object.
@@ -56,21 +52,21 @@ type Hold struct {
 	Cause     string             `json:"cause"` // its id
 	Certainty policies.Certainty `json:"certainty"`
 	Says      string             `json:"says"`
-	// Objects are the blockers other than the object itself, the first few.
+	// Objects are the first few blockers other than the object itself.
 	Objects []policies.Object `json:"objects,omitempty"`
 }
 
-// Evaluator evaluates the policies about one request. *policies.Engine is one.
+// Evaluator evaluates policies, as *policies.Engine does.
 type Evaluator interface {
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
-// Deletion returns the request for it, with the given DeleteOptions.
+// Deletion returns the request to delete it.
 func (s Subject) Deletion(options map[string]any) *question.Request {
 	return s.target().Delete(options)
 }
 
-// evaluate evaluates the policies about a request for a subject, in a set or, if that is nil, alone.
+// evaluate evaluates the policies about a request; a nil set means the subject alone.
 func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (item Item, err error) {
 	world.Ask(request, func(m cluster.Moment) {
 		if set != nil {
@@ -118,7 +114,6 @@ func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, 
 	return item, nil
 }
 
-// unseenBy returns what is unseen because of an error.
 func unseenBy(err error) policies.Unseen {
 	if failed := (policies.PolicyError{}); errors.As(err, &failed) {
 		return policies.Unseen{What: "policy " + failed.Policy, Reason: failed.Err.Error()}
@@ -126,7 +121,6 @@ func unseenBy(err error) policies.Unseen {
 	return policies.Unseen{Reason: err.Error()}
 }
 
-// finishes reports whether a deletion with this verdict has a duration.
 func finishes(v policies.Verdict) bool { return v != policies.Hangs && v != policies.Refused }
 
 func longest(findings []policies.Finding) *int {
@@ -139,7 +133,6 @@ func longest(findings []policies.Finding) *int {
 	return longest
 }
 
-// since sets how long the target has been Terminating.
 func (r *Item) since(s Subject, now time.Time) {
 	deleted, _ := child(s.Object, "metadata")["deletionTimestamp"].(string)
 	since, err := time.Parse(time.RFC3339, deleted)
@@ -152,7 +145,7 @@ func (r *Item) since(s Subject, now time.Time) {
 	}
 }
 
-// Since returns when the target began to be Terminating; the zero time if it is not, or if that is unknown.
+// Since returns when the target became Terminating; zero if it is not, or if that is unknown.
 func (r Item) Since() time.Time {
 	since, _ := time.Parse(time.RFC3339, r.TerminatingSince) // as an API server writes it
 	return since

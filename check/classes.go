@@ -26,13 +26,13 @@ const (
 // Meaning describes a class to users.
 type Meaning struct {
 	Class Class
-	// Does is the effect of its actions, Lost the cost, and Consent the flag that allows it.
+	// Does is the effect, Lost the cost, and Consent the flag that allows it.
 	Does, Lost, Consent string
 	// ByName says that a flag has to name each object, too.
 	ByName bool
 }
 
-// Classes are all classes, the most harmless first: the table of docs/delete.md.
+// Classes are the rows of docs/delete.md, the most harmless first.
 var Classes = []Meaning{
 	{ClassWait, "deletes a Terminating object, which changes nothing", "nothing", "`--yes`", false},
 	{ClassOwn, "deletes or changes a target, or an object in a target namespace", "the targets", "`--yes`", false},
@@ -46,7 +46,6 @@ var Classes = []Meaning{
 // MeaningOf returns the row of a class.
 func MeaningOf(c Class) Meaning { return Classes[harm(c)] }
 
-// harm ranks the classes.
 func harm(c Class) int {
 	return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })
 }
@@ -76,13 +75,13 @@ var grave = []schema.GroupResource{
 type deed struct {
 	policies.Step
 	resource schema.GroupResource
-	// own says that the object is a target or in a namespace that is one, and leaving that it is Terminating.
+	// own: the object is a target, or in a target namespace; leaving: it is Terminating.
 	own, leaving bool
-	// goes says that it is deleted with a target in any case: it is one, is in one, or its definition is one.
+	// goes: it is deleted with a target in any case, as the target, its content, or an instance of it.
 	goes bool
 }
 
-// rules classify a deed: the first that matches.
+// rules classify a deed: the first match counts.
 var rules = []struct {
 	class Class
 	holds func(deed) bool
@@ -96,8 +95,7 @@ var rules = []struct {
 	{ClassForeign, func(d deed) bool { return d.Action.Verb == policies.VerbDelete }},
 }
 
-// class returns the class of a deed. An error means that no rule matches: its effect on others is unknown, so
-// it is not executed.
+// class returns an error if no rule matches: the effect on others is unknown, so the deed is not executed.
 func (d deed) class() (Class, error) {
 	for _, rule := range rules {
 		if rule.holds(d) {
@@ -107,12 +105,10 @@ func (d deed) class() (Class, error) {
 	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", d.Command)
 }
 
-// named reports whether a flag has to name the object, since the class alone would allow the action on any
-// object.
+// named reports whether a flag has to name the object, since the class alone would allow the action on any.
 func (d deed) named(c Class) bool { return MeaningOf(c).ByName || c == ClassStrip && !d.goes }
 
-// advice returns why a step is manual, or "" for a certain finding of a built-in policy. hangs says that the
-// deletion certainly hangs, for any cause.
+// advice returns why a step is manual, or "". hangs says that the deletion certainly hangs, for any cause.
 func advice(f policies.Finding, s policies.Step, hangs bool) string {
 	switch {
 	case f.Custom:

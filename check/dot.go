@@ -10,12 +10,11 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// colors of verdicts in a graph.
 var colors = map[policies.Verdict]string{
 	policies.Refused: "red", policies.Hangs: "red", policies.AtRisk: "orange", policies.Unknown: "gray", policies.Completes: "green",
 }
 
-// DOT writes the trees of blockers as a graph for Graphviz.
+// DOT writes the trees of blockers for Graphviz.
 func (a Answer) DOT(w io.Writer) error {
 	var out strings.Builder
 	out.WriteString("digraph termguard {\n\trankdir=LR;\n\tnode [shape=box];\n")
@@ -41,8 +40,8 @@ func (a Answer) DOT(w io.Writer) error {
 	return err
 }
 
-// quoted returns a string of the DOT language, in which only quotes are escaped, and backslashes begin an
-// escape of labels (graphviz.org/doc/info/lang.html).
+// quoted returns a string of the DOT language, where backslashes begin escapes of labels
+// (graphviz.org/doc/info/lang.html).
 func quoted(label string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(printable.Lines(label)) + `"`
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// drain evaluates kubectl drain --ignore-daemonsets of nodes: whether each pod can be evicted, and is then
-// deleted. The estimate is the slowest pod's, since they stop in parallel.
+// drain evaluates kubectl drain --ignore-daemonsets: whether each pod can be evicted, and is then deleted.
+// The estimate is the slowest pod's, since they stop in parallel.
 func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained []Subject) ([]Item, error) {
 	on := make(map[string][]Subject, len(drained))
 	for _, node := range drained {
@@ -42,8 +42,8 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	return items, nil
 }
 
-// drains merges the answers about a node and its pods into one about a drain. Pods that are deleted
-// contribute only their duration: the node's own findings cover them.
+// drains adds the answers about a node's pods. Pods that are deleted add only their duration: the node's own
+// findings cover them.
 func (r *Item) drains(pods []Item) {
 	r.drained, r.WaitsFor = true, []Wait{} // a drain does not wait for the node's own finalizers
 	told := slices.Clone(r.Findings)
@@ -64,8 +64,7 @@ func (r *Item) drains(pods []Item) {
 	}
 }
 
-// podsOn sets the pods of each node that a drain evicts: not those of DaemonSets, nor mirror pods, which the
-// node owns.
+// podsOn sets the pods that a drain evicts, without DaemonSets' and mirror pods, which the node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) {
 	world.Read(func(f cluster.Facts) {
 		typ := typeIn(f, pods, true)

@@ -23,11 +23,10 @@ import (
 // dryRuns is the policy id of findings from dry runs.
 const dryRuns = "dry-run-deletes"
 
-// DryRun sends dry runs of the deletion of the object and of the removal of its finalizers; for a namespace,
-// of one object of each kind in it. They change nothing. Running webhooks and admission policies answer them,
-// with the user's rights: controllers may get other answers. Refusals and restored finalizers become
-// findings, and so do warnings of termguard's own webhook that this check lacks; failed dry runs are unseen.
-// The guard of its item is that webhook's answer to the deletion.
+// DryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of
+// each kind in it. Running webhooks and admission policies answer with the user's rights: controllers may get
+// other answers. Refusals, restored finalizers, and warnings of termguard's webhook that this check lacks
+// become findings; failed dry runs are unseen.
 func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
 	item := &a.Items[0]
 	var dry metav1.DeleteOptions
@@ -53,7 +52,7 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 	}
 	results := make([]policies.Result, len(subjects))
 	if !s.Terminating() { // otherwise it can no longer be refused
-		err = s.on(client).Delete(ctx, s.Name, dry) // by itself, so that the warnings are about it
+		err = s.on(client).Delete(ctx, s.Name, dry) // alone, so that the warnings are about it
 		if item.Guard != nil {
 			item.Guard = guardAnswer(err, warnings.texts)
 		}
@@ -85,7 +84,7 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 	return nil
 }
 
-// oneOfEach returns an object of each kind in a namespace, one with finalizers if the first few include one.
+// oneOfEach returns an object of each kind in a namespace, with finalizers if one of the first few has any.
 func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []policies.Unseen, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -112,7 +111,7 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 	return subjects, unseen, err
 }
 
-// release sends a dry run of the removal of the object's finalizers.
+// release sends a dry run that removes the finalizers.
 func (s Subject) release(ctx context.Context, client dynamic.Interface) policies.Result {
 	if len((&unstructured.Unstructured{Object: s.Object}).GetFinalizers()) == 0 {
 		return policies.Result{}
@@ -124,12 +123,11 @@ func (s Subject) release(ctx context.Context, client dynamic.Interface) policies
 	return judge(s, "the removal of its finalizers", err)
 }
 
-// deletion is the operation in messages.
 const deletion = "its deletion"
 
-// judge returns the finding that the error of a dry run is, or what it leaves unseen.
+// judge returns the finding, or the unseen fact, for the error of a dry run.
 func judge(s Subject, what string, err error) policies.Result {
-	if err == nil || apierrors.IsNotFound(err) { // it was deleted by now
+	if err == nil || apierrors.IsNotFound(err) { // deleted by now
 		return policies.Result{}
 	}
 	code := int32(0)
@@ -144,7 +142,6 @@ func judge(s Subject, what string, err error) policies.Result {
 	return policies.Result{Unseen: []policies.Unseen{{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: reasonOf(err)}}}
 }
 
-// refused returns the finding that a dry run had no effect.
 func refused(s Subject, message string) policies.Result {
 	return policies.Result{Findings: []policies.Finding{{
 		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
@@ -157,16 +154,15 @@ func refused(s Subject, message string) policies.Result {
 	}}}
 }
 
-// warningLog collects the warnings of a dry run.
 type warningLog struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-// maxWarned bounds the recorded warnings: the webhook sends 15 per object at most.
+// maxWarned bounds recorded warnings: the webhook sends 15 per object at most.
 const maxWarned = 1000
 
-// HandleWarningHeaderWithContext records a warning.
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +172,7 @@ func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ 
 }
 
 // unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
-// user cannot, such as reports of node probes, and names no path and no file. Any webhook could send them.
+// user cannot, such as reports of node probes. Any webhook could send them.
 func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
 	for i, text := range w.texts {
 		policy := policies.PolicyOf(text)
@@ -193,7 +189,6 @@ func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policie
 	return all
 }
 
-// reasonOf shortens an error to its reason, if it has one.
 func reasonOf(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "forbidden"
@@ -201,25 +196,24 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// Reply is the answer of termguard's webhook in the cluster, the guard, to a deletion.
+// Reply is the answer of termguard's webhook, the guard, to a deletion.
 type Reply string
 
-// The answers.
 const (
-	Refuses Reply = "refuses" // the API server refuses the deletion because of it
+	Refuses Reply = "refuses" // and so does the API server
 	Warns   Reply = "warns"   // allowed with a warning
 	Allows  Reply = "allows"  // allowed without one, or not sent to the guard
 	Unknown Reply = "unknown" // no dry run was sent or answered
 )
 
-// Guard is the answer of termguard's webhook in the cluster to a dry run of the deletion.
+// Guard is the guard's answer to a dry run.
 type Guard struct {
 	Answer Reply `json:"answer"`
 	// Why the answer is unknown.
 	Why string `json:"why,omitempty"`
 }
 
-// guardName is the webhook for deletes, as deploy/ names it.
+// guardName is the webhook for deletes in deploy/.
 const guardName = "delete.termguard.dev"
 
 // Guarded adds the guard before a dry run, if the cluster has one.
@@ -264,7 +258,6 @@ func (a *Answer) Unasked(world *cluster.World, s Subject, options map[string]any
 	a.sum()
 }
 
-// guardAnswer returns the guard's answer to a dry run with this error and these warnings.
 func guardAnswer(err error, warnings []string) *Guard {
 	switch {
 	case err != nil && strings.Contains(err.Error(), `webhook "`+guardName+`"`):
@@ -277,7 +270,6 @@ func guardAnswer(err error, warnings []string) *Guard {
 	return &Guard{Answer: Allows}
 }
 
-// line returns the line for people, or "".
 func (g *Guard) line() string {
 	if g == nil {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Described returns an object with the parts that the facts hold; false if they show that it does not exist.
+// Described returns an object as the facts hold it; false if they show that it does not exist.
 func Described(f cluster.Facts, resource, namespace, name string) (s Subject, exists bool) {
 	return described(f, typeIn(f, schema.ParseGroupResource(resource), namespace != ""), namespace, name)
 }
@@ -28,7 +28,6 @@ func described(f cluster.Facts, typ Type, namespace, name string) (s Subject, ex
 	return s, recorded || hidden || named[name] || f.Count(namespace, resource) > len(named)
 }
 
-// typeIn returns the type of a resource in the facts.
 func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) Type {
 	if f.Defines(resource.String()) {
 		d, typ := f.Definition(resource.String()), Type{GroupVersionResource: resource.WithVersion("")}
@@ -46,8 +45,8 @@ func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) Typ
 	return Type{GroupVersionResource: resource.WithVersion("v1"), Namespaced: namespaced} // of an extension API server
 }
 
-// unowned returns the part of a foreground deletion that is unknown without the object's UID: the facts name
-// the owner of dependents by UID alone.
+// unowned returns what is unknown of a foreground deletion without the UID: facts name the owner of
+// dependents by UID alone.
 func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.Unseen {
 	finalizers, _ := child(s.Object, "metadata")["finalizers"].([]any)
 	foreground := request.With()["propagationPolicy"] == "Foreground" || slices.Contains(finalizers, any(metav1.FinalizerDeleteDependents))
@@ -57,8 +56,8 @@ func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.
 	return []policies.Unseen{s.part("its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster")}
 }
 
-// finalize adds the finalizers and the deletionTimestamp that the facts hold. It returns the named objects of
-// its kind: those with finalizers, or the first few.
+// finalize adds the finalizers and the deletionTimestamp in the facts. It returns the named objects of its
+// kind: with finalizers, or the first few.
 func (s *Subject) finalize(f cluster.Facts) map[string]bool {
 	resource, metadata, named := s.Type.GroupResource(), child(s.Object, "metadata"), map[string]bool{}
 	finalizers, _ := metadata["finalizers"].([]any)

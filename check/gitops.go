@@ -22,9 +22,8 @@ import (
 // maxInventory bounds the objects of an inventory that are evaluated.
 const maxInventory = 1000
 
-// Argo CD and Flux list the objects that they delete with one of these in its status. Sources: argo-cd
-// (controller/appcontroller.go, shouldBeDeleted; controller/sort_delete.go) and kustomize-controller
-// (finalizerShouldDeleteResources).
+// Argo CD and Flux delete the objects in the status of these. Sources: argo-cd (controller/appcontroller.go,
+// shouldBeDeleted; controller/sort_delete.go) and kustomize-controller (finalizerShouldDeleteResources).
 var (
 	applications    = schema.GroupResource{Group: "argoproj.io", Resource: "applications"}
 	applicationSets = schema.GroupResource{Group: "argoproj.io", Resource: "applicationsets"}
@@ -32,8 +31,8 @@ var (
 	helmReleases    = schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}
 )
 
-// FromInventory returns the objects that Argo CD or Flux deletes together with one of its own objects; false
-// for other or missing objects.
+// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false for others, or a
+// missing one.
 func FromInventory(ctx context.Context, config *rest.Config, name Name) (together Together, deletes bool, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -96,7 +95,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (togethe
 		}
 	}
 	together.Types = &types
-	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 { // nothing is deleted with it
+	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
 		return together, false, nil
 	}
 	together.Of, together.Command = s.String(), deletionOf(s.ID()).Command()
@@ -107,7 +106,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (togethe
 // argoFinalizer makes Argo CD delete the resources of an Application; it has variants.
 const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
-// application adds the objects that Argo CD deletes with an Application, the highest sync wave first.
+// application adds the objects deleted with an Application, the highest sync wave first.
 func (t *Together) application(app *unstructured.Unstructured) {
 	t.By, t.Waits, t.kept = "Argo CD", true, keptByArgo
 	at := slices.IndexFunc(app.GetFinalizers(), func(f string) bool { return f == argoFinalizer || strings.HasPrefix(f, argoFinalizer+"/") })
@@ -139,7 +138,7 @@ func (t *Together) application(app *unstructured.Unstructured) {
 	t.take(names, app.GetNamespace())
 }
 
-// applicationsOf adds those of some Applications that an ApplicationSet owns, and their objects.
+// applicationsOf adds the Applications that an ApplicationSet owns, and their objects.
 func (t *Together) applicationsOf(set *unstructured.Unstructured, all []unstructured.Unstructured) {
 	owned := 0
 	for i := range all {
@@ -170,7 +169,6 @@ func keptByArgo(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// kustomization adds the objects that Flux deletes with a Kustomization.
 func (t *Together) kustomization(k *unstructured.Unstructured) {
 	t.By, t.kept = "Flux", keptByFlux
 	prune, _, _ := unstructured.NestedBool(k.Object, "spec", "prune")
@@ -209,7 +207,6 @@ func parseEntry(id string) (Name, bool) {
 	return Name{Type: typeOf(schema.GroupKind{Group: group, Kind: kind}), Namespace: namespace, Name: strings.ReplaceAll(name, "__", ":")}, ok && name != "" && kind != ""
 }
 
-// cutLast cuts a text at its last underscore.
 func cutLast(text string) (before, after string, found bool) {
 	at := strings.LastIndex(text, "_")
 	if at < 0 {
@@ -227,7 +224,7 @@ func keptByFlux(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// helmRelease returns the Helm release of a HelmRelease of Flux; stays says why none is deleted.
+// helmRelease returns the Helm release of a HelmRelease; stays says why none is deleted.
 func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	if stays = staysWithFlux(h); stays != "" {
 		return "", "", stays
@@ -240,7 +237,6 @@ func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	return cmp.Or(namespace, h.GetNamespace()), stringAt(history[0], "name"), ""
 }
 
-// staysWithFlux returns why Flux deletes nothing here.
 func staysWithFlux(object *unstructured.Unstructured) string {
 	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); suspended {
 		return "it is suspended: only the " + object.GetKind() + " goes"
@@ -251,7 +247,7 @@ func staysWithFlux(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// take adds objects, as many as there may be: likely blockers first. namespace is the default.
+// take adds up to maxInventory objects, likely blockers first. namespace is the default.
 func (t *Together) take(names []Name, namespace string) {
 	builtin := cluster.BuiltinGroups()
 	rank := func(n Name) int {
@@ -272,7 +268,7 @@ func (t *Together) take(names []Name, namespace string) {
 	}
 }
 
-// close adds the object that owns the rest: it is deleted last.
+// close adds the owner of the rest, which is deleted last.
 func (t *Together) close(name Name) {
 	for _, other := range t.Names {
 		name.Place = max(name.Place, other.Place+1)
@@ -280,7 +276,7 @@ func (t *Together) close(name Name) {
 	t.Names = append(t.Names, name)
 }
 
-// settle returns the subjects without those that the command keeps, by their annotations, and why.
+// settle drops the subjects that the command keeps by their annotations, and notes why.
 func (t *Together) settle(subjects []Subject) (left []Subject, notes []string) {
 	if t.kept == nil {
 		return subjects, nil
@@ -294,7 +290,6 @@ func (t *Together) settle(subjects []Subject) (left []Subject, notes []string) {
 	}), notes
 }
 
-// mapsAt returns the maps of a list in an object.
 func mapsAt(object *unstructured.Unstructured, path ...string) (items []map[string]any) {
 	values, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
 	all, _ := values.([]any)

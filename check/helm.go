@@ -21,11 +21,9 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// byHelm is the command that deletes a release, in words.
 const byHelm = "helm uninstall"
 
-// FromRelease returns the objects that the uninstall of a Helm release deletes, from Helm's record in the
-// namespace.
+// FromRelease returns the objects that helm uninstall deletes, from Helm's record in the namespace.
 func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Together, error) {
 	r, err := release.Find(ctx, config, namespace, name)
 	if err != nil {
@@ -34,7 +32,6 @@ func FromRelease(ctx context.Context, config *rest.Config, namespace, name strin
 	return ofRelease(r, namespace)
 }
 
-// ofRelease returns the objects that the uninstall of a release deletes.
 func ofRelease(r *release.Release, namespace string) (Together, error) {
 	name := r.Name
 	u, err := r.Uninstall()
@@ -56,8 +53,8 @@ func ofRelease(r *release.Release, namespace string) (Together, error) {
 	return together, err
 }
 
-// FromHelmManifest returns the objects that helm uninstall deletes for manifests as helm get manifest, or
-// helm template, prints them: in a file, a folder, or stdin for "-".
+// FromHelmManifest returns the objects that helm uninstall deletes, from the output of helm get manifest or
+// helm template: in a file, a folder, or stdin for "-".
 func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
 	var all bytes.Buffer
 	err := Files{Stdin: stdin}.each(path, func(_ string, text []byte) error {
@@ -100,10 +97,10 @@ func uninstall(u release.Uninstall, namespace string) (Together, error) {
 // maxReleased bounds the objects of releases that are kept, some 10 KiB each.
 const maxReleased = 5000
 
-// Release is a Helm release with the objects that its uninstall deletes.
+// Release is a Helm release.
 type Release struct {
 	Namespace, Name string
-	// Question is about helm uninstall of the release.
+	// Question is about its uninstall.
 	Question Question
 }
 
@@ -113,7 +110,7 @@ type Releases struct {
 	newest map[types.NamespacedName]release.Record
 }
 
-// Arrived adds an object: see cluster.Options.
+// Arrived is for cluster.Options.
 func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
 	r, is := release.RecordOf(res.String(), m)
 	if !is {
@@ -132,7 +129,7 @@ func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
 	}
 }
 
-// Read reads the record and the objects of each release. lost are errors of single releases, err of all.
+// Read reads each release. lost are errors of single releases, err of all.
 func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types, user authenticationv1.UserInfo, within func(namespace string) bool) (read []*Release, lost []error, err error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1

@@ -27,10 +27,10 @@ import (
 // reads bounds concurrent reads.
 const reads = 16
 
-// maxCandidates bounds the objects that are listed for a hint.
+// maxCandidates bounds the objects listed for a hint.
 const maxCandidates = 500
 
-// FromCluster reads an object in a cluster, and the facts that its deletion depends on.
+// FromCluster reads an object, and the facts that its deletion depends on.
 func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
 	subjects, missing, world, err := AllFromCluster(ctx, config, options, Together{Names: []Name{name}}, log)
 	switch {
@@ -42,7 +42,7 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 	return subjects[0], world, nil
 }
 
-// AllFromCluster is FromCluster for several objects. Each missing object or type is an error in missing. The
+// AllFromCluster is FromCluster for several objects. Each missing object or type is an error in missing; the
 // facts are nil if all are missing.
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
 	names, types := together.Names, together.Types
@@ -95,7 +95,7 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	return subjects, missing, world, nil
 }
 
-// Subjects reads objects by name, in their order; missing are errors for objects and types that do not exist.
+// Subjects reads objects in the order of names; missing are errors for objects and types that do not exist.
 func (t Types) Subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
 	client, err := objectsOf(config)
 	if err != nil {
@@ -139,8 +139,7 @@ func (t Types) Subjects(ctx context.Context, config *rest.Config, user authentic
 	return subjects, missing, nil
 }
 
-// Collect reads the facts of the cluster that serves the types, without another discovery. If ctx ends, the
-// error comes with the facts so far.
+// Collect reads the facts without another discovery. If ctx ends, the error comes with the facts so far.
 func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
 	world, err := live.Collect(ctx, config, options, t.discovered, namespace, log)
 	if err != nil {
@@ -149,11 +148,11 @@ func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster
 	return world, nil
 }
 
-// maxSelected bounds the objects that are selected by type.
+// maxSelected bounds the objects of Selected.
 const maxSelected = 1000
 
-// Selected returns the objects of types, by kubectl's label and field selectors; in all namespaces if
-// namespace is "". Too many objects are an error.
+// Selected returns the objects of types by kubectl's selectors; in all namespaces if namespace is "". Too
+// many are an error.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
 	known, err := Served(ctx, config)
 	if err != nil {
@@ -191,7 +190,7 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 	return together, nil
 }
 
-// TypeNames returns the types that can be deleted, as named on the command line.
+// TypeNames returns the types that can be deleted.
 func TypeNames(ctx context.Context, config *rest.Config) ([]string, error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -206,7 +205,6 @@ func TypeNames(ctx context.Context, config *rest.Config) ([]string, error) {
 	return names, nil
 }
 
-// missingError says that an object does not exist.
 type missingError string
 
 func (e missingError) Error() string { return string(e) }
@@ -222,12 +220,11 @@ func objectsOf(config *rest.Config) (dynamic.Interface, error) {
 	return client, nil
 }
 
-// on returns the client for the object.
 func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
 	return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
 }
 
-// read reads the object. A forbidden one is unseen, not an error.
+// read reads the object; a forbidden one is unseen, not an error.
 func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	object, err := s.on(client).Get(ctx, s.Name, metav1.GetOptions{})
 	switch {
@@ -249,7 +246,7 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	}
 }
 
-// hint suggests the name of an existing object, as far as they can be listed.
+// hint suggests the name of an existing object, if they can be listed.
 func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {

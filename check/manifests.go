@@ -24,9 +24,9 @@ import (
 
 // Files are manifests as kubectl takes them.
 type Files struct {
-	// Paths are files of YAML or JSON, folders with .yaml, .yml and .json files, and "-" for Stdin.
+	// Paths are YAML or JSON files, folders of them, and "-" for Stdin.
 	Paths []string
-	// Recursive reads the folders in folders, too.
+	// Recursive reads subfolders, too.
 	Recursive bool
 	Stdin     io.Reader
 	// Rendered are manifests without a file, by their source.
@@ -71,7 +71,6 @@ func Names(files Files, namespace string) (names []Name, err error) {
 	return names, nil
 }
 
-// each reads the files that kubectl reads for a path.
 func (f Files) each(path string, read func(file string, text []byte) error) error {
 	if path == "-" {
 		text, err := io.ReadAll(f.Stdin)
@@ -116,8 +115,7 @@ func (f Files) of(path string) (files []string, err error) {
 }
 
 func namesIn(text []byte, namespace string) (names []Name, err error) {
-	// UTF-16 is recognized by its byte order mark, as in kubectl (k8s.io/cli-runtime, resource/visitor.go,
-	// FileVisitor).
+	// kubectl recognizes UTF-16 by its byte order mark (k8s.io/cli-runtime, resource/visitor.go, FileVisitor).
 	decoder := yaml.NewYAMLOrJSONDecoder(transform.NewReader(bytes.NewReader(text), unicode.BOMOverride(unicode.UTF8.NewDecoder())), 4096)
 	for {
 		object := &unstructured.Unstructured{}
@@ -126,7 +124,7 @@ func namesIn(text []byte, namespace string) (names []Name, err error) {
 			return names, nil
 		case err != nil:
 			return nil, fmt.Errorf("read manifests: %w", err)
-		case len(object.Object) == 0: // a document of comments
+		case len(object.Object) == 0: // comments
 			continue
 		}
 		objects, err := release.Items(object)
@@ -143,7 +141,6 @@ func namesIn(text []byte, namespace string) (names []Name, err error) {
 	}
 }
 
-// nameOf names an object; namespace is the default.
 func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	gvk := object.GroupVersionKind()
 	if gvk.Group == "kustomize.config.k8s.io" || gvk.Group == "" && gvk.Kind == "" && (object.Object["resources"] != nil || object.Object["bases"] != nil) {
@@ -155,10 +152,10 @@ func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	return Name{Type: typeOf(gvk.GroupKind()), Name: object.GetName(), Namespace: cmp.Or(object.GetNamespace(), namespace)}, nil
 }
 
-// typeOf names a kind as Types.Find takes it.
+// typeOf names a kind as Types.Find takes it, of any version: it is the same object.
 func typeOf(kind schema.GroupKind) string {
 	if kind.Group == "" {
 		return strings.ToLower(kind.Kind)
 	}
-	return strings.ToLower(kind.Kind) + "." + kind.Group // of any version: it is the same object
+	return strings.ToLower(kind.Kind) + "." + kind.Group
 }

@@ -17,28 +17,26 @@ import (
 // Delete is the kind of the last step: the deletion of the target.
 const Delete policies.StepKind = "delete"
 
-// Step is a step of a plan, and the finding that it is from.
+// Step is a step of a plan, and its finding.
 type Step struct {
 	policies.Step
-	Why string `json:"why"`
-	// Certainty of the finding.
+	Why       string             `json:"why"`
 	Certainty policies.Certainty `json:"-"`
-	// Advice says why the step is manual, or "" if termguard delete may execute it.
+	// Advice says why the step is manual; "" if termguard delete may execute it.
 	Advice string `json:"-"`
-	// Cause is the object, such as a webhook or an API, that several findings blame.
+	// Cause is the object that several findings blame, such as a webhook.
 	Cause string `json:"-"`
-	// Mends are the causes that the step fixes, each with the certainty of its finding.
+	// Mends are the causes that the step fixes, with their certainty.
 	Mends map[string]policies.Certainty `json:"-"`
-	// Before is the command of the step that this one has to come before, as it was foreseen; ""
-	// for the others.
+	// Before is the command that this step has to precede, or "".
 	Before string `json:"-"`
 	// Refusal says that the deletion does not begin.
 	Refusal bool `json:"-"`
 }
 
-// plan lists every distinct step once: repairs before removals, force last, and otherwise in the order of the
-// findings, symptoms after their causes. A step for several causes precedes one for a single cause, unless
-// that refuses the deletion. Each list is about one object. Informational findings add steps only if nothing
+// plan lists every distinct step once: repairs before removals, force last, otherwise in the order of the
+// findings, symptoms after causes. A step for several causes precedes one for a single cause, unless that
+// refuses the deletion. Each list is about one object. Informational findings add steps only if nothing
 // blocks.
 func plan(lists ...[]policies.Finding) []Step {
 	var findings []policies.Finding
@@ -102,7 +100,7 @@ func key(s policies.Step) [2]string {
 	return [2]string{"", s.Alone()}
 }
 
-// culprit returns the object that a finding blames, or "". A node may have several faults.
+// culprit returns the object that a finding blames, or "": a node may have several faults.
 func culprit(f policies.Finding) string {
 	if f.Cause.Object == nil || f.Cause.Node != "" {
 		return ""
@@ -110,12 +108,12 @@ func culprit(f policies.Finding) string {
 	return f.Cause.Object.Ref()
 }
 
-// byCause groups a plan by cause, the safest step first, each behind the steps that have to precede it; steps
-// for several causes are on their own.
+// byCause groups a plan by cause, each step behind its prerequisites; steps for several causes are on their
+// own.
 func byCause(plan []Step) (grouped []Step) {
 	var causes []string
 	steps := map[string][]Step{}
-	begin := 0 // of the steps that have to precede the next one
+	begin := 0 // of the next step's prerequisites
 	for i, s := range plan {
 		if s.Before != "" && i < len(plan)-1 {
 			continue
@@ -136,7 +134,7 @@ func byCause(plan []Step) (grouped []Step) {
 	return grouped
 }
 
-// causesOf counts the causes in a plan, certain and all, without symptoms.
+// causesOf counts causes, without symptoms.
 func causesOf(plan []Step) (certain, all int) {
 	causes := map[string]policies.Certainty{}
 	for _, s := range plan {
@@ -175,8 +173,8 @@ func rank(f policies.Finding) int {
 	return 1
 }
 
-// causes returns the findings about one object: refusals first, symptoms last. If a cause is known, a
-// symptom's advice about a namespace is dropped, unless it has a command.
+// causes sorts findings about one object: refusals first, symptoms last. If a cause is known, a symptom's
+// advice about a namespace is dropped, unless it has a command.
 func causes(findings []policies.Finding) []policies.Finding {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
@@ -192,7 +190,6 @@ func causes(findings []policies.Finding) []policies.Finding {
 	return sorted
 }
 
-// stepsOf returns the steps of a finding, or else its remedy as one.
 func stepsOf(f policies.Finding) []policies.Step {
 	if len(f.Steps) > 0 || f.Remedy == "" {
 		return f.Steps
@@ -208,7 +205,6 @@ func finish(plan []Step, do, command string) []Step {
 	return append(plan, Step{Step: policies.Step{Kind: Delete, Do: do, Command: command}})
 }
 
-// deletionOf returns the action that deletes an object.
 func deletionOf(o policies.Object) *policies.Action {
 	return &policies.Action{Verb: policies.VerbDelete, Objects: []string{o.In(o.Namespace)}, Namespace: o.Namespace}
 }
@@ -226,8 +222,8 @@ func Groups(plan []Step) (groups [][]Step) {
 	return groups
 }
 
-// Commands returns the commands of steps that do the same, with one for all objects of the same patch:
-// kubectl takes many of one namespace, and a loop handles several namespaces.
+// Commands returns the commands of such steps, with one for all objects of a patch: kubectl takes many of one
+// namespace, and a loop handles several.
 func Commands(steps []Step) (commands []string) {
 	var groups [][]Step
 	at := map[[3]string]int{} // by the patch
@@ -251,7 +247,6 @@ func Commands(steps []Step) (commands []string) {
 	return commands
 }
 
-// patchOf returns the patch of a step and the resource that it changes; false for other steps.
 func patchOf(step Step) (patch [3]string, is bool) {
 	objects := objectsIn(step.Action)
 	if len(objects) == 0 || step.Action.Verb != policies.VerbPatch || slices.ContainsFunc(objects, func(o Name) bool { return o.Type != objects[0].Type }) {
@@ -260,7 +255,6 @@ func patchOf(step Step) (patch [3]string, is bool) {
 	return [3]string{objects[0].Type, step.Action.Type, string(step.Action.Patch)}, true
 }
 
-// commandOf returns one command for steps of the same patch.
 func commandOf(steps []Step) string {
 	if len(steps) == 1 {
 		return steps[0].Command
@@ -281,12 +275,11 @@ func commandOf(steps []Step) string {
 	return all.Command()
 }
 
-// maxForeseen bounds the objects, deleted by the steps of one plan, that are evaluated.
+// maxForeseen bounds the objects that Foresee evaluates.
 const maxForeseen = 50
 
-// Foresee evaluates the deletion of each object that the plan deletes, and the removal of finalizers by the
-// same user: a step that hangs or is refused is no solution. The blockers of such an object become steps
-// before it.
+// Foresee evaluates the deletions and the removals of finalizers in the plan: a step that hangs or is refused
+// is no solution. Its blockers become steps before it.
 func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
 	own := "" // the command that deletes the only target
 	if a.form == asOne {
@@ -296,7 +289,7 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 	for _, item := range a.Items {
 		asker = item.asker
 	}
-	before, left := map[string][]Step{}, maxForeseen // by the command that they have to precede
+	before, left := map[string][]Step{}, maxForeseen // by the command that they precede
 	for queue := slices.Clone(a.Plan); len(queue) > 0 && left > 0; queue = queue[1:] {
 		step := queue[0]
 		if _, known := before[step.Command]; known || !deletes(step.Step) && len(step.Strips()) == 0 {
@@ -329,13 +322,13 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 	return nil
 }
 
-// deletes reports whether a step is a deletion that waits until its object is deleted.
+// deletes reports whether a step is a deletion that waits for its object.
 func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
 // blockers returns the certain blockers of an object's deletion, or of the removal of its finalizers, as
-// steps: repairs, and deletions that have to come first.
+// repairs and deletions that come first.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	exists := false

@@ -20,28 +20,25 @@ import (
 
 // Together are objects that one command deletes.
 type Together struct {
-	// Names are the objects, each with its place in the order.
 	Names []Name
 	// By is the command in words, "" for kubectl delete -f, and Waits as in question.Set.
 	By    string
 	Waits bool
-	// Of describes the argument of the command.
+	// Of describes the command's argument.
 	Of string
-	// Command is the command to run when nothing blocks any more, if known.
+	// Command is to be run when nothing blocks any more, if known.
 	Command string
 	// Notes say what the command keeps, and its side effects.
-	Notes []string
-	// Unseen lists unreadable parts of the objects.
+	Notes  []string
 	Unseen []policies.Unseen
-	// Options are the DeleteOptions of the command; nil for the caller's.
+	// Options are the command's DeleteOptions; nil for the caller's.
 	Options map[string]any
 
-	// Types are the types of the cluster, if they were read just before.
+	// Types are the cluster's, if just read.
 	Types *Types
 
-	// first are steps before all others.
 	first []Step
-	// kept returns why the command keeps an object.
+	// kept returns why the command keeps an object, or "".
 	kept func(*unstructured.Unstructured) string
 }
 
@@ -56,15 +53,14 @@ const (
 
 // Question asks whether a deletion will finish.
 type Question struct {
-	// Targets are the objects, and Missing the errors about those that do not exist.
+	// Missing are errors about targets that do not exist.
 	Targets []Subject
 	Missing []error
-	// As is what happens to them. Defaults to AsDelete.
+	// As defaults to AsDelete.
 	As As
-	// Together is the command that deletes all of them; nil if each is deleted by itself.
+	// Together is the command that deletes all; nil if each is deleted by itself.
 	Together *Together
-	// Options are the DeleteOptions.
-	Options map[string]any
+	Options  map[string]any
 }
 
 // Answer is the answer to a question, apiVersion termguard.dev/v1, kind Answer.
@@ -72,37 +68,34 @@ type Answer struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	As         As     `json:"as"`
-	// By is the command that deletes the objects, in words, and Of its argument.
+	// By and Of are as in Together.
 	By string `json:"by,omitempty"`
 	Of string `json:"of,omitempty"`
 	// Verdict is the worst of all.
 	Verdict policies.Verdict `json:"verdict"`
-	// Notes say what happens to volumes, what the command keeps, and its side effects.
+	// Notes are about volumes, what the command keeps, and its side effects.
 	Notes []string `json:"notes,omitempty"`
-	// Items are the objects; Terminating ones, if all of them are asked about, in the order of their deletion.
+	// Items are the objects; in a list of Terminating ones, in the order of their deletion.
 	Items []Item `json:"items"`
 	// Omitted counts objects that were not evaluated.
 	Omitted int `json:"omitted,omitempty"`
-	// Missing are the objects that do not exist, and need no deletion.
+	// Missing are objects that do not exist, and need no deletion.
 	Missing []string `json:"missing"`
-	// Order is the order in which they may be deleted by name, each wave in parallel; nil for a command with
-	// its own order.
+	// Order is the order to delete them by name, each wave in parallel; nil for a command with its own order.
 	Order []Wave `json:"order,omitempty"`
 	// Circle says why some are in no wave: each waits for the next.
 	Circle []string `json:"circle,omitempty"`
-	// Plan is the next steps, in this order.
-	Plan []Step `json:"plan"`
-	// Unseen lists what could not be read of all objects, each with the reason; each item has its own list, too.
+	Plan   []Step   `json:"plan"`
+	// Unseen lists what could not be read of all objects; each item has its own list, too.
 	Unseen []policies.Unseen `json:"unseen"`
 
 	form      form
-	first     []Step // the steps before all others
+	first     []Step // before all others
 	command   string // to run in the end
 	namespace string // of a list; "" for all
 	now       time.Time
 }
 
-// form is how an answer is shown.
 type form int
 
 const (
@@ -116,7 +109,7 @@ func NewAnswer(as As) Answer {
 	return Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(as, AsDelete), Verdict: policies.Completes, Missing: []string{}, Plan: []Step{}, Unseen: []policies.Unseen{}}
 }
 
-// Ask evaluates the policies about all targets of a question.
+// Ask evaluates the policies about all targets.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question) (Answer, error) {
 	a := NewAnswer(q.As)
 	options := q.Options
@@ -169,7 +162,7 @@ func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) 
 	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
 }
 
-// parallel does work for n things, at most some at a time. The first error ends it.
+// parallel works on n things, most at a time. The first error ends it.
 func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i int) error) error {
 	working, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -184,7 +177,6 @@ func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i
 	return working.Wait()
 }
 
-// each evaluates the policies about the requests of subjects, in their order.
 func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
 	items := make([]Item, len(subjects))
 	return items, Each(ctx, len(subjects), func(ctx context.Context, i int) (err error) {
@@ -193,8 +185,7 @@ func each(ctx context.Context, engine Evaluator, world *cluster.World, set *ques
 	})
 }
 
-// sum makes the verdict and the plan of all items: the findings' steps, and then the deletion unless it has
-// begun.
+// sum makes the verdict and the plan of all items: their steps, and then the deletion unless it has begun.
 func (a *Answer) sum() {
 	a.Verdict = policies.Completes
 	if len(a.Unseen) > 0 {

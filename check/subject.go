@@ -24,15 +24,13 @@ var (
 // Name is an object as named on the command line.
 type Name struct {
 	Type, Name string
-	// Namespace of a namespaced object.
-	Namespace string
-	// Place in the order of the command that deletes several (question.Set).
+	Namespace  string
+	// Place is as in question.Set.
 	Place int
-	// File that names it; "" for the command line.
+	// File names the object; "" for the command line.
 	File string
 }
 
-// located adds the file to an error.
 func (n Name) located(err error) error {
 	if n.File == "" {
 		return err
@@ -40,8 +38,7 @@ func (n Name) located(err error) error {
 	return fmt.Errorf("%s: %w", n.File, err)
 }
 
-// ParseNames parses the arguments of kubectl: TYPE/NAME for each object, or TYPE[,TYPE...] and the NAMEs.
-// Duplicates are merged.
+// ParseNames parses kubectl's arguments: TYPE/NAME for each object, or TYPE[,TYPE...] and NAMEs.
 func ParseNames(args []string) (names []Name, err error) {
 	const usage = "want TYPE/NAME, as in namespaces/demo"
 	add := func(typ, name string) {
@@ -76,7 +73,7 @@ func ParseNames(args []string) (names []Name, err error) {
 	return names, nil
 }
 
-// meant returns a hint for a word that is no built-in type: it may be a namespace.
+// meant hints that a word that is no built-in type may be a namespace.
 func meant(word string) string {
 	var types Types
 	for _, k := range cluster.Builtin() {
@@ -94,12 +91,12 @@ type Subject struct {
 	Namespace string // "" for cluster-scoped objects
 	Name      string
 	Place     int // as in Name
-	// Object as the API server holds it, or its known part.
+	// Object is as the API server holds it, or its known part.
 	Object map[string]any
-	// User who would delete it; the zero value if unknown.
+	// User would delete it; zero if unknown.
 	User authenticationv1.UserInfo
-	// Stub is the source, such as "a snapshot", that has only the object's name and finalizers; "" if Object
-	// is complete enough for all policies.
+	// Stub is the source, such as "a snapshot", that has only the name and finalizers; "" if Object is complete
+	// enough.
 	Stub string
 	// Unseen lists unreadable parts of the object.
 	Unseen []policies.Unseen
@@ -113,7 +110,6 @@ func (s Subject) UID() string {
 	return uid
 }
 
-// guarded reports whether it is a custom resource with finalizers.
 func (s Subject) guarded() bool {
 	return !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil
 }
@@ -130,7 +126,6 @@ func (s Subject) Is(n Name) bool {
 	return called && s.Name == n.Name && (s.Namespace == "" || s.Namespace == n.Namespace)
 }
 
-// target returns the target of questions.
 func (s Subject) target() question.Target {
 	return question.Target{
 		Kind: s.Type.GroupVersion().WithKind(s.Type.Kind), Resource: s.Type.GroupVersionResource,
@@ -143,7 +138,6 @@ func (s Subject) ID() policies.Object {
 	return policies.Object{Resource: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}
 }
 
-// bare returns an object with only its name.
 func bare(t Type, namespace, name string) map[string]any {
 	metadata := map[string]any{"name": name}
 	if namespace != "" {
@@ -156,10 +150,9 @@ func bare(t Type, namespace, name string) map[string]any {
 	return object
 }
 
-// part returns what is unseen of the object itself.
 func (s Subject) part(reason string) policies.Unseen {
 	return policies.Unseen{What: s.String() + " itself", Reason: reason}
 }
 
-// Hide adds a part of the object that could not be read.
+// Hide adds an unreadable part of the object.
 func (s *Subject) Hide(reason string) { s.Unseen = append(s.Unseen, s.part(reason)) }

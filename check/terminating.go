@@ -28,8 +28,8 @@ import (
 // MaxTerminating bounds the objects that are evaluated, the longest Terminating first.
 const MaxTerminating = 500
 
-// AllTerminating evaluates the Terminating objects in a namespace, and the namespace itself, or all if
-// namespace is "". most bounds them.
+// AllTerminating evaluates at most most Terminating objects in a namespace, and the namespace itself; all if
+// namespace is "".
 func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Answer, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -43,8 +43,8 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	return all, err
 }
 
-// TerminatingOf evaluates a Terminating object, and the Terminating objects that are deleted with it. The
-// error is one of Gone if there is no such object, or another UID than uid, unless that is "".
+// TerminatingOf evaluates a Terminating object, and the Terminating objects deleted with it. Gone is true of
+// the error if there is none, or with another UID than uid, unless that is "".
 func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Answer, Subject, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -66,7 +66,7 @@ func Gone(err error) bool { return errors.As(err, new(missingError)) }
 
 // Endings collects the Terminating objects that arrive while facts are read.
 type Endings struct {
-	// Most bounds the objects that are evaluated, the longest Terminating first.
+	// Most bounds the evaluated objects, the longest Terminating first.
 	Most int
 
 	mu    sync.Mutex
@@ -99,8 +99,8 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 	e.found[end.uid] = end
 }
 
-// Ask evaluates the subjects and the objects deleted with them: the content of a namespace, the objects of a
-// definition, and dependents.
+// Ask evaluates the subjects and the objects deleted with them: a namespace's content, a definition's
+// objects, and dependents.
 func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Answer, error) {
 	var next []types.UID
 	for _, s := range subjects {
@@ -151,7 +151,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 			return ctx.Err()
 		case Gone(err):
 			end.gone = true
-		case err != nil: // an unreadable object must not affect the others
+		case err != nil: // must not affect the others
 			end.Object = bare(end.Type, end.Namespace, end.Name)
 			end.Unseen = append(end.Unseen, policies.Unseen{Reason: err.Error()})
 		default:
@@ -183,8 +183,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	return all, nil
 }
 
-// tell adds the facts that check by name reads about objects: Events, and the status of objects in their
-// namespaces.
+// tell adds the Events and the status of objects that check by name reads.
 func tell(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, subjects []Subject) error {
 	if !slices.ContainsFunc(subjects, Subject.guarded) {
 		return nil
@@ -212,7 +211,7 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	return nil
 }
 
-// notListed returns the resources that could not be listed in a namespace, or anywhere if that is "".
+// notListed returns the resources that could not be listed in a namespace, "" for any.
 func notListed(world *cluster.World, namespace string) (unseen []policies.Unseen) {
 	unseen = []policies.Unseen{}
 	world.Read(func(f cluster.Facts) {
@@ -246,7 +245,7 @@ func (a Answer) list(l limits) *page.Page {
 	}
 	var rows [][]page.Cell
 	unseen, user := slices.Clone(a.Unseen), ""
-	alike := map[string]int{} // how many there are of a row
+	alike := map[string]int{} // objects per row
 	of := func(e Item) string {
 		return strings.Join([]string{string(e.Verdict), e.Target.Resource, e.Target.Namespace, e.Blocker()}, "\x00")
 	}
@@ -283,11 +282,10 @@ func (a Answer) list(l limits) *page.Page {
 	return &p
 }
 
-// String returns the object in one line.
 func (r Item) String() string { return printable.Line(r.Target.Ref()) }
 
-// Blocker returns the blocker, as check by name does, else the first finding, or the owner that the deletion
-// waits for.
+// Blocker returns the blocker, as check by name does, else the first finding, or the owner that is waited
+// for.
 func (r Item) Blocker() string {
 	f := r.cause(policies.May, false)
 	if r.Verdict == policies.Hangs {

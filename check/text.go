@@ -16,7 +16,6 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// limits bound a text.
 type limits struct {
 	names   int // objects per finding
 	causes  int // causes per object, and objects with their own causes
@@ -24,17 +23,15 @@ type limits struct {
 	command int // bytes of a command beside its step; longer ones are at the end
 }
 
-// folded fits the first screen of a terminal, 24 lines of 80 columns, for 300 objects. Drawings have room.
+// folded shows 300 objects on 24 lines of 80 columns.
 var (
 	folded     = limits{names: 3, causes: 3, steps: 10, command: 400}
 	inDrawings = limits{names: 10, causes: math.MaxInt}
 	whole      = limits{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 )
 
-// eachHint says how to see everything.
 const eachHint = "-o full has each"
 
-// tones of the verdicts.
 var tones = map[policies.Verdict]page.Tone{
 	policies.Refused: page.Bad, policies.Hangs: page.Bad, policies.AtRisk: page.Doubtful, policies.Unknown: page.Doubtful, policies.Completes: page.Good,
 }
@@ -42,8 +39,7 @@ var tones = map[policies.Verdict]page.Tone{
 // ToneOf returns the tone of a verdict.
 func ToneOf(v policies.Verdict) page.Tone { return tones[v] }
 
-// Page is the answer for people: the verdict, the tree of blockers, the plan, and the unseen facts. If full is
-// set, it has no limits.
+// Page is the answer for people, without limits if full is set.
 func (a Answer) Page(full bool) *page.Page {
 	l := folded
 	if full {
@@ -85,7 +81,6 @@ func (r Item) addTree(p *page.Page, l limits) {
 	}
 }
 
-// addGuard adds the guard's answer.
 func (r Item) addGuard(p *page.Page) {
 	if line := r.Guard.line(); line != "" && (r.Verdict != policies.Completes || r.Guard.Answer != Unknown) {
 		p.Line("%s", line)
@@ -103,7 +98,7 @@ func (r Item) block(target string, l limits) *page.Page {
 	return &p
 }
 
-// addPlan adds the steps, and returns the commands that are too long to be among them.
+// addPlan returns the commands that are too long to be among the steps.
 func addPlan(p *page.Page, plan []Step, l limits) *page.Page {
 	var long page.Page
 	if len(plan) == 0 {
@@ -153,7 +148,7 @@ func addPlan(p *page.Page, plan []Step, l limits) *page.Page {
 	return &long
 }
 
-// maxRun bounds a command in the first line; longer ones are only in the plan.
+// maxRun bounds a command in the first line, in bytes.
 const maxRun = 120
 
 // lowered returns a sentence for use after a colon.
@@ -162,7 +157,6 @@ func lowered(sentence string) string {
 	return string(unicode.ToLower(first)) + sentence[size:]
 }
 
-// next returns the first step, and the number of blockers.
 func next(plan []Step) string {
 	if len(plan) == 0 {
 		return ""
@@ -181,7 +175,7 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-// addUnseen adds the unseen facts: sentences, and resources, a line per reason.
+// addUnseen adds sentences, and a line of resources per reason.
 func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 	if len(unseen) == 0 {
 		return
@@ -214,14 +208,13 @@ func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 	}
 }
 
-// forbidden reports whether resources are unseen for lack of a right.
 func forbidden(unseen []policies.Unseen) bool {
 	return slices.ContainsFunc(unseen, func(u policies.Unseen) bool {
 		return (u.Reason == "forbidden" || u.Reason == "elsewhere") && u.Resource != "" && !strings.HasPrefix(u.Resource, "*") // otherwise a group
 	})
 }
 
-// together has one plan for all objects. Those that nothing blocks are in one line.
+// together has one plan for all objects, and one line for objects that nothing blocks.
 func (a Answer) together(l limits) *page.Page {
 	var p page.Page
 	together := plural(len(a.Items), "object") + " together"
@@ -289,7 +282,6 @@ func (a Answer) together(l limits) *page.Page {
 	return &p
 }
 
-// addOrder adds the order in which the objects may be deleted, a line per wave.
 func (a Answer) addOrder(p *page.Page, l limits, unseen bool) {
 	if len(a.Order) == 0 {
 		return
@@ -325,7 +317,6 @@ type alike struct {
 	apart string // their common part, if each has its own cause
 }
 
-// unique returns a list without repetitions, in its order.
 func unique[T comparable](list []T) []T {
 	seen := make(map[T]bool, len(list))
 	return slices.DeleteFunc(list, func(item T) bool {
@@ -342,15 +333,14 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Because returns the reason for the verdict: the first line without the verdict and the next step.
+// Because returns the reason for the verdict.
 func (r Item) Because() string { return r.because().String() }
 
 // Reason is Because in words that stand alone.
 func (r Item) Reason() string { return r.because().text() }
 
-// because is the reason for a verdict, in parts: for how long the target has been Terminating, unless the message
-// says it; what separates the rest from the verdict; and what is before and behind the message of the finding
-// that the verdict is based on.
+// because is the reason in parts: for how long the target has been Terminating, unless the message says it;
+// what separates the rest from the verdict; and the finding's message with what is before and behind it.
 type because struct{ elapsed, start, lead, message, tail string }
 
 func (b because) text() string {
@@ -367,7 +357,6 @@ func (b because) String() string {
 	return b.elapsed + b.start + b.text()
 }
 
-// next returns the next step, or "".
 func (a Answer) next() string {
 	switch {
 	case a.Verdict == policies.Completes:
@@ -378,7 +367,7 @@ func (a Answer) next() string {
 	return next(a.Plan)
 }
 
-// Why returns the worst verdict and the reason, and its object if there are several.
+// Why returns the worst verdict, its reason, and its object if there are several.
 func (a Answer) Why() string {
 	return string(a.Verdict) + a.Because()
 }
@@ -476,8 +465,8 @@ func (r Item) cause(certainty policies.Certainty, refused bool) (cause policies.
 	return cause
 }
 
-// holds returns the best explanation of a hang. Content left in a namespace is certain, but no cause: the
-// possible blockers of that content are.
+// holds returns the best explanation of a hang. Content left in a namespace is certain, but no cause: its
+// possible blockers are.
 func (r Item) holds() policies.Finding {
 	lead := r.cause(policies.Will, false)
 	if !lead.Cause.Consequence {
@@ -486,7 +475,7 @@ func (r Item) holds() policies.Finding {
 	for _, f := range r.Findings {
 		switch {
 		case f.Symptom && f.Certainty == policies.Will && !f.Cause.Consequence:
-			return f // for example, an API does not answer: a certain blocker
+			return f // such as an API that does not answer
 		case lead.Cause.Consequence && !f.Symptom && f.Certainty == policies.May && f.Kind == policies.KindHang && blocks(f):
 			lead = f
 		}
@@ -494,8 +483,7 @@ func (r Item) holds() policies.Finding {
 	return lead
 }
 
-// tree has objects below the target, findings below objects, and evidence below findings; then the finalizers
-// that the deletion waits for, below their owners.
+// tree has findings below objects, evidence below findings, and finalizers below their owners.
 func (r Item) tree(l limits) *page.Node {
 	root := &page.Node{}
 	for _, f := range causes(r.Findings) {
@@ -539,12 +527,10 @@ func (r Item) tree(l limits) *page.Node {
 	return root
 }
 
-// blockers names objects other than the target.
 func (r Item) blockers(objects []policies.Object, l limits) string {
 	return names(slices.DeleteFunc(slices.Clone(objects), func(o policies.Object) bool { return o == r.Target }), home(r.Target), l)
 }
 
-// policies returns the ids of the policies with findings.
 func (r Item) policies() (ids []string) {
 	for _, f := range r.Findings {
 		ids = append(ids, f.Policy)
@@ -553,8 +539,7 @@ func (r Item) policies() (ids []string) {
 	return slices.Compact(ids)
 }
 
-// names returns the names of the first objects, and how many more there are. A common resource and namespace
-// is written once.
+// names returns the first objects, and how many more there are, with a common resource and namespace once.
 func names(objects []policies.Object, within string, l limits) string {
 	var all []string
 	most := l.names
@@ -589,7 +574,7 @@ func home(o policies.Object) string {
 	return o.Namespace
 }
 
-// typed returns an object as shell arguments of kubectl or termguard.
+// typed returns an object as shell arguments.
 func typed(o policies.Object) string {
 	words := []string{o.Resource + "/" + o.Name}
 	if o.Namespace != "" {
@@ -629,7 +614,7 @@ func table(reports []Item) *page.Page {
 	return &p
 }
 
-// Blocked writes the names of the objects whose deletion does not complete.
+// Blocked writes the objects whose deletion does not complete.
 func (a Answer) Blocked(w io.Writer) error {
 	for _, r := range a.Items {
 		if r.Verdict == policies.Completes {

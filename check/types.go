@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// Type is a kind of object that can be named on the command line.
+// Type is a kind of object, as named on the command line.
 type Type struct {
 	schema.GroupVersionResource // of the preferred version
 	Kind                        string
@@ -36,7 +36,7 @@ type Types struct {
 	discovered *live.Discovered
 }
 
-// Served reads the types of a cluster. Groups that do not answer are left out; an error means that discovery
+// Served reads the types of a cluster, without groups that do not answer; an error means that discovery
 // failed.
 func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
@@ -89,13 +89,12 @@ func (t *Types) add(gv schema.GroupVersion, api metav1.APIResource, preferred bo
 	}
 }
 
-// builtin adds a built-in kind.
 func (t *Types) builtin(k cluster.Kind) {
 	api := metav1.APIResource{Name: k.GroupResource().Resource, Kind: k.Kind, SingularName: strings.ToLower(k.Kind), ShortNames: k.Short, Namespaced: k.Namespaced}
 	t.add(k.GroupVersion(), api, true)
 }
 
-// findAll returns the types for a name: several for a category such as all.
+// findAll returns several types for a category, such as all.
 func (t Types) findAll(name string) (found []Type, err error) {
 	for _, typ := range t.all {
 		if slices.Contains(typ.groups, strings.ToLower(name)) && typ.deletable() == nil {
@@ -139,7 +138,7 @@ func (t Types) Find(name string) (Type, error) {
 	return Type{}, noTypeError(fmt.Sprintf("there is no type %q%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known)))
 }
 
-// noTypeError says that a cluster serves no such type, and so has no object of it.
+// noTypeError says that a cluster serves no such type.
 type noTypeError string
 
 func (e noTypeError) Error() string { return string(e) }
@@ -184,7 +183,6 @@ func choose(name string, found []Type) (Type, error) {
 	return Type{}, fmt.Errorf("type %q is ambiguous: say which of %s is meant", name, strings.Join(full, ", "))
 }
 
-// deletable returns an error if the API has no DELETE for the type.
 func (t Type) deletable() error {
 	if t.verbs != nil && !slices.Contains(t.verbs, "delete") {
 		return fmt.Errorf("%s cannot be deleted: the API server has no such verb for it", t.GroupResource())

@@ -12,32 +12,30 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Wait is a group of objects whose deletion depends on the live owner of a finalizer, which has to remove it
-// from each.
+// Wait is a group of objects with a finalizer that its live owner has to remove.
 type Wait struct {
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
-	// Names are the first few objects; Count is their number.
+	// Names are the first few of Count objects.
 	Names []string `json:"names"`
 	Count int      `json:"count"`
-	// Owner removes the finalizer; "" if its name is unknown.
+	// Owner is "" if unknown.
 	Owner string `json:"owner,omitempty"`
 	// Clears is what the owner cleans up first.
 	Clears   string   `json:"clears,omitempty"`
 	Evidence []string `json:"evidence"` // that the owner is alive
-	// Took is how long it took for other objects, nil if unknown.
+	// Took is nil if unknown.
 	Took *Took `json:"took,omitempty"`
-	// Unproven are the reasons to doubt that the owner removes it: it was never seen to do so here, or the
-	// objects' status was not read.
+	// Unproven are reasons to doubt that the owner removes it.
 	Unproven []string `json:"unproven,omitempty"`
 
 	runs []policies.Object // workloads of the owner
 	seen bool              // to remove it here
 }
 
-// waitsFor lists the finalizers with a live owner that the deletion of s waits for: on the object, in a
-// namespace, on the instances of a definition, and on the dependents of a foreground deletion.
+// waitsFor lists the finalizers with a live owner: on the object, in a namespace, on instances of a
+// definition, and on dependents of a foreground deletion.
 func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[string]any) []Wait {
 	type key struct{ finalizer, resource, namespace, owner string }
 	waits, known := []Wait{}, map[key]int{}
@@ -105,7 +103,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 // maxWords bounds the quotes of a status, and maxQuote each quote, in bytes.
 const maxWords, maxQuote = 3, 300
 
-// quote adds to the report what the status of an object says since its deletion began, unless a finding does.
+// quote adds what the object's status says since its deletion began, unless a finding does.
 func (r *Item) quote(s Subject) {
 	var words []string
 	for _, item := range question.Conditions(s.Object) {
@@ -126,8 +124,8 @@ func (r *Item) quote(s Subject) {
 	}
 }
 
-// unread returns how many objects of a group may report a failure of their owner in a status that was not
-// read, though others of their namespace were.
+// unread counts objects that may report a failure of their owner in a status that was not read, though others
+// of their namespace were.
 func unread(f cluster.Facts, w Wait) int {
 	if !f.Looked(w.Namespace) || !f.Defines(w.Resource) {
 		return 0
@@ -141,7 +139,7 @@ func unread(f cluster.Facts, w Wait) int {
 	return n
 }
 
-// Unproven reports whether a deletion that completes depends on an owner with such doubts.
+// Unproven reports whether the deletion depends on an owner with such doubts.
 func (r Item) Unproven() bool {
 	return slices.ContainsFunc(r.WaitsFor, func(w Wait) bool { return len(w.Unproven) > 0 })
 }
@@ -149,7 +147,6 @@ func (r Item) Unproven() bool {
 // Unproven reports whether any item is.
 func (a Answer) Unproven() bool { return slices.ContainsFunc(a.Items, Item.Unproven) }
 
-// String describes the group, without its owner.
 func (w Wait) String() string {
 	what, holds := w.Resource, "hold"
 	if w.Count == 1 {
@@ -160,14 +157,12 @@ func (w Wait) String() string {
 	return fmt.Sprintf("%d %s %s %s", w.Count, what, holds, w.Finalizer)
 }
 
-// owner names the owner of the finalizer.
 func (w Wait) owner() string { return cmp.Or(w.Owner, "the owner of "+w.Finalizer) }
 
-// maxOwners bounds the owners that the first line of a report names.
+// maxOwners bounds the owners in the first line of a report.
 const maxOwners = 3
 
-// condition returns the owners that the deletion waits for: "Kubernetes removes 2 finalizers and cert-manager
-// removes 1".
+// condition returns, for example, "Kubernetes removes 2 finalizers and cert-manager removes 1".
 func condition(waits []Wait) string {
 	counts := map[string]int{}
 	var owners []string
@@ -190,9 +185,9 @@ func condition(waits []Wait) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// Took is how long owners took to remove a finalizer after the deletion of other objects.
+// Took is how long owners took to remove a finalizer of other deleted objects.
 type Took struct {
-	Objects int `json:"objects"` // how many
+	Objects int `json:"objects"`
 	// UsualSeconds is the median, and LongestSeconds the maximum, rounded up.
 	UsualSeconds   int `json:"usualSeconds"`
 	LongestSeconds int `json:"longestSeconds"`
@@ -201,7 +196,6 @@ type Took struct {
 // enough is the least number of objects for an estimate.
 const enough = 3
 
-// String returns it with the number of objects.
 func (t Took) String() string {
 	if t.Objects == 1 {
 		return fmt.Sprintf("it did so for 1 object before, within %s", seconds(t.LongestSeconds))
@@ -209,7 +203,6 @@ func (t Took) String() string {
 	return fmt.Sprintf("it did so for the last %d objects, usually within %s, within %s at most", t.Objects, seconds(t.UsualSeconds), seconds(t.LongestSeconds))
 }
 
-// seconds returns a duration in words.
 func seconds(n int) string {
 	switch {
 	case n < 120:
@@ -220,8 +213,7 @@ func seconds(n int) string {
 	return fmt.Sprintf("%d h", n/3600)
 }
 
-// estimate adds observed durations to the policies' estimate: of the pods, and of the owners of finalizers
-// that the deletion waits for. It needs all of them.
+// estimate adds observed durations of pods and of owners of finalizers, if all are known.
 func (r *Item) estimate(stops int) {
 	if r.Verdict != policies.Completes {
 		return
@@ -247,8 +239,8 @@ func (r *Item) estimate(stops int) {
 	}
 }
 
-// stopsOf returns how long the pods that the deletion of s waits for usually take to stop, in seconds; 0
-// unless observed for all their workloads.
+// stopsOf returns how long the awaited pods usually take to stop, in seconds; 0 unless observed for all their
+// workloads.
 func stopsOf(f cluster.Facts, s Subject) int {
 	var waiting []cluster.Pod
 	switch s.Type.GroupResource() {
@@ -276,14 +268,12 @@ func stopsOf(f cluster.Facts, s Subject) int {
 	return usual
 }
 
-// passes returns when the namespace controller notices, in seconds, that finalizers in a namespace were
-// removed: it begins after 5 s, and checks again every 8 s (pkg/controller/namespace/namespace_controller.go,
-// namespaceDeletionGracePeriod, and deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 +
-// 1).
+// passes returns when the namespace controller notices removed finalizers, in seconds: it begins after 5 s,
+// and checks again every 8 s (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod,
+// and deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 + 1).
 func passes(seconds int) int { return looked(seconds, 8) }
 
-// looked returns when the namespace controller, with a period of again seconds, notices a change after some
-// seconds.
+// looked returns when the namespace controller, with a period of again seconds, notices a change.
 func looked(seconds, again int) int {
 	const begins = 5
 	return begins + (seconds+again-1)/again*again

@@ -20,7 +20,7 @@ import (
 // maxListed bounds the records that are listed in a namespace. Helm keeps 10 of each release by default.
 const maxListed = 10_000
 
-// Record is Helm's record of one revision of a release.
+// Record is Helm's record of one revision.
 type Record struct {
 	Resource        string // secrets, or configmaps if Helm is configured so
 	Namespace, Name string
@@ -29,7 +29,7 @@ type Record struct {
 	Status          string
 }
 
-// RecordOf reports whether an object is a record, by Helm's labels.
+// RecordOf returns the record that an object is, by Helm's labels.
 func RecordOf(resource string, object metav1.Object) (Record, bool) {
 	labels := object.GetLabels()
 	version, err := strconv.Atoi(labels["version"])
@@ -73,8 +73,8 @@ func (r Record) value(ctx context.Context, core typedcorev1.CoreV1Interface) ([]
 	return secret.Data["release"], nil
 }
 
-// Find reads the newest record of a release, with the user's own rights, from Secrets or, if Helm is
-// configured so, ConfigMaps. The error for a missing release names the existing ones.
+// Find reads the newest record of a release with the user's rights. The error for a missing release names the
+// existing ones.
 func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Release, error) {
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {

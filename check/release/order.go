@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// order is helm uninstall's order of kinds (UninstallOrder in pkg/release/v1/util). Other kinds come last, by
-// name: all custom resources and, before Helm 4, the first two, configurations of webhooks (helm/helm#30701).
+// order is helm uninstall's order of kinds (UninstallOrder in pkg/release/v1/util). Others come last, by
+// name: all custom resources and, before Helm 4, the first two (helm/helm#30701).
 var order = []string{
 	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "Ingress",
 	"IngressClass", "Service", "CronJob", "Job", "StatefulSet", "HorizontalPodAutoscaler",
@@ -26,21 +26,21 @@ var order = []string{
 
 // Uninstall lists the effects of helm uninstall.
 type Uninstall struct {
-	// Deletes are the deleted objects, a kind at a time. Helm does not wait for the deletions to finish.
+	// Deletes are the deleted objects, a kind at a time. Helm does not wait for the deletions.
 	Deletes [][]*unstructured.Unstructured
-	// Kept are kept because of their annotation helm.sh/resource-policy: keep.
+	// Kept have the annotation helm.sh/resource-policy: keep.
 	Kept []*unstructured.Unstructured
-	// Hooks are created by this or earlier operations. The uninstall does not delete them with the rest.
+	// Hooks are of this or earlier operations, and not deleted with the rest.
 	Hooks []Hook
-	// Definitions are the CustomResourceDefinitions in the chart's folder crds, which no uninstall deletes.
+	// Definitions are in the chart's folder crds: no uninstall deletes them.
 	Definitions []string
 }
 
 // separator is where Helm splits manifests (SplitManifests).
 var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
-// Order returns the effects for rendered manifests (helm get manifest, or helm template), by Helm 4 or by an
-// earlier version, whose order blocks more.
+// Order returns the effects for rendered manifests, by Helm 4 or by an earlier version, whose order blocks
+// more.
 func Order(manifests string, helm4 bool) (Uninstall, error) {
 	order := order
 	if !helm4 {
@@ -118,7 +118,6 @@ func compare(order []string, a, b string) int {
 	return place(a) - place(b)
 }
 
-// listed returns the values of an annotation.
 func listed(value string) []string {
 	var values []string
 	for v := range strings.SplitSeq(value, ",") {
@@ -127,8 +126,7 @@ func listed(value string) []string {
 	return values
 }
 
-// definitionsIn returns the names of CustomResourceDefinitions in a file, without unreadable documents, which
-// stay in any case.
+// definitionsIn leaves out unreadable documents, which stay in any case.
 func definitionsIn(text string) []string {
 	var names []string
 	for _, doc := range separator.Split(text, -1) {
@@ -140,7 +138,7 @@ func definitionsIn(text string) []string {
 	return names
 }
 
-// Sentences say which objects of a release stay, and which run around its uninstall.
+// Sentences say which objects stay, and which run around the uninstall.
 func (u Uninstall) Sentences() []string {
 	var told []string
 	say := func(format string, what []string) {

@@ -1,6 +1,5 @@
-// Package release reads Helm's record of a release (Helm 3 and 4), and finds the objects that helm uninstall
-// deletes, their order, and the objects that it keeps. Sources: helm.sh/helm/v4 v4.3.1, pkg/storage/driver
-// and pkg/action/uninstall.go.
+// Package release reads Helm's record of a release (Helm 3 and 4), and finds what helm uninstall deletes and
+// keeps, in its order. Sources: helm.sh/helm/v4 v4.3.1, pkg/storage/driver and pkg/action/uninstall.go.
 package release
 
 import (
@@ -28,7 +27,7 @@ type Release struct {
 	} `json:"info"`
 	// ApplyMethod is only set by Helm 4.
 	ApplyMethod string `json:"apply_method"`
-	// Manifest is the rendered manifest, without hooks.
+	// Manifest is rendered, without hooks.
 	Manifest string `json:"manifest"`
 	Hooks    []Hook `json:"hooks"`
 	Chart    struct {
@@ -47,8 +46,7 @@ type Hook struct {
 	DeletePolicies []string `json:"delete_policies"`
 }
 
-// Decode decodes the value of "release" in the Secret or ConfigMap of a revision: base64 of JSON, gzipped in
-// all but very old records.
+// Decode decodes a record's "release": base64 of JSON, gzipped in all but very old records.
 func Decode(value []byte) (*Release, error) {
 	record := make([]byte, base64.StdEncoding.DecodedLen(len(value)))
 	n, err := base64.StdEncoding.Decode(record, value)
