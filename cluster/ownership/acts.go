@@ -11,8 +11,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// acting returns a rule's grants to do with other objects what owners of finalizers do. A rule for some names
-// counts for all.
+// acting returns a rule's grants of catalog.ActVerbs. A rule for some names counts for all.
 func acting(rule rbacv1.PolicyRule) []grant {
 	verbs := catalog.ActVerbs
 	if !slices.Contains(rule.Verbs, "*") {
@@ -32,19 +31,18 @@ func acting(rule rbacv1.PolicyRule) []grant {
 	return found
 }
 
-// Right is a role or binding that gives rights, of a resource as "plural.group".
+// Right is a role or binding.
 type Right struct{ Resource, Namespace, Name string }
 
-// Acts counts how often the results of Actors, Resource and Lets may have changed.
+// Acts counts possible changes of the results of Actors, Resource and Lets.
 func (p *Part) Acts() int { return p.acts }
 
-// Actors returns the service accounts, as "namespace/name", of the workloads in the catalog that remove a
-// finalizer from a resource in a namespace. It only reads.
+// Actors returns the service accounts of the catalog's workloads that remove a finalizer.
 func (p *Part) Actors(finalizer, resource, namespace string) []string {
 	return accountsFor(p.question(verdictKey{finalizer: finalizer, resource: resource, namespace: namespace}, evidence{}), judgement{})
 }
 
-// Resource returns the resource of a kind, as "plural.group", "" if unknown. It only reads.
+// Resource returns the resource of a kind, "" if unknown.
 func (p *Part) Resource(kind schema.GroupKind) string {
 	if defined := p.kinds[strings.ToLower(kind.String())]; defined != "" {
 		return defined
@@ -57,15 +55,14 @@ func (p *Part) Resource(kind schema.GroupKind) string {
 	return ""
 }
 
-// Defined reports whether a resource is a custom one. It only reads.
+// Defined reports whether a resource is a custom one.
 func (p *Part) Defined(resource string) bool {
 	_, defined := p.definitions[resource]
 	return defined
 }
 
-// Lets reports whether RBAC gives a service account, as "namespace/name", a verb on all objects of a resource
-// in a namespace, "" for cluster-scoped ones; and by which role and binding, each if there is no other. known
-// is false if something else may allow it. It only reads.
+// Lets reports whether RBAC gives a service account a verb on all objects of a resource in a namespace, and
+// by which role and binding, each if there is no other. known is false if something else may allow it.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
 	if p.options.Manifests || p.hidesGrants() || !p.inForce() && len(p.bound[account]) == 0 {
 		return false, false, nil
@@ -81,7 +78,7 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 }
 
 // Candid reports whether all subjects that may write Events in a namespace, by a right there alone, may also
-// update the objects of a resource: then their Events claim no more than they could do. It only reads.
+// update the objects of a resource: then their Events claim no more than they could do.
 func (p *Part) Candid(resource, namespace string) bool {
 	return p.onlyWriters("events", namespace, verdictKey{resource: resource, namespace: namespace})
 }
@@ -90,7 +87,6 @@ func (p *Part) Candid(resource, namespace string) bool {
 // namespace may write them.
 var telling = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
 
-// tells returns the resources of telling that a rule lets write.
 func tells(rule rbacv1.PolicyRule) (found []string) {
 	among := func(list []string, any ...string) bool {
 		return slices.ContainsFunc(list, func(item string) bool { return item == "*" || slices.Contains(any, item) })

@@ -14,18 +14,15 @@ import (
 // Each CSI driver has its own sidecars (csi-provisioner, csi-attacher), which do nothing for other drivers'
 // volumes. A sidecar gets its driver from a socket; here it shows only if its pod names the driver.
 
-// sidecar is a pod with containers of CSI sidecars.
 type sidecar struct {
 	images []string
-	// says has everything that may name its driver: arguments, environment, paths.
+	// says is all text that may name its driver.
 	says    string
 	account string
 }
 
-// isSidecar reports whether an image is a CSI sidecar's.
 func isSidecar(image string) bool { return strings.HasPrefix(image, "csi-") }
 
-// keepSidecar records a ready pod with CSI sidecars.
 func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running, images []string) {
 	if !r.ready || r.goes || !slices.ContainsFunc(images, isSidecar) {
 		return
@@ -47,13 +44,12 @@ func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running,
 	p.sidecars[key] = sidecar{images: images, says: strings.Join(said, "\n"), account: r.account}
 }
 
-// judgeSidecar judges whether a sidecar of an image serves a driver; decided is false if that depends on
-// other evidence.
+// judgeSidecar judges whether a sidecar serves a driver; decided is false if that depends on other evidence.
 func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) {
 	j, driver := q.base, q.object.driver
 	installed := p.installedDrivers()
-	var silent []types.NamespacedName // sidecars that name no driver
-	unnamed := maps.Clone(installed)  // drivers that no sidecar names
+	var silent []types.NamespacedName // name no driver
+	unnamed := maps.Clone(installed)  // no sidecar names them
 	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
 		s := p.sidecars[key]
 		if !slices.Contains(s.images, image) || p.goes(key.Namespace) || !p.admits(q, s.account) {
@@ -95,8 +91,8 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true
 }
 
-// servesOthers reports whether the sidecars under a service account belong to other drivers: then their
-// removals say nothing about this driver's objects.
+// servesOthers reports whether an account's sidecars belong to other drivers: then their removals say nothing
+// about this driver's objects.
 func (p *Part) servesOthers(account, driver string) bool {
 	installed := p.installedDrivers()
 	some := installed[driver] || p.driversHidden() != ""
@@ -117,8 +113,7 @@ func (p *Part) servesOthers(account, driver string) bool {
 	return found
 }
 
-// servesDriver reports whether an account certainly does not run the sidecars of another driver than the
-// objects'.
+// servesDriver is false if an account may run another driver's sidecars.
 func (p *Part) servesDriver(q *asked, account string) bool {
 	installed := p.installedDrivers()
 	if !q.sidecar || len(installed) == 1 && installed[q.object.driver] {
@@ -132,7 +127,6 @@ func (p *Part) servesDriver(q *asked, account string) bool {
 	return false
 }
 
-// driversHidden names a hidden resource of drivers and their sidecars, "" if there is none.
 func (p *Part) driversHidden() string {
 	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "clusterroles" + rbacGroup, "clusterrolebindings" + rbacGroup} {
 		if reason, hidden := p.options.Sight.Hidden(input); hidden {
@@ -142,12 +136,11 @@ func (p *Part) driversHidden() string {
 	return ""
 }
 
-// names reports whether a pod mentions a driver, also with dashes for dots, as in leases and paths.
+// names also finds dashes for dots, as in leases and paths.
 func (s sidecar) names(driver string) bool {
 	return strings.Contains(s.says, driver) || strings.Contains(s.says, strings.ReplaceAll(driver, ".", "-"))
 }
 
-// installedDrivers returns the drivers with a CSIDriver or a registration on a node.
 func (p *Part) installedDrivers() map[string]bool {
 	installed := map[string]bool{}
 	for key := range p.drivers {
@@ -161,7 +154,6 @@ func (p *Part) installedDrivers() map[string]bool {
 	return installed
 }
 
-// registeredOn returns the row of a CSINode: the drivers that are registered on the node.
 func registeredOn(o *storagev1.CSINode) (drivers []string, kept bool) {
 	for _, d := range o.Spec.Drivers {
 		drivers = append(drivers, d.Name)

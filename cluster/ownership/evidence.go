@@ -18,30 +18,28 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// evidence is an object's own evidence about the owner of one of its finalizers.
+// evidence is an object's own evidence about a finalizer's owner.
 type evidence struct {
-	// declared is the annotation termguard.dev/finalizer-owner.
+	// declared is the value of Annotation.
 	declared string
 	// managers are the field managers that wrote the finalizer (k8s.io/apimachinery, ManagedFieldsEntry).
 	managers []string
-	// status are the other managers that wrote the status, of a custom object with a finalizer outside the
-	// catalog.
+	// status are other managers that wrote the status of a custom object with a finalizer outside the catalog.
 	status []string
-	// owners are the kinds of the object's owner references, as Kind.group.
+	// owners are the kinds of its owner references, as Kind.group.
 	owners []string
-	// driver is the CSI driver of the object.
+	// driver is its CSI driver.
 	driver string
 	// spared says that the owner need not create anything to clear this object, unlike others.
 	spared bool
 	// spares are the obstacles, by id, that do not occur with the object.
 	spares []string
-	// paused is the label or annotation that pauses a finalizer's owner outside the catalog for this object.
+	// paused is the label or annotation that pauses an owner outside the catalog for this object.
 	paused string
 	// at is the index in metadata.finalizers, or facts.Nowhere. It is no evidence: the signature omits it.
 	at int
 }
 
-// told is a finalizer with the object's evidence about it.
 type told struct {
 	finalizer string
 	evidence
@@ -69,19 +67,19 @@ func (e evidence) signature() string {
 	return strings.Join(parts, " ")
 }
 
-// Annotation declares, on an object, the owner of its finalizers: "KIND/NAMESPACE/NAME" of a workload, or
+// Annotation declares, on an object, the owner of its finalizers: a workload's "KIND/NAMESPACE/NAME", or
 // "external".
 const Annotation = "termguard.dev/finalizer-owner"
 
-// maxFinalizers bounds the finalizers of one object that are read, and maxGroups the groups of objects in one
+// maxFinalizers bounds the finalizers read of one object, and maxGroups the groups of objects in one
 // namespace: its users may create any number. Real objects have a handful.
 const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf with the catalog's conditions on the object.
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []told {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
-	var pauses map[string]string // most objects have no finalizer, and need none
-	var status []string          // field managers that wrote it
+	var pauses map[string]string // most objects need none
+	var status []string
 	for i := range found {
 		e := &found[i]
 		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
@@ -115,8 +113,8 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 	return found
 }
 
-// contentOf returns the known content of an object: all of it if it is watched whole and asked is set, or
-// labels and annotations.
+// contentOf returns all known content of an object if it is unstructured or asked is set, or labels and
+// annotations.
 func contentOf(m metav1.Object, asked bool) map[string]any {
 	if u, whole := m.(*unstructured.Unstructured); whole {
 		return u.Object
@@ -136,12 +134,12 @@ func contentOf(m metav1.Object, asked bool) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": of(m.GetLabels()), "annotations": of(m.GetAnnotations())}}
 }
 
-// finalizersOf returns an object's finalizers with the object's evidence about each, each once, at most
-// maxFinalizers. It omits the namespace controller's own in the spec of a namespace, which is removed last.
+// finalizersOf returns at most maxFinalizers, each once, without the namespace controller's own in a
+// namespace's spec, which is removed last.
 func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	all := m.GetFinalizers()
 	if len(all) == 0 && !slices.ContainsFunc(spec, func(finalizer string) bool { return finalizer != "kubernetes" }) {
-		return nil // most objects: skip reading their field managers
+		return nil // most objects: skip their field managers
 	}
 	common := evidence{driver: driverOf(m), at: facts.Nowhere}
 	if trusted {
@@ -177,7 +175,7 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 		}
 	}
 	if len(all) > maxFinalizers {
-		return found // skip reading their managers
+		return found // skip their managers
 	}
 	for manager, finalizer := range claims(m) {
 		if t := of(finalizer); t != nil {
@@ -189,9 +187,9 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	return found
 }
 
-// claims returns the field managers of an object, each with a finalizer that it claims in managedFields: keys
-// of the form v:"NAME" under f:metadata, f:finalizers (or f:spec for a namespace's, which is an atomic list
-// without names); "" for the status. Invalid managedFields are ignored.
+// claims yields field managers with the finalizers that they claim in managedFields, or "" for the status:
+// keys v:"NAME" under f:metadata, f:finalizers (or f:spec for a namespace's, an atomic list without names).
+// Invalid managedFields are ignored.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
 		claim := func(manager string, finalizers map[string]any) bool {
@@ -234,7 +232,6 @@ func claims(m metav1.Object) iter.Seq2[string, string] {
 	}
 }
 
-// driverOf returns the CSI driver of an object, or "".
 func driverOf(m metav1.Object) string {
 	switch o := m.(type) {
 	case *corev1.PersistentVolume:

@@ -13,7 +13,6 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// grant is the permission to update a resource.
 type grant struct {
 	resource    string // "plural.group" or "*.group"; "*" for the group if wide
 	subresource string
@@ -22,47 +21,42 @@ type grant struct {
 	wide bool
 }
 
-// covers reports whether a grant includes a resource.
 func (g grant) covers(res string) bool {
 	plural, group, _ := strings.Cut(res, ".")
 	granted, in, _ := strings.Cut(g.resource, ".")
 	return (granted == "*" || granted == plural) && (in == "*" || in == group)
 }
 
-// role is the row of a role.
 type role struct {
 	broad  bool     // one of broadRoles
 	grants []grant  // to update resources
-	powers []grant  // to do with other objects what owners of finalizers do
-	tells  []string // the reports that it lets write
+	powers []grant  // catalog.ActVerbs on other objects
+	tells  []string // resources of telling
 }
 
-// binding is the row of a binding: it gives a role to service accounts.
 type binding struct {
 	role     types.NamespacedName
 	scope    string // its namespace; "" for all
 	accounts []string
 	groups   []string // of users
-	users    []string // other users than service accounts
+	users    []string
 }
 
 // granted is a resource in a namespace, "" for all.
 type granted struct{ resource, scope string }
 
-// grantee is a service account that may update a resource.
 type grantee struct {
 	account string
 	scope   string
-	// controls says that it may also write the resource's status or finalizers subresource, as its controller
-	// does and a mere user does not.
+	// controls says that it may also write the status or finalizers subresource, as a controller may and a mere
+	// user may not.
 	controls bool
-	// whole says that a wildcard gives it all resources of the group. That shows who may, not who does:
-	// Cluster API's core may update all resources of infrastructure, bootstrap and control plane providers,
-	// and handles none (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
+	// whole says that a wildcard gives it the group. That shows who may, not who does: Cluster API's core may
+	// update all resources of its providers, and handles none (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
 	whole bool
 }
 
-// broadRoles grant so much to so many that they do not show who controls a resource (k8s.io/kubernetes,
+// broadRoles are granted to too many to show who controls a resource (k8s.io/kubernetes,
 // plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
 var broadRoles = []string{"cluster-admin", "admin", "edit", "view"}
 
@@ -73,7 +67,6 @@ func (p *Part) inForce() bool {
 	return there
 }
 
-// roleOf returns the row of a Role or ClusterRole.
 func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 	r.broad = m.GetNamespace() == "" && slices.Contains(broadRoles, m.GetName())
 	builtin := r.broad || m.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
@@ -102,7 +95,6 @@ func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 	return r, true
 }
 
-// writing returns the verbs that change an object.
 func writing(verbs []string) []string {
 	if slices.Contains(verbs, "*") {
 		return []string{"update", "patch"}
@@ -110,7 +102,6 @@ func writing(verbs []string) []string {
 	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v != "update" && v != "patch" })
 }
 
-// bindingOf returns the row of a RoleBinding or ClusterRoleBinding.
 func bindingOf(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) (b binding, kept bool) {
 	b = binding{role: types.NamespacedName{Name: ref.Name}, scope: namespace}
 	if ref.Kind == "Role" {
@@ -133,10 +124,9 @@ func bindingOf(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) 
 	return b, true
 }
 
-// indexGrants indexes who may update what.
 func (p *Part) indexGrants(yield func()) {
 	type rights struct{ main, controls bool }
-	index := map[granted]map[string]rights{} // by account
+	index := map[granted]map[string]rights{}
 	bound, writers, apart := map[string][]types.NamespacedName{}, map[string][]string{}, map[string]bool{}
 	for name, b := range p.bindings {
 		yield()
@@ -183,7 +173,7 @@ func (p *Part) indexGrants(yield func()) {
 	p.bound, p.writers, p.apart, p.grantees, p.narrow = bound, writers, apart, grantees, narrow
 }
 
-// mayUpdate returns the service accounts with their own grant to update a resource in a namespace.
+// mayUpdate returns the service accounts with their own grant.
 func (p *Part) mayUpdate(res, namespace string) []grantee {
 	var found []grantee
 	for _, covering := range covering(res) {
@@ -196,8 +186,7 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 	return found
 }
 
-// scope returns the namespace if it affects who may update a resource there, watches it, or was seen to
-// remove a finalizer there, else "".
+// scope returns the namespace if rights, watches or observed removals differ there, else "".
 func (p *Part) scope(finalizer, res, namespace string) string {
 	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.apart[namespace]
 	for _, covering := range covering(res) {
@@ -209,7 +198,6 @@ func (p *Part) scope(finalizer, res, namespace string) string {
 	return namespace
 }
 
-// covering returns the keys of grantees for a resource.
 func covering(res string) [2]string { return [2]string{res, "*" + res[len(plural(res)):]} }
 
 func byAccount(a, b grantee) int {
@@ -219,8 +207,7 @@ func byAccount(a, b grantee) int {
 // asUser distinguishes a user from a group of the same name.
 func asUser(name string) string { return "user " + name }
 
-// UpdatesEverywhere reports whether a user, or one of its groups, may update a resource in all namespaces. It
-// only reads.
+// UpdatesEverywhere reports whether a user, or one of its groups, may update a resource in all namespaces.
 func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) bool {
 	subjects := append([]string{cmp.Or(learned.Account(user), asUser(user))}, groups...)
 	return some(p.granting(subjects, "", func(r role) bool {

@@ -14,15 +14,13 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// holdings are the finalized objects of one resource.
 type holdings struct {
 	byKey map[types.NamespacedName]*holding
 	in    map[string]facts.Counts[string] // objects by namespace and finalizer
 	count facts.Counts[string]            // objects by namespace
-	left  facts.Counts[string]            // those with finalizers in no bucket
+	left  facts.Counts[string]            // objects with finalizers in no bucket
 }
 
-// holding is one finalized object.
 type holding struct {
 	uid        types.UID
 	finalizers []told
@@ -40,17 +38,16 @@ type controller struct {
 	name string // "" for none
 }
 
-// bucket is a group in the facts: objects of one namespace, resource and finalizer with the same evidence
-// about the owner.
+// bucket is a group in the facts: objects of one namespace, resource, finalizer and evidence.
 type bucket struct {
 	facts.Group
-	path    []string // in the document, from "finalized"
+	path    []string // from "finalized"
 	verdict *verdict
-	ending  map[string]int64 // the Terminating objects, with their time
+	ending  map[string]int64 // deletion times of Terminating objects
 }
 
-// Keep updates the facts about an object's finalizers, and reports whether it has any. specFinalizers are a
-// namespace's spec.finalizers.
+// Keep records an object's finalizers, and reports whether it has any. specFinalizers are a namespace's
+// spec.finalizers.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
 	if len(m.GetFinalizers()) == 0 && len(specFinalizers) == 0 {
 		p.Gone(resource, key)
@@ -80,7 +77,6 @@ func (p *Part) holding(resource string, key types.NamespacedName) *holding {
 	return nil
 }
 
-// hold puts an object with finalizers into its buckets.
 func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	if of == nil {
@@ -104,7 +100,7 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// tally counts an object with finalizers, or with -1 takes it away.
+// tally counts an object, or with -1 takes it away.
 func (of *holdings) tally(namespace string, h *holding, by int) {
 	of.count.Add(namespace, by)
 	if of.in[namespace] == nil {
@@ -118,8 +114,7 @@ func (of *holdings) tally(namespace string, h *holding, by int) {
 	}
 }
 
-// controllers is the section with the controllers of finalized objects, by resource and "namespace/name",
-// computed on read.
+// controllers is the section with the controllers of finalized objects, by resource and "namespace/name".
 func (p *Part) controllers() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.held) },
@@ -163,7 +158,6 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	}
 }
 
-// changed records that objects of a resource got or lost finalizers.
 func (p *Part) changed(resource, namespace string) {
 	if resource == "rolebindings"+rbacGroup {
 		p.dirty = true // finalizers keep rights
@@ -171,7 +165,6 @@ func (p *Part) changed(resource, namespace string) {
 	p.options.Touched(resource, namespace)
 }
 
-// release undoes hold.
 func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	of := p.held[resource]
 	delete(of.byKey, key)
@@ -199,7 +192,7 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// Held returns how many objects of a resource in a namespace have finalizers, and which. It only reads.
+// Held returns how many objects of a resource in a namespace have finalizers, and which.
 func (p *Part) Held(resource, namespace string) (objects int, finalizers []string) {
 	of := p.held[resource]
 	if of == nil {
@@ -208,15 +201,14 @@ func (p *Part) Held(resource, namespace string) (objects int, finalizers []strin
 	return of.count[namespace], slices.Sorted(maps.Keys(of.in[namespace]))
 }
 
-// Carries reports whether exactly this object is known to have a finalizer, in its metadata or, for a
-// namespace, in its spec. It only reads.
+// Carries reports whether exactly this object is known to have a finalizer, in its metadata or a namespace's
+// spec.
 func (p *Part) Carries(resource string, key types.NamespacedName, uid types.UID, finalizer string) bool {
 	h := p.holding(resource, key)
 	return h != nil && h.uid == uid && h.has(finalizer)
 }
 
-// Shows reports whether an object is known with exactly these finalizers, or with none if the list is empty.
-// It only reads.
+// Shows reports whether an object is known with exactly these finalizers, or none.
 func (p *Part) Shows(resource string, key types.NamespacedName, uid types.UID, finalizers []string) bool {
 	h := p.holding(resource, key)
 	if h == nil {
@@ -230,7 +222,7 @@ func (h *holding) has(finalizer string) bool {
 	return slices.ContainsFunc(h.finalizers, func(t told) bool { return t.finalizer == finalizer })
 }
 
-// bucket puts an object into its bucket; nil if its namespace has too many.
+// bucket returns nil if the namespace has too many.
 func (p *Part) bucket(resource string, key types.NamespacedName, finalizer string, evidence evidence) *bucket {
 	vkey := p.verdictKey(finalizer, resource, key.Namespace, evidence)
 	v, judged := p.verdicts[vkey]
@@ -262,8 +254,8 @@ func spread(b *bucket) []string {
 	return []string{"spread", b.path[3], b.path[2], b.path[4]}
 }
 
-// blocking returns the buckets of an object that may block its owner: of all finalizers except built-in ones,
-// of which every pod of a Job has one.
+// blocking returns an object's buckets that may block its owner, without built-in finalizers: every pod of a
+// Job has one.
 func (p *Part) blocking(h *holding) []*bucket {
 	if h.owner == "" {
 		return nil
@@ -277,11 +269,9 @@ func (p *Part) blocking(h *holding) []*bucket {
 	return found
 }
 
-// verdictKey has the inputs of a verdict on ownership.
 type verdictKey struct {
 	finalizer, resource string
-	// evidence is the signature of the objects' own evidence, with the namespace if RBAC or observations
-	// differ between namespaces.
+	// evidence is the objects' signature, with the namespace if RBAC or observations differ between namespaces.
 	evidence  string
 	namespace string
 }
@@ -301,7 +291,7 @@ type verdict struct {
 	evidence evidence
 	facts    map[string]any
 	buckets  map[string]*bucket // by namespace
-	removers []remover          // that it depends on, as the facts have them
+	removers []remover          // it depends on them
 }
 
 func (p *Part) verdictFor(key verdictKey, e evidence) *verdict {
@@ -327,7 +317,7 @@ func (p *Part) unjudge(b *bucket) {
 	}
 }
 
-// Settle updates all verdicts after changes. It calls yield between pieces of work, while the facts may
+// Settle updates all verdicts after changes. It calls yield between pieces of work, when the facts may
 // change.
 func (p *Part) Settle(yield func()) {
 	if p.grantsDirty {
@@ -344,7 +334,7 @@ func (p *Part) Settle(yield func()) {
 	for _, v := range p.verdicts {
 		yield()
 		if p.verdicts[v.key] != v {
-			continue // dropped meanwhile
+			continue
 		}
 		v.judgement = p.judge(v.key, v.evidence)
 		p.keepRemovers(v, p.removersOf(v)) // they depend on grants, too
@@ -360,15 +350,15 @@ func (p *Part) Settle(yield func()) {
 	}
 }
 
-// regrant indexes grants again, and moves objects whose verdict now depends on their namespace, or no longer
-// does.
+// regrant indexes grants again, and moves objects whose verdict begins or ceases to depend on their
+// namespace.
 func (p *Part) regrant(yield func()) {
 	p.indexGrants(yield)
 	for resource, of := range p.held {
 		for key, h := range of.byKey {
 			yield()
 			if p.holding(resource, key) != h {
-				continue // it has changed meanwhile
+				continue
 			}
 			moves := slices.ContainsFunc(h.buckets, func(b *bucket) bool {
 				return b.verdict.key.namespace != p.scope(b.verdict.key.finalizer, resource, key.Namespace)

@@ -14,50 +14,47 @@ import (
 
 // States of a finalizer's owner.
 const (
-	Alive   = "alive"   // it is up
-	Down    = "down"    // it is known and does not run
-	Absent  = "absent"  // it is not installed
-	Barred  = "barred"  // it is up, and may not update the object
+	Alive   = "alive"
+	Down    = "down"    // known, and does not run
+	Absent  = "absent"  // not installed
+	Barred  = "barred"  // it runs, and may not update the object
 	Unknown = "unknown" // the cluster does not show it
 	Unasked = "unasked" // unknown without a cluster
 )
 
-// judgement is a verdict in the making.
 type judgement struct {
 	state   string
-	certain bool // whether an absent or down owner certainly will not remove the finalizer
-	// hearsay is the evidence that a tenant may have written, and that the judgement depends on; "" if only
-	// administrators write it.
+	certain bool // an absent or down owner will never remove it
+	// hearsay is the evidence that a tenant may have written, and that the judgement depends on, "" for none.
 	hearsay   string
-	declared  bool // an annotation of the object, which a tenant may write, says so
+	declared  bool // by an annotation, which a tenant may write
 	owner     string
 	clears    string
-	creates   string // the resource that the owner must create beside the object for that
+	creates   string // the resource that the owner must create to clear the object
 	drains    *catalog.Drain
 	obstacles []obstacle
 	unsure    bool // the effect of a missing need is uncertain
-	// watches are the namespaces that the owner watches, if this one is not among them.
+	// watches are the namespaces that the owner watches, if not this one.
 	watches []string
 	// maker is the missing object that the objects' definition was made from.
 	maker    string
 	evidence []string
-	// workloads are the owner's, as far as known, running or not.
+	// workloads are the owner's, running or not.
 	workloads []workload
-	// circumstantial says that only permissions connect the owner to the finalizer: any other source
-	// outweighs it.
+	// circumstantial says that only permissions point to the owner: any other source outweighs them.
 	circumstantial bool
-	// seen says that the owner was seen to remove the finalizer, or is Kubernetes itself.
+	// seen says that the owner was seen to remove it, or is Kubernetes itself.
 	seen bool
 	// idle are the owner's workloads that are scaled to zero.
 	idle []workload
-	// bindings are the role bindings in the objects' namespace without which the owner may not remove it.
+	// bindings are the role bindings in the objects' namespace that the owner's right depends on.
 	bindings []string
-	// barred is the service account that lacks the right to remove it from objects of a resource.
+	// barred is the service account that lacks the right to update resource.
 	barred, resource string
-	// namesake says that only a name or an image points to the owner: anyone who may create workloads in its
+	// namesake says that only a name or image points to the owner: anyone who may create workloads in its
 	// namespace may have chosen it.
 	namesake bool
-	// lease is the lease that it lacks the right to renew, as "namespace/name", if that is the reason.
+	// lease is the lease that it has no right to renew, as "namespace/name".
 	lease string
 }
 
@@ -121,12 +118,11 @@ func (p *Part) judgeDown(j judgement, found []workload) judgement {
 	return j
 }
 
-// scaledDown returns the workloads that are scaled to zero: a DaemonSet cannot be.
+// scaledDown leaves out DaemonSets, which cannot be scaled.
 func scaledDown(list []workload) []workload {
 	return slices.DeleteFunc(slices.Clone(list), func(wl workload) bool { return wl.wanted > 0 || wl.kind == "DaemonSet" })
 }
 
-// workloadsOf returns all workloads under a service account.
 func (p *Part) workloadsOf(account string) (found []workload) {
 	for wl := range inOrder(p.workloads) {
 		if wl.account == account {
@@ -136,7 +132,7 @@ func (p *Part) workloadsOf(account string) (found []workload) {
 	return found
 }
 
-// workloadsUnder returns the workloads that are to run under a service account.
+// workloadsUnder omits workloads that are scaled to zero.
 func (p *Part) workloadsUnder(account string) []workload {
 	return p.workloadsWhere(func(wl workload) bool { return wl.account == account })
 }
@@ -160,7 +156,7 @@ func (p *Part) whyIdle(account string) (proof string, sure bool) {
 }
 
 // whyDown returns why nothing is ready under a workload's service account, and whether that certainly
-// persists: it is scaled to zero, its pods cannot be created, or each fails for a persistent reason.
+// persists.
 func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	if wl.wanted == 0 {
 		return "is scaled to zero", true
@@ -231,7 +227,6 @@ func (p *Part) withCrashes(j judgement) judgement {
 	return j
 }
 
-// readyPod returns a serving pod under an account, as "namespace/name", or "".
 func (p *Part) readyPod(a *account) string {
 	for pod := range a.pods.All() {
 		if p.serves(a.namespace, pod.Value) {
@@ -241,9 +236,8 @@ func (p *Part) readyPod(a *account) string {
 	return ""
 }
 
-// managed returns the field manager that names a ready pod of a grantee: its container, image or command.
-// Generic names do not count: kubebuilder scaffolds "manager" (sigs.k8s.io/kubebuilder,
-// pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
+// managed returns the field manager that names a ready pod. Generic names do not count: kubebuilder scaffolds
+// "manager" (sigs.k8s.io/kubebuilder, pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
 func (p *Part) managed(g grantee, managers []string) string {
 	a := p.accounts[g.account]
 	for pod := range a.pods.All() {
@@ -268,7 +262,6 @@ var ownerInputs = []string{
 	"customresourcedefinitions.apiextensions.k8s.io",
 }
 
-// blind returns a hidden input to ownership, or "".
 func (p *Part) blind() string {
 	for _, name := range ownerInputs {
 		if reason, hidden := p.options.Sight.Hidden(name); hidden {
@@ -307,15 +300,15 @@ func pods[T ~int | ~int32](n T) string {
 	return "pods"
 }
 
-// inCloud reports whether a provider ID (PROVIDER://…) may have a cloud controller: k3s and kind run theirs
-// without a visible workload.
+// inCloud reports whether a provider ID may have a cloud controller: k3s and kind run theirs without a
+// visible workload.
 func inCloud(id string) bool {
 	provider, _, _ := strings.Cut(id, "://")
 	return !slices.Contains([]string{"", "kubemark"}, provider)
 }
 
-// controllerOf names the controller of a custom resource as the owner of a finalizer without a known one:
-// with its project's name, or without a domain.
+// controllerOf names an unknown owner after the custom resource's group, if the finalizer shares its
+// project's name or has no domain.
 func controllerOf(res, finalizer string) string {
 	group := facts.GroupOf(res)
 	if !facts.Custom(group) {

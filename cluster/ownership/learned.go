@@ -10,18 +10,17 @@ import (
 )
 
 // outsideFresh is how long an identity outside the cluster counts as up after its last removal: nothing else
-// shows whether it runs.
+// shows it.
 const outsideFresh = 24 * time.Hour
 
-// witness sums up the identities that were seen to remove a finalizer.
 type witness struct {
 	owner   string
-	account string     // service account of the owner, if it is one
-	alive   string     // why it is removed: one is up
-	down    *judgement // why it is not: they are in the cluster, and none runs
-	outside string     // one outside the cluster, not seen lately
-	gone    string     // one in the cluster that no longer exists
-	barred  string     // one that is up and no longer able, with the reason
+	account string
+	alive   string     // one is up
+	down    *judgement // they are in the cluster, and none runs
+	outside string     // outside the cluster, not seen lately
+	gone    string     // no longer exists
+	barred  string     // up and no longer able
 	// sure says that administrators vouch for all that are down, barred or gone.
 	sure bool
 }
@@ -76,8 +75,8 @@ func (p *Part) witness(q *asked, driver string) witness {
 }
 
 // trusted reports whether an account that no longer removes a finalizer is certainly its owner:
-// administrators gave it the right everywhere and a workload, which no other account runs as well, as after a
-// migration.
+// administrators gave it the right everywhere and a workload, and no other account runs its images, as after
+// a migration.
 func (p *Part) trusted(o learned.Owner, q *asked) bool {
 	account, works := o.Account(), false
 	for _, wl := range p.workloads {
@@ -95,8 +94,7 @@ func (p *Part) trusted(o learned.Owner, q *asked) bool {
 	return o.Everywhere && works
 }
 
-// unable returns why a running identity can no longer remove a finalizer: the API server rejects the tokens
-// of a deleted service account, or nothing gives it its right in all namespaces any more. "" if it can.
+// unable returns why a running identity can no longer remove a finalizer, or "".
 func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !a.exists && !hidden {
 		return "that service account is gone, so the tokens of its pods are refused"
@@ -107,9 +105,8 @@ func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 	return ""
 }
 
-// idle judges a service account under which nothing is ready.
 func (p *Part) idle(account string) judgement {
-	runs := p.workloadsOf(account) // the ones scaled to zero
+	runs := p.workloadsOf(account)
 	if len(runs) == 0 {
 		proof, sure := p.whyIdle(account)
 		return judgement{}.is(Down, sure, "service account %s %s", account, proof)
@@ -120,11 +117,10 @@ func (p *Part) idle(account string) judgement {
 // byLearning is the hearsay of observations: requests create them, and a ConfigMap keeps them.
 const byLearning = "what was learned from requests"
 
-// weigh combines observations with the other evidence. An identity that was seen and does not run is the
-// owner; that is certain only if the other evidence agrees, since a user who may remove a finalizer once can
-// make itself seen, or if administrators vouch for it and there is no other evidence. One outside the cluster
-// is never absent, and a deleted one proves nothing, since its successor may have another name, unless
-// nothing else may do it.
+// weigh combines observations with the other evidence. A seen identity that does not run is the owner,
+// certainly only if the other evidence agrees (a user who may remove a finalizer once can make itself seen),
+// or if administrators vouch for it and there is no other evidence. One outside the cluster is never absent.
+// A deleted one proves nothing, since its successor may have another name, unless nothing else may do it.
 func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	seen, j := q.seen, q.base
 	blind := p.blind() != ""
@@ -165,7 +161,6 @@ func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	return surmised
 }
 
-// actsAs reports whether all workloads of a judgement run under a service account.
 func (p *Part) actsAs(j judgement, account string) bool {
 	return len(j.workloads) > 0 && !slices.ContainsFunc(j.workloads, func(wl workload) bool { return wl.account != account })
 }

@@ -18,24 +18,22 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Leases, by which controllers elect a leader, show that their holder is active. They are not in the
-// inventory, since they are renewed every few seconds, but listed every LeaseInterval.
+// Leases, by which controllers elect a leader, show that their holder is active. They are renewed every few
+// seconds, so they are listed every LeaseInterval rather than kept in the inventory.
 
 const (
 	// LeaseInterval is the time between lists of leases.
 	LeaseInterval = 15 * time.Second
 	// leaseSlack is the tolerated delay of an observed renewal.
 	leaseSlack = 2 * LeaseInterval
-	// leaseSkew is the tolerated clock skew of a holder, for a lease that was seen once: later its renewals
-	// are observed, as in leader election itself (client-go, tools/leaderelection).
+	// leaseSkew is a holder's tolerated clock skew for a lease seen once: later its renewals are observed, as in
+	// leader election itself (client-go, tools/leaderelection).
 	leaseSkew = 2 * time.Minute
-	// leaseDuration is the default duration of a lease, and maxDuration the longest that counts: OpenShift
-	// uses 270 s on a single node
-	// (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
+	// leaseDuration is the default, and maxDuration the longest that counts: OpenShift uses 270 s on a single
+	// node (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
 	leaseDuration, maxDuration = 15 * time.Second, 5 * time.Minute
 )
 
-// lease is a held lease.
 type lease struct {
 	namespace, name, holder string
 	renewed                 time.Time // by the holder's clock
@@ -48,13 +46,12 @@ type lease struct {
 
 func (l lease) String() string { return l.namespace + "/" + l.name }
 
-// pod returns the name of its holder if that is a pod, as "POD_UID" (controller-runtime, pkg/leaderelection).
+// pod returns the holder's name if that is a pod, as "POD_UID" (controller-runtime, pkg/leaderelection).
 func (l lease) pod() string {
 	name, _, _ := strings.Cut(l.holder, "_")
 	return name
 }
 
-// inOrder visits leases by name.
 func inOrder[V any](all map[string]V) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -119,9 +116,8 @@ func (p *Part) fresh(l lease) bool {
 	return l.moved || now.Sub(l.renewed).Abs() <= l.duration+leaseSkew
 }
 
-// named returns the fresh leases that are named after an API group, as controllers name theirs (kubebuilder,
-// pkg/plugins/golang/v4/scaffolds: LeaderElectionID is HASH.DOMAIN): after the group itself, or the domain
-// that only this group is under.
+// named returns the fresh leases named after an API group, or a domain that only this group is under, as
+// controllers name theirs (kubebuilder, pkg/plugins/golang/v4/scaffolds: LeaderElectionID is HASH.DOMAIN).
 func (p *Part) named(group string) []lease {
 	if !strings.Contains(group, ".") {
 		return nil // built in
@@ -146,7 +142,8 @@ func (p *Part) named(group string) []lease {
 	return found
 }
 
-// holder returns the pod that holds a lease, or nil. The lease may be in another namespace than the pod; its own is searched first.
+// holder returns the pod that holds a lease, or nil. It searches the lease's namespace first, but the pod may
+// be in another.
 func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	key = types.NamespacedName{Namespace: l.namespace, Name: l.pod()}
 	if pod = p.running.At(key); pod != nil {
@@ -173,9 +170,8 @@ func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
 var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
 // stranger reports whether the holder of a lease neither is nor was a pod. A former pod was seen, or has a
-// pod's name and missed the renewal deadline (two thirds of the duration, as in client-go), or has a name
-// that begins with a workload's. The first two do not count if it keeps renewing: a force-deleted pod may
-// still run.
+// pod's name and missed the renewal deadline (two thirds of the duration, as in client-go), or is named like
+// a workload. The first two do not count if it keeps renewing: a force-deleted pod may still run.
 func (p *Part) stranger(l lease) bool {
 	name := l.pod()
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
@@ -190,10 +186,9 @@ func (p *Part) stranger(l lease) bool {
 	return pod == nil
 }
 
-// maxStopped bounds the Events about stopped pods that are kept.
 const maxStopped = 1000
 
-// stoppedBy returns the row of an Event that says that a kubelet stopped a pod for good: the pod.
+// stoppedBy keeps the pod of an Event that says that a kubelet stopped it for good.
 func (p *Part) stoppedBy(e *corev1.Event) (pod types.NamespacedName, kept bool) {
 	pod = types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
 	return pod, e.Reason == "Killing" && cmp.Or(e.Source.Component, e.ReportingController) == "kubelet" && e.InvolvedObject.Kind == "Pod" &&
@@ -206,14 +201,13 @@ func (p *Part) stoppedChanged(_, _, pod types.NamespacedName) {
 	}
 }
 
-// heldBy reports whether a pod of the lease's namespace holds it, by name.
 func (l lease) heldBy(pod types.NamespacedName) bool {
 	return pod.Namespace == l.namespace && pod.Name == l.pod()
 }
 
-// left reports whether the holder of a lease was a pod here, without which it outlives its holder: its
-// namespace is Terminating, which deletes pods first, or its kubelet stopped it, as Events say that only
-// subjects with rights to the objects can have written.
+// left reports whether the holder of a lease was a pod here, without which the lease lasts for a while: its
+// namespace is Terminating, which deletes pods first, or its kubelet stopped it, by Events that only subjects
+// with rights to the objects can have written.
 func (p *Part) left(l lease, q *asked) bool {
 	return p.goes(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
@@ -225,7 +219,7 @@ func (p *Part) election(wl workload) (found lease, elects bool) {
 	for l := range inOrder(p.leases) {
 		suffix, own := strings.CutPrefix(l.pod(), wl.name+"-")
 		if l.namespace != wl.namespace || !own || strings.Count(suffix, "-") > 1 {
-			continue // of a Deployment, HASH-SUFFIX
+			continue // HASH-SUFFIX in a Deployment
 		}
 		if pod := p.running.At(types.NamespacedName{Namespace: l.namespace, Name: l.pod()}); pod == nil || pod.Value.account == wl.account {
 			return l, true
@@ -234,8 +228,8 @@ func (p *Part) election(wl workload) (found lease, elects bool) {
 	return lease{}, false
 }
 
-// outside reports whether the holder of a lease runs outside the cluster: it keeps renewing the lease, and no
-// pod has its name. One renewal proves nothing: the pod may have been deleted before it was listed.
+// outside reports whether the holder of a lease runs outside the cluster: it keeps renewing, and no pod has
+// its name. One renewal proves nothing: the pod may have been deleted before it was listed.
 func (p *Part) outside(l lease) bool {
 	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.stranger(l)
 }

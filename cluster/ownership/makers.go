@@ -14,16 +14,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some operators generate definitions, and run a controller for each while the object exists that they made
-// it from: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a
-// ConstraintTemplate of Gatekeeper. Without that maker the operator runs, but nothing handles the kind.
+// Some operators generate definitions, and run a controller for each while the object that it was made from
+// exists: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a ConstraintTemplate
+// of Gatekeeper. Without that maker nothing handles the kind.
 
-// definition is the kept part of a CustomResourceDefinition.
 type definition struct {
-	kind       string    // "Kind.group"
-	cluster    bool      // its objects are cluster-scoped
+	kind       string // "Kind.group"
+	cluster    bool
 	controller types.UID // "" for none
-	// owners are the owner references to custom resources, and labels the names in labels and annotations.
+	// owners are the owner references to custom resources, labels the names in labels and annotations.
 	owners, labels []mention
 }
 
@@ -31,7 +30,7 @@ type definition struct {
 type mention struct {
 	kind string // "Kind.group", or in lower case
 	name string
-	sure bool // it certainly refers to an object, of any kind
+	sure bool // certainly an object, of any kind
 }
 
 // nameSuffix ends the key of a label that names the maker, after the kind, as in
@@ -41,7 +40,7 @@ const nameSuffix = "-name"
 
 var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// KeepDefinition adds a custom resource with the controller of its definition, and its possible makers.
+// KeepDefinition keeps a definition's kind, controller and possible makers.
 func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
 	d := definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), cluster: o.Spec.Scope == apiextensionsv1.ClusterScoped, controller: onlyOwner(o).uid}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -85,7 +84,6 @@ func (p *Part) ForgetDefinition(key types.NamespacedName) {
 	p.defining.Add(facts.GroupOf(d.kind), -1)
 }
 
-// maker is the object that a definition was made from.
 type maker struct {
 	what     string // "Kind.group/NAME"
 	resource string // "plural.group", "" if its kind is no longer defined
@@ -106,7 +104,7 @@ func (p *Part) makersOf(resource string) []maker {
 		if of != "" {
 			made.what = p.definitions[of].kind + "/" + m.name
 		} else if group := facts.GroupOf(m.kind); !m.sure || p.defining[group] == 0 && p.options.Sight.Serves(group) {
-			continue // another label, or a kind that is served without a definition
+			continue
 		}
 		if !slices.Contains(found, made) {
 			found = append(found, made)
@@ -115,11 +113,11 @@ func (p *Part) makersOf(resource string) []maker {
 	return found
 }
 
-// maxMakers bounds the objects of one kind whose names are kept.
+// maxMakers bounds the names kept of one kind.
 const maxMakers = 1000
 
-// KeepMaker records an object that definitions may be made from, a cluster-scoped custom one, and reports
-// whether it did.
+// KeepMaker records a cluster-scoped custom object, which definitions may be made from, and reports whether
+// it did.
 func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
 	if key.Namespace != "" || !facts.Custom(facts.GroupOf(resource)) {
 		return false
@@ -167,7 +165,7 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 }
 
 // askMaker evaluates the controller of the kind that a definition was made from, which also controls the
-// generated kinds, if the finalizer has the name of its API group: installers of other software create
+// generated kinds, if the finalizer has its API group's name: installers of other software create
 // definitions, too.
 func (p *Part) askMaker(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || p.options.Manifests {

@@ -10,7 +10,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// obstacle is an obstacle of the catalog, with the affected release.
 type obstacle struct {
 	catalog.Obstacle
 	release string // "IMAGE:TAG", or "Kubernetes VERSION"; "" if all are affected
@@ -27,7 +26,6 @@ func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 	return found
 }
 
-// withObstacles adds the known obstacles of the running owner to a judgement.
 func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	if j.state != Alive {
 		return j
@@ -50,8 +48,7 @@ func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	return j
 }
 
-// releaseWith returns a running release with a known bug, or "": of the owner, if it runs that software, or
-// else any.
+// releaseWith returns a running release with a known bug, or "".
 func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 	if f.Image == "" {
 		if f.In(p.version) {
@@ -69,7 +66,7 @@ func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 	return ""
 }
 
-// runningImage returns the workloads that run an image: the owner's, or else any that are evidence.
+// runningImage returns the owner's workloads that run an image, or else any that are evidence.
 func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
 	runs := func(wl workload) bool {
 		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == image })
@@ -81,7 +78,6 @@ func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
 	return where
 }
 
-// sure reports whether all running releases of the software are in a set.
 func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
 	where := p.runningImage(of.Image, q, j)
 	for _, wl := range where {
@@ -94,8 +90,7 @@ func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
 	return len(where) > 0
 }
 
-// lacks reports whether RBAC certainly gives a service account, as "namespace/name", no such right
-// everywhere.
+// lacks reports whether RBAC certainly gives a service account no such right everywhere.
 func (p *Part) lacks(account string, right catalog.Right) bool {
 	return !p.options.Manifests && !p.hidesGrants() && !some(p.granting(subjectsOf(account), "", func(r role) bool {
 		return slices.ContainsFunc(r.grants, func(g grant) bool {

@@ -10,10 +10,9 @@ import (
 
 // watchSuffix ends environment variables with the namespaces that an operator watches (WATCH_NAMESPACE of
 // github.com/operator-framework/operator-sdk, KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of
-// github.com/kedacore/http-add-on), and watchVariables are others, comma-separated; empty or "*" is all. An
-// operator may ignore its variable (github.com/kubevirt/kubevirt,
-// pkg/virt-operator/resource/generate/components/deployments.go says "not used yet"), so they are never
-// certain.
+// github.com/kedacore/http-add-on), and watchVariables are others; empty or "*" is all. They are never
+// certain: an operator may ignore its variable (github.com/kubevirt/kubevirt,
+// pkg/virt-operator/resource/generate/components/deployments.go says "not used yet").
 const watchSuffix = "WATCH_NAMESPACE"
 
 var watchVariables = []string{
@@ -24,7 +23,6 @@ var watchVariables = []string{
 	"PGO_TARGET_NAMESPACES",    // the same
 }
 
-// watchArguments are the same as command-line arguments.
 var watchArguments = []string{
 	"watch-namespace",        // github.com/actions/actions-runner-controller, main.go
 	"watch-single-namespace", // the same
@@ -37,11 +35,11 @@ var ownArguments = map[string]string{
 	"watch-all-namespaces": "false", // github.com/fluxcd, main.go of each controller
 }
 
-// targetNamespaces is the Operator Lifecycle Manager's annotation with the namespaces for an operator's pods
+// targetNamespaces is the Operator Lifecycle Manager's annotation for an operator's pods
 // (github.com/operator-framework/api, pkg/operators/v1/operatorgroup_types.go).
 const targetNamespaces = "olm.targetNamespaces"
 
-// maxOutlook bounds the namespaces that are kept of one workload: more count as all.
+// maxOutlook bounds the namespaces kept of one workload: more count as all.
 const maxOutlook = 64
 
 // maxSettings bounds the settings that are read: further workloads count as watching all namespaces.
@@ -50,7 +48,7 @@ const maxSettings = 100
 // Setting is a key of a ConfigMap with the namespaces that a workload watches.
 type Setting struct{ Namespace, Name, Key string }
 
-// Settings returns the settings that workloads refer to. It only reads.
+// Settings returns the settings that workloads refer to.
 func (p *Part) Settings() (found []Setting) {
 	for wl := range inOrder(p.workloads) {
 		if wl.template != nil && len(found) < maxSettings {
@@ -140,7 +138,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 	return strings.Join(found, ","), asks
 }
 
-// watches reports whether a workload may watch a namespace; "" for cluster-scoped objects.
+// watches is true for cluster-scoped objects ("").
 func (wl workload) watches(namespace string) bool {
 	return namespace == "" || wl.outlook == "" || slices.Contains(strings.Split(wl.outlook, ","), namespace)
 }

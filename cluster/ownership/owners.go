@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// maxLinks bounds the objects of one resource whose owner is kept. There are few between an operator and
-	// its installer.
-	maxLinks = 1000
-	// maxHeight bounds the chain of owners.
+	// maxLinks bounds the objects of one resource whose owner is kept: few are between an operator and its
+	// installer.
+	maxLinks  = 1000
 	maxHeight = 8
 )
 
-// owner is the only owner of an object, which is deleted with it. An object with several stays until all are
-// deleted (k8s.io/kubernetes, pkg/controller/garbagecollector, attemptToDeleteItem).
+// owner is an object's only owner, and is deleted with it. An object with several stays until all are deleted
+// (k8s.io/kubernetes, pkg/controller/garbagecollector, attemptToDeleteItem).
 type owner struct {
 	uid  types.UID
 	what string // "KIND/NAME" or "KIND.GROUP/NAME"
@@ -35,7 +34,6 @@ func onlyOwner(m metav1.Object) owner {
 	return owner{uid: refs[0].UID, what: kind.String() + "/" + refs[0].Name}
 }
 
-// links are the owners of objects of one resource.
 type links map[types.NamespacedName]link
 
 type link struct {

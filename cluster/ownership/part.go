@@ -21,15 +21,12 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// Options of a Part. All but Owners are needed.
+// Options of a Part. All but Owners, Trusts and Others are needed.
 type Options struct {
-	// Catalog of known finalizers.
 	Catalog *catalog.Catalog
-	// Owners declares the owner of a finalizer, by finalizer: "KIND/NAMESPACE/NAME" of a workload, or
-	// "external".
+	// Owners declares owners, by finalizer: "KIND/NAMESPACE/NAME" of a workload, or "external".
 	Owners map[string]string
-	// Trusts reports whether annotations count on the objects of a namespace, the Namespace included.
-	// Defaults to always.
+	// Trusts reports whether annotations count in a namespace, the Namespace included. Defaults to always.
 	Trusts func(namespace string) bool
 	// Manifests says that the objects are manifests: everything else is unknown.
 	Manifests bool
@@ -37,71 +34,68 @@ type Options struct {
 	Others func(catalog.Workload) bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
 	MaxNames int
-	// Now returns the time.
-	Now func() time.Time
-	// Sight knows the hidden resources.
-	Sight *facts.Sight
+	Now      func() time.Time
+	Sight    *facts.Sight
 	// Dependents receives the finalized objects that block their owner.
 	Dependents *dependents.Part
-	// Touched receives namespaces in which objects of a resource get or lose finalizers; "" for
-	// cluster-scoped ones.
+	// Touched receives namespaces in which objects of a resource get or lose finalizers.
 	Touched func(resource, namespace string)
 }
 
-// Part writes the owners into the facts. Callers serialize all calls, except of methods that only read.
+// Part writes the owners into the facts. Callers serialize calls of Keep…, Forget…, Set…, Take…, Gone,
+// Endings, Settle, Unsettle and Resight; all other methods only read.
 type Part struct {
-	options Options
-	doc     facts.Document
-	groups  facts.Groups
-	// cleaners returns the catalog's images that remove finalizers, computed on first use.
+	options  Options
+	doc      facts.Document
+	groups   facts.Groups
 	cleaners func() map[string]bool
 
-	held     map[string]*holdings // finalized objects, by "plural.group"
+	held     map[string]*holdings // by "plural.group"
 	verdicts map[verdictKey]*verdict
 	grouped  facts.Counts[string] // groups of finalized objects, by namespace
 	declared facts.Counts[string] // groups whose objects declare the owner
 
 	ending      facts.Sets[kindHeld, *bucket] // buckets with Terminating objects
 	endingDirty map[kindHeld]bool
-	endings     []Ending // not yet returned by Endings
+	endings     []Ending
 
 	workloads   map[string]workload // by "Kind/namespace/name"
-	settings    map[Setting]string  // values of the settings of workloads
+	settings    map[Setting]string
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // the same, by UID
 	matches     matches
 	readyImages map[string]facts.Counts[string] // ready pods by image name and service account
-	crashing    map[types.NamespacedName]bool   // pods that keep crashing
-	leaving     map[types.NamespacedName]bool   // Terminating namespaces
-	accounts    map[string]*account             // service accounts, by "namespace/name"
+	crashing    map[types.NamespacedName]bool
+	leaving     map[types.NamespacedName]bool // Terminating namespaces
+	accounts    map[string]*account           // service accounts, by "namespace/name"
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
 	roles       map[types.NamespacedName]role
 	bindings    map[types.NamespacedName]binding
-	writers     map[string][]string               // subjects that may write reports, by "what/namespace", in that namespace alone
-	apart       map[string]bool                   // namespaces with bindings that give service accounts rights beyond grantees
-	grantees    map[granted][]grantee             // the accounts that may update a resource
+	writers     map[string][]string // subjects that may write reports, by "what/namespace", in that namespace alone
+	apart       map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
+	grantees    map[granted][]grantee
 	narrow      map[string]bool                   // service accounts of workloads that watch some namespaces
 	bound       map[string][]types.NamespacedName // bindings, by service account or group of users
-	clouds      map[types.NamespacedName]bool     // nodes of a cloud provider
-	drivers     map[types.NamespacedName]bool     // CSIDrivers
+	clouds      map[types.NamespacedName]bool
+	drivers     map[types.NamespacedName]bool
 	registered  map[types.NamespacedName][]string // CSI drivers, by node
 	definitions map[string]definition             // by "plural.group"
-	kinds       map[string]string                 // the resources of definitions, by "kind.group" in lower case
+	kinds       map[string]string                 // resources, by "kind.group" in lower case
 	defining    facts.Counts[string]              // definitions by API group
 	makers      facts.Sets[string, string]        // names of cluster-scoped custom objects, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool                       // that count in one namespace only
-	leases      map[string]lease                              // held leases, by "namespace/name"
+	leases      map[string]lease                              // by "namespace/name"
 	stopped     map[types.NamespacedName]types.NamespacedName // pods that kubelets stopped, by Event
-	tasks       map[string]map[task]controller                // the controllers of Jobs and RoleBindings, by namespace
+	tasks       map[string]map[task]controller                // of Jobs and RoleBindings, by namespace
 	affected    map[string]bool                               // images with known bugs in some releases
 	version     string                                        // of the API server
 	freshLeases []string                                      // leases whose holder is up
 
 	dirty, grantsDirty bool
-	acts               int // the result of Acts
+	acts               int
 }
 
 // New returns an empty Part that writes into doc.
@@ -124,7 +118,7 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns what the part keeps of which objects.
+// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Rows("namespaces", p.leaving, func(o *corev1.Namespace) (goes, kept bool) {
@@ -153,7 +147,6 @@ func (p *Part) Keepers() []facts.Keeper {
 	}
 }
 
-// mark returns a function for facts.Rows that marks something as dirty.
 func mark[R any](dirty *bool) func(types.NamespacedName, R, R) {
 	return func(types.NamespacedName, R, R) { *dirty = true }
 }
@@ -161,7 +154,7 @@ func mark[R any](dirty *bool) func(types.NamespacedName, R, R) {
 // Unsettle makes the next Settle update everything.
 func (p *Part) Unsettle() { p.dirty, p.grantsDirty = true, true }
 
-// SetVersion sets the version of the API server, as in gitVersion.
+// SetVersion sets the API server's gitVersion.
 func (p *Part) SetVersion(git string) {
 	if p.version != git {
 		p.version, p.dirty = git, true
@@ -187,19 +180,17 @@ func (p *Part) SetLearned(m learned.Memory) {
 	}
 }
 
-// Learned returns the identities that were seen to remove a finalizer, and count in a namespace. It only
-// reads.
+// Learned returns the identities that were seen to remove a finalizer, and count in a namespace.
 func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 	return p.learned.Owners(finalizer, resource, namespace)
 }
 
-// RunsPods reports whether pods run under a service account, given as "namespace/name". It only reads.
+// RunsPods reports whether pods run under a service account, given as "namespace/name".
 func (p *Part) RunsPods(account string) bool {
 	a := p.accounts[account]
 	return a != nil && !a.pods.Empty()
 }
 
-// trusts reports whether the annotations of an object count.
 func (p *Part) trusts(resource string, m metav1.Object) bool {
 	namespace := m.GetNamespace()
 	if resource == "namespaces" {
@@ -208,7 +199,7 @@ func (p *Part) trusts(resource string, m metav1.Object) bool {
 	return p.options.Trusts == nil || p.options.Trusts(namespace)
 }
 
-// Ownership returns the verdict of each finalizer of an object, by name. It only reads.
+// Ownership returns the verdict of each finalizer of an object, by name.
 func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := map[string]any{}
 	finalizers := p.evidenceOf(res.String(), obj, specFinalizers)
@@ -229,10 +220,10 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 	return verdicts
 }
 
-// Declares reports whether objects in a namespace declare the owner of their finalizers. It only reads.
+// Declares reports whether objects in a namespace declare the owner of their finalizers.
 func (p *Part) Declares(namespace string) bool { return p.declared[namespace] > 0 }
 
-// Undeclared returns the document without the declarations in a namespace. It only reads.
+// Undeclared returns the document without the declarations in a namespace.
 func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
 	finalized, _ := doc["finalized"].(map[string]any)
 	in, _ := finalized[namespace].(map[string]any)
@@ -261,12 +252,12 @@ func replaced(doc map[string]any, value any, path ...string) map[string]any {
 	return doc
 }
 
-// Holds reports whether an object has finalizers. It only reads.
+// Holds reports whether an object has finalizers.
 func (p *Part) Holds(resource string, key types.NamespacedName) bool {
 	return p.holding(resource, key) != nil
 }
 
-// Leaving reports whether such an object is Terminating. It only reads.
+// Leaving reports whether a finalized object is Terminating.
 func (p *Part) Leaving(resource string, key types.NamespacedName) bool {
 	h := p.holding(resource, key)
 	return h != nil && h.deletion.asked != 0

@@ -16,8 +16,8 @@ import (
 // (github.com/infinispan/infinispan-operator#2585).
 var pausing = regexp.MustCompile(`(?i)^(reconcil\w*[-_.]?)?paused?([-_.]?reconcil\w*)?$|^(skip|stop|disable|do-not|no)[-_.]?reconcil\w*$`)
 
-// pausesOf returns the first pausing annotation or label of an object, as "annotation KEY", by the site of
-// the key. An object may have any number of these and of finalizers: they are read once.
+// pausesOf returns pausing annotations and labels, as "annotation KEY", by the key's site: read once, since
+// an object may have any number of these and of finalizers.
 func pausesOf(m metav1.Object) map[string]string {
 	found := map[string]string{}
 	for _, kept := range []struct {
@@ -34,14 +34,12 @@ func pausesOf(m metav1.Object) map[string]string {
 	return found
 }
 
-// pausedBy returns the pause for the owner of a finalizer, or "": of the domain of the object's API group, or
-// of the finalizer.
+// pausedBy returns the pause for a finalizer's owner, or "": of the domain of the API group or the finalizer.
 func pausedBy(pauses map[string]string, resource, finalizer string) string {
 	own, _, _ := strings.Cut(finalizer, "/")
 	return first(pauses[site(facts.GroupOf(resource))], pauses[site(own)])
 }
 
-// first returns the lesser non-empty text.
 func first(a, b string) string {
 	if a == "" || b != "" && b < a {
 		return b
@@ -55,7 +53,7 @@ func site(domain string) string {
 	return strings.Join(labels[max(0, len(labels)-2):], ".")
 }
 
-// paused returns the obstacle for a result of pausedBy, which an owner outside the catalog may respect.
+// paused is an obstacle that an owner outside the catalog may respect.
 func paused(by string) obstacle {
 	return obstacle{Obstacle: catalog.Obstacle{
 		ID: "paused", Symptom: by + " says that it is paused", Mend: "Take " + by + " off it", Source: by + " is true",

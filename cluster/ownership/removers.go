@@ -14,7 +14,6 @@ type remover struct {
 	what      string // "RESOURCE/NAME", or "KIND.GROUP/NAME" of an owner
 }
 
-// keepRemovers indexes a verdict by the objects that the removal of its finalizer depends on.
 func (p *Part) keepRemovers(v *verdict, removers []remover) {
 	if slices.Equal(removers, v.removers) {
 		return
@@ -31,10 +30,10 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 	v.removers = removers
 }
 
-// removersOf returns the objects that the removal of a finalizer depends on, as far as known: the owners of
-// its workloads, their namespace, a single workload, the service account, the only role and binding for the
-// right, or for the lease of its leader election, and all bindings in the objects' namespace together. An
-// owner that does not work at the moment counts, too: without these it never will.
+// removersOf returns the objects that the removal of a finalizer depends on: owners of its workloads, their
+// namespace, a single workload, the service account, the only role and binding for the right or for the lease
+// of its leader election, and all bindings in the objects' namespace together. An owner that does not work at
+// the moment counts, too: without these it never will.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	switch {
@@ -49,8 +48,7 @@ func (p *Part) removersOf(v *verdict) []remover {
 		if v.judgement.state != Alive {
 			break // it may be deleted already, or hidden
 		}
-		// Deleting a definition's maker stops its controller, and deleting the definition of the maker's kind
-		// deletes the maker.
+		// Deleting a maker stops the kind's controller, and deleting the definition of the maker's kind deletes it.
 		removers = append(removers, remover{"", m.what})
 		if m.resource != "" {
 			removers = append(removers, remover{"", "customresourcedefinitions.apiextensions.k8s.io/" + m.resource})
@@ -85,9 +83,8 @@ func (p *Part) removersOf(v *verdict) []remover {
 	return removers
 }
 
-// onlyGrants returns the role and the binding for a service account's right to remove finalizers from a
-// resource, each if there is no other: in one namespace, or, if that is "", in all namespaces that verdictKey
-// does not distinguish.
+// onlyGrants returns the role and the binding for a service account's right to remove finalizers, each if
+// there is no other: in one namespace, or, if that is "", in all that verdictKey does not distinguish.
 func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 	if p.hidesGrants() {
 		return nil // there may be another
@@ -95,7 +92,6 @@ func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 	return sole(p.rightsOf(namespace+"/"+name, res, in))
 }
 
-// sole returns the role and the binding, given by key, each if there is no other.
 func sole(roles, bindings map[types.NamespacedName]bool) []remover {
 	var only []remover
 	for kind, keys := range map[string]map[types.NamespacedName]bool{"role": roles, "rolebinding": bindings} {
@@ -115,7 +111,6 @@ func sole(roles, bindings map[types.NamespacedName]bool) []remover {
 
 const rbacGroup = ".rbac.authorization.k8s.io"
 
-// accountsOf returns the names of the workloads' service accounts.
 func accountsOf(workloads []workload) []string {
 	var names []string
 	for _, wl := range workloads {

@@ -12,9 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// admits reports whether workloads under a service account are evidence of a finalizer's owner: RBAC lets the
-// account remove it from the objects, or the catalog names its namespace. Users may give workloads in their
-// own namespace any name and image.
+// admits reports whether an account's workloads are evidence of a finalizer's owner: RBAC lets it remove it,
+// or the catalog names its namespace. Users may give workloads in their own namespace any name and image.
 func (p *Part) admits(q *asked, account string) bool {
 	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayTake(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
 		return true
@@ -54,8 +53,8 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 	return like, false
 }
 
-// vouched reports whether administrators gave an account a right to objects of the API group in the whole
-// cluster, which no tenant can: by a deleted role, or one for other resources of the group.
+// vouched reports whether administrators gave an account, which no tenant can, a right to objects of the API
+// group in the whole cluster: by a deleted role, or one for other resources of the group.
 func (p *Part) vouched(q *asked, account string) bool {
 	group := facts.GroupOf(q.resource)
 	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key types.NamespacedName) bool {
@@ -64,7 +63,6 @@ func (p *Part) vouched(q *asked, account string) bool {
 	})
 }
 
-// names reports whether the catalog names a namespace as one of the owner's.
 func (q *asked) names(namespace string) bool {
 	return slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Namespace == namespace })
 }
@@ -76,18 +74,15 @@ func (q *asked) doubts(wl workload) bool {
 	})
 }
 
-// mayTake reports whether RBAC lets one of the subjects of bindings remove finalizers from objects.
 func (p *Part) mayTake(subjects []string, key verdictKey) bool {
 	return some(p.granting(subjects, key.namespace, p.taking(key.resource)))
 }
 
-// rightsOf returns the roles and bindings, by key, that let a service account, as "namespace/name", remove
-// finalizers from a resource: in one namespace, or in all if that is "".
+// rightsOf returns the roles and bindings that let a service account remove finalizers from a resource.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[types.NamespacedName]bool) {
 	return collected(p.granting(subjectsOf(account), in, p.taking(res)))
 }
 
-// taking returns a filter for roles that let remove finalizers from a resource.
 func (p *Part) taking(res string) func(role) bool {
 	_, custom := p.definitions[res]
 	// Subresources of custom resources do not change metadata (k8s.io/apiextensions-apiserver,
@@ -99,7 +94,7 @@ func (p *Part) taking(res string) func(role) bool {
 	}
 }
 
-// granting returns the roles that asked selects, and the bindings that give them to subjects, by key: in one
+// granting yields the roles that asked selects, with the bindings that give them to subjects: in one
 // namespace, or in all if that is "".
 func (p *Part) granting(subjects []string, in string, asked func(role) bool) iter.Seq2[types.NamespacedName, types.NamespacedName] {
 	return func(yield func(role, binding types.NamespacedName) bool) {
@@ -113,7 +108,6 @@ func (p *Part) granting(subjects []string, in string, asked func(role) bool) ite
 	}
 }
 
-// some reports whether a role is granted.
 func some(granted iter.Seq2[types.NamespacedName, types.NamespacedName]) bool {
 	for range granted {
 		return true
@@ -132,7 +126,6 @@ func collected(granted iter.Seq2[types.NamespacedName, types.NamespacedName]) (r
 // accountGroups is the prefix of groups with only service accounts; everybody is the group of all users.
 const accountGroups, everybody = "system:serviceaccounts", "system:authenticated"
 
-// subjectsOf returns the subjects in bindings that give a service account, or another subject, rights.
 func subjectsOf(subject string) []string {
 	namespace, _, account := strings.Cut(subject, "/")
 	if !account || strings.ContainsAny(namespace, " :") {
@@ -141,13 +134,12 @@ func subjectsOf(subject string) []string {
 	return []string{subject, accountGroups, accountGroups + ":" + namespace, everybody}
 }
 
-// ofAccounts reports whether service accounts are in a group.
 func ofAccounts(group string) bool {
 	return group == everybody || group == accountGroups || strings.HasPrefix(group, accountGroups+":")
 }
 
-// WorksElsewhere reports whether the service account of a workload in a namespace may, or is not known not
-// to, write objects in others. It only reads.
+// WorksElsewhere reports whether the account of a workload in a namespace may write, or may have rights
+// hidden that let it write, objects in others.
 func (p *Part) WorksElsewhere(namespace string) bool {
 	for _, wl := range p.workloads {
 		if wl.namespace != namespace {
@@ -162,8 +154,8 @@ func (p *Part) WorksElsewhere(namespace string) bool {
 	return false
 }
 
-// anyMay reports whether any workload, running or starting, may remove finalizers from a resource, by any
-// role, or whether that is unknown.
+// anyMay reports whether any workload, running or starting, may remove finalizers from a resource, or whether
+// that is unknown.
 func (p *Part) anyMay(key verdictKey) bool {
 	if p.hidesGrants() || p.blind() != "" {
 		return true
@@ -180,7 +172,6 @@ func (p *Part) anyMay(key verdictKey) bool {
 	return false
 }
 
-// hidesGrants reports whether some roles and bindings may be hidden.
 func (p *Part) hidesGrants() bool {
 	return slices.ContainsFunc([]string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"}, func(kind string) bool {
 		_, hidden := p.options.Sight.Hidden(kind + rbacGroup)
@@ -188,7 +179,6 @@ func (p *Part) hidesGrants() bool {
 	})
 }
 
-// withRights adds the owner's rights under RBAC to a judgement.
 func (p *Part) withRights(q *asked, j judgement) judgement {
 	if p.options.Manifests || j.state != Alive || len(j.workloads) == 0 || p.hidesGrants() {
 		return j
@@ -215,8 +205,6 @@ func (p *Part) withRights(q *asked, j judgement) judgement {
 	return j
 }
 
-// accountsFor returns the service accounts, as "namespace/name", of all workloads that may remove a
-// finalizer.
 func accountsFor(q *asked, j judgement) []string {
 	var found []string
 	for _, wl := range slices.Concat(j.workloads, q.matched) {
@@ -226,9 +214,8 @@ func accountsFor(q *asked, j judgement) []string {
 	return slices.Compact(found)
 }
 
-// bar marks a running owner as barred if RBAC decides the rights of all candidates, gives them to none, and
-// no other account with the right runs. That is certain for an owner that the catalog knows to run in the
-// cluster, with its own binding.
+// bar marks a running owner as barred if RBAC gives the right to no candidate, and no other account with it
+// runs. That is certain for an owner that the catalog knows to run in the cluster, with its own binding.
 func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
@@ -246,7 +233,6 @@ func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	return lacking(q, j, j.workloads[0].account, certain)
 }
 
-// lacking marks a judgement: a service account lacks the right.
 func lacking(q *asked, j judgement, account string, certain bool) judgement {
 	where := ""
 	if q.namespace != "" {
@@ -259,7 +245,7 @@ func lacking(q *asked, j judgement, account string, certain bool) judgement {
 // leases are the resource of leader election (k8s.io/client-go, tools/leaderelection).
 const leases = "leases.coordination.k8s.io"
 
-// withElections marks a running owner as idle if no role lets it renew its lease of leader election: it
+// withElections marks a running owner as barred if no role lets it renew its lease of leader election: it
 // waits, and is ready. That is uncertain: a lease stays when a new release stops electing.
 func (p *Part) withElections(j judgement) judgement {
 	var lost lease
@@ -283,7 +269,7 @@ func (q *asked) certain(j judgement) bool {
 	return q.catalogued && q.entry.Component == catalog.InCluster && j.hearsay == ""
 }
 
-// goneAccount reports whether a service account certainly does not exist: its namespace has the default one.
+// goneAccount is certain: the account's namespace has the default one.
 func (p *Part) goneAccount(name string) bool {
 	namespace, _, _ := strings.Cut(name, "/")
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); hidden {
@@ -293,15 +279,13 @@ func (p *Part) goneAccount(name string) bool {
 	return !exists(name) && exists(namespace+"/default")
 }
 
-// ruled reports whether RBAC decides the rights of a service account. Without a binding of its own, another
-// authorizer may decide, unless RBAC is in force; or the workload has its own credentials, and then uses the
-// default account.
+// ruled reports whether RBAC decides an account's rights. Without a binding of its own, another authorizer
+// may, unless RBAC is in force; or the workload has its own credentials, and then uses the default account.
 func (p *Part) ruled(account string) bool {
 	return len(p.bound[account]) > 0 || p.inForce() && !strings.HasSuffix(account, "/default")
 }
 
-// impersonates reports whether RBAC lets a service account act as others, everywhere or in a namespace: it
-// then has their rights.
+// impersonates reports whether RBAC lets a service account act as others, with their rights.
 func (p *Part) impersonates(account, in string) bool {
 	return some(p.granting(subjectsOf(account), in, func(r role) bool {
 		return !r.broad && slices.ContainsFunc(r.powers, func(g grant) bool {
@@ -310,8 +294,7 @@ func (p *Part) impersonates(account, in string) bool {
 	}))
 }
 
-// goingWith returns the names of bindings, given by key, if all of them are deleted with a namespace, and no
-// finalizer keeps them.
+// goingWith returns the names of bindings if all are deleted with a namespace, and no finalizer keeps them.
 func (p *Part) goingWith(namespace string, bindings map[types.NamespacedName]bool) []string {
 	var names []string
 	for key := range bindings {

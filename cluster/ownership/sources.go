@@ -13,10 +13,10 @@ import (
 // asked is the question of a verdict, with the inputs of several sources.
 type asked struct {
 	verdictKey
-	object     evidence // the objects' own evidence
+	object     evidence
 	entry      catalog.Entry
 	catalogued bool
-	custom     bool // a CustomResourceDefinition defines the resource
+	custom     bool
 	// named says that the catalog names the owner's workloads: without them in manifests, another's rights do
 	// not make it the owner.
 	named bool
@@ -30,33 +30,28 @@ type asked struct {
 	made    []workload // together with the definition
 	// namesakes look like matched, and are no evidence.
 	namesakes []workload
-	// unread is a service account that would be evidence with rights from another authorizer than RBAC, which
-	// is possible.
+	// unread is a service account that would be evidence if another authorizer than RBAC gives it rights.
 	unread string
 	// stranger describes a lease whose holder is no pod, or is "".
 	stranger string
-	// live are the service accounts that may update the resource and run, idle those that control it and run
-	// nothing.
+	// live may update the resource and run, idle control it and run nothing.
 	live, idle []grantee
-	// base is an empty judgement.
-	base judgement
+	base       judgement
 }
 
-// ofSidecars reports whether the catalog names only CSI sidecars.
 func (q *asked) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
-// source is a source of evidence about a finalizer's owner: it answers with a judgement that it makes of an empty
-// one, or passes with one without a state.
+// source is a source of evidence about a finalizer's owner: it completes an empty judgement, or passes with
+// one without a state.
 type source struct {
 	name string
 	ask  func(p *Part, q *asked, empty judgement) judgement
 }
 
-// sources are evaluated in this order, strongest first, until one answers. Those from surmises on ignore
-// identities that were seen to remove the finalizer: weigh combines their answer with seen identities that do
-// not run.
+// sources are evaluated in this order, strongest first, until one answers. surmises ignore identities that
+// were seen to remove the finalizer: weigh combines their answer with seen identities that do not run.
 var (
 	sources = []source{
 		{"Kubernetes itself", (*Part).askKubernetes},
@@ -82,13 +77,11 @@ var (
 	}
 )
 
-// judge returns the current verdict on a finalizer's owner. It only reads.
 func (p *Part) judge(key verdictKey, e evidence) judgement {
 	q := p.question(key, e)
 	return p.withObstacles(q, p.withRights(q, p.withMakers(q, p.withCrashes(p.consult(q)))))
 }
 
-// question prepares the inputs of the sources.
 func (p *Part) question(key verdictKey, e evidence) *asked {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	_, custom := p.definitions[key.resource]
@@ -105,7 +98,6 @@ func (p *Part) question(key verdictKey, e evidence) *asked {
 	return q
 }
 
-// consult evaluates the sources.
 func (p *Part) consult(q *asked) judgement {
 	if j := p.first(sources, q); j.state != "" {
 		return j
@@ -122,8 +114,8 @@ func (p *Part) consult(q *asked) judgement {
 	return p.weigh(q, surmised)
 }
 
-// mayControl returns the service accounts that may update a resource and run, and those that control it and
-// run nothing.
+// mayControl returns the accounts that may update a resource and run, and those that control it and run
+// nothing.
 func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	for _, c := range p.mayUpdate(resource, namespace) {
 		a := p.accounts[c.account]
@@ -145,8 +137,7 @@ func (p *Part) first(sources []source, q *asked) (j judgement) {
 	return j
 }
 
-// askDeclaration evaluates the configuration, or the object's annotation: "KIND/NAMESPACE/NAME" or
-// "external".
+// askDeclaration evaluates the configuration, or the object's annotation.
 func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 	declared := cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
 	if declared == "" {
@@ -179,7 +170,6 @@ func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 	return j.is(Absent, true, "declared owner %s does not exist", declared)
 }
 
-// askKubernetes answers for built-in finalizers.
 func (p *Part) askKubernetes(q *asked, j judgement) judgement {
 	if !q.catalogued || !q.entry.BuiltIn() {
 		return judgement{}
@@ -188,7 +178,6 @@ func (p *Part) askKubernetes(q *asked, j judgement) judgement {
 	return j.is(Alive, true, "it is built into the %s", q.entry.Component)
 }
 
-// askSeen answers if an identity that was seen to remove it is up.
 func (p *Part) askSeen(q *asked, j judgement) judgement {
 	driver := ""
 	if q.sidecar {
@@ -215,8 +204,7 @@ func (p *Part) askWorkloads(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// firstUp returns the first workload that is up, preferably one that watches a namespace: an operator may run
-// once per namespace.
+// firstUp prefers workloads that watch a namespace: an operator may run once per namespace.
 func (p *Part) firstUp(list []workload, namespace string) (first workload, found bool) {
 	for _, wl := range list {
 		if p.up(wl) && wl.watches(namespace) {
@@ -229,7 +217,6 @@ func (p *Part) firstUp(list []workload, namespace string) (first workload, found
 	return first, found
 }
 
-// runs says that a workload is up, as far as known.
 func (p *Part) runs(wl workload) string {
 	if p.options.Manifests {
 		return wl.String() + " is among the manifests"
@@ -238,7 +225,7 @@ func (p *Part) runs(wl workload) string {
 }
 
 // askImages answers if an image of the catalog is ready, in any workload; a CSI sidecar only if it serves the
-// object's driver, if it has one.
+// object's driver.
 func (p *Part) askImages(q *asked, j judgement) judgement {
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
@@ -289,8 +276,8 @@ func (p *Part) askDefinition(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// madeWith returns the workloads that have the definition's controller as their owner, and control the
-// resource. Others may, too: Crossplane gives each provider of a family the rights of all
+// madeWith returns the workloads that the definition's controller owns, and that control the resource. Others
+// may, too: Crossplane gives each provider of a family the rights of all
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
 func (p *Part) madeWith(q *asked) []workload {
 	made := p.definitions[q.resource].controller
@@ -330,7 +317,7 @@ func (p *Part) askPermissions(q *asked, j judgement) judgement {
 }
 
 // onlyController returns the only service account that controls the resource, "" if several do or an idle one
-// does: a running one may be a mere helper of the idle one. named says that a role names the resource.
+// does: a running one may be its mere helper. named says that a role names the resource.
 func (q *asked) onlyController() (account string, named bool) {
 	for _, c := range q.live {
 		switch {
@@ -344,9 +331,8 @@ func (q *asked) onlyController() (account string, named bool) {
 	return account, named
 }
 
-// leads reports whether a service account with rights to a whole group is its controller's: it may update no
-// other group of custom resources, unlike Cluster API's core, and its workload elects a leader, unlike mere
-// helpers.
+// leads reports whether a service account with rights to a whole group is its controller's: unlike Cluster
+// API's core, it may update no other group of custom resources, and unlike mere helpers, it elects a leader.
 func (p *Part) leads(account, resource string) bool {
 	group := facts.GroupOf(resource)
 	return !some(p.granting([]string{account}, "", func(r role) bool {
@@ -359,8 +345,8 @@ func (p *Part) leads(account, resource string) bool {
 	})
 }
 
-// askLeases answers if the holder of a lease that is named after a custom resource's API group runs, and may
-// update it. The lease alone proves nothing: it outlives its holder.
+// askLeases answers if the holder of a lease named after a custom resource's API group runs, and may update
+// it. The lease alone proves nothing: it outlives its holder.
 func (p *Part) askLeases(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return judgement{}
@@ -386,7 +372,6 @@ func (p *Part) askLeases(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// askManifests answers for manifests without a certain owner.
 func (p *Part) askManifests(q *asked, j judgement) judgement {
 	switch {
 	case !p.options.Manifests:
@@ -404,7 +389,6 @@ func (p *Part) askManifests(q *asked, j judgement) judgement {
 	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
 }
 
-// askHidden answers that no owner can be judged absent with hidden inputs.
 func (p *Part) askHidden(q *asked, j judgement) judgement {
 	if blind := p.blind(); blind != "" {
 		return j.is(Unknown, false, "%s cannot be seen", blind)
@@ -415,7 +399,6 @@ func (p *Part) askHidden(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// askDown answers why the workloads of the catalog, or those made together with the definition, do not run.
 func (p *Part) askDown(q *asked, j judgement) judgement {
 	known := q.matched
 	if len(known) == 0 {
@@ -442,7 +425,6 @@ func (p *Part) askDown(q *asked, j judgement) judgement {
 // account, also of other namespaces.
 const byBinding = "a role binding of the namespace"
 
-// askCandidates answers if a workload runs that may update the resource.
 func (p *Part) askCandidates(q *asked, j judgement) judgement {
 	candidates := p.candidates(q)
 	if len(candidates) == 0 {
@@ -465,10 +447,10 @@ func (p *Part) candidates(q *asked) []grantee {
 	return slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 }
 
-// cleansOthers reports whether a candidate does not cast doubt on the catalog's owner: it runs only images
-// that the catalog knows for other finalizers, and may update the whole group, such as Cluster API's core
-// beside an uninstalled provider, or the owner is a CSI sidecar that was seen here, such as the CSI
-// snapshotter beside the snapshot controller.
+// cleansOthers reports whether a candidate casts no doubt on the catalog's owner. It runs only images that
+// the catalog knows for other finalizers, and may update the whole group, like Cluster API's core beside an
+// uninstalled provider; or the owner is a CSI sidecar that was seen here, like the CSI snapshotter beside the
+// snapshot controller.
 func (p *Part) cleansOthers(q *asked, c grantee) bool {
 	ran := q.sidecar && (q.seen.down != nil || q.seen.barred != "")
 	if !ran && (!q.named || q.entry.Component != catalog.InCluster || !c.whole) {
@@ -486,7 +468,7 @@ func (p *Part) cleansOthers(q *asked, c grantee) bool {
 	return true
 }
 
-// cleanersOf returns the catalog's images that remove finalizers, and whether they do so in the cluster.
+// cleanersOf returns the catalog's images that remove finalizers, and whether in the cluster.
 func cleanersOf(c *catalog.Catalog) map[string]bool {
 	known := map[string]bool{}
 	for _, e := range c.Entries() {
@@ -499,7 +481,6 @@ func cleanersOf(c *catalog.Catalog) map[string]bool {
 	return known
 }
 
-// askGroups answers if an API group that the owner needs is not served.
 func (p *Part) askGroups(q *asked, j judgement) judgement {
 	if q.catalogued && q.entry.CRDGroup != "" && !p.options.Sight.Serves(q.entry.CRDGroup) {
 		return j.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup)
@@ -513,7 +494,6 @@ func (p *Part) askGroups(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// askIdle answers why nothing runs under the service account that controls a custom resource.
 func (p *Part) askIdle(q *asked, j judgement) judgement {
 	if !q.custom || len(q.idle) == 0 {
 		return judgement{}

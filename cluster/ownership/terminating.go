@@ -11,11 +11,10 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// terminating is a Terminating object that waits for its finalizers.
 type terminating struct {
 	namespace, name string
-	since           int64 // its deletionTimestamp, in seconds of Unix time
-	at              int   // the index of the finalizer
+	since           int64 // deletionTimestamp, in seconds of Unix time
+	at              int   // the finalizer's index
 }
 
 // kindHeld groups objects across namespaces.
@@ -24,12 +23,11 @@ type kindHeld struct{ finalizer, resource string }
 // deletion is the progress of an object's deletion; zero if it has not begun.
 type deletion struct {
 	asked int64 // its time, in seconds of Unix time
-	// stops is set during a grace period, in which another controller has to finish first: the kubelet of a
-	// pod.
+	// stops is set during a grace period, in which another controller finishes first, such as a pod's kubelet.
 	stops bool
 }
 
-// deletionOf reads it. The API server sets the timestamp to the end of the grace period.
+// The API server sets the deletionTimestamp to the end of the grace period.
 func deletionOf(m metav1.Object) deletion {
 	at, grace := m.GetDeletionTimestamp(), m.GetDeletionGracePeriodSeconds()
 	switch {
@@ -41,17 +39,15 @@ func deletionOf(m metav1.Object) deletion {
 	return deletion{asked: at.Unix() - *grace, stops: true}
 }
 
-// maxEndings bounds the endings that are kept for Endings.
 const maxEndings = 2000
 
 // Ending is a finalizer that a Terminating object lost.
 type Ending struct {
 	UID       types.UID
 	Finalizer string
-	Asked     int64 // the time of its deletion, in seconds of Unix time
+	Asked     int64 // deletion time, in seconds of Unix time
 }
 
-// lost records the finalizers that an object has lost.
 func (p *Part) lost(h *holding, left []told) {
 	if h.deletion.asked == 0 {
 		return
@@ -77,8 +73,8 @@ func (p *Part) Endings() []Ending {
 	return endings
 }
 
-// end records that an object of a bucket is Terminating and waits only for finalizers, and live undoes it.
-// Built-in finalizers wait for other things, with their own facts.
+// end records that an object is Terminating and waits only for finalizers, and live undoes it. Built-in
+// finalizers wait for other things, with their own facts.
 func (p *Part) end(b *bucket, name string, d deletion) {
 	if d.asked == 0 || d.stops || p.builtIn(b.verdict.key) {
 		return
@@ -104,14 +100,13 @@ func (p *Part) live(b *bucket, name string) {
 
 func (b *bucket) kind() kindHeld { return kindHeld{b.verdict.key.finalizer, b.verdict.key.resource} }
 
-// builtIn reports whether Kubernetes itself removes a finalizer.
 func (p *Part) builtIn(key verdictKey) bool {
 	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	return known && entry.BuiltIn()
 }
 
-// settleEnding publishes the Terminating objects: of each bucket, and of each finalizer on each resource in
-// all namespaces. It names those that have waited longest.
+// settleEnding publishes the Terminating objects that have waited longest, of each bucket and of each
+// finalizer on each resource.
 func (p *Part) settleEnding() {
 	for kind := range p.endingDirty {
 		var all []terminating
@@ -130,7 +125,6 @@ func (p *Part) settleEnding() {
 	clear(p.endingDirty)
 }
 
-// terminating visits the Terminating objects of a bucket.
 func (b *bucket) terminating(yield func(terminating) bool) {
 	for name, since := range b.ending {
 		if !yield(terminating{b.path[1], name, since, b.At(name)}) {

@@ -17,7 +17,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// workload is a Deployment, StatefulSet or DaemonSet.
 type workload struct {
 	kind, namespace, name string
 	account               string // "namespace/name" of its service account
@@ -27,13 +26,12 @@ type workload struct {
 	refused               string                  // why its pods cannot be created, or ""
 	outlook               string                  // the namespaces that it watches, from outlookOf
 	template              *corev1.PodTemplateSpec // for outlookOf, if it refers to settings
-	goes                  bool                    // it is Terminating
+	goes                  bool
 	owner                 owner
 }
 
 func (wl workload) String() string { return wl.kind + " " + wl.namespace + "/" + wl.name }
 
-// resource returns the resource of the workload, as in the facts.
 func (wl workload) resource() string { return strings.ToLower(wl.kind) + "s.apps" }
 
 // up reports whether a workload has a ready pod, and keeps it: the status of a scaled down or deleted one
@@ -42,7 +40,6 @@ func (p *Part) up(wl workload) bool {
 	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.goes(wl.namespace)
 }
 
-// keepDeployment adds a Deployment.
 func (p *Part) keepDeployment(o *appsv1.Deployment) bool {
 	refused := ""
 	for _, c := range o.Status.Conditions {
@@ -54,12 +51,10 @@ func (p *Part) keepDeployment(o *appsv1.Deployment) bool {
 	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
 }
 
-// keepStatefulSet is keepDeployment for a StatefulSet.
 func (p *Part) keepStatefulSet(o *appsv1.StatefulSet) bool {
 	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
 }
 
-// keepDaemonSet is keepDeployment for a DaemonSet.
 func (p *Part) keepDaemonSet(o *appsv1.DaemonSet) bool {
 	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
 }
@@ -100,20 +95,20 @@ func (p *Part) forgetWorkload(kind string) func(types.NamespacedName) {
 	}
 }
 
-// matches caches the workloads of each catalog entry. The first lookup of an entry may be by concurrent
-// readers of the facts, so it has its own lock.
+// matches caches the workloads of each catalog entry. It has its own lock, since concurrent readers of the
+// facts may look up an entry first.
 type matches struct {
 	mu      sync.Mutex
 	byEntry map[string]*match
 }
 
-// match is the set of workloads of a catalog entry, by key. In matches, only writers of the facts change it.
+// match is the workloads of a catalog entry, by key. In matches, only writers of the facts change it.
 type match struct {
 	entry     catalog.Entry
 	workloads map[string]struct{}
 }
 
-// note adds a new or changed workload, and forget removes one. The facts are locked for writing.
+// The facts are locked for writing during note and forget.
 func (m *matches) note(key string, wl workload) {
 	for _, match := range m.byEntry {
 		match.note(key, wl)
@@ -126,8 +121,7 @@ func (m *matches) forget(key string) {
 	}
 }
 
-// of returns the keys of the workloads of a catalog entry, in order. The facts are locked, at least for
-// reading.
+// of returns the keys of an entry's workloads, in order. The facts are locked, at least for reading.
 func (m *matches) of(entry catalog.Entry, workloads map[string]workload) []string {
 	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
 	m.mu.Lock()
@@ -152,8 +146,8 @@ func (m *match) note(key string, wl workload) {
 	}
 }
 
-// matching returns the workloads of the catalog entry, in order: those that are evidence of a finalizer's
-// owner, and lookalikes.
+// matching returns the workloads of the catalog entry that are evidence of a finalizer's owner, and
+// lookalikes.
 func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	for _, key := range p.matches.of(q.entry, p.workloads) {
 		switch wl := p.workloads[key]; {
@@ -167,36 +161,33 @@ func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	return admitted, namesakes
 }
 
-// runningPod is what ownership keeps of a pod. There are many: pods of one workload in the same state share a
-// value.
+// runningPod is the part of a pod that ownership keeps. There are many: pods of one workload in the same
+// state share a value.
 type runningPod struct {
 	name string
 	*facts.One[running]
 }
 
-// Named returns its name.
+// Named implements facts.Directory's interface.
 func (r runningPod) Named() string { return r.name }
 
-// running is the shared value.
 type running struct {
 	account string // "namespace/name"
 	images  string // their names, one per line
-	names   string // other possible field manager names: containers and commands, one per line
+	names   string // other possible field managers: containers and commands, one per line
 	failing string // proof that it will not become ready by itself, or ""
 	ready   bool
-	stopped bool  // none of its containers runs
-	goes    bool  // it is Terminating
-	crashed int64 // the last start of a pod that keeps crashing, in Unix time
+	stopped bool
+	goes    bool
+	crashed int64 // last start of a pod that keeps crashing, in Unix time
 }
 
 func (r running) imageNames() []string { return strings.Split(r.images, "\n") }
 
-// calls reports whether a field manager may be the pod's.
 func (r running) calls(manager string) bool {
 	return manager != "" && (slices.Contains(r.imageNames(), manager) || slices.Contains(strings.Split(r.names, "\n"), manager))
 }
 
-// account is a service account and its pods.
 type account struct {
 	namespace string
 	exists    bool
@@ -219,7 +210,7 @@ func (p *Part) dropAccount(name string) {
 	p.dirty = true
 }
 
-// KeepPod adds a pod.
+// KeepPod keeps a pod, unless it has finished.
 func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if facts.Finished(pod) {
@@ -243,7 +234,7 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 		crashed: facts.Crashed(pod),
 	}
 	if known := p.running.At(key); known != nil && known.Value == now && !slices.ContainsFunc(images, isSidecar) {
-		return true // as most updates of a pod
+		return true // as most updates
 	}
 	p.ForgetPod(key)
 	kept := runningPod{key.Name, p.alike.Take(now)}
@@ -258,7 +249,6 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 	return true
 }
 
-// countImages adds a pod to the ready ones of its images, or with -1 takes it away.
 func (p *Part) countImages(of running, by int) {
 	if !of.ready || of.goes {
 		return
@@ -289,7 +279,6 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	p.countImages(of, -1)
 }
 
-// serves reports whether a pod is ready, and stays.
 func (p *Part) serves(namespace string, r running) bool {
 	return r.ready && !r.goes && !p.goes(namespace)
 }
@@ -304,10 +293,11 @@ func (p *Part) readyImage(q *asked, image string) (n int) {
 	return n
 }
 
-// goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
+// goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace
+// itself.
 func (p *Part) goes(namespace string) bool { return p.leaving[types.NamespacedName{Name: namespace}] }
 
-// KeepServiceAccount adds a service account.
+// KeepServiceAccount records that a service account exists.
 func (p *Part) KeepServiceAccount(o *corev1.ServiceAccount) bool {
 	p.account(o.Namespace + "/" + o.Name).exists = true
 	p.dirty = true
@@ -324,8 +314,7 @@ func accountOf(namespace string, spec corev1.PodSpec) string {
 	return namespace + "/" + cmp.Or(spec.ServiceAccountName, "default")
 }
 
-// imagesOf returns the last path elements of a pod's image repositories, which identify the software in any
-// registry.
+// imagesOf returns the last path elements of image repositories, which identify software in any registry.
 func imagesOf(spec corev1.PodSpec) []string {
 	var images []string
 	for _, c := range spec.Containers {
