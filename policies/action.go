@@ -12,41 +12,36 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// Verb is the operation of an action.
+// Verb is the operation of an Action.
 type Verb string
 
-// The verbs of actions.
 const (
 	VerbDelete Verb = "delete"
 	VerbPatch  Verb = "patch"
 	VerbScale  Verb = "scale"
-	// VerbFinalize removes finalizers from the spec of a namespace, through its subresource finalize.
+	// VerbFinalize removes finalizers from the spec of a namespace, by its subresource finalize.
 	VerbFinalize Verb = "finalize"
 )
 
-// Action is an operation on some objects: Command writes it for a shell, and termguard delete executes it.
+// Action is an operation on objects: Command writes it for a shell, and termguard delete executes it.
 type Action struct {
 	Verb Verb `json:"verb"`
 	// Objects are RESOURCE/NAME, all of one namespace.
 	Objects   []string `json:"objects"`
 	Namespace string   `json:"namespace,omitempty"`
 
-	// Type of a patch, json or merge, and the Patch.
-	Type  string          `json:"type,omitempty"`
-	Patch json.RawMessage `json:"patch,omitempty"`
-	// Replicas to scale to.
-	Replicas *int32 `json:"replicas,omitempty"`
-	// Finalizers that finalize removes.
-	Finalizers []string `json:"finalizers,omitempty"`
-	// NoWait, Cascade, GraceSeconds and Force are options of delete, as in kubectl; Cascade is background
-	// (the default), foreground or orphan.
+	// Type of the Patch, json or merge.
+	Type       string          `json:"type,omitempty"`
+	Patch      json.RawMessage `json:"patch,omitempty"`
+	Replicas   *int32          `json:"replicas,omitempty"`
+	Finalizers []string        `json:"finalizers,omitempty"`
+	// The options of kubectl delete; Cascade is background (the default), foreground or orphan.
 	NoWait       bool   `json:"noWait,omitempty"`
 	Cascade      string `json:"cascade,omitempty"`
 	Force        bool   `json:"force,omitempty"`
 	GraceSeconds *int64 `json:"graceSeconds,omitempty"`
 }
 
-// decodeAction reads an action of a policy.
 func decodeAction(value any) (*Action, error) {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// volumes are names of the types of volumes and claims. Deleting those deletes the data, which the owner of a
-// finalizer might have kept.
+// volumes are types of volumes and claims: deleting one deletes the data, which a finalizer's owner might
+// have kept.
 var volumes = []string{"pv", "persistentvolume", "persistentvolumes", "pvc", "persistentvolumeclaim", "persistentvolumeclaims"}
 
-// IsVolume reports whether an object of an action, RESOURCE/NAME, is a volume or a claim.
+// IsVolume reports whether RESOURCE/NAME is a volume or a claim.
 func IsVolume(object string) bool {
 	resource, _, _ := strings.Cut(object, "/")
 	return namesVolume(resource)
@@ -23,8 +23,8 @@ func namesVolume(command string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(volumes, word) })
 }
 
-// keep removes out-of-bounds steps from a finding, whatever its policy: steps that name a volume or claim
-// outside the request, remove a finalizer whose owner works, or repeat a deletion, which has no effect.
+// keep removes steps that name a volume or claim outside the request, remove a finalizer whose owner works,
+// or repeat a deletion, which has no effect.
 func (s *subject) keep(f *Finding) {
 	for i, step := range f.Steps {
 		if step.Action != nil && step.Action.Verb == VerbDelete && !step.Action.Forces() {
@@ -53,7 +53,6 @@ func (s *subject) keep(f *Finding) {
 	})
 }
 
-// goes reports whether an object is a target, or in a namespace that is one.
 func (s *subject) goes(resource, namespace, name string) bool {
 	of := under(s.cluster, "set")
 	return resource == s.resource && name == s.name && namespace == s.namespace ||
@@ -79,12 +78,11 @@ func (s *subject) leaves(resource, namespace, name string) bool {
 	})
 }
 
-// works reports whether the owner of an object's finalizer runs, and nothing certainly prevents its work.
+// works reports whether a finalizer's owner runs, and nothing certainly prevents its work.
 func (s *subject) works(resource, namespace, name, finalizer string) bool {
 	return atWork(s.owner(Object{resource, namespace, name}, finalizer))
 }
 
-// owner returns the owner of an object's finalizer in the facts, or nil.
 func (s *subject) owner(o Object, finalizer string) (owner any) {
 	if o.Resource == s.resource && o.Name == s.name {
 		return under(s.input["ownership"], finalizer)
@@ -104,7 +102,7 @@ func atWork(owner any) bool {
 	return under(owner, "state") == "alive" && !anyOf(under(owner, "missing"), lacks) && !anyOf(under(owner, "unallowed"), lacks)
 }
 
-// Strips returns the finalizers that a step removes from its objects, if it does nothing else.
+// Strips returns the finalizers that a step removes, if it does nothing else.
 func (s Step) Strips() (finalizers []string) {
 	a := s.Action
 	switch {

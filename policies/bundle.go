@@ -17,7 +17,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/keys"
 )
 
-// Packages that may be beside policies, for other tools: the library, and its schema annotations.
+// Packages that may be beside policies, for other tools.
 var sharedPath, libraryPath = ast.MustParseRef("data.termguard"), ast.MustParseRef("data.termguard.lib")
 
 // MaxBundle bounds an OPA bundle, packed and unpacked, in bytes.
@@ -29,8 +29,7 @@ type Key = bundle.VerificationConfig
 // keyID names the only key, whatever a signature calls it.
 const keyID = "default"
 
-// ReadKey reads a key in PEM, or the secret of an algorithm such as HS256. Algorithms are named as in opa
-// sign.
+// ReadKey reads a key in PEM, or the secret of an algorithm such as HS256, named as in opa sign.
 func ReadKey(file, algorithm string) (*Key, error) {
 	if !keys.IsSupportedAlgorithm(algorithm) {
 		return nil, fmt.Errorf("%q is no algorithm that bundles are signed with: RS256 and ES256 are", algorithm)
@@ -49,13 +48,14 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
 }
 
-// UnpackBundle returns the policies in an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles),
-// for Load: FOLDER/FILE.rego at any depth is FILE.rego of the policy in FOLDER. Its data is ignored.
+// UnpackBundle returns the policies in an OPA bundle
+// (https://www.openpolicyagent.org/docs/management-bundles), for Load: FOLDER/FILE.rego at any depth is
+// FILE.rego of the policy in FOLDER. Its data is ignored.
 func UnpackBundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	if len(archive) > MaxBundle {
 		return nil, fmt.Errorf("it is larger than %d bytes", MaxBundle)
 	}
-	// The reader bounds each file, but not their sum.
+	// The bundle reader bounds each file, but not their sum.
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return nil, fmt.Errorf("it is no archive that opa build makes: %w", err)

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// subject is the object of a request, with the documents that a policy can read.
+// subject is the object of a request, and the documents of policies.
 type subject struct {
 	input, cluster, params map[string]any
 
 	resource   string // plural, or plural.group
-	namespace  string // the deleted namespace, or the object's
-	name, uid  string // of the object itself
-	finalizers bool   // it has some, or their owners are known
+	namespace  string // of the object, or itself
+	name, uid  string
+	finalizers bool // it has some, or their owners are known
 	eviction   bool
-	leaving    bool // a deletion of an object that is already Terminating
+	leaving    bool // DELETE of a Terminating object
 }
 
 func subjectOf(input, cluster, params map[string]any) *subject {
@@ -43,7 +43,7 @@ func subjectOf(input, cluster, params map[string]any) *subject {
 	return s
 }
 
-// custom reports whether its kind is not built in: groups of built-in kinds are under k8s.io, or have no dot.
+// custom reports whether its kind is not built in: built-in groups are under k8s.io, or have no dot.
 func (s *subject) custom() bool {
 	_, group, _ := strings.Cut(s.resource, ".")
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
@@ -54,7 +54,6 @@ func child(m map[string]any, key string) map[string]any {
 	return c
 }
 
-// root returns the document of a name.
 func (s *subject) root(name string) map[string]any {
 	switch name {
 	case "cluster":
@@ -79,8 +78,7 @@ func candidateOf(p Policy) candidate {
 	return c
 }
 
-// concerned returns the policies that may have a finding about a request: most name the resources and facts
-// that they need.
+// concerned returns the policies that may have a finding, by the resources and facts that they need.
 func (s *subject) concerned(all []candidate) []Policy {
 	var found []Policy
 	for i := range all {
@@ -92,13 +90,13 @@ func (s *subject) concerned(all []candidate) []Policy {
 	return found
 }
 
-// need is a set of documents that a policy needs together, joined by "and" in METADATA.
+// need is documents that a policy needs together, joined by "and" in METADATA.
 type need struct {
 	documents []document
-	resource  string // for requests about this resource only, "" for all
+	resource  string // of the requests, "" for all
 }
 
-// document must exist and not be empty; a further condition follows PATH in METADATA.
+// document must exist and not be empty; a condition may follow PATH in METADATA.
 type document struct {
 	root   string // input, cluster or params
 	path   []string
@@ -106,7 +104,7 @@ type document struct {
 	values []string
 }
 
-// wants are the conditions of METADATA on values: none of these, one of these, containing one, or greater.
+// wants are conditions on values: none of these, one of these, containing one, or greater.
 var wants = []string{"unless", "is", "with", "over"}
 
 func needOf(text string) need {
@@ -129,13 +127,12 @@ func needOf(text string) need {
 // evictions names evicted pods in METADATA.
 const evictions = "pods/eviction"
 
-// about reports whether the policy applies to the resource of a request. A policy for pods applies to
-// evictions, too, but not vice versa.
+// about reports whether the policy applies to the request's resource. A policy for pods applies to evictions,
+// too, but not vice versa.
 func (p *Policy) about(s *subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
 
-// there reports whether all documents of a need exist.
 func (s *subject) there(n need) bool {
 	if n.resource != "" && n.resource != s.resource {
 		return false
@@ -149,7 +146,6 @@ func (s *subject) there(n need) bool {
 	return true
 }
 
-// reaches reports whether a document exists below another.
 func (s *subject) reaches(from any, path []string, d *document) bool {
 	for len(path) > 0 {
 		element, below := path[0], path[1:]
@@ -177,7 +173,6 @@ func (s *subject) reaches(from any, path []string, d *document) bool {
 	return d.wanted == "" || s.fits(fmt.Sprint(from), d)
 }
 
-// expand returns the value of a placeholder in METADATA.
 func (s *subject) expand(word string) string {
 	switch word {
 	case "$NAMESPACE":
@@ -187,12 +182,11 @@ func (s *subject) expand(word string) string {
 	case "$UID":
 		return s.uid
 	case "$CLUSTER":
-		return "" // the namespace of cluster-scoped objects, which METADATA could not write
+		return "" // of cluster-scoped objects, which METADATA could not write
 	}
 	return word
 }
 
-// fits reports whether a value meets the condition of a document.
 func (s *subject) fits(value string, d *document) bool {
 	switch d.wanted {
 	case "unless":
@@ -207,14 +201,13 @@ func (s *subject) fits(value string, d *document) bool {
 	return true
 }
 
-// over reports whether a number is greater than another; true for anything that is no number.
+// over reports whether a number is greater than another; true if either is no number.
 func over(value, bound string) bool {
 	v, err := strconv.ParseFloat(value, 64)
 	b, bad := strconv.ParseFloat(bound, 64)
 	return err != nil || bad != nil || v > b
 }
 
-// anyOf reports whether a condition holds for a member of an object or a list.
 func anyOf(document any, is func(member any) bool) bool {
 	switch d := whole(document).(type) {
 	case map[string]any:

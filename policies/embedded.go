@@ -9,8 +9,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// loadEmbedded reads only the METADATA of the built-in policies: parsing and compiling all of them takes
-// longer than many whole runs.
+// loadEmbedded reads only the METADATA: to parse and compile all built-in policies takes longer than many
+// whole runs.
 func loadEmbedded() (*Set, error) {
 	set := &Set{compile: compileEmbedded}
 	for _, folder := range embeddedFolders() {
@@ -32,7 +32,6 @@ func loadEmbedded() (*Set, error) {
 	return set, nil
 }
 
-// embeddedFolders returns the folders of the built-in policies, sorted.
 func embeddedFolders() []string {
 	folders, _ := policyFolders(embedded) // an embedded file system always has a root
 	return folders
@@ -47,7 +46,7 @@ func EmbeddedIDs() []string {
 	return ids
 }
 
-// compileEmbedded compiles some of the built-in policies, with the packages of the library that they import.
+// compileEmbedded compiles some built-in policies, with the library packages that they import.
 func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.described = true

@@ -16,13 +16,13 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// Facts is the facts document, data.cluster.
+// Facts are data.cluster.
 type Facts interface {
-	// View calls f with the facts, which do not change until f returns.
+	// View calls f with facts that do not change until f returns.
 	View(f func(doc map[string]any))
 }
 
-// Document is a facts document that never changes.
+// Document is Facts that never change.
 type Document map[string]any
 
 // View calls f with the document.
@@ -32,17 +32,17 @@ func (d Document) View(f func(doc map[string]any)) { f(d) }
 type EngineOptions struct {
 	// Params are data.params: configuration, by policy id.
 	Params map[string]any
-	// Off names the policies that are not evaluated.
+	// Off are ids of policies that are not evaluated.
 	Off map[string]bool
 	// Deadline bounds one evaluation. The built-in policies get half of it in one query; if that fails, they
-	// share the rest. Custom policies follow, with a quarter of it, shared in the same way. Defaults to 200
-	// ms: less than the webhook's 300 ms.
+	// share the rest. Custom policies follow, with a quarter of it, shared alike. Defaults to 200 ms: less than
+	// the webhook's 300 ms.
 	Deadline time.Duration
 	// Brief omits the steps of findings.
 	Brief bool
-	// Lazy compiles policies on first use, for runs that evaluate few of them.
+	// Lazy compiles policies on first use, for runs that evaluate few.
 	Lazy bool
-	// Tracer follows every evaluation; may be nil.
+	// Tracer follows every evaluation, if set.
 	Tracer topdown.QueryTracer
 }
 
@@ -52,20 +52,20 @@ type Engine struct {
 	store   *store
 	set     *Set
 	on      map[Trigger][]candidate
-	groups  sync.Map // []group of several policies, by their ids
+	groups  sync.Map // []group, by the policies' ids
 
 	mu        sync.Mutex               // held while policies compile
-	compilers map[string]*ast.Compiler // of policies, by their ids
+	compilers map[string]*ast.Compiler // by the policies' ids
 }
 
-// group is policies of one compiler, and the query that evaluates them together.
+// group is policies of one compiler, with their common query.
 type group struct {
 	policies []Policy
 	query    rego.PreparedEvalQuery
 }
 
-// NewEngine prepares the policies of a set. An unknown id in options.Off is an error: a policy that was meant
-// to be off would stay on.
+// NewEngine prepares the policies of a set. An unknown id in options.Off is an error: that policy would stay
+// on.
 func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, error) {
 	if options.Deadline <= 0 {
 		options.Deadline = 200 * time.Millisecond
@@ -105,10 +105,9 @@ func (e *Engine) Policies() []Policy {
 	return slices.DeleteFunc(e.set.Policies(), func(p Policy) bool { return e.options.Off[p.ID] })
 }
 
-// answer is the variable of a query that holds the sets of every policy.
 const answer = "answer"
 
-// prepare returns the queries of these policies, prepared on first use: few combinations occur.
+// prepare returns the policies' queries, prepared on first use: few combinations occur.
 func (e *Engine) prepare(ctx context.Context, of []Policy) ([]group, error) {
 	ids := make([]string, len(of))
 	for i, p := range of {
@@ -152,13 +151,12 @@ func (e *Engine) query(ctx context.Context, compiler *ast.Compiler, of []Policy)
 		rego.Query(answer+" = {"+strings.Join(members, ", ")+"}"),
 		rego.Compiler(compiler),
 		rego.Store(e.store),
-		// Without it, a failed built-in function makes its rule undefined, which would read as "nothing
-		// found".
+		// Otherwise a failed built-in function makes its rule undefined, which reads as "nothing found".
 		rego.StrictBuiltinErrors(true),
 	).PrepareForEval(ctx)
 }
 
-// compile returns the compilers of some policies, by their ids. It compiles the missing ones together.
+// compile returns the policies' compilers by id. It compiles the missing ones together.
 func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,7 +173,7 @@ func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	return maps.Clone(e.compilers), nil
 }
 
-// Asked returns the policies that a request concerns, by its trigger, their METADATA and the facts.
+// Asked returns the policies that a request concerns.
 func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
 	facts.View(func(doc map[string]any) {
 		who = subjectOf(input, doc, e.options.Params).concerned(e.on[trigger])
@@ -199,8 +197,8 @@ func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (resu
 	return result, ok
 }
 
-// Evaluate evaluates the policies of a trigger about one request. The error concerns the whole evaluation;
-// failed policies are in the result. It never panics.
+// Evaluate evaluates the policies of a trigger about one request, and never panics. Failed policies are in
+// the result.
 func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string]any, facts Facts) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -220,7 +218,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		who := about.concerned(on)
 		if len(who) > 0 {
 			if !time.Now().Before(until) {
-				err = context.DeadlineExceeded // the wait for the facts took all the time
+				err = context.DeadlineExceeded // by the wait for the facts
 				return
 			}
 			var txn *view
@@ -231,8 +229,8 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			input := ast.LazyObject(input)
 			own, custom := split(who)
 			e.ask(ctx, until, own, input, txn, about, &result)
-			// Slow custom policies do not affect the built-in ones, and have little time themselves; so none
-			// is disabled, which a tenant could provoke.
+			// Slow custom policies do not affect the built-in ones, and have little time: so none is disabled, which a
+			// tenant could provoke.
 			if end := time.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
@@ -255,8 +253,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return f.Kind != KindHang })
 		}
 		if about.eviction {
-			// Whatever an eviction finds, the API server then deletes the pod, and does not send that delete
-			// to admission.
+			// Whatever an eviction finds, the API server then deletes the pod without admission.
 			for i := range result.Findings {
 				result.Findings[i].Certainty = May
 			}
@@ -272,7 +269,6 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 // customShare is the fraction of the deadline for custom policies.
 const customShare = 4
 
-// split separates built-in policies from custom ones.
 func split(who []Policy) (own, custom []Policy) {
 	for _, p := range who {
 		if p.Custom {
@@ -284,7 +280,7 @@ func split(who []Policy) (own, custom []Policy) {
 	return own, custom
 }
 
-// ask evaluates policies, those of one compiler in one query, which shares their common rules, and each by
+// ask evaluates the policies of one compiler in one query, which shares their common rules, and each by
 // itself if that fails.
 func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, about *subject, result *Result) {
 	fail := func(p Policy, err error) { result.Errors = append(result.Errors, PolicyError{p.ID, p.Custom, err}) }
@@ -317,14 +313,13 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 	}
 }
 
-// errLate is the error of a policy that timed out, and errUnasked of one that had no time left.
 var (
 	errLate    = errors.New("took longer")
 	errUnasked = errors.New("was not asked: others took all of the time")
 )
 
-// clock cancels an evaluation at its deadline, or with its context. OPA polls it before each expression: a
-// timer and a goroutine would wake another thread for every evaluation.
+// clock ends an evaluation. OPA polls it before each expression: a timer and a goroutine would wake another
+// thread for each evaluation.
 type clock struct {
 	ctx   context.Context
 	until time.Time
@@ -338,9 +333,9 @@ func (c clock) Cancelled() bool {
 	return c.ctx.Err() != nil || time.Now().After(c.until)
 }
 
-// eval runs one query and returns the sets of each policy, by its id.
+// eval returns the sets of each policy, by id.
 func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
-	defer func() { // a conversion deep in OPA may panic on an unknown type
+	defer func() { // a conversion in OPA may panic on an unknown type
 		if r := recover(); r != nil {
 			answers, err = nil, panicked(r)
 		}
@@ -352,7 +347,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
 		rego.EvalExternalCancel(clock{ctx, time.Now().Add(limit)}),
-		// The index over rules walks the whole of x for data.cluster.x[k] == "constant", on every evaluation.
+		// The index walks the whole of x for data.cluster.x[k] == "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
 	}
 	if e.options.Tracer != nil {

@@ -9,10 +9,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// checkFields rejects reads of fields that no request and no facts have. OPA's type checker treats
-// additionalProperties as any, so that below a name, as in data.cluster.nodes[name].redy, every field would
-// exist. So it runs again with schemas in which a map is an object with a wildcard property, and with the
-// keys that the modules write.
+// checkFields rejects reads of fields that no request and no facts have. OPA's type checker takes
+// additionalProperties for any: below a name, as in data.cluster.nodes[name].redy, every field would exist.
+// So it runs again with a wildcard property in each map, and with the keys that the modules write.
 func (l *loader) checkFields() error {
 	modules := maps.Clone(l.modules)
 	maps.DeleteFunc(modules, func(file string, module *ast.Module) bool {
@@ -48,10 +47,10 @@ func (l *loader) checkFields() error {
 	}
 }
 
-// wildcard is the prefix of the property that represents all keys of a map.
+// wildcard begins the property that represents all keys of a map.
 const wildcard = "*"
 
-// anyKey returns the unknown key, and the wildcard property in its place, or "".
+// anyKey returns the unknown key, and the wildcard in its place, or "".
 func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	word, _ := detail.Ref[detail.Pos].Value.(ast.String)
 	for _, value := range detail.OneOf {
@@ -62,7 +61,7 @@ func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	return "", ""
 }
 
-// withKeys returns the schema at a path, with maps as objects of the keys in use and a wildcard.
+// withKeys turns maps in a schema into objects of the keys in use and a wildcard.
 func withKeys(schema any, path string, keys map[string][]string) any {
 	node, is := schema.(map[string]any)
 	if !is {

@@ -14,27 +14,24 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// Bounds of one policy's answer about one request. The API server cuts warnings at 256 characters; people do
-// not read more than a screenful.
+// Bounds of a policy's answer. The API server cuts warnings at 256 characters; people read no more than a
+// screenful.
 const (
 	MaxFindings = 64
 	MaxMessage  = 256 // characters
 	MaxObjects  = 512
 	MaxEvidence = 16
 	MaxSteps    = 64
-	maxText     = 4096 // characters of a piece of evidence, or of a remedy
+	maxText     = 4096 // characters of evidence, or of a remedy
 )
 
 // misformatted matches sprintf's output for mismatched verbs and arguments: %!s(MISSING), %!d(string=x),
 // %!(EXTRA …), %!(NOVERB).
 var misformatted = regexp.MustCompile(`%!.?\(`)
 
-// ErrMalformed is returned for a member of a policy's sets that is no finding. It is left out; other findings
-// are unaffected.
+// ErrMalformed is the error of a member of a policy's sets that is no finding; other findings are unaffected.
 var ErrMalformed = errors.New("malformed")
 
-// decode turns the sets of a policy into findings. A malformed member is an error, and does not affect
-// others.
 func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, errs []error) {
 	m, _ := sets.(map[string]any)
 	for _, rule := range []string{"deny", "warn"} {
@@ -119,7 +116,6 @@ func kind(into *Kind, value any) error {
 	return err
 }
 
-// prose returns steps as sentences.
 func prose(steps []Step) string {
 	var sentences []string
 	for _, s := range steps {
@@ -201,7 +197,6 @@ func command(into *string, value any) error {
 	return nil
 }
 
-// cause reads the cause of a finding.
 func cause(c *Cause, value any) error {
 	err := members(value, "{title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}", func(key string, value any) error {
 		switch key {
@@ -241,7 +236,7 @@ func cause(c *Cause, value any) error {
 	return text(&c.Title, c.Title, MaxMessage)
 }
 
-// blamed are the resources whose objects are causes of their own.
+// blamed are resources whose objects are causes.
 var blamed = []string{
 	"apiservices.apiregistration.k8s.io",
 	"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
@@ -249,8 +244,8 @@ var blamed = []string{
 	"poddisruptionbudgets.policy", "csinodes.storage.k8s.io", "nodes",
 }
 
-// blame fills in the owner of a finalizer, and the object of a cause that has none: the first such object
-// other than the target, unless that is a node, which is drained.
+// blame fills in a finalizer's owner, and a cause's object: the first blamed one except the target, unless
+// that is a node, which is drained.
 func (s *subject) blame(f *Finding) {
 	if owner := f.Cause.Owner; owner != nil && owner.State == "" && len(f.Objects) > 0 {
 		known := s.owner(f.Objects[0], f.Cause.Finalizer)
@@ -273,7 +268,6 @@ func (s *subject) blame(f *Finding) {
 	}
 }
 
-// manifest reads how a finding differs for manifests.
 func manifest(m *Manifest, value any) error {
 	severity := string(m.Severity)
 	if err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &m.Remedy}); err != nil {
@@ -285,7 +279,6 @@ func manifest(m *Manifest, value any) error {
 	return nil
 }
 
-// object reads a reference to an object.
 func object(o *Object, value any) error {
 	if err := fields(value, "{resource, namespace, name}", map[string]*string{"resource": &o.Resource, "namespace": &o.Namespace, "name": &o.Name}); err != nil {
 		return err
@@ -298,13 +291,13 @@ func object(o *Object, value any) error {
 
 var errUnknownKey = errors.New("unknown key")
 
-// members calls read for each member of a document, in order. want describes the document.
+// members calls read for each member, in order of keys. want describes the document.
 func members(value any, want string, read func(key string, value any) error) error {
 	m, ok := value.(map[string]any)
 	if !ok {
 		return fmt.Errorf("want %s, got %T", want, value)
 	}
-	keys := make([]string, 0, len(m)) // slices.Sorted would grow it, for each part of a finding
+	keys := make([]string, 0, len(m)) // slices.Sorted would grow it, for each finding
 	for key := range m {
 		keys = append(keys, key)
 	}
@@ -317,7 +310,6 @@ func members(value any, want string, read func(key string, value any) error) err
 	return nil
 }
 
-// fields reads the texts of a document.
 func fields(value any, want string, into map[string]*string) error {
 	return members(value, want, func(key string, value any) error {
 		variable, known := into[key]
@@ -328,7 +320,7 @@ func fields(value any, want string, into map[string]*string) error {
 	})
 }
 
-// text reads a string, up to limit characters; a longer one ends in "…".
+// text reads a string; one over limit characters ends in "…".
 func text[T ~string](into *T, value any, limit int) error {
 	s, ok := value.(string)
 	if !ok {
@@ -362,7 +354,6 @@ func seconds(into **int, value any) error {
 	return nil
 }
 
-// list reads up to limit items.
 func list[T any](into *[]T, value any, limit int, read func(*T, any) error) error {
 	items, ok := value.([]any)
 	if !ok {

@@ -20,14 +20,14 @@ import (
 
 // Folders without a policy.
 const (
-	libFolder    = "lib" // a folder for each package of shared rules: lib/pods is termguard.lib.pods
+	libFolder    = "lib" // lib/pods is package termguard.lib.pods
 	schemaFolder = "schema"
 )
 
 // sharedFile, beside the embedded folders, applies to all policies.
 const sharedFile = "termguard.rego"
 
-// namedFS is a file system with a path for error messages.
+// namedFS has a path for error messages.
 type namedFS struct {
 	fs.FS
 	name string
@@ -39,20 +39,19 @@ func Dir(name string) fs.FS { return Named(os.DirFS(name), name) }
 // Named returns a file system with a name for errors.
 func Named(fsys fs.FS, name string) fs.FS { return namedFS{fsys, name} }
 
-// Set is an immutable set of compiled policies.
+// Set is an immutable set of policies.
 type Set struct {
 	policies []Policy // sorted by ID
 	// checked is a compiler of all, with types; nil if all are built in, which TestEmbedded checks.
 	checked *ast.Compiler
-	// compile returns a compiler with at least the rules of some policies, with or without the steps of their
-	// findings.
+	// compile returns a compiler with at least these policies, with or without the steps of findings.
 	compile func(of []Policy, steps bool) (*ast.Compiler, error)
 }
 
-// Policies returns the policies of the set, sorted by ID.
+// Policies returns the policies, sorted by ID.
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
-// IDs returns the ids of the policies, sorted.
+// IDs returns the policies' ids, sorted.
 func (s *Set) IDs() []string {
 	ids := make([]string, len(s.policies))
 	for i, p := range s.policies {
@@ -61,11 +60,11 @@ func (s *Set) IDs() []string {
 	return ids
 }
 
-// Load finds and compiles the policies in the folders of each file system. Policies may import the packages
-// of the embedded library, data.termguard.lib.NAME. Errors name file and line, and are joined.
+// Load compiles the policies in the folders of file systems, which may import the embedded library,
+// data.termguard.lib.NAME. Errors name file and line, and are joined.
 //
-// Built-in policies were checked by TestEmbedded, and are not checked again. Without others, only their
-// METADATA is read; an Engine compiles them when it evaluates them.
+// Built-in policies are checked by TestEmbedded, not again here. Without others, only their METADATA is read,
+// and an Engine compiles them on use.
 func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
 		return loadEmbedded()
@@ -80,7 +79,7 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 	return set, nil
 }
 
-// load compiles everything, and with everything set also checks the built-in policies.
+// load compiles everything; everything set also checks the built-in policies.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := newLoader(everything)
 	l.parse(Embedded(), sharedFile, libFolder+"/*/*.rego")
@@ -102,8 +101,7 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	return l.set, nil
 }
 
-// compile compiles the parsed modules, and checks them against the schemas if checks is set. Without steps,
-// findings have none.
+// compile checks against the schemas if checks is set.
 func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
@@ -145,7 +143,7 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	return compiler, errors.Join(l.errs...)
 }
 
-// withoutSteps returns a module without the values of "steps": they are most of the cost of a finding.
+// withoutSteps empties "steps", which are most of the cost of a finding.
 func withoutSteps(module *ast.Module) *ast.Module {
 	key := ast.StringTerm("steps")
 	brief, err := ast.Transform(ast.NewGenericTransformer(func(x any) (any, error) {
@@ -168,11 +166,11 @@ func withoutSteps(module *ast.Module) *ast.Module {
 
 type loader struct {
 	everything bool
-	described  bool // the METADATA is known, and not parsed again
+	described  bool // METADATA is known, and not parsed again
 
 	set     *Set
 	modules map[string]*ast.Module // by file
-	files   map[string]string      // of each policy, by ID
+	files   map[string]string      // by the policy's ID
 	errs    []error
 }
 
@@ -180,7 +178,6 @@ func newLoader(everything bool) *loader {
 	return &loader{everything: everything, set: &Set{}, modules: map[string]*ast.Module{}, files: map[string]string{}}
 }
 
-// checks reports whether the content of a file system is checked.
 func (l *loader) checks(fsys fs.FS) bool { return l.everything || fsys != Embedded() }
 
 func (l *loader) fail(file string, line int, format string, args ...any) {
@@ -189,7 +186,7 @@ func (l *loader) fail(file string, line int, format string, args ...any) {
 
 func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
 
-// parse parses the Rego in the matching files, without tests, on all processors.
+// parse parses the matching files, without tests, on all processors.
 func (l *loader) parse(fsys fs.FS, patterns ...string) {
 	var files []string
 	for _, pattern := range patterns {
@@ -232,10 +229,8 @@ func (l *loader) read(fsys fs.FS, file string) (*ast.Module, error) {
 	return ast.ParseModuleWithOpts(path.Join(nameOf(fsys), file), string(text), ast.ParserOptions{ProcessAnnotation: !l.described, RegoVersion: ast.RegoV1})
 }
 
-// library is the path of the library's packages.
 var library = ast.Ref{ast.DefaultRootDocument, ast.StringTerm("termguard"), ast.StringTerm(libFolder)}
 
-// policyFolders returns the folders of policies, sorted.
 func policyFolders(fsys fs.FS) ([]string, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	var folders []string
@@ -248,7 +243,6 @@ func policyFolders(fsys fs.FS) ([]string, error) {
 	return folders, err
 }
 
-// load loads the policies of a file system.
 func (l *loader) load(fsys fs.FS) {
 	folders, err := policyFolders(fsys)
 	if err != nil {
@@ -267,8 +261,8 @@ func (l *loader) load(fsys fs.FS) {
 	}
 }
 
-// compareLibrary compares a library beside policies, which only serves editors and other tools, to the embedded
-// one, which is used.
+// compareLibrary rejects a library beside policies, which only serves editors and other tools, if it differs
+// from the embedded one.
 func (l *loader) compareLibrary(fsys fs.FS) {
 	for _, pattern := range []string{libFolder + "/*.rego", libFolder + "/*/*.rego"} {
 		files, _ := fs.Glob(fsys, pattern) // the pattern is valid
@@ -288,7 +282,6 @@ func (l *loader) compareLibrary(fsys fs.FS) {
 	}
 }
 
-// policy adds the policy of a parsed folder.
 func (l *loader) policy(fsys fs.FS, folder string) {
 	place := path.Join(nameOf(fsys), folder)
 	main := path.Join(place, folder+".rego")
@@ -341,8 +334,8 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 	}
 }
 
-// references rejects references to nothing: OPA takes a misspelt rule for missing data, and the rule that
-// reads it silently finds nothing.
+// references rejects references to nothing: OPA takes a misspelt rule for missing data, and its reader
+// silently finds nothing.
 func (l *loader) references(compiler *ast.Compiler) {
 	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
 		ast.WalkTerms(compiler.Modules[file], func(term *ast.Term) bool {
@@ -367,7 +360,7 @@ func (l *loader) references(compiler *ast.Compiler) {
 	}
 }
 
-// rowOf is the line of a reference: the compiler makes terms that have none, of parts that do.
+// rowOf is the line of a reference: the compiler makes terms without one, from parts that have one.
 func rowOf(term *ast.Term) int {
 	ref, _ := term.Value.(ast.Ref)
 	for _, part := range append([]*ast.Term{term}, ref...) {
@@ -384,8 +377,8 @@ var metadataFields = []string{
 	"labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// metadataField returns the metadata field of the object under review that a reference reads, or "" if there
-// is none or a variable names it. The other fields depend on the object's kind.
+// metadataField returns the metadata field of the reviewed object that a reference reads, or "" if none or
+// variable. Other fields depend on the kind.
 func metadataField(ref ast.Ref) string {
 	if len(ref) < 5 || !ref[0].Equal(ast.InputRootDocument) || !ref[1].Equal(ast.InternedTerm("request")) || !ref[3].Equal(ast.InternedTerm("metadata")) ||
 		!ref[2].Equal(ast.InternedTerm("object")) && !ref[2].Equal(ast.InternedTerm("oldObject")) {
@@ -402,7 +395,6 @@ func nameOf(fsys fs.FS) string {
 	return ""
 }
 
-// schemaSet returns the schemas for the type checker, each transformed by shape.
 func schemaSet(shape func(schema any) any) (*ast.SchemaSet, error) {
 	set := ast.NewSchemaSet()
 	for _, name := range []string{"input.schema", "cluster.schema"} {
@@ -426,7 +418,7 @@ func readSchema(name string, into *any) error {
 	return nil
 }
 
-// explained adds the reason and the alternative to an error about a forbidden built-in function.
+// explained adds the reason and the alternative to an error about a refused function.
 func explained(err *ast.Error) error {
 	name, undefined := strings.CutPrefix(err.Message, "undefined function ")
 	if _, exists := ast.BuiltinMap[name]; !undefined || !exists {

@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// metadata reads the METADATA block of a policy's package. OPA's parser drops unknown keys, so the block is
-// parsed again, as YAML, and compared to its schema if check is set.
+// metadata reads the METADATA of a package. OPA's parser drops unknown keys, so the block is parsed again, as
+// YAML, and compared to its schema if check is set.
 func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	at := slices.IndexFunc(module.Annotations, func(a *ast.Annotations) bool { return a.Scope == "package" })
 	if at < 0 {
@@ -30,7 +30,7 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	return describe(file, first, yamlBlock(first, module.Comments), check)
 }
 
-// describe parses a METADATA block that begins after a line of a file.
+// describe parses a METADATA block that begins after line first.
 func describe(file string, first int, block string, check bool) (Policy, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(block), &document); err != nil || len(document.Content) == 0 {
@@ -55,8 +55,7 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 	return p, nil
 }
 
-// yamlBlock returns the consecutive comments after the METADATA line, so that line n of it is line first+n of
-// the file.
+// yamlBlock returns the comments below METADATA: its line n is line first+n of the file.
 func yamlBlock(first int, comments []*ast.Comment) string {
 	var block strings.Builder
 	next := first + 1
@@ -69,7 +68,6 @@ func yamlBlock(first int, comments []*ast.Comment) string {
 	return block.String()
 }
 
-// checkMetadata compares a METADATA block with its schema, and its kinds with those of Kubernetes.
 func checkMetadata(file string, first int, block *yaml.Node) []error {
 	var value, schema any
 	if err := block.Decode(&value); err != nil {
@@ -92,13 +90,12 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	return errs
 }
 
-// violation is one place where a document does not match its schema.
+// violation is one place that does not match the schema.
 type violation struct {
 	path    []string
 	problem string
 }
 
-// String returns the place and the problem.
 func (v violation) String() string {
 	if len(v.path) == 0 {
 		return v.problem
@@ -106,9 +103,9 @@ func (v violation) String() string {
 	return fmt.Sprintf("key %q: %s", strings.Join(v.path, "."), v.problem)
 }
 
-// matchSchema validates with the JSON schema library in OPA's json.match_schema. The original library would
-// duplicate it, and compiles ten meta-schemas at start, in 4 ms or more: only tests use it. OPA returns the
-// place and kind of a violation; the rest is looked up in the document and the schema.
+// matchSchema validates with the library in OPA's json.match_schema: the original one would duplicate it, and
+// compiles ten meta-schemas at start, in 4 ms or more. OPA returns the place and kind of a violation; the
+// rest is looked up.
 func matchSchema(document, schema any) ([]violation, error) {
 	operands := make([]*ast.Term, 2)
 	for i, operand := range []any{document, schema} {
@@ -144,8 +141,7 @@ func matchSchema(document, schema any) ([]violation, error) {
 	return slices.CompactFunc(found, func(a, b violation) bool { return slices.Equal(a.path, b.path) && a.problem == b.problem }), err
 }
 
-// violations returns the violations of one kind at one place, given the document's value and the schema
-// there.
+// violations returns the violations of one kind, given the value and the schema at their place.
 func violations(kind, description string, path []string, value, schema any) (found []violation) {
 	rules, _ := schema.(map[string]any)
 	keys, _ := value.(map[string]any)
@@ -177,7 +173,7 @@ func violations(kind, description string, path []string, value, schema any) (fou
 	return found
 }
 
-// at returns the value of a document, or a schema's rules, at a path.
+// at returns the value, or a schema's rules, at a path.
 func at(node any, path []string) any {
 	for _, key := range path {
 		switch n := node.(type) {
@@ -213,8 +209,8 @@ var kinds = sync.OnceValue(func() []string {
 	return list
 })
 
-// unknownKinds returns the kinds in METADATA that do not exist. Kinds of other groups may: a
-// CustomResourceDefinition is enough.
+// unknownKinds returns kinds that do not exist. Kinds of other groups may: a CustomResourceDefinition is
+// enough.
 func unknownKinds(value any, path []string) (found []violation) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -245,7 +241,7 @@ func unknownKinds(value any, path []string) (found []violation) {
 // naming are the keys of METADATA that list resources, each with its other allowed values.
 var naming = map[string][]string{"resources": {evictions}, "except": nil, "kinds": {content, instances, referrers, elsewhere}, "for": {finalizers, custom}}
 
-// LineOf returns the line, in its document, of the key at path, or of its last existing parent.
+// LineOf returns the line of the key at path, or of its last existing parent.
 func LineOf(node *yaml.Node, path []string) int {
 	line := 0
 	for _, key := range path {

@@ -1,9 +1,9 @@
 // Package policies evaluates, in Rego, whether a deletion will finish.
 //
-// A policy is a folder: FOLDER/FOLDER.rego, package termguard.FOLDER, with its tests, fixtures and a
-// generated README. The folders are the registry. A policy defines the sets deny (it will hang) and warn (it
-// may hang, will be slow, or is unwise) over input, data.cluster and data.params, whose schemas are in
-// schema/. The METADATA of its package applies to all its findings.
+// A policy is a folder: FOLDER/FOLDER.rego, package termguard.FOLDER, with tests, fixtures and a generated
+// README. It defines the sets deny (it will hang) and warn (it may hang, will be slow, or is unwise) over
+// input, data.cluster and data.params, with schemas in schema/. The METADATA of its package applies to all
+// its findings.
 //
 // The package does not depend on Kubernetes clients: facts are plain maps.
 package policies
@@ -29,7 +29,7 @@ var embedded embed.FS
 // Embedded returns the built-in policies.
 func Embedded() fs.FS { return namedFS{embedded, "policies"} }
 
-// Digest identifies the built-in policies: "sha256:", and the SHA-256 of the loaded files.
+// Digest identifies the built-in policies by the SHA-256 of their files.
 func Digest() string {
 	sum := sha256.New()
 	// Embedded files can be read.
@@ -43,11 +43,9 @@ func Digest() string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// Trigger is an operation that policies are evaluated about: question.Trigger in fewer words, as METADATA has
-// it.
+// Trigger is an operation that policies are evaluated about, as METADATA has it (see question.Trigger).
 type Trigger string
 
-// The triggers.
 const (
 	Delete        Trigger = "delete"         // a DELETE, or the CREATE of an eviction
 	FinalizerEdit Trigger = "finalizer-edit" // an UPDATE that changes finalizers, or of namespaces/finalize
@@ -60,7 +58,6 @@ func Triggers() []Trigger { return []Trigger{Delete, FinalizerEdit, Apply} }
 // Certainty is how sure a finding is.
 type Certainty string
 
-// The certainties.
 const (
 	Will Certainty = "will" // from deny
 	May  Certainty = "may"  // from warn
@@ -69,17 +66,16 @@ const (
 // Kind is the effect that a finding predicts.
 type Kind string
 
-// The kinds of findings.
 const (
 	KindHang      Kind = ""          // the deletion starts, and does not finish
-	KindRefused   Kind = "refused"   // the API server refuses the request at once, and nothing happens
+	KindRefused   Kind = "refused"   // the API server refuses the request: nothing happens
 	KindForbidden Kind = "forbidden" // a user's own rule forbids it
 )
 
-// findingKinds are the kinds that a policy can name; the default is a hang.
+// findingKinds are the kinds that a policy can name.
 var findingKinds = []string{string(KindRefused), string(KindForbidden)}
 
-// Severity is how much a finding matters. Findings of severity Info do not affect the verdict.
+// Severity is how much a finding matters. Info does not affect the verdict.
 type Severity string
 
 // The severities, the highest first.
@@ -105,30 +101,29 @@ type Policy struct {
 	Needs            []string   `json:"needs,omitempty"`     // documents, one of which must exist
 	ReliesOn         []Reliance `json:"reliesOn,omitempty" yaml:"relies_on"`
 	Class            Class      `json:"-"`      // Broken, if empty
-	Symptom          bool       `json:"-"`      // its findings have a cause that another policy may report
+	Symptom          bool       `json:"-"`      // another policy may report the cause
 	Remedy           string     `json:"remedy"` // unless a finding has its own
-	Limits           string     `json:"limits"` // the facts that the policy cannot see
+	Limits           string     `json:"limits"` // facts that it cannot see
 	RelatedResources []Resource `json:"relatedResources"`
 	// Aliases are policies with the same findings on another trigger: lint's ignores for one apply to this
 	// policy, too.
 	Aliases  []string `json:"aliases,omitempty"`
 	Manifest Manifest `json:"manifest,omitzero"`
-	// Custom is set for a policy that is not built in: its author only advises.
+	// Custom policies are not built in: their authors only advise.
 	Custom bool `json:"-"`
 	// ReadsObject says that a custom policy may read more of the object than a snapshot holds, and ReadsUser
 	// that it may read the user.
 	ReadsObject bool   `json:"-"`
 	ReadsUser   bool   `json:"-"`
 	Folder      string `json:"folder"`
-	File        string `json:"file"` // with the policy's METADATA
+	File        string `json:"file"` // with METADATA
 }
 
-// ref returns a rule of the policy.
 func (p *Policy) ref(rule string) ast.Ref {
 	return ast.MustParseRef("data.termguard." + p.Folder + "." + rule)
 }
 
-// sets returns the names of the sets that the policy defines: deny, warn, or both.
+// sets returns deny, warn, or both.
 func (p *Policy) sets(compiler *ast.Compiler) []string {
 	return slices.DeleteFunc([]string{"deny", "warn"}, func(rule string) bool { return len(compiler.GetRulesExact(p.ref(rule))) == 0 })
 }
@@ -141,17 +136,15 @@ type Manifest struct {
 	Once bool `json:"once,omitempty"`
 }
 
-// Reliance names kinds that a policy must see: while one is hidden from the facts, the absence of findings
-// means nothing.
+// Reliance names kinds that a policy must see: while one is hidden, the absence of findings means nothing.
 type Reliance struct {
-	// Kinds are resources, as plural or plural.group. $CONTENT are namespaced ones, $INSTANCES the custom
-	// resources of the definition under review, $REFERRERS resources that may refer to the object under
-	// review, and $ELSEWHERE resources hidden in other namespaces.
-	Kinds []string `json:"kinds"`
-	// Except are exceptions from Kinds.
+	// Kinds are plural or plural.group. $CONTENT are namespaced ones, $INSTANCES custom resources of the
+	// definition under review, $REFERRERS resources that may refer to the object, and $ELSEWHERE resources
+	// hidden in other namespaces.
+	Kinds  []string `json:"kinds"`
 	Except []string `json:"except,omitempty"`
-	// For limits the reliance to requests about these resources; all, if empty. $FINALIZERS are objects with
-	// finalizers, $CUSTOM custom resources.
+	// For limits it to requests about these resources; all, if empty. $FINALIZERS are objects with finalizers,
+	// $CUSTOM custom resources.
 	For []string `json:"for,omitempty"`
 }
 
@@ -161,7 +154,7 @@ type Resource struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Object is a Kubernetes object.
+// Object names a Kubernetes object.
 type Object struct {
 	Resource  string `json:"resource"` // plural, or plural.group
 	Namespace string `json:"namespace,omitempty"`
@@ -171,7 +164,7 @@ type Object struct {
 // Ref returns the object as kubectl takes it.
 func (o Object) Ref() string { return o.In("") }
 
-// In is Ref without the namespace home, which the context says.
+// In is Ref without the namespace home.
 func (o Object) In(home string) string {
 	text := o.Resource
 	if o.Name != "" {
@@ -190,21 +183,19 @@ type Finding struct {
 	Certainty Certainty `json:"certainty"`
 	Severity  Severity  `json:"severity"`
 	Kind      Kind      `json:"kind,omitempty"`
-	// Message is one sentence of at most MaxMessage characters.
+	// Message is one sentence, up to MaxMessage characters.
 	Message string `json:"message"`
 	// Objects are the blockers, the most important first.
 	Objects  []Object `json:"objects"`
 	Evidence []string `json:"evidence"`
-	// EstimateSeconds is how long the deletion takes, if it completes.
+	// EstimateSeconds is for a deletion that completes.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	// Field is a path in the manifest of Objects[0], such as "spec.finalizers[1]", or "".
+	// Field is a path in the manifest of Objects[0], such as "spec.finalizers[1]".
 	Field string `json:"field,omitempty"`
-	// Remedy is the solution in prose, and Steps step by step, if the policy has them.
-	Remedy string `json:"remedy"`
-	Steps  []Step `json:"steps,omitempty"`
-	// Cause is what the policy blames, as far as it says.
-	Cause Cause `json:"cause,omitzero"`
-	// Manifest overrides parts of it for a manifest.
+	// Remedy is the solution in prose, Steps step by step.
+	Remedy   string   `json:"remedy"`
+	Steps    []Step   `json:"steps,omitempty"`
+	Cause    Cause    `json:"cause,omitzero"`
 	Manifest Manifest `json:"-"`
 	// Class, Symptom and Custom are the policy's.
 	Class   Class `json:"-"`
@@ -214,25 +205,25 @@ type Finding struct {
 
 // Cause blocks a deletion, and may block others.
 type Cause struct {
-	// Title describes it, without the objects that it blocks.
+	// Title does not name the blocked objects.
 	Title string `json:"title,omitempty"`
-	// Object is the object to blame, and Node the name of a node on which something is wrong.
+	// Object is to blame, or something on Node is.
 	Object *Object `json:"object,omitempty"`
 	Node   string  `json:"node,omitempty"`
-	// Finalizer is the blocking finalizer, and Owner its owner, if that is the cause.
+	// Finalizer and Owner are set if they are the cause.
 	Finalizer string `json:"finalizer,omitempty"`
 	Owner     *Owner `json:"owner,omitempty"`
-	// Refusal is the webhook or admission policy that refuses a request, as the facts name it: webhook/TYPE/….
+	// Refusal is the refusing webhook or admission policy, as the facts name it: webhook/TYPE/….
 	Refusal string `json:"refusal,omitempty"`
-	// Declared says that the owner is as an annotation of the object says, which a tenant may have written.
+	// Declared says that an annotation names the owner, which a tenant may have written.
 	Declared bool `json:"declared,omitempty"`
-	// Consequence says that the finding only counts what other causes hold, and Elapsed that its message says for
-	// how long the object has been Terminating.
+	// Consequence: the finding only counts what other causes hold. Elapsed: its message says how long the object
+	// has been Terminating.
 	Consequence bool `json:"consequence,omitempty"`
 	Elapsed     bool `json:"elapsed,omitempty"`
 }
 
-// Owner removes a finalizer: its name, "" if unknown, and its state.
+// Owner removes a finalizer; its Name is "" if unknown.
 type Owner struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
@@ -241,49 +232,46 @@ type Owner struct {
 // Class says how to deal with a finding.
 type Class string
 
-// The classes.
 const (
 	Broken Class = "broken" // repair it
-	Order  Class = "order"  // nothing is wrong: something else has to be deleted first
+	Order  Class = "order"  // delete something else first; nothing is wrong
 	Rule   Class = "rule"   // a user or Kubernetes prevents it on purpose
 )
 
 // StepKind is the cost of a step.
 type StepKind string
 
-// The kinds of steps, in the order in which they are tried.
+// The kinds of steps, in the order to try them.
 const (
 	Mend   StepKind = "mend"   // restores the prerequisites of the deletion
-	Remove StepKind = "remove" // gives up one thing whose owner no longer exists
-	Force  StepKind = "force"  // gives up more than that: Do names the price
+	Remove StepKind = "remove" // gives up one thing without an owner
+	Force  StepKind = "force"  // gives up more: Do names the price
 )
 
 // StepKinds returns all kinds of steps, the safest first.
 func StepKinds() []StepKind { return []StepKind{Mend, Remove, Force} }
 
-// Step is one step towards the end of the deletion.
+// Step is a step towards the end of the deletion.
 type Step struct {
 	Kind StepKind `json:"kind"`
-	Do   string   `json:"do"` // with the words of the promise
-	// Then is what follows if nothing else blocks, and Act is Do without it.
+	Do   string   `json:"do"` // with the promise
+	// Then follows if nothing else blocks; Act is Do without it.
 	Then Promise `json:"then,omitempty"`
 	Act  string  `json:"-"`
-	// Command is a complete shell line for it; "" if it takes human judgement.
+	// Command is a complete shell line; "" if the step takes human judgement.
 	Command string `json:"command,omitempty"`
-	// Action is the operation of Command, if termguard can execute it. It needs a Command.
+	// Action is the operation of Command, if termguard can execute it.
 	Action *Action `json:"action,omitempty"`
-	// Hearsay is the source of the step if a tenant can write that, such as an Event; "" if only the
-	// cluster's own parts can.
+	// Hearsay is the source of the step if a tenant can write it, such as an Event.
 	Hearsay string `json:"hearsay,omitempty"`
 }
 
-// Promise is what follows a step if nothing else blocks.
+// Promise follows a step if nothing else blocks.
 type Promise string
 
-// The promises.
 const (
 	Again  Promise = "again"  // the user deletes again
-	Itself Promise = "itself" // the deletion that has begun finishes
+	Itself Promise = "itself" // the begun deletion finishes
 )
 
 var promises = map[Promise]string{Again: ", then delete again", Itself: ", and the deletion finishes by itself"}
@@ -294,10 +282,10 @@ func (s Step) Promising(then Promise) Step {
 	return s
 }
 
-// Alone returns what to do without the promise.
+// Alone returns Do without the promise.
 func (s Step) Alone() string { return cmp.Or(s.Act, s.Do) }
 
-// Says returns the verdict in front of a finding's message: "will hang".
+// Says returns the verdict in front of a message: "will hang".
 func (f Finding) Says() string {
 	switch {
 	case f.Kind == KindRefused:
@@ -310,12 +298,11 @@ func (f Finding) Says() string {
 	return string(f.Certainty) + " hang"
 }
 
-// Compare returns a number less than 0 if s is the higher severity.
+// Compare is negative if s is the higher severity.
 func (s Severity) Compare(other Severity) int {
 	return cmp.Compare(slices.Index(severities, s), slices.Index(severities, other))
 }
 
-// compare orders findings by importance for readers.
 func (f Finding) compare(g Finding) int {
 	certainty := func(c Certainty) int { return slices.Index([]Certainty{Will, May}, c) }
 	return cmp.Or(
@@ -334,26 +321,24 @@ type Result struct {
 	Omitted int
 	// Errors are failed policies and malformed findings, each a PolicyError. Other findings still count.
 	Errors []error
-	// Unseen are the resources that matter to the request and are hidden from the facts, each with the
-	// reason.
+	// Unseen are hidden resources that matter to the request.
 	Unseen []Unseen
-	// Readers are the ids of custom policies that may concern the request and read more of its object than a
-	// snapshot holds; UserReaders of policies that read the user.
+	// Readers are custom policies that may concern the request and read more of its object than a snapshot
+	// holds; UserReaders read the user.
 	Readers, UserReaders []string
 }
 
-// OfStub returns the result without the answers of Readers, which need more of the object than the source
-// named by where, such as "a snapshot".
+// OfStub returns the result without Readers' answers, which need more of the object than its source (where)
+// has.
 func (r Result) OfStub(where string) Result {
 	return r.without(r.Readers, fmt.Sprintf("it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", where))
 }
 
-// OfNobody returns the result without the answers of UserReaders, for an unknown user.
+// OfNobody returns the result without UserReaders' answers, for an unknown user.
 func (r Result) OfNobody() Result {
 	return r.without(r.UserReaders, "it reads who asks, which is not known here: ask in the cluster, as whoever would delete")
 }
 
-// without returns the result without the answers of some policies, and with the reason why they are unseen.
 func (r Result) without(ids []string, why string) Result {
 	of := func(id string) bool { return slices.Contains(ids, id) }
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return of(f.Policy) })
@@ -379,8 +364,8 @@ func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err
 
 func (e PolicyError) Unwrap() error { return e.Err }
 
-// Whole reports whether all built-in policies were evaluated. Failures and malformed findings of custom ones
-// do not affect other findings.
+// Whole reports whether all built-in policies were evaluated; failures of custom ones do not affect other
+// findings.
 func (r Result) Whole() bool {
 	return !slices.ContainsFunc(r.Errors, func(err error) bool {
 		var of PolicyError
@@ -391,19 +376,18 @@ func (r Result) Whole() bool {
 // Verdict is the answer in one word.
 type Verdict string
 
-// The verdicts.
 const (
-	Refused   Verdict = "refused"   // the request itself is refused, or forbidden: nothing starts
+	Refused   Verdict = "refused"   // or forbidden: nothing starts
 	Hangs     Verdict = "hangs"     // at least one "will"
 	AtRisk    Verdict = "at-risk"   // only "may"
-	Completes Verdict = "completes" // neither, and nothing that matters is unseen
+	Completes Verdict = "completes" // neither, and nothing relevant is unseen
 	Unknown   Verdict = "unknown"   // otherwise
 )
 
-// verdicts lists all, the best first.
+// verdicts are all, the best first.
 var verdicts = []Verdict{Completes, Unknown, AtRisk, Hangs, Refused}
 
-// Compare returns a number greater than 0 if v is worse than other, and 0 if they are the same.
+// Compare is positive if v is worse than other.
 func (v Verdict) Compare(other Verdict) int {
 	return cmp.Compare(slices.Index(verdicts, v), slices.Index(verdicts, other))
 }
@@ -418,7 +402,7 @@ func Worst(first Verdict, others ...Verdict) Verdict {
 	return first
 }
 
-// Verdict sums up the findings. Without findings, a failed policy makes it Unknown.
+// Verdict sums up the findings. Without any, a failed policy makes it Unknown.
 func (r Result) Verdict() Verdict {
 	verdict := Completes
 	if len(r.Unseen) > 0 || len(r.Errors) > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// told are the fields of an object and of the request for its deletion that a snapshot holds: a policy that
-// reads no others gives the same answer without the object.
+// told are the fields that a snapshot holds: a policy that reads no others gives the same answer without the
+// object.
 var told = []string{
 	"ownership", "refusals",
 	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
@@ -16,8 +16,8 @@ var told = []string{
 	"request.oldObject.metadata.finalizers", "request.oldObject.metadata.name", "request.oldObject.metadata.namespace",
 }
 
-// reads reports whether a policy of these modules reads other fields of the object, and whether it reads the
-// user, in its own rules or the library's. If in doubt, as with the input as a whole, it does.
+// reads reports whether a policy of these modules, or the library for it, reads other fields of the object,
+// and the user. If in doubt, as with the whole input, it does.
 func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 	var next []*ast.Rule
 	for _, module := range of {
@@ -43,7 +43,6 @@ func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 	return object, user
 }
 
-// rulesOf returns the rules that a reference reaches.
 func (l *loader) rulesOf(ref ast.Ref) (rules []*ast.Rule) {
 	for _, module := range l.modules {
 		home := module.Package.Path
@@ -61,8 +60,8 @@ func (l *loader) rulesOf(ref ast.Ref) (rules []*ast.Rule) {
 	return rules
 }
 
-// inputOf returns the paths of the input that a rule reads, and the rules that it may refer to: a variable
-// may be a rule of its package.
+// inputOf returns the input paths that a rule reads, and the rules that it may refer to: a variable may be a
+// rule of its package.
 func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	imported := map[ast.Var]ast.Ref{}
 	for _, i := range rule.Module.Imports {
@@ -130,10 +129,9 @@ func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	return paths, names
 }
 
-// userInfo is the path of the user in the input.
 const userInfo = "request.userInfo"
 
-// pathOf returns the constant part of a path of the input, "" for all of it.
+// pathOf returns the constant part of an input path, "" for all of it.
 func pathOf(terms []*ast.Term) string {
 	var words []string
 	for _, term := range terms {
@@ -146,7 +144,6 @@ func pathOf(terms []*ast.Term) string {
 	return strings.Join(words, ".")
 }
 
-// isTold reports whether a path of the input is in told, or below a path in it.
 func isTold(path string) bool {
 	return slices.ContainsFunc(told, func(known string) bool { return below(known, path) })
 }
@@ -154,8 +151,7 @@ func isTold(path string) bool {
 // below reports whether a path equals another, or is below it.
 func below(top, path string) bool { return top == "" || strings.HasPrefix(path+".", top+".") }
 
-// mayConcern reports whether the policy may have a finding about a request, whatever the unknown fields of
-// its object are.
+// mayConcern reports whether the policy may have a finding, whatever the object's unknown fields are.
 func (s *subject) mayConcern(c *candidate) bool {
 	return c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, func(n need) bool {
 		n.documents = slices.DeleteFunc(slices.Clone(n.documents), func(d document) bool { return d.root == "input" })

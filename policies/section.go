@@ -8,7 +8,6 @@ type Section interface {
 	All() map[string]any
 }
 
-// whole returns a value of the facts, a section as a map.
 func whole(value any) any {
 	if section, is := value.(Section); is {
 		return section.All()

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// The keys of a finding, with their types. decodeFinding reads them.
+// findingKeys are the keys of a finding that decodeFinding reads.
 var findingKeys = map[string]types.Type{
 	"msg": types.S, "kind": types.S, "remedy": types.S, "field": types.S, "estimate_seconds": types.N,
 	"objects":  types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.S))),
@@ -23,8 +23,8 @@ var findingKeys = map[string]types.Type{
 	"manifest": types.NewObject(nil, types.NewDynamicProperty(types.S, types.S)),
 }
 
-// checkFindings returns errors for rules that can produce no valid finding: a text instead of an object, an
-// unknown key. It knows Rego's static types; other mistakes fail in evaluation (Result.Errors).
+// checkFindings returns errors for rules that can produce no valid finding, by Rego's static types; other
+// mistakes fail in evaluation (Result.Errors).
 func (s *Set) checkFindings() error {
 	var errs []error
 	for _, p := range s.policies {
@@ -43,7 +43,6 @@ func (s *Set) checkFindings() error {
 	return errors.Join(append(errs, misnamed(s.checked.Modules)...)...)
 }
 
-// misnamed returns errors for findings and steps of an unknown kind.
 func misnamed(modules map[string]*ast.Module) (errs []error) {
 	var steps []string
 	for _, kind := range StepKinds() {
@@ -137,7 +136,6 @@ func fits(t, want types.Type) bool {
 	return true
 }
 
-// name returns a type in words, with its element type.
 func name(t types.Type) string {
 	text := types.Sprint(t)
 	word, _, _ := strings.Cut(text, "<")

@@ -10,9 +10,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
 
-// store reads data.cluster and data.params from plain maps, without a copy: only values that a rule reads are
-// converted. The facts come with the transaction, so that one compiled query serves any document. OPA's own
-// paths are in an ordinary in-memory store.
+// store reads data.cluster and data.params from plain maps, and converts only values that a rule reads. The
+// facts come with the transaction, so that one compiled query serves any document. OPA's own paths are in an
+// in-memory store.
 type store struct {
 	storage.Store
 	params map[string]any
@@ -28,7 +28,7 @@ type view struct {
 	roots map[string]any // by first path element
 }
 
-// view opens a transaction. The caller aborts it.
+// view opens a transaction, which the caller aborts.
 func (s *store) view(ctx context.Context, cluster map[string]any) (*view, error) {
 	inner, err := s.NewTransaction(ctx)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *store) Abort(ctx context.Context, txn storage.Transaction) {
 	s.Store.Abort(ctx, txn)
 }
 
-// Read returns the value at a path. An inner node is returned whole, if lazily: OPA reads it to walk a map,
-// and would take "not found" for an empty one.
+// Read returns an inner node whole, if lazily: OPA reads it to walk a map, and would take "not found" for an
+// empty one.
 func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.Path) (any, error) {
 	v, ok := txn.(*view)
 	if !ok {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Unseen is something that an answer depends on and that could not be read. In JSON it is its text.
+// Unseen is something that an answer depends on and that could not be read; its text in JSON.
 type Unseen struct {
-	// Resource is a hidden kind, and What another thing in words: "pods/a -n b itself".
+	// Resource is a hidden kind, What another thing in words: "pods/a -n b itself".
 	Resource, What string
 	Reason         string
 }
@@ -29,7 +29,7 @@ func (u *Unseen) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// SortUnseen returns a list in order, each entry once.
+// SortUnseen sorts a list, each entry once.
 func SortUnseen(list []Unseen) []Unseen {
 	slices.SortFunc(list, func(a, b Unseen) int { return cmp.Compare(a.String(), b.String()) })
 	return slices.Compact(list)
@@ -54,19 +54,17 @@ const (
 	elsewhere = "$ELSEWHERE"
 )
 
-// hiddenResource is a resource that the facts cannot see.
 type hiddenResource struct {
 	resource   string
 	namespaced bool
 	reason     string
-	refers     bool // its objects may refer to the request's
+	refers     bool // to the request's object
 }
 
-// elsewhere reports whether it is visible in the request's namespace only.
+// elsewhere reports whether only the request's namespace is visible.
 func (h hiddenResource) elsewhere() bool { return h.reason == "elsewhere" }
 
-// unseen returns the hidden resources that the answer depends on: the request's own, and the policies'
-// reliances.
+// unseen returns the hidden resources that the answer depends on: the request's, and the policies' reliances.
 func (s *subject) unseen(all []candidate) []Unseen {
 	list, _ := s.cluster["unseen"].([]any)
 	var relevant []Unseen
@@ -78,7 +76,7 @@ func (s *subject) unseen(all []candidate) []Unseen {
 		h.reason, _ = u["reason"].(string)
 		of, _ := child(s.cluster, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))
-		// Hidden in one namespace, it matters to requests about that namespace, an object in it, or a definition.
+		// Hidden in one namespace, it matters to requests about that, an object in it, or a definition.
 		if namespace, one := u["namespace"].(string); one && !(s.resource == "namespaces" && s.name == namespace || s.resource == h.resource && s.namespace == namespace || s.name == h.resource) {
 			continue
 		}
@@ -89,7 +87,6 @@ func (s *subject) unseen(all []candidate) []Unseen {
 	return SortUnseen(relevant)
 }
 
-// reliesOn reports whether the policy must see a resource to judge a request.
 func (p *Policy) reliesOn(s *subject, h hiddenResource) bool {
 	return slices.ContainsFunc(p.ReliesOn, func(r Reliance) bool { return r.applies(p, s) && r.includes(s, h) })
 }

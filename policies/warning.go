@@ -11,8 +11,8 @@ const WarningStart = "termguard: "
 // WarningEnd ends a warning about a finding.
 func WarningEnd(policy string) string { return " [" + policy + "]" }
 
-// PolicyOf returns the policy of a warning that predicts a hang or a refusal, "" for other lines: "termguard:
-// SAYS: MESSAGE [POLICY]". It is how the webhook in a cluster, of any version, tells a client of a finding.
+// PolicyOf returns the policy of "termguard: SAYS: MESSAGE [POLICY]", or "": so the webhook in a cluster, of
+// any version, tells a client of a finding.
 func PolicyOf(warning string) string {
 	line, own := strings.CutPrefix(warning, WarningStart)
 	said, _, _ := strings.Cut(line, ": ")
