@@ -12,11 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// arrival is the state of a review that came through ServeHTTP.
 type arrival struct {
 	started     time.Time
-	partial     bool         // only the metadata of the objects was read
-	reservation *reservation // the memory that it reserves
+	partial     bool // only the metadata of the objects was read
+	reservation *reservation
 }
 
 type arrivalKey struct{}
@@ -29,9 +28,9 @@ func (h *Handler) arrivalOf(ctx context.Context) arrival {
 	return arrival{started: time.Now(), reservation: h.memory.newReservation(0)}
 }
 
-// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. Only other requests get a 4xx status. It does not use
-// controller-runtime's admission.Webhook, which would read and decode the body without a memory limit, rejects a
-// review of more than 7 MiB, and answers an unreadable body with 200 and no uid.
+// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. It does not use controller-runtime's
+// admission.Webhook, which reads and decodes the body without a memory limit, rejects a review of more than 7
+// MiB, and answers an unreadable body with 200 and no uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
 	// The API server does not wait longer, and a late body occupies memory.
@@ -81,7 +80,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	}
 }
 
-// reject answers a request that is no review, and closes its connection.
+// reject answers a request that is no review.
 func (h *Handler) reject(w http.ResponseWriter, status int, reason failure, err error) {
 	w.Header().Set("Connection", "close")
 	h.metrics.countError(reason)

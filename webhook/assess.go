@@ -14,31 +14,28 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// assessment is the policies' result, with the other inputs of the decision.
 type assessment struct {
-	rules       *Rules         // that the result is from
-	moment      cluster.Moment // of the fields below
+	rules       *Rules
+	moment      cluster.Moment
 	input       map[string]any
 	result      policies.Result
 	labels      map[string]string // of the request's namespace
-	terminating bool              // that namespace is Terminating
-	inFacts     bool              // the facts know the object, not only the review
-	partial     bool              // only the metadata of the object was read
-	// withoutDeclarations is the result as if the object under review, and the objects in its namespace, did
-	// not declare the owners of their finalizers; nil if none does.
+	terminating bool
+	inFacts     bool // not only the review
+	partial     bool // only the metadata of the object was read
+	// withoutDeclarations is the result as if neither the object nor others in its namespace declared the
+	// owners of their finalizers; nil if none does.
 	withoutDeclarations *policies.Result
-	// namespaceDeclares says that objects in the namespace declare owners, but nothing can be refused: the
-	// effect of the declarations was not evaluated.
+	// namespaceDeclares says that objects in the namespace declare owners, which was not evaluated, because
+	// nothing can be refused.
 	namespaceDeclares bool
 
 	reason failure
 	err    error // if set, only reason is set, too
 }
 
-// unchecked is the assessment of a request that could not be checked.
 func unchecked(reason failure, err error) assessment { return assessment{reason: reason, err: err} }
 
-// newAssessment reads the facts that the request lacks.
 func newAssessment(r *question.Request, rules *Rules, m cluster.Moment) assessment {
 	c := assessment{rules: rules, moment: m, input: m.Input(), inFacts: m.Knows()}
 	if r.GroupResource() == question.Namespaces {
@@ -54,8 +51,8 @@ func newAssessment(r *question.Request, rules *Rules, m cluster.Moment) assessme
 func (h *Handler) assess(ctx context.Context, r *question.Request, load *reservation) assessment {
 	rules := h.rules.Load()
 	var before assessment
-	// Most requests concern no policy, and no declaration. Checking that is cheaper than starting a goroutine,
-	// which is for slow cases: large objects, a wait for the facts, and policies.
+	// Most requests concern no policy and no declaration: checking that is cheaper than starting a goroutine,
+	// which is for large objects, a wait for the facts, and policies.
 	if load.pool == h.memory.small {
 		quiet := false
 		h.options.Facts.TryAsk(r, func(m cluster.Moment) {
@@ -120,11 +117,10 @@ func (h *Handler) run(f func()) {
 	}()
 }
 
-// idleTimeout is how long a goroutine stays idle before it ends.
 const idleTimeout = 10 * time.Second
 
-// evaluate evaluates the policies, and again without declarations if they may change the outcome. It continues
-// before if the facts are the same.
+// evaluate evaluates the policies, and again without declarations if they may change the outcome. It
+// continues before if the facts are the same.
 func (h *Handler) evaluate(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, before assessment) assessment {
 	declares := r.Annotation(cluster.OwnerAnnotation) != "" && h.options.Trust.Place(r.Within())
 	if !declares {
@@ -138,7 +134,7 @@ func (h *Handler) evaluate(ctx context.Context, r *question.Request, rules *Rule
 	c.result, err = rules.Evaluator.Evaluate(ctx, triggerOf(r), c.input, m)
 	plain := m.Plain()
 	if err == nil && m.Declared() {
-		// Evaluating a full namespace twice costs others time: only if a refusal may depend on it.
+		// Evaluating a full namespace twice costs others time.
 		switch {
 		case !rules.Enforcement.Denies(c.labels):
 			c.namespaceDeclares = true

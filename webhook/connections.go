@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// connections bounds the open connections. At most half of them may be without a request so far: a client
-// that opens connections and sends nothing displaces only such ones, its own first.
+// connections bounds the open connections, at most half of them without a request so far: a client that opens
+// connections and sends nothing displaces only such ones, its own first.
 type connections struct {
 	limit int
 
@@ -18,7 +18,7 @@ type connections struct {
 	unused, idle *list.List // of net.Conn, the longest idle first
 }
 
-// listEntry of a connection; zero while a request is being answered.
+// listEntry is zero while a request is being answered.
 type listEntry struct {
 	list    *list.List
 	element *list.Element
@@ -60,7 +60,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// closeFirst closes the first connection of a list, without the closing handshake of TLS.
+// closeFirst closes without the closing handshake of TLS, which could block.
 func (c *connections) closeFirst(from *list.List) {
 	conn := from.Remove(from.Front()).(net.Conn)
 	delete(c.open, conn)

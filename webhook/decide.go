@@ -19,46 +19,43 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// AllowAnnotation of an object allows its deletion. Its value is the reason.
+// AllowAnnotation allows the deletion of an object; its value is the reason.
 const AllowAnnotation = "termguard.dev/allow-hang"
 
-// outcome is the end of a review: response makes the answer of it, and Handler.report follows it up.
 type outcome struct {
 	uid     types.UID
 	trigger question.Trigger
 	assessment
-	// The rest is unset if the assessment has an error.
-	status    []string          // the answer to a request for it
-	request   *question.Request // nil with status
-	judgement                   // of the findings
+	// Unset if the assessment has an error.
+	status  []string
+	request *question.Request // nil with status
+	judgement
 	decision  decision
 	refusal   string
-	failures  []failure  // why parts were not checked
-	overrides []override // of refusals, and the refusal itself
+	failures  []failure
+	overrides []override // including the refusal itself
 	notices   []string   // about termguard itself, for the user
 	audit     map[string]string
 }
 
-// override is a refusal, or what allowed a request that would be refused.
+// override is a refusal, or something that allowed a request that would be refused.
 type override struct {
 	denials []policies.Finding
 	by      string // "" if it is refused
 }
 
-// judgement sorts the findings by their effect.
 type judgement struct {
-	denials  []policies.Finding // why the request is refused
+	denials  []policies.Finding
 	warnings []policies.Finding // shown to the user; includes denials
 	records  []policies.Finding // in metrics and audit annotations; includes warnings
 }
 
-// differs reports whether j and other have different outcomes.
 func (j judgement) differs(other judgement) bool {
 	return (len(j.denials) > 0) != (len(other.denials) > 0) || len(j.warnings) != len(other.warnings) || len(j.records) != len(other.records)
 }
 
-// judge sorts findings, keeping their order. Only findings about a certain hang, of a policy set to deny,
-// refuse; informational ones never do.
+// judge sorts findings, keeping their order. Only a certain hang by a policy set to deny refuses;
+// informational findings never do.
 func judge(e config.Enforcement, findings []policies.Finding, labels map[string]string) judgement {
 	var j judgement
 	for _, f := range findings {
@@ -78,7 +75,6 @@ func judge(e config.Enforcement, findings []policies.Finding, labels map[string]
 	return j
 }
 
-// decide turns the policies' result into the decision, and what the user is told.
 func (o *outcome) decide(r *question.Request, trust config.Trust) {
 	o.request, o.audit, o.decision = r, map[string]string{}, decisionAllow
 	o.judgement = judge(o.rules.Enforcement, o.result.Findings, o.labels)
@@ -90,7 +86,7 @@ func (o *outcome) decide(r *question.Request, trust config.Trust) {
 	}
 	o.notices = config.Misspelt(o.labels, o.rules.IDs)
 	o.addUnchecked()
-	// Otherwise nothing is refused. The findings of evictions are "may hang" at most.
+	// Otherwise nothing is refused. Evictions "may hang" at most.
 	complete := r.Trigger() != question.OnEviction && len(o.failures) == 0
 	o.addOverrides(complete)
 	if len(o.denials) > 0 && complete {
@@ -98,7 +94,6 @@ func (o *outcome) decide(r *question.Request, trust config.Trust) {
 	}
 }
 
-// addUnchecked adds notices about unchecked parts.
 func (o *outcome) addUnchecked() {
 	addNotice := func(why string) { o.notices = append(o.notices, "not checked in full: "+why) }
 	if len(o.result.Errors) > 0 {
@@ -121,7 +116,7 @@ func (o *outcome) addUnchecked() {
 	}
 }
 
-// addOverrides adds outcomes that annotations or declarations have changed.
+// addOverrides adds outcomes that annotations or declarations changed.
 func (o *outcome) addOverrides(complete bool) {
 	compare := func(findings []policies.Finding, labels map[string]string, key, by string) {
 		without := judge(o.rules.Enforcement, findings, labels)
@@ -150,7 +145,6 @@ func (o *outcome) addOverrides(complete bool) {
 	}
 }
 
-// refuse refuses a request, unless an annotation of a trusted object or user allows it.
 func (o *outcome) refuse(trust config.Trust) {
 	user := o.request.UserInfo
 	isTrusted := trust.Place(o.request.Within()) || trust.Person(user.Username, user.Groups)
@@ -171,7 +165,6 @@ func (o *outcome) refuse(trust config.Trust) {
 	o.overrides = append(o.overrides, override{o.denials, by})
 }
 
-// response returns the answer for the API server.
 func (o *outcome) response(showNames bool) admission.Response {
 	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: o.refusal == ""}}
 	switch {
@@ -185,7 +178,7 @@ func (o *outcome) response(showNames bool) admission.Response {
 	}
 	omitted := o.result.Omitted
 	if len(o.warnings) == 0 {
-		omitted = 0 // without findings, none are omitted
+		omitted = 0
 	}
 	response.Warnings = warnings(o.request, o.warnings, omitted, o.notices, showNames)
 	if len(o.records) > 0 {
@@ -216,7 +209,6 @@ func unseenNote(findings []policies.Finding, unseen []policies.Unseen) string {
 	}
 }
 
-// audit returns the audit annotation: each policy with its highest certainty.
 func audit(findings []policies.Finding) string {
 	worst := map[string]policies.Certainty{}
 	for _, f := range findings {

@@ -25,31 +25,27 @@ import (
 )
 
 const (
-	// unassistedTime is the longest time in which an object is deleted without help: a person who sees a
-	// deletion hang takes longer to find a way out.
+	// unassistedTime is the longest time of a deletion without help: a person who sees one hang takes longer
+	// to find a way out.
 	unassistedTime = 45 * time.Second
-	// hangTimeout is when a remaining object counts as hung.
-	hangTimeout = 10 * time.Minute
-	// maxGraded bounds the deletions that are followed; further ones are not graded.
-	maxGraded = 1000
-	// gradeQPS bounds the requests in a second.
-	gradeQPS = 10
+	hangTimeout    = 10 * time.Minute
+	maxGraded      = 1000
+	gradeQPS       = 10
 )
 
-// ending is the outcome of a deletion, as a label of metrics.
+// ending is a label of metrics.
 type ending string
 
 const (
-	endingCompleted ending = "completed" // deleted without help
-	endingCured     ending = "cured"     // deleted, but a user may have helped
-	endingHung      ending = "hung"      // not deleted after ten minutes
-	endingUnseen    ending = "unseen"    // the object of the review was not found
+	endingCompleted ending = "completed" // without help
+	endingCured     ending = "cured"     // a user may have helped
+	endingHung      ending = "hung"      // remains after hangTimeout
+	endingUnseen    ending = "unseen"
 )
 
-// noPolicy replaces the policy if there are no findings.
+// noPolicy stands for a policy if there are no findings.
 const noPolicy = "none"
 
-// predictionOf returns the prediction of a finding, as a label of metrics: a policies.Verdict.
 func predictionOf(f policies.Finding) policies.Verdict {
 	if f.Kind != policies.KindHang {
 		return policies.Refused
@@ -60,12 +56,11 @@ func predictionOf(f policies.Finding) policies.Verdict {
 	return policies.AtRisk
 }
 
-// deletion is a deletion that was allowed.
 type deletion struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	uid             types.UID
-	predictions     map[string]policies.Verdict // by policy
+	predictions     map[string]policies.Verdict
 	start           time.Time
 	assisted        bool // a user removed a finalizer by hand
 	seen            bool // by termguard itself: a review alone proves nothing
@@ -79,7 +74,7 @@ type Grader struct {
 	log      *slog.Logger
 
 	limiter  flowcontrol.RateLimiter
-	recorded chan *deletion // to follow
+	recorded chan *deletion
 
 	mu        sync.Mutex
 	deletions map[types.UID]*deletion
@@ -103,8 +98,8 @@ func NewGrader(objects metadata.Interface, facts FinalizerChecker, registry prom
 	}
 }
 
-// Record records the prediction about an allowed deletion, unless the watch does not have the review's
-// finalizers: a review can be forged. It never blocks for long.
+// Record records the prediction about an allowed deletion, unless the watch lacks the review's finalizers: a
+// review can be forged. It never blocks for long.
 func (g *Grader) Record(r *question.Request, result policies.Result) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
@@ -146,11 +141,10 @@ func (g *Grader) Record(r *question.Request, result policies.Result) {
 			g.outcomes.WithLabelValues(policy, string(verdict), string(real))
 		}
 	}
-	g.recorded <- d // it has room for all
+	g.recorded <- d // has room for all
 }
 
-// RecordRemoval records removed finalizers: an object is not deleted by itself after a user removed one by
-// hand.
+// RecordRemoval records finalizers that a user removed by hand: that deletion does not complete by itself.
 func (g *Grader) RecordRemoval(r cluster.Removal) {
 	if !r.ByHand() {
 		return
@@ -172,13 +166,13 @@ func (g *Grader) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case d := <-g.recorded:
-			wait.Go(func() { _ = background.Try(ctx, "grading", func() error { g.follow(ctx, d); return nil }) }) // it is reported
+			wait.Go(func() { _ = background.Try(ctx, "grading", func() error { g.follow(ctx, d); return nil }) }) // already reported
 		}
 	}
 }
 
-// follow checks a deletion until its outcome is known: at once whether it began, if it should not complete,
-// and then after ever longer pauses.
+// follow checks a deletion until its outcome is known. If it should not complete, the first check, at once,
+// is whether it began.
 func (g *Grader) follow(ctx context.Context, d *deletion) {
 	defer func() {
 		g.mu.Lock()
@@ -199,7 +193,7 @@ func (g *Grader) follow(ctx context.Context, d *deletion) {
 	}
 }
 
-// grade checks a deletion, and counts its outcome or returns the pause until the next check.
+// grade counts the outcome of a deletion, or returns the pause until the next check.
 func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, done bool) {
 	exists, terminating, err := g.find(ctx, d)
 	age := time.Since(d.start)
@@ -224,7 +218,7 @@ func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, d
 	return 0, true
 }
 
-// count counts an outcome for each policy. For a predicted hang, it matters whether a user may have helped.
+// count counts an outcome for each policy; help by a user matters only for a predicted hang.
 func (g *Grader) count(d *deletion, real ending, helped bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

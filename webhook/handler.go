@@ -20,29 +20,28 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// MaxBody bounds an AdmissionReview, in bytes. A request body has at most 3 MiB
-// (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes); a review has the old and the new object in
-// JSON, which may be larger than in etcd, and escapes.
+// MaxBody bounds an AdmissionReview, in bytes: it has the old and the new object in JSON, with escapes, and a
+// request body has at most 3 MiB (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes).
 const MaxBody = 12 << 20
 
-// apiServerTimeout is how long the API server waits for an answer, as set in deploy/.
+// apiServerTimeout is timeoutSeconds in deploy/.
 const apiServerTimeout = time.Second
 
-// maxInFlight bounds concurrent evaluations, including those past their deadline.
+// maxInFlight includes evaluations past their deadline.
 const maxInFlight = 256
 
 // Evaluator evaluates the policies about one request. *policies.Engine is one.
 type Evaluator interface {
-	// Quiet is Evaluate for a request that concerns no policy; ok is false for others.
+	// Quiet is Evaluate for requests that concern no policy; ok is false for others.
 	Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool)
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
 // Facts are the facts about the cluster. *cluster.World has them.
 type Facts interface {
-	// Ask calls f with the facts, which do not change until f returns.
+	// Ask calls f with facts that do not change until f returns.
 	Ask(r *question.Request, f func(cluster.Moment))
-	// TryAsk is Ask without waiting; it returns false if it would have to.
+	// TryAsk is Ask, but returns false if it would have to wait.
 	TryAsk(r *question.Request, f func(cluster.Moment)) bool
 }
 
@@ -50,18 +49,17 @@ type Facts interface {
 type Options struct {
 	Evaluator Evaluator
 	Facts     Facts
-	// Synced reports whether the facts are complete. Until then requests are allowed unchecked. Defaults to
+	// Synced reports whether the facts are complete; until then requests are allowed unchecked. Defaults to
 	// always.
 	Synced func() bool
-	// Enforcement maps findings to outcomes. Defaults to warnings.
+	// Enforcement defaults to warnings.
 	Enforcement config.Enforcement
 	// Trust says whose annotations count. Defaults to everyone's.
 	Trust *config.Trust
-	// Deadline bounds one review, from its first byte. Defaults to 300 ms: the API server waits for one
-	// second.
+	// Deadline bounds one review, from its first byte. Defaults to 300 ms.
 	Deadline time.Duration
-	// ShowObjectNames includes the names of other objects in the request's namespace in warnings. Defaults to
-	// kind, count and finalizer only.
+	// ShowObjectNames adds names of other objects in the request's namespace to warnings. Defaults to kind,
+	// count and finalizer only.
 	ShowObjectNames bool
 	// Authentic says that only the API server can send reviews, as with Server.VerifyConnection. Otherwise a
 	// review may be forged, and is neither recorded nor learned from.
@@ -69,15 +67,15 @@ type Options struct {
 	// Recorder creates Events about refusals, and requests that only users' annotations allowed. It must not
 	// block. Defaults to none.
 	Recorder record.EventRecorder
-	// Learner receives requests that remove finalizers from Terminating objects. Defaults to none.
+	// Learner is optional.
 	Learner Learner
-	// Grader receives predictions about deletions. Defaults to none.
+	// Grader is optional.
 	Grader *Grader
 	// Status returns this replica's status, for users who may edit objects in Home, its namespace. Defaults
 	// to none.
 	Status func() Status
 	Home   string
-	// Registry receives the metrics. Defaults to one of its own.
+	// Registry defaults to one of its own.
 	Registry prometheus.Registerer
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -101,15 +99,15 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Handler answers reviews. It is an admission.Handler, for any server of controller-runtime, and an
-// http.Handler with the limits that a webhook server needs (see ServeHTTP). It is safe for concurrent use.
+// Handler answers reviews: an admission.Handler for any server of controller-runtime, and an http.Handler
+// with the limits of ServeHTTP. It is safe for concurrent use.
 type Handler struct {
 	options Options
 	rules   atomic.Pointer[Rules]
 	metrics metrics
 	memory  memoryLimits
-	slots   chan struct{} // one per running evaluation
-	work    chan func()   // to an idle goroutine
+	slots   chan struct{}
+	work    chan func()
 }
 
 var (
@@ -130,12 +128,11 @@ func NewHandler(options Options) *Handler {
 	return h
 }
 
-// Rules are the policies and modes of reviews. They may be replaced at any time.
+// Rules are the policies and modes of reviews.
 type Rules struct {
-	// Evaluator and Enforcement are as in Options.
 	Evaluator   Evaluator
 	Enforcement config.Enforcement
-	// IDs are the ids of the policies, to report labels for unknown ones. Defaults to unknown.
+	// IDs are the ids of the policies, to report labels for unknown ones; nil if unknown.
 	IDs []string
 }
 
@@ -161,7 +158,6 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) (respon
 	return response
 }
 
-// answer evaluates a review, and decides.
 func (h *Handler) answer(ctx context.Context, request admission.Request, at arrival, o *outcome) {
 	r, err := question.Review(request)
 	if trigger := r.Trigger(); supportedTriggers[trigger] {
@@ -188,13 +184,10 @@ func (h *Handler) answer(ctx context.Context, request admission.Request, at arri
 	}
 }
 
-// supportedTriggers are the triggers that policies are evaluated on here.
 var supportedTriggers = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
 
-// errUnsupported is the error for a request that no policy concerns.
 var errUnsupported = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
 
-// triggerOf returns the trigger as policies name it.
 func triggerOf(r *question.Request) policies.Trigger {
 	if r.EditsFinalizers() {
 		return policies.FinalizerEdit
@@ -202,7 +195,7 @@ func triggerOf(r *question.Request) policies.Trigger {
 	return policies.Delete
 }
 
-// explanations describes failures to users, without details for termguard's operators.
+// explanations describe failures to users, without details for termguard's operators.
 var explanations = map[failure]string{
 	failureMalformed:  "parts of the admission request are missing",
 	failureUnexpected: "no policy is about such a request",

@@ -10,15 +10,14 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Learner learns who removes which finalizers. *cluster.Learner is one. It must not block.
+// Learner learns who removes which finalizers, without blocking. *cluster.Learner is one.
 type Learner interface{ Saw(cluster.Removal) }
 
-// podNameKey is the extra field with the pod of a bound token (k8s.io/apiserver,
+// podNameKey is the extra field for the pod of a bound token (k8s.io/apiserver,
 // pkg/authentication/serviceaccount/util.go, PodNameKey).
 const podNameKey = "authentication.kubernetes.io/pod-name"
 
-// removalOf returns the finalizers that a request removes from a Terminating object, false if none. A dry run
-// removes none.
+// removalOf returns the finalizers that a request, unless a dry run, removes from a Terminating object.
 func removalOf(r *question.Request) (cluster.Removal, bool) {
 	if !r.EditsFinalizers() || r.Dry() {
 		return cluster.Removal{}, false

@@ -11,36 +11,36 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// decision is the outcome of a review, as a label of metrics and in the audit log.
+// decision is an outcome, as a label of metrics and in the audit log.
 type decision string
 
 const (
-	decisionAllow      decision = "allow"       // no findings
-	decisionWarn       decision = "warn"        // findings, shown as warnings
-	decisionDryRun     decision = "dryrun"      // findings, only recorded
-	decisionDeny       decision = "deny"        // refused
-	decisionBreakGlass decision = "break-glass" // allowed by annotation
-	decisionError      decision = "error"       // not fully checked, and allowed
+	decisionAllow      decision = "allow"
+	decisionWarn       decision = "warn"   // findings, shown
+	decisionDryRun     decision = "dryrun" // findings, only recorded
+	decisionDeny       decision = "deny"
+	decisionBreakGlass decision = "break-glass"
+	decisionError      decision = "error" // not fully checked, and allowed
 )
 
-// failure is why a request could not be checked, as a label of metrics.
+// failure is a label of metrics.
 type failure string
 
 const (
 	failureNotReview  failure = "not-a-review" // answered with 400
 	failureTooLarge   failure = "too-large"    // answered with 413
 	failurePartial    failure = "partial"      // only the metadata of a large object was read
-	failureMalformed  failure = "malformed"    // parts of the request are missing
-	failureUnexpected failure = "unexpected"   // no policy is about such a request
-	failureUnsynced   failure = "unsynced"     // the facts are not complete yet
-	failureBusy       failure = "busy"         // too many or too large reviews at once; answered with 503 if nothing was read
-	failureDeadline   failure = "deadline"     // took too long
+	failureMalformed  failure = "malformed"
+	failureUnexpected failure = "unexpected"
+	failureUnsynced   failure = "unsynced"
+	failureBusy       failure = "busy" // answered with 503 if nothing was read
+	failureDeadline   failure = "deadline"
 	failurePanic      failure = "panic"
-	failureEvaluation failure = "evaluation" // the engine failed
-	failurePolicy     failure = "policy"     // some policies failed
+	failureEvaluation failure = "evaluation"
+	failurePolicy     failure = "policy"
 )
 
-// metrics have no object names; their labels are the values above, and the ids of the loaded policies.
+// metrics have no object names: their labels are the values above, and ids of policies.
 type metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -88,7 +88,6 @@ func newMetrics(registry prometheus.Registerer) metrics {
 
 func (m metrics) countError(reason failure) { m.errors.WithLabelValues(string(reason)).Inc() }
 
-// observe counts a review with its findings, and each policy that failed once.
 func (m metrics) observe(o *outcome, took time.Duration) {
 	how := o.decision
 	if o.err != nil {

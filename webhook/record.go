@@ -14,7 +14,6 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 )
 
-// report follows up a review: in the log, Events, and what is learned and graded.
 func (h *Handler) report(o *outcome) {
 	switch {
 	case o.err != nil:
@@ -43,9 +42,8 @@ func (h *Handler) report(o *outcome) {
 	}
 }
 
-// record records a refusal, or a request that users' annotations allowed. Dry runs are not recorded. An Event is
-// about the object. It contains text of the requesting user: there is none about objects that only the review
-// mentions.
+// record records a refusal, or a request that users' annotations allowed. An Event contains text of the
+// requesting user: there is none about objects that only the review mentions.
 func (h *Handler) record(o *outcome, change override) {
 	r := o.request
 	if r.Dry() {
@@ -86,22 +84,22 @@ func (h *Handler) record(o *outcome, change override) {
 		resource, key.Name, action, strings.Join(ids, ", "), why)), 1000))
 }
 
-// maxLogged bounds the name of a user or an object in a log, in characters.
+// maxLogged is in characters.
 const maxLogged = 256
 
-// loggedUID returns the UID of a review, which connects log lines here to the API server's. It is cut: a forged
-// review may have megabytes.
+// loggedUID returns the UID of a review, which connects log lines to the API server's, cut: a forged one may
+// have megabytes.
 func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
 
-// Limits of Events: in each namespace a burst, then one in ten seconds. client-go tracks the last 4096
-// namespaces, and queues 1000 Events; further ones are dropped.
+// In each namespace a burst, then one in ten seconds. client-go tracks the last 4096 namespaces, and queues
+// 1000 Events; further ones are dropped.
 const (
 	eventBurst = 25
 	eventQPS   = 0.1
 )
 
-// EventLimits limit Events by namespace: many objects in a namespace cause no more of them than one, and do
-// not affect other namespaces. Cluster-scoped objects count individually.
+// EventLimits limit Events by namespace, so that one does not affect others; cluster-scoped objects count
+// individually.
 func EventLimits() record.CorrelatorOptions {
 	return record.CorrelatorOptions{
 		BurstSize: eventBurst,

@@ -19,7 +19,7 @@ type review struct {
 	request    admission.Request
 }
 
-// envelope is an AdmissionReview whose objects are decoded to O, at once: doing so later would parse the text
+// envelope is an AdmissionReview with objects decoded to O at once: doing so later would parse the text
 // again.
 type envelope[O any] struct {
 	APIVersion string `json:"apiVersion"`
@@ -63,8 +63,8 @@ func decode[O any](body []byte, object func(O) map[string]any) (review, error) {
 	return review{e.APIVersion, admission.Request{AdmissionRequest: request}}, nil
 }
 
-// unmarshalJSON decodes numbers without a fraction as int64, as the API does. A field of another type is
-// treated as missing.
+// unmarshalJSON decodes numbers without a fraction as int64, as the API does. A field of another type counts
+// as missing.
 func unmarshalJSON(text []byte, into any) error {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
@@ -73,7 +73,7 @@ func unmarshalJSON(text []byte, into any) error {
 	return nil
 }
 
-// partialObject is what is decoded of the objects in a review that is too large to decode whole.
+// partialObject is the part of an object that is decoded if a review is too large to decode whole.
 type partialObject[T any] struct {
 	APIVersion T `json:"apiVersion"`
 	Kind       T `json:"kind"`
@@ -93,7 +93,7 @@ type partialObject[T any] struct {
 	} `json:"spec"`
 }
 
-// rawJSON is an undecoded part of a JSON text. It shares memory with the text, which must not change.
+// rawJSON shares memory with the text, which must not change.
 type rawJSON []byte
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -102,11 +102,9 @@ func (p *rawJSON) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// errTooLarge is for a review whose metadata alone is too large.
 var errTooLarge = fmt.Errorf("what is read of it takes more than %d bytes", maxDecoded)
 
-// decodePart decodes a large AdmissionReview, up to maxDecoded: it omits the objects' content except their
-// metadata.
+// decodePart decodes a large AdmissionReview, up to maxDecoded, with only the metadata of its objects.
 func decodePart(body []byte) (review, error) {
 	var raw struct {
 		Request struct {
@@ -136,7 +134,6 @@ func decodePart(body []byte) (review, error) {
 	})
 }
 
-// members returns what is decoded of a partialObject, or of a part of it.
 func members(part reflect.Value) map[string]any {
 	decoded := map[string]any{}
 	for i := range part.NumField() {

@@ -20,32 +20,28 @@ import (
 // Path is the URL path of the Handler.
 const Path = "/validate"
 
-// Check is one condition of readiness. A nil error means that it is met.
+// Check is one condition of readiness.
 type Check struct {
 	Name  string
 	Check func() error
-	// Note is a remark on a met condition, or "". Defaults to none.
+	// Note is an optional remark on a met condition.
 	Note func() string
 }
 
 // Server serves a Handler to the API server, and health and metrics to others. It is a manager.Runnable of
 // controller-runtime, to run beside a manager's own server, whose missing limits are in test/serving.
 type Server struct {
-	// Handler answers reviews, at Path.
-	Handler http.Handler
-	// GetCertificate is as in tls.Config.
+	Handler        http.Handler
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// VerifyConnection is as in tls.Config, and decides who may send reviews: clients then need a
-	// certificate. Defaults to anyone.
+	// VerifyConnection decides who may send reviews: clients then need a certificate. Defaults to anyone.
 	VerifyConnection func(tls.ConnectionState) error
 	// Listen and HealthListen are HOST:PORT. Default to ":9443" and ":8081".
 	Listen, HealthListen string
-	// Ready are conditions of readiness.
-	Ready []Check
+	Ready                []Check
 	// Alive reports before ctx ends whether this process can continue; an error restarts it. Defaults to
 	// always.
 	Alive func(ctx context.Context) error
-	// Metrics are served at /metrics. Defaults to none.
+	// Metrics are optional, at /metrics.
 	Metrics prometheus.Gatherer
 	// Profile serves /debug/pprof/ beside the metrics.
 	Profile bool
@@ -55,10 +51,9 @@ type Server struct {
 	// Grace is how long running reviews may then take. Defaults to 10 s; with Drain it must be below the
 	// pod's grace period.
 	Grace time.Duration
-	// MaxConnections bounds the open connections for reviews, half of which may be without a request so far.
-	// Beyond it, the longest idle ones are closed. Defaults to 1000: an API server keeps 25 idle ones
-	// (k8s.io/client-go/transport, idleConnsPerHost), and sends at most one review per mutating request, 200
-	// at a time by default.
+	// MaxConnections bounds the open connections for reviews. Defaults to 1000: an API server keeps 25 idle
+	// ones (k8s.io/client-go/transport, idleConnsPerHost), and sends at most one review per mutating request,
+	// 200 at a time by default.
 	MaxConnections int
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -87,8 +82,7 @@ func (s *Server) setDefaults() {
 	}
 }
 
-// Start serves until ctx ends; then readiness ends, the server drains, and Start returns. An error means that
-// it could not serve.
+// Start serves until ctx ends, drains, and returns. An error means that it could not serve.
 func (s *Server) Start(ctx context.Context) error {
 	s.setDefaults()
 	reviews, err := net.Listen("tcp", s.Listen)
@@ -102,7 +96,6 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, reviews, health)
 }
 
-// maxHealthConnections bounds the open connections for health checks and metrics.
 const maxHealthConnections = 100
 
 func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error {
@@ -119,7 +112,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: 5 * time.Second,
-		// Of the whole request: the API server waits for one second.
+		// For the whole request: the API server waits for one second.
 		ReadTimeout:  5 * time.Second,
 		WriteTimeout: 20 * time.Second,
 		// Longer than the 90 s for which a client keeps an idle connection (k8s.io/apimachinery/pkg/util/net,
@@ -163,8 +156,8 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	return nil
 }
 
-// reviewMux makes the API server send its next review elsewhere while this server drains. Closing connections
-// instead could lose a review in transit.
+// reviewMux makes the API server send its next review elsewhere during the drain. Closing connections instead
+// could lose a review in transit.
 func (s *Server) reviewMux() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +184,7 @@ func (s *Server) healthMux() http.Handler {
 	return mux
 }
 
-// aliveTimeout bounds the wait for Alive, below timeoutSeconds of the livenessProbe.
+// aliveTimeout is below timeoutSeconds of the livenessProbe.
 const aliveTimeout = 3 * time.Second
 
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +200,6 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// readyz lists each condition, and why it is not met.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	checks := append(slices.Clone(s.Ready), Check{Name: "shutdown", Check: func() error {
 		if s.draining.Load() {

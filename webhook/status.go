@@ -14,19 +14,19 @@ import (
 )
 
 // StatusFinalizer in a dry run on an object in termguard's namespace requests the status of the answering
-// replica. So the request takes the way of a review, and needs the right to edit objects there.
+// replica, by the path of a review, and with the right to edit objects there.
 const StatusFinalizer = "termguard.dev/status"
 
 // Status is the status of a replica.
 type Status struct {
 	Version, Replica string
-	Facts            string    // missing facts; "" if complete
-	Policies         int       // in force
-	CustomPolicies   []string  // ids of custom policies
-	Configuration    string    // fingerprint of the file in force; "" for none
-	Rejections       []string  // rejected versions, and why
-	CertificateUntil time.Time // of the certificate that it serves
-	Unseen           []string  // facts that it cannot see, and why
+	Facts            string // "" if complete
+	Policies         int    // in force
+	CustomPolicies   []string
+	Configuration    string   // fingerprint; "" for none
+	Rejections       []string // with reasons
+	CertificateUntil time.Time
+	Unseen           []string // with reasons
 }
 
 // Fingerprint shortens a SHA-256.
@@ -38,7 +38,7 @@ const (
 	maxField      = 200 // characters
 )
 
-// lines returns a status as JSON, cut into warnings. Long fields are shortened, so that all fit.
+// lines returns a status as JSON, cut into warnings, with long fields shortened so that all fit.
 func (s Status) lines() []string {
 	fit := func(text string) string { return truncate(printable.Line(text), maxField) }
 	rejections := slices.Clone(s.Rejections)
@@ -56,7 +56,7 @@ func (s Status) lines() []string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // texts and numbers, written to memory
+	_ = encoder.Encode(s) // cannot fail: texts and numbers
 	var lines []string
 	for part := range slices.Chunk([]rune(strings.TrimSpace(text.String())), maxLine-len(statusStart)) {
 		lines = append(lines, statusStart+string(part))
@@ -75,8 +75,6 @@ func ParseStatus(warnings []string) (s Status, ok bool) {
 	return s, json.Unmarshal([]byte(text.String()), &s) == nil
 }
 
-// isStatusRequest reports whether a request is a dry run that adds StatusFinalizer to an object in termguard's
-// namespace.
 func (h *Handler) isStatusRequest(r *question.Request) bool {
 	return h.options.Status != nil && r.Dry() && r.EditsFinalizers() && r.Key().Namespace == h.options.Home &&
 		slices.Contains(r.Finalizers(r.New()), StatusFinalizer) && !slices.Contains(r.Finalizers(r.Old()), StatusFinalizer)

@@ -13,23 +13,22 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// The API server keeps the warnings of a response whole until they exceed 4096 characters together; then it
-// cuts each at 256 (k8s.io/apiserver/pkg/endpoints/filters/warning.go). 15 lines of 256 stay within that, and
-// people do not read more.
+// The API server keeps warnings whole until they exceed 4096 characters together; then it cuts each at 256
+// (k8s.io/apiserver/pkg/endpoints/filters/warning.go). People do not read more than 15 lines.
 const (
 	maxLines    = 15
 	maxLine     = 256  // characters
-	maxOfPolicy = 4    // lines of one policy with one certainty
-	maxNotices  = 3    // lines about termguard itself
-	maxNames    = 3    // object names in a warning, if they are shown
-	maxReason   = 1024 // characters of a user's reason, in the audit log
+	maxOfPolicy = 4    // lines with one certainty
+	maxNotices  = 3    // lines
+	maxNames    = 3    // in a warning
+	maxReason   = 1024 // characters, in the audit log
 )
 
-// runbooksURL is the link for users without the command line tool.
+// runbooksURL is for users without the command line tool.
 const runbooksURL = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
-// warnings returns the lines for the user: findings in their order, notices about termguard itself, and the
-// command for details. omitted counts further findings.
+// warnings returns the lines for the user: findings in their order, notices, and the command for details.
+// omitted counts further findings.
 func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
@@ -67,21 +66,20 @@ func moreFindings(n int) string {
 	return fmt.Sprintf("%d more findings", n)
 }
 
-// findingLine is a warning about a number of findings.
 type findingLine struct {
 	text     string
 	findings int
 }
 
-// findingLines returns a line for each finding; those of one policy beyond maxOfPolicy become one line with
-// their number.
+// findingLines returns a line for each finding; those of one policy beyond maxOfPolicy share one with their
+// number.
 func findingLines(r *question.Request, findings []policies.Finding, showNames bool) (lines []findingLine) {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
 		return cmp.Or(cmp.Compare(b.Certainty, a.Certainty), a.Severity.Compare(b.Severity)) // "will" is more than "may"
 	})
 	type group struct{ prefix, policy string }
-	of := map[group][]int{} // their lines
+	of := map[group][]int{}
 	seen := map[string]bool{}
 	for _, f := range sorted {
 		key := f.Says() + "\x00" + f.Policy + "\x00" + f.Message
@@ -117,7 +115,7 @@ func prefix(r *question.Request, f policies.Finding) string {
 	}
 }
 
-// objectNames returns the names of blockers, if allowed: only those in the request's namespace.
+// objectNames returns names of blockers in the request's namespace only.
 func objectNames(r *question.Request, f policies.Finding, show bool) string {
 	if !show {
 		return ""
@@ -140,7 +138,7 @@ func objectNames(r *question.Request, f policies.Finding, show bool) string {
 	return " (" + strings.Join(names, ", ") + ")"
 }
 
-// warningLine returns one warning, cut to size before the policy's id.
+// warningLine returns one warning, cut before the policy's id.
 func warningLine(text, policy string) string {
 	end := ""
 	if policy != "" {
@@ -157,7 +155,6 @@ func truncate(text string, limit int) string {
 	return string([]rune(text)[:limit-1]) + "…"
 }
 
-// targetOf returns the object as arguments of kubectl.
 func targetOf(r *question.Request) string {
 	key := r.Key()
 	target := shell.Quote(r.GroupResource().String() + "/" + key.Name)
@@ -167,8 +164,7 @@ func targetOf(r *question.Request) string {
 	return target
 }
 
-// refusal returns the message of a refused request: what, why, and the next step. heeded says that the user's
-// annotation would count.
+// refusal returns the message of a refused request: what, why, and the next step.
 func refusal(r *question.Request, why []policies.Finding, isTrusted bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {

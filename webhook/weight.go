@@ -11,35 +11,34 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limits of the memory of running reviews, in bytes, reserved before it is allocated and until the policies
-// are done. Small reviews, nearly all, have their own share. TestHeldByBodies measures the worst bodies.
+// Bytes of memory of running reviews, reserved before it is allocated and until the policies are done. Small
+// reviews, nearly all, have their own share. TestHeldByBodies measures the worst bodies.
 const (
-	smallBody   = 64 << 10 // up to here a body is small
+	smallBody   = 64 << 10
 	smallBodies = 16 << 20
 	largeBodies = 64 << 20
-	// maxDecoded bounds the decoded form of one review. Two objects of 1.5 MB, etcd's maximum, need less,
-	// unless crafted; of a larger review only the metadata is read.
+	// maxDecoded bounds the decoded form of one review, beyond which only the metadata is read. Two objects
+	// of 1.5 MB, etcd's maximum, need less, unless crafted.
 	maxDecoded = 16 << 20
-	// unreservedBytes is the part of each body that is read without a reservation. Connections are bounded, see
-	// Server.MaxConnections.
+	// unreservedBytes of each body are read without a reservation; Server.MaxConnections bounds the
+	// connections.
 	unreservedBytes = 8 << 10
 )
 
-// memoryLimits limit the memory of running reviews.
 type memoryLimits struct{ small, large *semaphore.Weighted }
 
 func newWeights() memoryLimits {
 	return memoryLimits{semaphore.NewWeighted(smallBodies), semaphore.NewWeighted(largeBodies)}
 }
 
-// reservation is the reservation of one review, released when all holders have dropped it.
+// reservation is released when all holders have dropped it.
 type reservation struct {
 	pool    *semaphore.Weighted
 	weight  int64
 	holders atomic.Int32
 }
 
-// newReservation returns an empty reservation, for a body of the declared length, -1 if unknown.
+// newReservation returns an empty reservation; contentLength is -1 if unknown.
 func (w memoryLimits) newReservation(contentLength int64) *reservation {
 	l := &reservation{pool: w.large}
 	if contentLength >= 0 && contentLength <= smallBody {
@@ -73,11 +72,10 @@ func (l *reservation) release() {
 	}
 }
 
-// errNoMemory is for a review that found no memory in time.
 var errNoMemory = errors.New("other reviews take all the memory that reviews may take")
 
-// read reads a body of a declared length to its end. It reserves memory after the first bytes: a client that
-// announces a body and sends nothing blocks no others.
+// read reads a body to its end. It reserves memory after the first bytes: a client that announces a body and
+// sends nothing blocks no others.
 func (l *reservation) read(body io.Reader, contentLength int64, until time.Time) ([]byte, error) {
 	const more = bytes.MinRead // or the end takes another round
 	size := int64(unreservedBytes)
@@ -107,12 +105,12 @@ func (l *reservation) read(body io.Reader, contentLength int64, until time.Time)
 	}
 }
 
-// decodedWeight returns an upper bound of the memory of a JSON text that is decoded into maps, slices and
-// strings. The text may be invalid.
+// decodedWeight returns an upper bound of the memory of a JSON text, maybe invalid, decoded into maps, slices
+// and strings.
 func decodedWeight(text []byte) int64 {
 	// A map has a header and room for 8 members (internal/runtime/maps: 48 and 264 bytes, in their size
-	// classes); then it grows with them. A value is an interface, in a slice or map of up to twice the
-	// necessary size, with its content.
+	// classes). A value is an interface, in a slice or map of up to twice the necessary size, with its
+	// content.
 	const object, array, value = 352, 48, 72
 	var n int64
 	for i := 0; i < len(text); i++ {
