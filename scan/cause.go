@@ -14,58 +14,55 @@ import (
 // Unseen is the class of objects that take more rights, or an answer, to evaluate.
 const Unseen policies.Class = "unseen"
 
-// Classes lists all classes, in the order in which a person should see them.
+// Classes lists all classes, in the order to show them.
 func Classes() []policies.Class {
 	return []policies.Class{policies.Broken, policies.Order, policies.Rule, Unseen}
 }
 
 // Cause is one thing that holds objects.
 type Cause struct {
-	// ID is stable over scans of the cluster.
+	// ID is stable over scans.
 	ID    string         `json:"id"`
 	Class policies.Class `json:"class"`
-	// Title names the cause without the objects that it holds.
+	// Title does not name the held objects.
 	Title    string   `json:"title"`
 	Policies []string `json:"policies"`
-	// Object is the broken object, or the object that sets the rule, if it is one.
+	// Object is broken, or sets the rule, if it is one.
 	Object *policies.Object `json:"object,omitempty"`
-	// Finalizers that are not removed.
+	// Finalizers are not removed.
 	Finalizers []string           `json:"finalizers,omitempty"`
 	Certainty  policies.Certainty `json:"certainty"`
-	// Holds counts the objects that it holds, by kind in ByKind; Terminating counts those that are Terminating.
+	// Holds counts the held objects, Terminating the Terminating ones.
 	Holds       int          `json:"holds"`
 	ByKind      map[Kind]int `json:"byKind"`
 	Terminating int          `json:"terminating,omitempty"`
-	// Names lists the first few of them, as kubectl takes them.
+	// Names are the first few, as kubectl takes them.
 	Names []string `json:"names"`
-	// Evidence and Steps are about the first of them.
+	// Evidence and Steps are about the first.
 	Evidence []string        `json:"evidence"`
 	Steps    []policies.Step `json:"steps"`
-	// Mended says how many of these could be deleted without the cause, evaluated with the cause left out of the
-	// facts. Nil if it cannot be left out.
+	// Mended is nil if the cause cannot be left out of the facts.
 	Mended *Mended `json:"mended,omitempty"`
 
-	owned  bool // whoever should remove the finalizers is to blame
-	titled int  // the rank of the finding that gave it its title (telling)
+	owned  bool // by whoever should remove the finalizers
+	titled int  // rank of the finding that gave the title (telling)
 }
 
 // Mended is an evaluation without one cause, or without all broken ones.
 type Mended struct {
-	// Asked counts the objects, Free those that could be deleted then, and Unknown those of which not everything
-	// that matters was seen, though nothing is known to hold them.
+	// Asked counts the objects, Free those deletable then, Unknown those with unseen facts and no known blocker.
 	Asked   int `json:"asked"`
 	Free    int `json:"free"`
 	Unknown int `json:"unknown,omitempty"`
-	// With lists the causes to mend together with it, if mending it alone frees nothing.
+	// With lists causes to mend together with it, if it alone frees nothing.
 	With []string `json:"with,omitempty"`
 	// StillHeld lists the first few objects that stay held.
 	StillHeld []string `json:"stillHeld,omitempty"`
 }
 
 const (
-	// maxNames bounds the objects that a cause names.
 	maxNames = 5
-	// maxSteps bounds the steps of a cause: check has the steps for each object.
+	// maxSteps bounds the steps of a cause: check has each object's.
 	maxSteps = 8
 )
 
@@ -82,7 +79,6 @@ const (
 // grouping gathers causes, by ID.
 type grouping map[string]*Cause
 
-// add returns the cause with the ID of c: c itself, if there is none yet.
 func (g grouping) add(c Cause) *Cause {
 	if have := g[c.ID]; have != nil {
 		return have
@@ -92,7 +88,6 @@ func (g grouping) add(c Cause) *Cause {
 	return &c
 }
 
-// holds returns the causes that hold an object, and the parts of a release that they hold.
 func (g grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
 	if a.kind == Releases {
 		held, parts = g.holdsParts(a)
@@ -131,7 +126,6 @@ func (g grouping) holdsOne(a *answer) []check.Hold {
 	return held
 }
 
-// holdsParts returns the causes that block objects of a release, and with them the release.
 func (g grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
 	by = []check.Hold{}
 	for i := range a.parts {
@@ -147,7 +141,7 @@ func (g grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
 	return by, parts
 }
 
-// add adds a hold, or keeps the more certain one of the same cause.
+// add adds a hold, or keeps the more certain one of its cause.
 func add(held []check.Hold, hold check.Hold) []check.Hold {
 	at := slices.IndexFunc(held, func(h check.Hold) bool { return h.Cause == hold.Cause })
 	switch {
@@ -159,7 +153,6 @@ func add(held []check.Hold, hold check.Hold) []check.Hold {
 	return held
 }
 
-// of returns the cause that a finding is about.
 func (g grouping) of(a *answer, f policies.Finding) *Cause {
 	id, title, object := "", "", (*policies.Object)(nil)
 	class := f.Class
@@ -171,7 +164,7 @@ func (g grouping) of(a *answer, f policies.Finding) *Cause {
 	case culprit != nil && culprit.Resource == nodes && *culprit == a.item.Target && a.kind != Nodes:
 		culprit = nil
 	case f.Policy == "network-plugin-removed" && culprit != nil && culprit.Resource != nodes:
-		culprit, class = nil, policies.Order // it is the plugin that is deleted
+		culprit, class = nil, policies.Order // the plugin is deleted
 	}
 	switch {
 	case f.Cause.Finalizer != "":
@@ -185,9 +178,9 @@ func (g grouping) of(a *answer, f policies.Finding) *Cause {
 		object = &o
 		id, title = o.Resource+"/"+o.Namespace+"/"+o.Name, titleOf(f, o)
 		switch o.Resource {
-		case nodes, csinodes: // of which there are many, with many faults
+		case nodes, csinodes: // with many faults each
 			id += "/" + f.Policy
-		case validating, mutating: // who refuses the deletion itself refuses what others need
+		case validating, mutating: // if it refuses the deletion, it refuses what others need
 			class = policies.Broken
 			if f.Policy == "webhook-backend-in-namespace" {
 				class, id = policies.Order, id+"/"+f.Policy
@@ -230,7 +223,6 @@ func telling(f policies.Finding) (n int) {
 	return n + 1
 }
 
-// unseen returns the cause of an unknown verdict.
 func (g grouping) unseen(what []policies.Unseen) *Cause {
 	id, title := "unseen", "not all that matters could be seen"
 	if len(what) > 0 {
@@ -245,7 +237,6 @@ func (g grouping) unseen(what []policies.Unseen) *Cause {
 	return g.add(Cause{ID: id, Class: Unseen, Title: title, Policies: []string{}, Steps: []policies.Step{}, Evidence: append([]string{}, policies.UnseenTexts(what[:min(len(what), maxNames)])...)})
 }
 
-// causes returns all causes, with the objects that they hold.
 func (g grouping) causes(items []check.Item) []Cause {
 	for _, item := range items {
 		for _, h := range item.HeldBy {
@@ -273,7 +264,7 @@ func (g grouping) causes(items []check.Item) []Cause {
 	return causes
 }
 
-// ownerOf returns the owner of a finalizer, "" if it is unknown or differs between objects.
+// ownerOf returns the owner of a finalizer, "" if unknown or if objects differ.
 func (p *Place) ownerOf(finalizer string) (owner string) {
 	p.World.Read(func(f cluster.Facts) {
 		for _, verdict := range f.Owners(finalizer) {
@@ -287,7 +278,6 @@ func (p *Place) ownerOf(finalizer string) (owner string) {
 	return owner
 }
 
-// titleOf returns the title of a finding about the object to blame.
 func titleOf(f policies.Finding, o policies.Object) string {
 	if f.Cause.Title != "" {
 		return f.Cause.Title
@@ -320,7 +310,6 @@ func kindsIn(byKind, all map[Kind]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// nouns of the kinds.
 var nouns = map[Kind]string{
 	Namespaces: "namespace", Definitions: "definition", Nodes: "node", Releases: "Helm release", Custom: "custom resource", Claims: "claim",
 	Volumes: "volume", Terminating: "other object",

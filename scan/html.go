@@ -23,16 +23,15 @@ var pageStyle string
 //go:embed page.js
 var pageScript string
 
-// chunkSize is the number of objects in one part of the list; a browser lays a part out when it is scrolled
-// to.
+// chunkSize is in objects: a browser lays a part of the list out when it is scrolled to.
 const chunkSize = 100
 
 // document writes HTML. html/template would keep the linker from dropping unused methods, a third of the binary
 // (TestLean).
 type document struct{ *bufio.Writer }
 
-// write writes markup, which stands only in the formats of this file, with values of the scan between tags or in
-// attributes in double quotes. FuzzPage checks that no value is markup.
+// write takes markup only in the formats of this file, with values between tags or in attributes in double
+// quotes. FuzzPage checks that no value is markup.
 func (d document) write(format string, values ...any) {
 	for i, value := range values {
 		switch value.(type) {
@@ -44,7 +43,7 @@ func (d document) write(format string, values ...any) {
 	_, _ = fmt.Fprintf(d, format, values...) // the error is sticky, and Flush returns it
 }
 
-// raw writes markup of this package as it is.
+// raw writes markup of this package.
 func (d document) raw(markup string) { _, _ = d.WriteString(markup) }
 
 // hash returns a source of a content security policy.
@@ -53,8 +52,8 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// HTML writes the scan as one page without network access. Its content security policy allows its one script,
-// by hash.
+// HTML writes the scan as one page without network access, whose content security policy allows its one
+// script by hash.
 func (s *Scan) HTML(w io.Writer) error {
 	d := document{bufio.NewWriterSize(w, 64<<10)}
 	d.raw(`<!doctype html>
@@ -99,7 +98,6 @@ func (s *Scan) HTML(w io.Writer) error {
 	return d.Flush()
 }
 
-// counts writes the number of objects, by kind and verdict.
 func (d document) counts(s *Scan) {
 	d.write(`<section aria-labelledby="h-counts"><h2 id="h-counts">If it were deleted now</h2>
 <div class="scroll" tabindex="0" role="group" aria-labelledby="h-counts"><table>
@@ -122,8 +120,6 @@ func (d document) counts(s *Scan) {
 	d.write("</tbody></table></div></section>\n")
 }
 
-// causes writes the causes, each with the first objects that it blocks, its steps, which have commands to copy,
-// and its evidence.
 func (d document) causes(s *Scan) {
 	most, all := 1, s.byKind()
 	for _, c := range s.Causes {
@@ -178,16 +174,14 @@ func (d document) causes(s *Scan) {
 	d.write("</section>\n")
 }
 
-// bar draws part of most; the text beside it says the number.
 func (d document) bar(class string, part, most int) {
 	d.write(`<svg class="bar %s" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="4"/><rect class="part" width="%.1f" height="4"/></svg>`,
 		class, 100*float64(part)/float64(max(most, 1)))
 }
 
-// maxTimeline bounds the rows of the time line.
+// maxTimeline bounds the rows of terminating.
 const maxTimeline = 200
 
-// terminating writes the Terminating objects, the oldest first.
 func (d document) terminating(s *Scan) {
 	items := s.Terminating()
 	if len(items) == 0 {
@@ -212,11 +206,9 @@ func (d document) terminating(s *Scan) {
 	d.write("</tbody></table></div></section>\n")
 }
 
-// maxTrees bounds the objects with a tree of their own; the others get a line that links to the causes. A
-// page of 100,000 trees would be 70 MiB.
+// maxTrees bounds the objects with a tree; others get a line. A page of 100,000 trees would be 70 MiB.
 const maxTrees = 2000
 
-// items writes the objects.
 func (d document) items(s *Scan) {
 	d.write(`<section id="objects" aria-labelledby="h-objects"><h2 id="h-objects">Objects</h2>
 <form id="filter" class="filter" hidden><label>Search<input id="search" type="search" autocomplete="off"></label><label>Verdict<select id="verdict"><option value="">any</option>`)
@@ -249,7 +241,7 @@ func (d document) items(s *Scan) {
 	d.write("</section>\n")
 }
 
-// row writes an object in one line, with links to its causes. The filter finds it by verdict and kind.
+// row writes an object in one line; the filter finds it by verdict and kind.
 func (d document) row(item check.Item, places map[string]int) {
 	d.write(`<p data-verdict="%s" data-kind="%s"><span class="word %[1]s">%[1]s</span> %[3]s`, item.Verdict, item.Kind, item.Target.Ref())
 	for _, h := range item.HeldBy {
@@ -260,7 +252,6 @@ func (d document) row(item check.Item, places map[string]int) {
 	d.write("</p>\n")
 }
 
-// tree writes an object with the tree of its blockers.
 func (d document) tree(item check.Item, places map[string]int) {
 	d.write(`<details data-verdict="%s" data-kind="%s"><summary><span class="word %[1]s">%[1]s</span> %[3]s`, item.Verdict, item.Kind, item.Target.Ref())
 	if item.TerminatingSince != "" {

@@ -12,13 +12,11 @@ import (
 )
 
 const (
-	// maxMended bounds the causes that are removed one by one, and maxAgain the evaluations for all of them:
-	// the causes that block most come first.
+	// maxMended bounds the causes that are removed one by one, and maxAgain the evaluations for all.
 	maxMended, maxAgain = 20, 20_000
 )
 
-// mend evaluates the objects of each broken cause again with that cause removed from the facts, and all
-// blocked objects with every broken cause removed.
+// mend evaluates each broken cause's objects without it, and all blocked objects without any broken cause.
 func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answer, held map[string][]int, options map[string]any) {
 	budget := maxAgain
 	var broken []*Cause
@@ -84,7 +82,7 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 	return sets[best]
 }
 
-// again evaluates some questions without causes; nil if it was interrupted.
+// again evaluates questions without causes; nil if interrupted.
 func again(ctx context.Context, engine check.Evaluator, answers []answer, which []int, options map[string]any, without ...*Cause) *Mended {
 	byPlace := map[*Place][]query{}
 	for _, i := range which {
@@ -110,7 +108,6 @@ func again(ctx context.Context, engine check.Evaluator, answers []answer, which 
 	return m
 }
 
-// removable reports whether a cause can be removed from the facts.
 func removable(c *Cause) bool {
 	if len(c.Finalizers) > 0 {
 		return c.owned
@@ -125,8 +122,8 @@ func removable(c *Cause) bool {
 	return false
 }
 
-// gone returns the change of the facts that fixes causes: an API answers, a webhook is deleted, a node does
-// its work, an owner has removed its finalizers.
+// gone returns the facts' change that fixes causes: an API answers, a webhook is deleted, a node works, an
+// owner has removed its finalizers.
 func gone(causes []*Cause) cluster.Gone {
 	g := cluster.Gone{Nodes: map[string][]string{}}
 	for _, c := range causes {
@@ -148,7 +145,7 @@ func gone(causes []*Cause) cluster.Gone {
 	return g
 }
 
-// sections returns the sections of a node's facts that these policies read.
+// sections returns the sections of a node's facts that policies read.
 func sections(found []string) (all []string) {
 	ours := map[string][]string{
 		"unreachable-node": {"notReady"}, "known-bad-runtime": {"buggy"}, "volume-driver-missing": {"driverless"}, "dra-driver-missing": {"undriven"},
@@ -164,7 +161,7 @@ func sections(found []string) (all []string) {
 	return all
 }
 
-// withoutCauses is an Evaluator over facts without causes.
+// withoutCauses evaluates over facts without causes.
 type withoutCauses struct {
 	check.Evaluator
 	without *cluster.Without

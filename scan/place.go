@@ -26,23 +26,22 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Place is a part of a cluster that was read at once: all of it, or a namespace.
+// Place is a part of a cluster that was read at once: all, or a namespace.
 type Place struct {
-	World    *cluster.World
-	subjects []candidate
-	unseen   []string
-	unlisted []Kind // kinds of which some objects could not be listed
-	// interrupted says that not all of it was read.
+	World       *cluster.World
+	subjects    []candidate
+	unseen      []string
+	unlisted    []Kind // some of their objects could not be listed
 	interrupted bool
 }
 
-// NotRead records that the read was interrupted before a namespace was read.
+// NotRead records an interruption before a namespace was read.
 func (p *Place) NotRead(namespace string) {
 	p.interrupted = true
 	p.unseen = append(p.unseen, "namespace "+namespace+": not read yet")
 }
 
-// Subjects returns the objects that are evaluated as one object each, by kind.
+// Subjects returns the objects that are evaluated as one each, by kind.
 func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 	return func(yield func(Kind, check.Subject) bool) {
 		for _, a := range p.subjects {
@@ -53,23 +52,22 @@ func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
 	}
 }
 
-// Unlisted reports whether some objects of a kind could not be listed, and so were not evaluated.
+// Unlisted reports whether some objects of a kind could not be listed.
 func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, kind) }
 
-// candidate is an object to evaluate. Its subject is made when it is needed: a cluster has many.
+// candidate makes its subject when it is needed: a cluster has many.
 type candidate struct {
 	kind    Kind
 	subject func() check.Subject
 	release *check.Release // nil for other kinds
 }
 
-// resources maps resources to their kind.
 var resources = map[string]Kind{
 	"namespaces": Namespaces, "nodes": Nodes, "persistentvolumes": Volumes, "persistentvolumeclaims": Claims,
 	"customresourcedefinitions.apiextensions.k8s.io": Definitions,
 }
 
-// kindOf returns the kind of an object, false if it is evaluated only while Terminating.
+// kindOf returns false if an object is evaluated only while Terminating.
 func kindOf(resource string, group string, held bool) (Kind, bool) {
 	if kind, known := resources[resource]; known {
 		return kind, true
@@ -85,7 +83,6 @@ func immortal(kind Kind, name string) bool {
 	return kind == Namespaces && question.Immortal(name)
 }
 
-// hidden adds the resources that could not be listed, whose objects were not evaluated.
 func (p *Place) hidden(f cluster.Facts, releases bool) {
 	for _, u := range f.Unseen() {
 		text := u.Resource + ": " + u.Reason
@@ -111,16 +108,15 @@ func (p *Place) hidden(f cluster.Facts, releases bool) {
 }
 
 const (
-	// maxWhole bounds the objects that are kept whole, for what their status and their
-	// references say. They are some KiB each.
+	// maxWhole bounds the objects kept whole, some KiB each, for their status and references.
 	maxWhole = 10_000
-	// maxLost bounds the unreadable releases that are named with the reason.
+	// maxLost bounds the named unreadable releases.
 	maxLost = 5
 )
 
-// FromCluster reads a cluster once, with the rights of config: all of it, or one namespace. A selector limits
-// it to namespaces with matching labels and their content. Helm releases are read if only is nil or contains
-// them. If ctx ends after discovery, it returns the objects read so far.
+// FromCluster reads a cluster once, with the rights of config: all of it, or one namespace. A selector
+// chooses namespaces by labels. Helm releases are read if only is nil or contains them. If ctx ends after
+// discovery, it returns the objects so far.
 func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, only []Kind, log *slog.Logger) (*Place, error) {
 	served, err := check.Served(ctx, config)
 	if err != nil {
@@ -171,7 +167,6 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	return p, nil
 }
 
-// releaseOf returns the question about the uninstall of a release.
 func releaseOf(r *check.Release) candidate {
 	return candidate{kind: Releases, release: r, subject: func() check.Subject {
 		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
@@ -180,7 +175,6 @@ func releaseOf(r *check.Release) candidate {
 	}}
 }
 
-// arrivals are the objects to evaluate, as the cluster has them.
 type arrivals struct {
 	mu      sync.Mutex
 	objects map[cluster.Resource][]metav1.Object
@@ -201,8 +195,8 @@ func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
 	a.objects[res] = append(a.objects[res], m)
 }
 
-// home reads the namespace itself, "" for all: rights in one namespace allow that, but no list of namespaces.
-// A namespace that is missing or forbidden is left out.
+// home reads the namespace itself: rights in one namespace allow that, but no list of namespaces. A missing
+// or forbidden one is left out.
 func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) error {
 	res := cluster.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces")}
 	if name == "" || slices.ContainsFunc(a.objects[res], func(m metav1.Object) bool { return m.GetName() == name }) {
@@ -218,8 +212,7 @@ func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) e
 	return nil
 }
 
-// conditions gives the facts the conditions of the custom resources that arrived whole, as
-// check reads them of a namespace.
+// conditions gives the facts the conditions of custom resources that arrived whole, as check does.
 func (a *arrivals) conditions(world *cluster.World) {
 	whole, within := map[string]*unstructured.Unstructured{}, map[string]bool{} // by RESOURCE/NAMESPACE/NAME, and by namespace
 	for res, objects := range a.objects {
@@ -253,7 +246,6 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 	return chosen
 }
 
-// ask adds the arrived objects to the subjects of a place.
 func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool) {
 	type ending struct {
 		candidate
@@ -262,7 +254,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 	var terminating []ending
 	for _, res := range slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) }) {
 		typ, err := served.Find(res.String())
-		if err != nil { // an ambiguous name: the resource is known all the same
+		if err != nil { // ambiguous: the resource is known all the same
 			typ = check.Type{Namespaced: res.Namespaced}
 		}
 		typ.GroupVersionResource = res.GroupVersionResource
@@ -304,7 +296,6 @@ func moreTerminating(more int) string {
 	return fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating)
 }
 
-// subjectOf returns an object as a subject of check.
 func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, kind Kind) check.Subject {
 	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
 	if kind == Custom {

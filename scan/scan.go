@@ -1,7 +1,5 @@
-// Package scan evaluates the deletion of everything in a cluster, and groups the blockers by cause: what
-// fixing one would unblock.
-//
-// The answers are from package check: nothing here judges a deletion.
+// Package scan evaluates the deletion of everything in a cluster by package check, and groups the blockers by
+// cause: what fixing one would unblock.
 package scan
 
 import (
@@ -30,7 +28,7 @@ const (
 	Custom      Kind = "custom"
 	Claims      Kind = "claims"
 	Volumes     Kind = "volumes"
-	Terminating Kind = "terminating" // Terminating objects of any other kind
+	Terminating Kind = "terminating" // of any other kind
 )
 
 // Kinds returns all kinds.
@@ -38,21 +36,20 @@ func Kinds() []Kind {
 	return []Kind{Namespaces, Definitions, Nodes, Releases, Custom, Claims, Volumes, Terminating}
 }
 
-// Scan is the answer about a cluster, with an item for each object whose deletion does not complete, or that
-// is Terminating. Of is the context of a kubeconfig, or a file. Unseen lists the objects that could not be
-// read, too.
+// Scan is the answer about a cluster, with an item for each object that is Terminating or whose deletion does
+// not complete. Of is the context of a kubeconfig, or a file; Unseen lists unreadable objects, too.
 type Scan struct {
 	check.Answer
 	// At is the time of the facts, RFC 3339.
 	At string `json:"at"`
-	// Interrupted says that not everything was read or evaluated, and how much was.
+	// Interrupted says that not all was read or evaluated, and how much was.
 	Interrupted string  `json:"interrupted,omitempty"`
 	Asked       []Count `json:"asked"`
-	// Causes are the blockers, the broken ones first, by the number of objects that they block.
+	// Causes are sorted: broken ones first, by the number of objects that they block.
 	Causes []Cause `json:"causes"`
-	// Mended is the result of fixing everything that is broken.
+	// Mended is the result of fixing everything broken.
 	Mended *Mended `json:"mended,omitempty"`
-	// LeftOut lists the requested kinds that cannot be evaluated here.
+	// LeftOut lists requested kinds that cannot be evaluated here.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
@@ -69,15 +66,14 @@ type Count struct {
 
 // Options configure a scan. The zero value evaluates everything.
 type Options struct {
-	// Of names the cluster or file, for people.
 	Of string
-	// Only are the kinds to evaluate. Defaults to all.
+	// Only defaults to all kinds.
 	Only []Kind
-	// LeftOut has the kinds that cannot be evaluated here, and why.
+	// LeftOut says why kinds cannot be evaluated here.
 	LeftOut map[Kind]string
 	// Progress receives the number of evaluated questions.
 	Progress func(done, of int)
-	// Delete are the DeleteOptions; nil for kubectl delete's.
+	// Delete are DeleteOptions; nil for kubectl delete's.
 	Delete map[string]any
 }
 
@@ -94,11 +90,11 @@ func (o *Options) setDefaults() {
 }
 
 const (
-	// maxTerminating bounds the Terminating objects of other kinds, the oldest first.
+	// maxTerminating bounds Terminating objects of other kinds, the oldest first.
 	maxTerminating = 5000
-	// drainedAtOnce is the number of nodes that are evaluated between two checks of ctx.
+	// drainedAtOnce nodes are evaluated between two checks of ctx.
 	drainedAtOnce = 20
-	// maxBlockers bounds the blockers that are kept per object and cause.
+	// maxBlockers bounds the blockers per object and cause.
 	maxBlockers = 5
 )
 
@@ -107,17 +103,16 @@ type query struct {
 	place *Place
 }
 
-// answer is that of check to a question.
 type answer struct {
 	query
 	item     check.Item
 	answered bool
-	// parts are the objects of a release.
+	// of a release's objects
 	parts []answer
 }
 
-// Run evaluates places. If ctx ends before the end, or a place was not read whole, it returns the answers
-// known by then, and sets Interrupted.
+// Run evaluates places. If ctx ends, or a place was not read whole, it returns the answers so far, and sets
+// Interrupted.
 func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
 	s := &Scan{Answer: check.NewAnswer(check.AsDelete)}
@@ -163,8 +158,8 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 	return s
 }
 
-// askAll evaluates questions in parallel, in few goroutines: the stack that policies need grows once in each.
-// Nodes are evaluated in batches, each in one pass over the pods.
+// askAll evaluates questions in few goroutines: the stack that policies need grows once in each. Nodes are in
+// batches, each in one pass over the pods.
 func askAll(ctx context.Context, engine check.Evaluator, questions []query, options map[string]any, progress func(int)) []answer {
 	answers := make([]answer, len(questions))
 	for i, q := range questions {
@@ -187,7 +182,7 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []query, opti
 	return answers
 }
 
-// ask evaluates one object, or several nodes. It reports whether there is an answer.
+// ask evaluates one object, or several nodes, and reports whether there is an answer.
 func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[string]any) bool {
 	var q check.Question
 	if of[0].kind == Releases {
@@ -207,7 +202,7 @@ func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[s
 	case err == nil:
 	case ctx.Err() != nil:
 		return false // the question is not at fault
-	case len(of) > 1: // evaluate them one by one: an error must not affect the other nodes
+	case len(of) > 1: // one by one: an error must not affect the other nodes
 		for i := range of {
 			ask(ctx, engine, of[i:i+1], options)
 		}
@@ -228,7 +223,7 @@ func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[s
 	return true
 }
 
-// whole sums up the answer about a release's objects in one item, and keeps them as parts.
+// whole sums up a release's objects in one item, and keeps them as parts.
 func (a *answer) whole(of check.Answer) {
 	a.item = check.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
 	for _, item := range of.Items {
@@ -245,8 +240,7 @@ func (a *answer) whole(of check.Answer) {
 	}
 }
 
-// tell fills in the scan from answers, except the results of mend. It returns the answers by the causes that hold
-// their objects.
+// tell fills in the scan, except what mend does, and returns the answers by cause.
 func (s *Scan) tell(answers []answer) map[string][]int {
 	counts, byCause := map[Kind]*Count{}, map[string][]int{}
 	g := grouping{}
@@ -280,7 +274,7 @@ func (s *Scan) tell(answers []answer) map[string][]int {
 	return byCause
 }
 
-// held returns an item with causes in place of its findings: a cluster has too many.
+// held returns an item with causes in place of its findings, which are too many in a cluster.
 func held(item check.Item, kind Kind, by []check.Hold, parts []check.Item) check.Item {
 	item.Kind, item.HeldBy, item.Parts = string(kind), by, parts
 	if len(by) > 0 {
@@ -289,7 +283,6 @@ func held(item check.Item, kind Kind, by []check.Hold, parts []check.Item) check
 	return item
 }
 
-// why returns the first blocker of an item, or the client that it waits for.
 func why(item check.Item) string {
 	if len(item.HeldBy) > 0 {
 		return item.HeldBy[0].Says
@@ -313,7 +306,6 @@ func (s *Scan) Terminating() (items []check.Item) {
 // verdicts are all verdicts, the worst first.
 var verdicts = []policies.Verdict{policies.Refused, policies.Hangs, policies.AtRisk, policies.Unknown, policies.Completes}
 
-// of returns the number of objects with a verdict.
 func (c *Count) of(v policies.Verdict) *int {
 	return map[policies.Verdict]*int{
 		policies.Refused: &c.Refused, policies.Hangs: &c.Hangs, policies.AtRisk: &c.AtRisk, policies.Unknown: &c.Unknown, policies.Completes: &c.Completes,
@@ -331,7 +323,6 @@ func (s *Scan) Total() (total Count) {
 	return total
 }
 
-// order sorts the most important first.
 func (s *Scan) order() {
 	slices.SortStableFunc(s.Items, func(a, b check.Item) int {
 		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), Kind(a.Kind)), slices.Index(Kinds(), Kind(b.Kind))), compareObjects(a.Target, b.Target))
@@ -343,7 +334,6 @@ func compareObjects(a, b policies.Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }
 
-// since returns the time between at and now, 0 if one is malformed.
 func since(at, now string) time.Duration {
 	began, malformed := time.Parse(time.RFC3339, at)
 	end, err := time.Parse(time.RFC3339, now)

@@ -13,18 +13,16 @@ import (
 )
 
 const (
-	// shownCauses bounds the causes that are shown whole, and shownRest the causes in one line: an ordinary
-	// cluster fits on a first screen of 24 lines.
+	// shownCauses bounds the causes shown whole, and shownRest those in one line: an ordinary cluster fits on 24
+	// lines.
 	shownCauses, shownRest = 4, 5
-	// shownNames bounds the blocked objects whose names are shown.
-	shownNames       = 2
-	shownTerminating = 3
+	shownNames             = 2
+	shownTerminating       = 3
 )
 
 var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "goes after something else", policies.Rule: "by a rule", Unseen: "not seen"}
 
-// Page is the scan for people: the numbers, the causes by the number of objects that they block, and the
-// Terminating objects. Long adds each cause's evidence and steps.
+// Page is the scan for people. Long adds each cause's evidence and steps.
 func (s *Scan) Page(long bool) *page.Page {
 	var p page.Page
 	p.Line("%s", s.headline())
@@ -69,7 +67,6 @@ func (s *Scan) Page(long bool) *page.Page {
 	return &p
 }
 
-// section adds a list below a heading, whole or the first of it.
 func section(p *page.Page, heading string, lines []string, most int, long bool) {
 	if len(lines) == 0 {
 		return
@@ -85,7 +82,6 @@ func section(p *page.Page, heading string, lines []string, most int, long bool) 
 	}
 }
 
-// headline returns the first line: the number of objects, and their verdicts.
 func (s *Scan) headline() string {
 	total := s.Total()
 	of := ""
@@ -109,7 +105,6 @@ func (s *Scan) headline() string {
 	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kinds, strings.Join(parts, ", "))
 }
 
-// byKind returns the numbers of objects that were evaluated.
 func (s *Scan) byKind() map[Kind]int {
 	byKind := map[Kind]int{}
 	for _, c := range s.Asked {
@@ -118,7 +113,6 @@ func (s *Scan) byKind() map[Kind]int {
 	return byKind
 }
 
-// promise says what fixing everything broken unblocks.
 func (s *Scan) promise() string {
 	var broken []string
 	for _, c := range s.Causes {
@@ -132,7 +126,7 @@ func (s *Scan) promise() string {
 	return fmt.Sprintf("once %s are fixed together, %s", s.numbers(broken), s.Mended.of(" that they hold"))
 }
 
-// numbers names broken causes by their number in the output: they come first.
+// numbers names broken causes by their number in the output, where they come first.
 func (s *Scan) numbers(ids []string) string {
 	var numbers []string
 	for i, c := range s.Causes {
@@ -150,7 +144,7 @@ func (s *Scan) numbers(ids []string) string {
 	return "broken " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
 }
 
-// once says what fixing a cause unblocks, alone or together with causes that block the same objects.
+// once says what a fix unblocks, alone or together with other causes.
 func (s *Scan) once(c Cause) string {
 	switch {
 	case len(c.Mended.With) > 0:
@@ -161,7 +155,6 @@ func (s *Scan) once(c Cause) string {
 	return "once fixed, " + c.Mended.String()
 }
 
-// holding says how many objects of each kind a cause blocks.
 func (c Cause) holding(all map[Kind]int) string {
 	verb := "holds"
 	if c.Certainty != policies.Will {
@@ -174,7 +167,6 @@ func (c Cause) holding(all map[Kind]int) string {
 	return text
 }
 
-// cause adds a cause: the objects that it blocks, what a fix unblocks, and the steps.
 func (s *Scan) cause(p *page.Page, c Cause, n int, all map[Kind]int, long bool) {
 	p.Line("%s %d: %s", headings[c.Class], n, c.Title)
 	holding := c.holding(all)
@@ -206,7 +198,6 @@ func (s *Scan) cause(p *page.Page, c Cause, n int, all map[Kind]int, long bool) 
 	}
 }
 
-// String says how many objects could be deleted.
 func (m Mended) String() string { return m.of("") }
 
 func (m Mended) of(which string) string {
@@ -228,7 +219,7 @@ func (s *Scan) Failing(on string) bool {
 	return s.Verdict.Compare(policies.Verdict(on)) >= 0 || s.Interrupted != ""
 }
 
-// Values of the limit, beside verdicts.
+// Limits beside verdicts.
 const (
 	FailNever  = "never"
 	FailBroken = "broken" // something broken certainly blocks objects
