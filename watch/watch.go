@@ -1,6 +1,4 @@
-// Package watch shows the Terminating objects until they are deleted.
-//
-// The answers are from package check: nothing here judges a deletion.
+// Package watch shows the Terminating objects, by package check, until they are deleted.
 package watch
 
 import (
@@ -25,16 +23,16 @@ import (
 
 const (
 	// rest is the shortest pause after a look at the cluster, and share the pause in multiples of the look's
-	// duration. A look at a cluster of 100,000 objects takes seconds of an API server's time.
+	// duration: one at 100,000 objects takes seconds of an API server's time.
 	rest  = 2 * time.Second
 	share = 4
-	// blind is the number of looks after which the watch ends with only unlistable types left: an API may
-	// come back.
+	// blind is the number of looks after which the watch ends with only unlistable types left: an API may come
+	// back.
 	blind = 3
 )
 
-// Watch prints looks at the Terminating objects until none is left or ctx ends, and returns those left. An error
-// says that they are unknown; one of check.Gone, of a look, that all of them are deleted.
+// Watch prints looks until no Terminating object is left or ctx ends, and returns the objects left. An error
+// says that they are unknown; one of check.Gone ends the watch without any.
 func (p *Printer) Watch(ctx context.Context, look func(context.Context) (check.Answer, error)) (left check.Answer, err error) {
 	type answer struct {
 		check.Answer
@@ -94,18 +92,17 @@ type Printer struct {
 	Style page.Style
 
 	last   map[string]line
-	more   int    // how many others there were
+	more   int    // the number of others
 	hidden string // the unseen facts
 	failed string // the reason of the last failed read
 }
 
-// line is the last line about an object.
 type line struct {
 	item check.Item
 	says string // without figures: passing time is no change
 }
 
-// Print writes a line for each object that is new, was deleted, or waits for something else.
+// Print writes a line for each object that is new, deleted, or waits for something else.
 func (p *Printer) Print(now check.Answer) {
 	p.failed = ""
 	lines := map[string]line{}
@@ -123,7 +120,7 @@ func (p *Printer) Print(now check.Answer) {
 		item := p.last[key].item
 		last := len(now.Items) - 1
 		if _, there := lines[key]; there || now.Omitted > 0 && last >= 0 && !item.Since().Before(now.Items[last].Since()) {
-			continue // it may be among the omitted objects
+			continue // it may be omitted
 		}
 		p.say(item.String() + ": gone")
 	}
@@ -137,7 +134,7 @@ func (p *Printer) Print(now check.Answer) {
 	}
 }
 
-// Fail writes that the cluster could not be read, once for each reason.
+// Fail writes once for each reason that the cluster could not be read.
 func (p *Printer) Fail(err error) {
 	if reason := printable.Line(err.Error()); reason != p.failed {
 		p.failed = reason
@@ -166,7 +163,6 @@ func (p *Printer) write(before, word string, tone page.Tone, after string) {
 	_ = line.Write(p.Out, p.Style) // a closed pipe ends the process
 }
 
-// why returns the usual duration, and what the deletion waits for.
 func why(item check.Item) string {
 	text := printable.Line(item.Blocker())
 	if usual := item.Usual(); usual > 0 {
