@@ -11,14 +11,14 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Consents are the answers that a command line gives in advance.
+// Consents are answers given on the command line.
 type Consents struct {
 	// Yes allows the classes wait and own.
 	Yes     bool
 	allowed []consent
 }
 
-// consent allows one class of steps, for one object if it is set.
+// consent allows a class of steps, for one object if set.
 type consent struct {
 	class  check.Class
 	object check.Name
@@ -55,16 +55,14 @@ func ParseConsents(values []string) (c Consents, err error) {
 	return c, nil
 }
 
-// mild reports whether --yes allows a class.
 func mild(class check.Class) bool { return class == check.ClassOwn || class == check.ClassWait }
 
-// has reports whether a flag allows anything of a class.
 func (c Consents) has(class check.Class) bool {
 	return slices.ContainsFunc(c.allowed, func(a consent) bool { return a.class == class })
 }
 
-// answer reports whether the flags answer a question with yes, for each object that it is about.
-// same reports whether two names, whose types may be written differently, are of one object.
+// answer reports whether the flags answer a question for each of its objects. same compares names, whose
+// types may be written differently.
 func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bool {
 	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o Object) bool {
 		if mild(o.touched.Class) {
@@ -82,10 +80,10 @@ func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bo
 	})
 }
 
-// Question is a step, or several that do the same, that needs consent.
+// Question is about steps that do the same and need consent.
 type Question struct {
 	Class check.Class `json:"class"`
-	// Do describes the step, Why cites the finding that advises it, and Lost names its cost.
+	// Do describes the step, Why cites the finding, and Lost names the cost.
 	Do        string             `json:"do"`
 	Why       string             `json:"why,omitempty"`
 	Certainty policies.Certainty `json:"certainty,omitempty"`
@@ -95,10 +93,10 @@ type Question struct {
 	// Allow lists the flags that answer it.
 	Allow []string `json:"allow"`
 
-	strips []string // the finalizers, if the steps only remove some
+	strips []string // the finalizers, if steps only remove some
 }
 
-// Object is an object that a question is about.
+// Object is an object of a question.
 type Object struct {
 	Object string `json:"object"`
 	Whose  string `json:"whose"`
@@ -106,7 +104,6 @@ type Object struct {
 	touched check.Touched
 }
 
-// questionOf returns the question about steps that do the same, the zero Question for none.
 func questionOf(deeds []check.Deed) Question {
 	if len(deeds) == 0 {
 		return Question{}
@@ -132,7 +129,6 @@ func questionOf(deeds []check.Deed) Question {
 	return q
 }
 
-// flagFor returns the flag that allows a step for an object, quoted for a shell.
 func flagFor(o check.Touched) string {
 	switch {
 	case mild(o.Class):
@@ -167,7 +163,6 @@ func (q Question) Prompt() *page.Page {
 	return &p
 }
 
-// risk returns the cost of a yes, and the owners of the objects, in one line.
 func (q Question) risk() string {
 	if mild(q.Class) {
 		return q.Lost
@@ -179,12 +174,10 @@ func (q Question) risk() string {
 	return q.Lost + "; it touches " + abridge(objects)
 }
 
-// commands adds the commands that do the same, a line each.
 func (q Question) commands(p *page.Page) {
 	for _, command := range q.Commands {
 		p.Command(2, command)
 	}
 }
 
-// abridge joins the first few of several names.
 func abridge(names []string) string { return page.List(names, 5) }

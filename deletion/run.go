@@ -21,7 +21,7 @@ import (
 var (
 	// ErrLeft ends a run that leaves a target.
 	ErrLeft = errors.New("objects are left")
-	// ErrQuestion ends a run that leaves a target and a question without an answer.
+	// ErrQuestion ends one that also leaves a question.
 	ErrQuestion = errors.New("a question is open")
 
 	errChanged = errors.New("the answer has changed")
@@ -30,58 +30,49 @@ var (
 // interval is the time between two requests about a change.
 const interval = time.Second
 
-// Hands change the cluster. *check.Hands does in a real one.
+// Hands change the cluster, as *check.Hands does.
 type Hands interface {
-	// Note remembers the objects of a plan by their UIDs.
 	Note(ctx context.Context, plan []check.Step) error
-	// Weigh classifies a step and its objects as they are now.
 	Weigh(ctx context.Context, s check.Step, targets []check.Subject) (check.Deed, error)
-	// Deletion returns the step that deletes a target.
 	Deletion(s check.Subject, options map[string]any) (check.Deed, error)
-	// Do takes a step, and returns a line for each object.
 	Do(ctx context.Context, s policies.Step) ([]string, error)
-	// Gone reports whether a target was deleted, and whether it was recreated.
 	Gone(ctx context.Context, s check.Subject) (gone, recreated bool, err error)
-	// Along says what happens to the volumes of the targets, a line each.
 	Along(ctx context.Context, targets []check.Subject) []string
-	// Same reports whether two names are of one object.
 	Same(a, b check.Name) bool
 }
 
-// Run is one deletion, from the question to the end.
+// Run is one deletion.
 type Run struct {
 	Hands Hands
-	// Look evaluates the policies about the targets anew.
+	// Look evaluates the targets anew.
 	Look     func(context.Context) (State, error)
 	Consents Consents
-	// Ask prompts the user at the terminal; nil without one. An error means that the input ended.
+	// Ask prompts the user; nil without a terminal. An error means that the input ended.
 	Ask func(context.Context, Question) (yes bool, err error)
-	// Say writes for a person.
 	Say func(*page.Page)
 	// Show writes the objects that are still Terminating.
-	Show func(check.Answer)
-	// Options are the DeleteOptions.
+	Show    func(check.Answer)
 	Options map[string]any
-	// DryRun makes the API server check each step without effect.
+	// DryRun says that Hands send dry runs.
 	DryRun bool
 	// Patience bounds the wait for the effect of a step, and for the deletion.
 	Patience time.Duration
-	// Glance is the time between two evaluations of the targets.
+	// Glance is the time between two evaluations.
 	Glance time.Duration
 
 	targets  []check.Subject
 	last     State
-	done     []string          // steps taken
+	done     []string
 	left     []check.Subject   // targets that exist
 	declined map[string]bool   // commands without consent
-	advised  map[string]string // why commands are left to a person
-	moot     bool              // a step of the plan has nothing left to do
-	open     []Question        // without an answer
-	skipped  []Task            // steps of the plan that should have preceded the deletion
+	advised  map[string]string // why they are left to a person
+	moot     bool              // a step has nothing left to do
+	open     []Question
+	skipped  []Task // steps that should have preceded the deletion
 }
 
-// Execute deletes the targets. The error is ErrLeft or ErrQuestion if a target stays, and the
-// cause if the run could not go on.
+// Execute deletes the targets. The error is ErrLeft or ErrQuestion if a target stays, or the reason why the
+// run could not go on.
 func (r *Run) Execute(ctx context.Context) error {
 	r.declined, r.advised = map[string]bool{}, map[string]string{}
 	if err := r.look(ctx); err != nil {
@@ -106,7 +97,7 @@ func (r *Run) Execute(ctx context.Context) error {
 	return r.loop(ctx)
 }
 
-// look evaluates the policies anew. The error is, among others, for a target that was recreated.
+// look evaluates the policies anew, with an error for a recreated target.
 func (r *Run) look(ctx context.Context) (err error) {
 	if r.last, err = r.Look(ctx); err != nil {
 		return err
@@ -124,10 +115,10 @@ func (r *Run) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// loop takes the allowed steps, deletes, and waits, until the targets are deleted.
+// loop takes the allowed steps, deletes, and waits.
 func (r *Run) loop(ctx context.Context) error {
-	var until time.Time // the end of the wait for the deletion
-	again := false      // the cluster was looked at once more, as others took the steps that were due
+	var until time.Time // of the wait for the deletion
+	again := false      // looked once more, as others took the steps that were due
 	for {
 		if len(r.last.Targets) == 0 {
 			return r.gone(ctx)
@@ -186,13 +177,12 @@ func (r *Run) loop(ctx context.Context) error {
 	}
 }
 
-// stay ends a run whose targets hang, or outlast its patience.
 func (r *Run) stay() error {
 	r.verdict("still there: "+list(r.left)+": ", r.last)
 	return r.end()
 }
 
-// gone ends a run whose targets were deleted. It checks them: a failed read may have another cause.
+// gone checks the targets: a failed read may have another cause.
 func (r *Run) gone(ctx context.Context) error {
 	if err := r.wait(ctx, 0); err != nil {
 		return err
@@ -204,7 +194,7 @@ func (r *Run) gone(ctx context.Context) error {
 	return nil
 }
 
-// due returns the first steps of the plan that do the same, are of one class, and may be taken.
+// due returns the first steps that do the same, are of one class, and may be taken.
 func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 	r.moot = false
 	if r.last.Symptoms() && len(r.done) > 0 {
@@ -216,7 +206,7 @@ func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 				continue
 			}
 			if r.last.Verdict == policies.Refused && !slices.Contains(r.last.refused, s.Command) {
-				continue // no other step helps as long as the deletion is refused
+				continue // no other step helps while the deletion is refused
 			}
 			deed, err := r.Hands.Weigh(ctx, s, r.targets)
 			if err != nil {
@@ -239,8 +229,8 @@ func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 	return nil, nil
 }
 
-// step takes steps that have consent, and waits for their effect. After a question it looks
-// again: the answer is valid for that question alone.
+// step takes steps that have consent, and waits for their effect. After a question it looks again: the answer
+// is valid for that question alone.
 func (r *Run) step(ctx context.Context, due []check.Deed) error {
 	question := questionOf(due)
 	if r.Ask == nil || r.answered(question) { // else the prompt says it
@@ -296,8 +286,8 @@ func (r *Run) step(ctx context.Context, due []check.Deed) error {
 	return nil
 }
 
-// advises reports whether the plan still holds one of the steps. A workload that was scaled up has
-// its effect once it runs: until then the plan has the same cause.
+// advises reports whether the plan still holds one of the steps. A workload that was scaled up has its effect
+// once it runs: until then the plan has the same cause.
 func (r *Run) advises(due []check.Deed) bool {
 	return slices.ContainsFunc(r.last.Plan, func(s check.Step) bool {
 		return slices.ContainsFunc(due, func(t check.Deed) bool {
@@ -306,8 +296,7 @@ func (r *Run) advises(due []check.Deed) bool {
 	})
 }
 
-// existing returns those of some targets that still exist. The error is, among others, for another object of the
-// name of one.
+// existing returns the targets that still exist, with an error for a recreated one.
 func (r *Run) existing(ctx context.Context, targets []check.Subject) (left []check.Subject, err error) {
 	for _, s := range targets {
 		gone, recreated, err := r.Hands.Gone(ctx, s)
@@ -327,7 +316,6 @@ func errRecreated(s check.Subject) error {
 	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
 }
 
-// do takes steps until one fails.
 func (r *Run) do(ctx context.Context, due []check.Deed) (failed bool, err error) {
 	for _, s := range due {
 		if s.Class == check.ClassWait {
@@ -368,13 +356,12 @@ func (r *Run) effect(ctx context.Context, due []check.Deed) error {
 	}
 }
 
-// risks describe the verdicts of a deletion.
 var risks = map[policies.Verdict]string{
 	policies.Hangs: "it hangs", policies.Refused: "it is refused", policies.AtRisk: "it may hang", policies.Unknown: "whether it hangs is unknown",
 }
 
-// delete deletes the targets if nothing is known to block them, or if the user insists. The error is
-// errChanged if the verdict changed during the question.
+// delete deletes the targets if nothing is known to block them, or if the user insists. It returns errChanged
+// if the verdict changed during the question.
 func (r *Run) delete(ctx context.Context) error {
 	now := r.last
 	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
@@ -426,7 +413,7 @@ func (r *Run) delete(ctx context.Context) error {
 	}
 	for _, deletion := range due {
 		if deletion.Class == check.ClassWait {
-			continue // a second delete could change how the first goes on
+			continue // as in do
 		}
 		lines, err := r.Hands.Do(ctx, deletion.Step.Step)
 		for _, line := range lines {
@@ -442,7 +429,7 @@ func (r *Run) delete(ctx context.Context) error {
 	return nil
 }
 
-// deletions returns the steps that delete the targets; they are risks if another step should come first.
+// deletions returns the steps that delete the targets: risks if another step should come first.
 func (r *Run) deletions() (due []check.Deed, err error) {
 	for _, s := range r.targets {
 		deletion, err := r.Hands.Deletion(s, r.Options)
@@ -457,11 +444,9 @@ func (r *Run) deletions() (due []check.Deed, err error) {
 	return due, nil
 }
 
-// answered reports whether the flags answer a question.
 func (r *Run) answered(q Question) bool { return r.Consents.answer(q, r.Hands.Same) }
 
-// consent reports whether a question is answered with yes, and whether a person was prompted. A
-// question without an answer stays open.
+// consent reports a yes, and whether a person was prompted. A question without an answer stays open.
 func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err error) {
 	if r.answered(q) {
 		return true, false, nil
@@ -474,7 +459,7 @@ func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err 
 	return yes, true, err
 }
 
-// end ends a run that leaves a target: it lists the manual steps, and steps without consent.
+// end lists the manual steps, and the steps without consent.
 func (r *Run) end() error {
 	for _, q := range r.open {
 		r.item("  ", "not allowed: %s", q.Do)
@@ -502,7 +487,7 @@ func (r *Run) end() error {
 	return ErrLeft
 }
 
-// tasks returns the manual steps of the plan, which no consent makes termguard take.
+// tasks returns the plan's manual steps, which no consent makes termguard take.
 func (r *Run) tasks() []Task {
 	all := []Task{}
 	for _, s := range r.last.Plan {
@@ -537,7 +522,6 @@ func (r *Run) wait(ctx context.Context, while time.Duration) error {
 	}
 }
 
-// rehearse makes the API server check each step and the deletion.
 func (r *Run) rehearse(ctx context.Context) error {
 	r.line("")
 	r.line("dry run: nothing is changed")
@@ -596,7 +580,6 @@ func (r *Run) fails(lead string, err error) {
 	}
 }
 
-// verdict writes the first line of an answer.
 func (r *Run) verdict(before string, now State) {
 	var p page.Page
 	p.Verdict(before, string(now.Verdict), check.ToneOf(now.Verdict), now.Because())

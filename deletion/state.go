@@ -12,23 +12,23 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// State is the cluster as a run sees it before each step.
+// State is the cluster before a step.
 type State struct {
 	// Targets are the objects to delete that still exist.
 	Targets []check.Subject
 	check.Answer
-	// Plan is that of the answer without the deletion.
+	// Plan is without the deletion.
 	Plan []check.Step
-	// Ends returns the objects that are being deleted with the targets.
+	// Ends returns the objects deleted with the targets.
 	Ends func(context.Context) (check.Answer, error)
 
-	unseen  []policies.Unseen // facts that the answer depends on and that could not be read
-	refused []string          // commands of the steps against an immediate refusal
+	unseen  []policies.Unseen // unreadable facts that the answer depends on
+	refused []string          // commands against an immediate refusal
 	before  string            // the step to take first if the deletion may hang and termguard cannot take it
 }
 
-// NewState returns the state by an answer about the targets. Hearsay says who named the objects if the user
-// did not; steps outside of the targets are then advice.
+// NewState returns the state for an answer. Hearsay says who named the objects if not the user: steps outside
+// the targets are then advice.
 func NewState(targets []check.Subject, a check.Answer, hearsay string) State {
 	v := State{Targets: targets, Answer: a, unseen: slices.Clone(a.Unseen)}
 	v.Plan = slices.DeleteFunc(slices.Clone(a.Plan), func(s check.Step) bool { return s.Kind == check.Delete })
@@ -55,22 +55,20 @@ func NewState(targets []check.Subject, a check.Answer, hearsay string) State {
 	return v
 }
 
-// missing returns an error for the targets that do not exist.
 func (v *State) missing() error { return errors.New(strings.Join(v.Missing, "\n")) }
 
-// terminating reports whether all targets are being deleted.
 func (v *State) terminating() bool {
 	return !slices.ContainsFunc(v.Targets, func(s check.Subject) bool { return !s.Terminating() })
 }
 
-// hangs reports whether the targets are known to hang, at least once steps were taken: the
-// controller of a namespace renews its conditions only after a while.
+// hangs distrusts symptoms after steps: the controller of a namespace renews its conditions only after a
+// while.
 func (v *State) hangs(steps int) bool {
 	return v.Verdict == policies.Hangs && (!v.Symptoms() || steps == 0)
 }
 
-// unexplained returns the unseen types without those that a certain finding explains: resources of
-// an APIService that does not answer, or of a definition whose objects cannot be converted.
+// unexplained leaves out resources that a certain finding explains: of an APIService that does not answer, or
+// of a definition whose objects cannot be converted.
 func unexplained(unseen []policies.Unseen, findings []policies.Finding) []policies.Unseen {
 	return slices.DeleteFunc(slices.Clone(unseen), func(u policies.Unseen) bool {
 		_, group, _ := strings.Cut(u.Resource, ".")
@@ -84,7 +82,7 @@ func unexplained(unseen []policies.Unseen, findings []policies.Finding) []polici
 	})
 }
 
-// Outcome is the result of a run, as JSON has it.
+// Outcome is the result of a run in JSON.
 type Outcome struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -114,8 +112,7 @@ func (r *Run) Outcome() Outcome {
 	return Outcome{"termguard.dev/v1", "Deletion", r.last.Verdict, r.last.Why(), append([]string{}, r.done...), left, append([]Question{}, r.open...), tasks}
 }
 
-// Interrupted returns the error of an interrupted run, with its steps and the remaining targets. It makes no
-// request, so that the program ends at once.
+// Interrupted returns the error of an interrupted run. It makes no request, so that the program ends at once.
 func (r *Run) Interrupted() error {
 	if len(r.done) == 0 {
 		return errors.New("interrupted: nothing was changed")
