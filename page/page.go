@@ -1,5 +1,5 @@
-// Package page lays out text for people in blocks: lines, trees and tables. Wrapping and color depend on what
-// a part is, never on what it says: a tenant may have written any of it.
+// Package page lays out text for people in lines, trees and tables. Wrapping and color depend on what a part
+// is, never on what it says: a tenant may have written any of it.
 package page
 
 import (
@@ -14,7 +14,6 @@ import (
 // Tone is how a word is meant.
 type Tone int
 
-// The tones.
 const (
 	Plain Tone = iota
 	Bad
@@ -22,20 +21,19 @@ const (
 	Good
 )
 
-// Page is text in blocks. The zero value is empty.
+// Page is text in blocks.
 type Page struct{ blocks []block }
 
 // block is a line, or a row of a table.
 type block struct {
-	// lead begins the first line, and below those that continue it: indents, branches, numbers, labels.
+	// lead begins the first line, and below the continued ones.
 	lead, below string
-	// before stands before a word with a tone, and after behind it.
+	// before and after surround a word with a tone.
 	before, word, after string
 	tone                Tone
-	// command says that a shell takes it as it is.
+	// command is copied to a shell as it is.
 	command bool
-	// table is where the last column begins, 0 outside of tables, and hang the indent of that column if a row
-	// is too long.
+	// table is where the last column begins, 0 outside of tables; hang indents that column if a row is too long.
 	table, hang int
 }
 
@@ -51,7 +49,7 @@ func (p *Page) Verdict(before, word string, tone Tone, after string) {
 	p.add(block{below: "  ", before: before, word: word, tone: tone, after: after})
 }
 
-// Item adds a line behind a lead, such as an indent, a number or a label; lines below are as far in.
+// Item adds a line behind a lead, such as a number or a label; lines below are as far in.
 func (p *Page) Item(lead, format string, args ...any) {
 	p.add(block{lead: lead, below: strings.Repeat(" ", utf8.RuneCountInString(lead)), after: fmt.Sprintf(format, args...)})
 }
@@ -81,7 +79,7 @@ func (p *Page) add(b block) {
 	p.blocks = append(p.blocks, b)
 }
 
-// Node is a line of a tree, with the lines below it. Its word has a tone.
+// Node is a line of a tree. Its Word has a tone.
 type Node struct {
 	Word  string
 	Tone  Tone
@@ -89,7 +87,7 @@ type Node struct {
 	Below []*Node
 }
 
-// Child returns the node below n with this line, and adds it if necessary.
+// Child returns the node below n with this line, added if necessary.
 func (n *Node) Child(line string) *Node { return n.Verdict("", Plain, line) }
 
 // Verdict is Child for a line that begins with a word of a tone.
@@ -124,8 +122,8 @@ type Cell struct {
 	Tone Tone
 }
 
-// Table adds rows with aligned columns, below a heading. In a narrow terminal the last column stands on lines
-// of its own, as far in as the second.
+// Table adds rows below a heading. In a narrow terminal the last column stands on lines of its own, as far in
+// as the second.
 func (p *Page) Table(heading []string, rows [][]Cell) {
 	all := [][]Cell{make([]Cell, len(heading))}
 	for i, text := range heading {
@@ -167,7 +165,7 @@ func (p *Page) Table(heading []string, rows [][]Cell) {
 	}
 }
 
-// More counts what is not shown, "" for nothing: " and 12 more".
+// More returns, for example, " and 12 more", or "".
 func More(beyond int) string {
 	if beyond <= 0 {
 		return ""
@@ -181,12 +179,12 @@ func List(names []string, most int) string {
 	return strings.Join(names[:shown], ", ") + More(len(names)-shown)
 }
 
-// Style is how a page is written; the zero value is plain.
+// Style is how a page is written; zero is plain.
 type Style struct {
-	// Width of a line in columns; 0 does not wrap.
+	// Width in columns; 0 does not wrap.
 	Width int
 	Color bool
-	// ASCII draws with characters that every terminal and locale has.
+	// ASCII draws with characters of every terminal and locale.
 	ASCII bool
 }
 
@@ -205,7 +203,7 @@ func (p *Page) Write(w io.Writer, s Style) error {
 	return err
 }
 
-// In returns the text in a style. Continued lines are indented, and commands can be copied.
+// In returns the text in a style.
 func (p *Page) In(s Style) string {
 	var out strings.Builder
 	for _, b := range p.blocks {
@@ -240,7 +238,6 @@ const (
 
 var paints = [...]string{Bad: "\x1b[31m", Doubtful: "\x1b[33m", Good: "\x1b[32m"}
 
-// color paints the word of the first line, and commands.
 func (b block) color(line string, first bool) string {
 	from := len(b.lead) + len(b.before)
 	to := from + len(b.word)
@@ -267,7 +264,7 @@ func (b block) wrap(width int) (lines []string) {
 	return broken(b.lead, b.below, ` \`, commandWords(b.after), width)
 }
 
-// row returns a table row, with the last column on lines of its own.
+// row puts the last column on lines of its own.
 func (b block) row(width int) (lines []string) {
 	runes := []rune(b.text())
 	begin := strings.Repeat(" ", b.hang)
@@ -291,10 +288,10 @@ func Fill(text, lead, below string, width int) string {
 	return strings.Join(broken(lead, below, "", strings.Fields(text), width), "\n") + "\n"
 }
 
-// broken joins words to lines: lead begins the first, below the others, and end ends all but the last.
+// broken joins words to lines as Fill does; end ends all but the last.
 func broken(lead, below, end string, words []string, width int) (lines []string) {
 	current, empty := lead, true
-	joined := false // the word continues in JSON: no space, no end
+	joined := false // in JSON: no space, no end
 	for _, next := range words {
 		next, more := strings.CutSuffix(next, jsonBreak)
 		space := " "
@@ -317,8 +314,8 @@ func broken(lead, below, end string, words []string, width int) (lines []string)
 // jsonBreak ends a piece of a word that may be broken as JSON allows.
 const jsonBreak = "\x00"
 
-// commandWords returns the words of a shell line, quotes included. JSON in single quotes is split into pieces
-// that end with jsonBreak.
+// commandWords returns the words of a shell line, with JSON in single quotes in pieces that end with
+// jsonBreak.
 func commandWords(command string) (found []string) {
 	var piece strings.Builder
 	flush := func(end string) {
@@ -327,7 +324,7 @@ func commandWords(command string) (found []string) {
 			piece.Reset()
 		}
 	}
-	var quote byte                 // that is open: ' or ", or 0
+	var quote byte                 // the open one, or 0
 	inJSON, inText := false, false // of single quotes: JSON, and a text in it
 	for i := 0; i < len(command); i++ {
 		c := command[i]
