@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// MaxConditions bounds the conditions read from one object, and MaxConditionText each text in them, in bytes:
-// a status may contain anything.
+// MaxConditions bounds the conditions of one object, and MaxConditionText each text in them, in bytes: a
+// status may contain anything.
 const MaxConditions, MaxConditionText = 32, 1 << 10
 
-// Conditions returns the status of an object for policies, bounded: its conditions, except conditions about
-// an older spec, or, if it has none, its phase and message. Each has the time of its last change
-// (lastTransitionTime) if known, and the times at which the object was created, its deletion began, and its
-// run ended.
+// Conditions returns the status of an object for policies: its conditions, except about an older spec, or
+// else its phase and message. Each has the time of its last change, if known, and when the object was
+// created, its deletion began, and its run ended.
 func Conditions(object map[string]any) []any {
 	o := &unstructured.Unstructured{Object: object}
 	status, _ := object["status"].(map[string]any)
@@ -73,13 +72,13 @@ func first(status map[string]any, keys ...string) string {
 	return ""
 }
 
-// failureIn returns the error that a status without conditions reports.
+// failureIn returns the error in a status without conditions.
 func failureIn(status map[string]any) string {
 	failure, _ := status["error"].(map[string]any) // as that of a VolumeSnapshot
 	return cmp.Or(first(failure, "message"), first(status, "error", "lastError", "errorMessage", "failureMessage"))
 }
 
-// statusTime returns the time of the last change of an object's status, "" if that is not on record.
+// statusTime returns when an object's status last changed, "" if not on record.
 func statusTime(o *unstructured.Unstructured) (last string) {
 	managers, _, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata", "managedFields")
 	list, _ := managers.([]any)

@@ -23,8 +23,8 @@ func DeleteOptions(propagation metav1.DeletionPropagation) map[string]any {
 // Background returns the DeleteOptions of kubectl delete without flags.
 func Background() map[string]any { return DeleteOptions(metav1.DeletePropagationBackground) }
 
-// FromFlags returns kubectl delete's options for flags of the same names. A negative grace period, in
-// seconds, means the object's own. As with kubectl, 0 seconds without force become 1.
+// FromFlags returns kubectl delete's options. A negative grace period, in seconds, means the object's own; 0
+// without force becomes 1.
 func FromFlags(cascade string, grace int64, force bool) (map[string]any, error) {
 	propagation, ok := Cascades[strings.ToLower(cascade)]
 	if !ok {

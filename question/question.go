@@ -9,26 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Target is an object that a command asks about without a request from an API server.
+// Target is an object that a command asks about without a request.
 type Target struct {
 	Kind            schema.GroupVersionKind
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
-	// Object is the object as the API server has it, as far as known.
+	// Object is as the API server has it, as far as known.
 	Object map[string]any
-	// User is the user who would send the request; the zero value if unknown.
+	// User would send the request; zero if unknown.
 	User authenticationv1.UserInfo
 }
 
-// Delete returns the request that deletes the target, with options of kind DeleteOptions.
+// Delete returns the request that deletes the target, with DeleteOptions.
 func (t Target) Delete(options map[string]any) *Request {
 	r := t.request(admissionv1.Delete, options)
 	r.OldObject = Part(t.Object)
 	return r
 }
 
-// Evict returns the request that evicts the pod, with options for its deletion. The request does not carry
-// the pod.
+// Evict returns the request that evicts the pod, which it does not carry.
 func (t Target) Evict(options map[string]any) *Request {
 	r := t.request(admissionv1.Create, createOptions)
 	r.SubResource, r.subject = "eviction", t.Object
@@ -40,8 +39,8 @@ func (t Target) Evict(options map[string]any) *Request {
 	return r
 }
 
-// Drain returns the question whether all pods of a node can be evicted. API servers never see it: a client
-// drains a node by evicting its pods.
+// Drain returns the question whether a node's pods can be evicted. API servers never see it: clients evict
+// the pods.
 func (t Target) Drain() *Request {
 	r := t.request(admissionv1.Connect, nil)
 	r.SubResource, r.subject = "drain", t.Object
@@ -55,7 +54,7 @@ func (t Target) Create() *Request {
 	return r
 }
 
-// createOptions are the options that kubectl sends. Read-only.
+// createOptions are kubectl's. Read-only.
 var createOptions = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
 
 // Edit returns the request that updates the target to after.
@@ -85,18 +84,17 @@ func (t Target) request(operation admissionv1.Operation, options map[string]any)
 	return r
 }
 
-// Set is the objects that one command deletes, by resource, namespace and name, as policies see them in
-// data.cluster.set. The zero value behaves as kubectl delete -f.
+// Set is the objects that one command deletes: data.cluster.set. The zero value is for kubectl delete -f.
 type Set struct {
 	// By is the command, for messages.
 	By string
-	// Waits means that the command deletes each place only after every object of the previous one is deleted.
+	// Waits means that each place is deleted only after the previous one is.
 	Waits   bool
 	objects map[string]any
 }
 
-// Add adds an object, by resource (plural, or plural.group), with its place in the order of the command.
-// Objects in one place are deleted together, or in unknown order.
+// Add adds an object of a resource (plural, or plural.group), with its place in the order. Objects in one
+// place are deleted together, or in unknown order.
 func (s *Set) Add(resource, namespace, name string, place int) {
 	if s.objects == nil {
 		s.objects = map[string]any{}
@@ -116,7 +114,7 @@ func (s *Set) Add(resource, namespace, name string, place int) {
 // Empty reports whether the set has no objects.
 func (s *Set) Empty() bool { return len(s.objects) == 0 }
 
-// Facts is a facts document that does not change during View.
+// Facts do not change during View.
 type Facts interface {
 	View(f func(doc map[string]any))
 }
@@ -133,7 +131,7 @@ func (o over) View(f func(doc map[string]any)) {
 	o.facts.View(func(doc map[string]any) { f(o.set.In(doc)) })
 }
 
-// In returns doc with the set in it. Only the top level is copied.
+// In returns doc with the set; only the top level is copied.
 func (s *Set) In(doc map[string]any) map[string]any {
 	doc = maps.Clone(doc)
 	doc["set"] = s.objects

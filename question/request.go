@@ -21,7 +21,7 @@ import (
 // Trigger is the kind of a request.
 type Trigger string
 
-// Triggers. Only termguard's commands use OnApply and OnDrain.
+// Only termguard's commands use OnApply and OnDrain.
 const (
 	OnDelete        Trigger = "delete"
 	OnEviction      Trigger = "eviction"
@@ -32,7 +32,7 @@ const (
 	OnOther         Trigger = "other"
 )
 
-// Resources whose requests need special handling.
+// Resources with special requests.
 var (
 	Namespaces = schema.GroupResource{Resource: "namespaces"}
 	Nodes      = schema.GroupResource{Resource: "nodes"}
@@ -48,15 +48,13 @@ func Immortal(namespace string) bool {
 // Request is an AdmissionRequest. Its objects are decoded on first use, so it is not safe for concurrent use.
 type Request struct {
 	admission.Request
-	// UnderWay means that an API server sent the request: mutating webhooks and admission policies have
-	// admitted it.
+	// UnderWay means that an API server sent it: mutating webhooks and admission policies have admitted it.
 	UnderWay bool
 
-	subject map[string]any // the object it is about, if the request does not carry it
+	subject map[string]any // if the request does not carry it
 	sent    map[string]any // see asSent
 }
 
-// Errors for requests that lack a required field.
 var (
 	errNoResource = errors.New("the request names no resource")
 	errNoOld      = errors.New("the request has no oldObject")
@@ -64,8 +62,8 @@ var (
 	errNoName     = errors.New("the request has no name")
 )
 
-// Review returns the request of an admission review. If a required field is missing, it returns both the
-// request, which can still describe itself, and an error.
+// Review returns the request of an admission review, with an error if a required field is missing; it can
+// still describe itself.
 func Review(request admission.Request) (*Request, error) {
 	r := &Request{Request: request, UnderWay: true}
 	trigger := r.Trigger()
@@ -104,7 +102,7 @@ func (r *Request) Trigger() Trigger {
 	return OnOther
 }
 
-// EditsFinalizers reports whether the request updates an object rather than deleting it.
+// EditsFinalizers reports whether the request updates an object.
 func (r *Request) EditsFinalizers() bool {
 	trigger := r.Trigger()
 	return trigger == OnFinalizerEdit || trigger == OnFinalize
@@ -115,15 +113,15 @@ func (r *Request) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 }
 
-// Key returns the object's namespace and name. The namespace of a cluster-scoped object is "", also of a
-// Namespace, whose requests carry its name there.
+// Key returns the object's namespace and name. The namespace is "" for a Namespace, though requests carry its
+// name there.
 func (r *Request) Key() types.NamespacedName {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	if r.GroupResource() == Namespaces {
 		key.Namespace = ""
 	}
 	for _, object := range []map[string]any{r.Old(), r.New()} {
-		if key.Name == "" { // missing for the items of a deletecollection
+		if key.Name == "" { // missing in a deletecollection
 			key.Name = (&unstructured.Unstructured{Object: object}).GetName()
 		}
 	}
@@ -142,16 +140,15 @@ func (r *Request) Within() string {
 // Dry reports whether the request is a dry run.
 func (r *Request) Dry() bool { return r.DryRun != nil && *r.DryRun }
 
-// Old returns the object before the request, nil if the request has none.
+// Old returns the object before the request, or nil.
 func (r *Request) Old() map[string]any { return decode(&r.OldObject) }
 
-// New returns the object after the request, nil if the request has none.
+// New returns the object after the request, or nil.
 func (r *Request) New() map[string]any { return decode(&r.Object) }
 
-// With returns the options of the request, such as DeleteOptions.
+// With returns the options, such as DeleteOptions.
 func (r *Request) With() map[string]any { return decode(&r.Options) }
 
-// decode decodes a part of a request in place. It returns nil if the part is not an object.
 func decode(part *runtime.RawExtension) map[string]any {
 	if part.Object == nil && len(part.Raw) > 0 {
 		object := &unstructured.Unstructured{}
@@ -174,7 +171,7 @@ func Part(object map[string]any) runtime.RawExtension {
 }
 
 // Objects returns the objects whose finalizers matter: old and new, or for evictions and drains, which carry
-// neither, the object as far as known.
+// neither, the subject.
 func (r *Request) Objects() (objects []map[string]any) {
 	if r.Trigger() == OnEviction || r.Trigger() == OnDrain {
 		if r.subject == nil {
@@ -190,8 +187,7 @@ func (r *Request) Objects() (objects []map[string]any) {
 	return objects
 }
 
-// Annotation returns an annotation of the object. The new state takes precedence, because the same edit may
-// add it.
+// Annotation returns an annotation. The new state takes precedence: the edit may add it.
 func (r *Request) Annotation(key string) string {
 	for _, object := range []map[string]any{r.New(), r.Old()} {
 		if value := (&unstructured.Unstructured{Object: object}).GetAnnotations()[key]; value != "" {
@@ -215,11 +211,10 @@ func (r *Request) Finalizers(object map[string]any) []string {
 	return slices.Concat((&unstructured.Unstructured{Object: object}).GetFinalizers(), r.SpecFinalizers(object))
 }
 
-// Input returns the input of policies: the request, the owners of the object's finalizers, what its
-// status says, and other refusals. policies/schema/input.schema.json describes it.
+// Input returns the input of policies, which policies/schema/input.schema.json describes.
 func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any {
 	input := map[string]any{"request": r.asSent(), "ownership": ownership}
-	// What built-in kinds say in their status is not about their finalizers.
+	// Built-in kinds' status is not about their finalizers.
 	if len(ownership) > 0 && strings.Contains(r.Resource.Group, ".") && r.Trigger() == OnDelete {
 		if conditions := Conditions(r.Old()); len(conditions) > 0 {
 			input["conditions"] = conditions
@@ -231,15 +226,14 @@ func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any
 	return input
 }
 
-// asSent returns the JSON form of the request as an API server sends it, which TestAsSent checks. It is built
-// once.
+// asSent returns the request in JSON's form, as an API server sends it (TestAsSent), built once.
 func (r *Request) asSent() map[string]any {
 	if r.sent != nil {
 		return r.sent
 	}
 	kind := kindOf(r.Kind)
 	resource := resourceOf(r.Resource)
-	r.sent = make(map[string]any, 14) // the usual number
+	r.sent = make(map[string]any, 14) // usually
 	r.sent["uid"], r.sent["kind"], r.sent["resource"], r.sent["operation"] = string(r.UID), kind, resource, string(r.Operation)
 	r.sent["object"], r.sent["oldObject"], r.sent["options"] = orNull(r.New()), orNull(r.Old()), orNull(r.With())
 	r.sent["userInfo"] = userOf(r.UserInfo)
@@ -304,7 +298,7 @@ func list[S ~[]string](texts S) []any {
 	return values
 }
 
-// orNull returns nil for a nil map, which would otherwise become an empty object.
+// orNull returns nil for a nil map, which would become an empty object.
 func orNull(object map[string]any) any {
 	if object == nil {
 		return nil
