@@ -1,4 +1,4 @@
-// Package background runs background tasks: a panic in one is reported and does not end the process.
+// Package background runs tasks in which a panic is reported and does not end the process.
 package background
 
 import (
@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// restartPause is the pause before a task that panicked restarts.
 const restartPause = time.Second
 
 // Report handles a panic in a part.
@@ -17,7 +16,7 @@ type Report func(part string, panicked any, stack []byte)
 
 type reportKey struct{}
 
-// With returns a context in which panics are passed to report. By default they are logged to slog.Default().
+// With returns a context in which panics are passed to report, instead of slog.Default().
 func With(ctx context.Context, report Report) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }
@@ -41,7 +40,7 @@ func Try(ctx context.Context, part string, f func() error) (err error) {
 	return f()
 }
 
-// Keep runs a part until it returns. After a panic it runs it again, until ctx ends.
+// Keep runs a part until it returns, again after a panic, until ctx ends.
 func Keep(ctx context.Context, part string, run func(context.Context)) {
 	for {
 		err := Try(ctx, part, func() error {
@@ -59,7 +58,7 @@ func Keep(ctx context.Context, part string, run func(context.Context)) {
 	}
 }
 
-// Pause sleeps for d. It returns early with the context's error if ctx ends.
+// Pause sleeps for d, or until ctx ends, with its error.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,7 +7,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Hint suggests the candidate nearest to name, or returns "" if none is near.
+// Hint suggests the candidate nearest to name, "" if none is near.
 func Hint(name string, candidates []string) string {
 	best, distance := "", 1+min(max(2, len(name)/3), len(name)/2) // with more letters wrong than right, it is another word
 	for _, candidate := range candidates {

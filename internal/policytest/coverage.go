@@ -10,17 +10,16 @@ import (
 	"github.com/open-policy-agent/opa/v1/cover"
 )
 
-// Tracer records the lines that an engine evaluates, as EngineOptions.Tracer.
+// Tracer records the lines that an engine evaluates.
 type Tracer struct{ *cover.Cover }
 
 // NewTracer returns an empty Tracer.
 func NewTracer() *Tracer { return &Tracer{cover.New()} }
 
-// Reset clears the record.
 func (t *Tracer) Reset() { t.Cover = cover.New() }
 
-// Covered returns the percentage of lines of Rego in folder that were evaluated, without tests, and the
-// others as FILE:LINE. folder is relative to fsys, which the engine's policies call dir.
+// Covered returns the percentage of evaluated Rego lines in folder, without tests, and the others as
+// FILE:LINE. folder is relative to fsys, which policies call dir.
 func (t *Tracer) Covered(fsys fs.FS, dir, folder string) (percent float64, missed []string, err error) {
 	files, err := fs.Glob(fsys, folder+"/*.rego")
 	if err != nil {

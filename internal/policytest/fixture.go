@@ -26,17 +26,14 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl prints them, one document of
-// kind Request, and optionally one of kind Cluster for facts that objects cannot show. Each finding must
-// match a comment
+// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl prints them, a Request, and
+// optionally a Cluster for facts that objects cannot show. Each finding must match a comment
 //
 // # want "regexp"
 //
-// on the line that it points at: its field in the document of its first object, or else the name of that
-// object. The regexp is matched against "will hang: MESSAGE [policy-id]" or "forbidden: …", as
-// policies.Finding.Says.
+// on its line: its field in its first object, or else that object's name. The regexp matches "will hang:
+// MESSAGE [policy-id]" or "forbidden: …" (policies.Finding.Says).
 type Fixture struct {
-	// File is the name in messages.
 	File string
 
 	documents []document
@@ -44,7 +41,6 @@ type Fixture struct {
 	wants     map[int][]*regexp.Regexp // by line
 }
 
-// document is one object of a fixture with the positions of its fields.
 type document struct {
 	node   *yaml.Node
 	object *unstructured.Unstructured
@@ -62,10 +58,9 @@ type request struct {
 	Groups      []string       `json:"groups"`
 	Options     map[string]any `json:"options"`
 	DryRun      bool           `json:"dryRun"`
-	// Finalizers are the finalizers left by an UPDATE, in the metadata of the object or, with subresource
-	// finalize, in its spec. The document is the object before the update.
+	// Finalizers are left by an UPDATE, in the metadata or, with subresource finalize, in the spec.
 	Finalizers []string `json:"finalizers"`
-	// Manifests means that the objects are manifests, as lint reads them, and not in a cluster.
+	// Manifests means that the objects are read as lint does, not in a cluster.
 	Manifests bool `json:"manifests"`
 }
 
@@ -74,7 +69,7 @@ var (
 	quoted      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 )
 
-// Parse parses a fixture; file is its name.
+// Parse parses a fixture.
 func Parse(file string, text []byte) (Fixture, error) {
 	f := Fixture{File: file, wants: map[int][]*regexp.Regexp{}}
 	if err := f.parse(text); err != nil {
@@ -144,7 +139,7 @@ func (f *Fixture) parse(text []byte) error {
 	return nil
 }
 
-// find returns the document of an object, whose resource may come from a definition in the fixture.
+// find finds resources of definitions in the fixture, too.
 func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	for _, d := range f.documents {
 		gvk := d.object.GroupVersionKind()
@@ -165,7 +160,6 @@ func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	return document{}, false
 }
 
-// admissionRequest returns the fixture's request as the API server would send it.
 func (f Fixture) admissionRequest() (*question.Request, error) {
 	r := f.request
 	subject, is := f.find(r.Resource, r.Namespace, r.Name)
@@ -202,7 +196,6 @@ func (f Fixture) admissionRequest() (*question.Request, error) {
 	return built, nil
 }
 
-// line returns the line that a finding points at.
 func (f Fixture) line(finding policies.Finding) (int, error) {
 	if len(finding.Objects) == 0 {
 		return 0, errors.New("it names no object")
@@ -239,7 +232,7 @@ func (f Fixture) Objects() []*unstructured.Unstructured {
 // Prepare builds the facts and the input of a fixture.
 func (f Fixture) Prepare() (Prepared, error) { return f.PrepareWith(cluster.Options{}) }
 
-// PrepareWith is Prepare with options. The fixture sets the time.
+// PrepareWith is Prepare with options; the fixture sets the time.
 func (f Fixture) PrepareWith(options cluster.Options) (Prepared, error) {
 	now := time.Unix(0, 0)
 	for _, o := range f.Objects() {

@@ -8,13 +8,12 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// GoldenFile is the file beside a policy's fixtures that records the findings in each.
+// GoldenFile records the findings in a policy's fixtures.
 const GoldenFile = "findings.golden"
 
 const goldenHead = "# The findings in each fixture, whole. Written by the tests: read the diff.\n"
 
-// Golden builds a GoldenFile, one line for each part of each finding. Parts that METADATA sets for all
-// findings of the policy are left out.
+// Golden builds a GoldenFile, a line for each part of each finding, without parts from METADATA.
 type Golden struct {
 	of  map[string]policies.Policy
 	out strings.Builder
@@ -97,7 +96,7 @@ func compact(value any) string {
 // String returns the text of the GoldenFile.
 func (g *Golden) String() string { return g.out.String() }
 
-// Differs describes the first difference from want, "" if there is none.
+// Differs describes the first difference from want, or "".
 func (g *Golden) Differs(want string) string {
 	expected, got := strings.Split(want, "\n"), strings.Split(g.String(), "\n")
 	line := func(lines []string, i int) string {

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns text as one line of valid UTF-8. Control and format characters, which could hide or reorder
-// other text, become U+FFFD.
+// Line returns text as one line of UTF-8. Control and format characters, which could hide or reorder other
+// text, become U+FFFD.
 func Line(text string) string { return But(text, "") }
 
-// Lines applies Line to each line of a text. Tabs become spaces, so that columns below them stay aligned.
+// Lines applies Line to each line. Tabs become spaces, so that columns stay aligned.
 func Lines(text string) string { return But(strings.ReplaceAll(text, "\t", " "), "\n") }
 
 // But is Line, but keeps the characters in kept.
@@ -53,7 +53,7 @@ func JSON(text string) string {
 // odd reports whether r is a control or format character (including bidirectional ones), a line separator,
 // for private use, or not valid UTF-8.
 func odd(r rune) bool {
-	if r <= unicode.MaxASCII { // the common case
+	if r <= unicode.MaxASCII {
 		return r < ' ' || r == '\x7f'
 	}
 	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)

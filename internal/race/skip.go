@@ -2,8 +2,7 @@ package race
 
 import "testing"
 
-// Skip skips a test under the race detector. It is for tests that run in one goroutine, or whose goroutines
-// other tests start as well.
+// Skip skips a test of one goroutine, or of goroutines that other tests start, under the race detector.
 func Skip(t testing.TB) {
 	t.Helper()
 	if Detector {

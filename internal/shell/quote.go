@@ -18,7 +18,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Join returns the quoted words as a command.
+// Join returns a command of quoted words.
 func Join(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

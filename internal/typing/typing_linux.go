@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns a terminal, and keys: lines written to keys are read from the terminal.
+// Open returns a terminal that reads lines written to keys.
 func Open() (terminal, keys *os.File, err error) {
 	if keys, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, fmt.Errorf("open a terminal: %w", err)
