@@ -8,7 +8,7 @@ import (
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// KeepAPIService adds an APIService with a Service. Local APIServices cannot become unavailable on their own.
+// KeepAPIService keeps an APIService with a Service: local ones cannot become unavailable on their own.
 func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 	if o.Spec.Service == nil {
 		p.ForgetAPIService(types.NamespacedName{Name: o.Name})
@@ -49,8 +49,8 @@ func (p *Part) SetStale(stale map[string]bool) {
 	}
 }
 
-// SetAPIServiceError records why the objects of a resource of an APIService, known yet or not, cannot be
-// listed; "" withdraws it. One listable resource does not prove the others.
+// SetAPIServiceError records why a resource of an APIService, known yet or not, cannot be listed; ""
+// withdraws it. One listable resource does not prove the others.
 func (p *Part) SetAPIServiceError(name, resource, message string) {
 	if message == "" {
 		delete(p.apiErrors[name], resource)
@@ -68,7 +68,6 @@ func (p *Part) SetAPIServiceError(name, resource, message string) {
 	}
 }
 
-// apiError returns the error of the first unlistable resource of an APIService, by name.
 func (p *Part) apiError(name string) string {
 	for _, resource := range slices.Sorted(maps.Keys(p.apiErrors[name])) {
 		return p.apiErrors[name][resource]

@@ -14,7 +14,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// state of a backend that the API server calls.
 type state string
 
 const (
@@ -23,8 +22,7 @@ const (
 	unknown state = "unknown"
 )
 
-// backend is the state of a Service that the API server calls: for a webhook, an APIService or the conversion
-// of a CustomResourceDefinition.
+// backend is the state of a Service that the API server calls, for a webhook, an APIService or a conversion.
 type backend struct {
 	state  state
 	reason string
@@ -36,17 +34,14 @@ func (b *backend) set(s state, reason string) {
 	b.facts["state"], b.facts["reason"] = string(s), reason
 }
 
-// serviceFacts returns the facts about the Service of a backend.
 func serviceFacts(name types.NamespacedName) map[string]any {
 	return map[string]any{"namespace": name.Namespace, "name": name.Name}
 }
 
-// byURL returns the facts about a backend that is no Service.
 func byURL() map[string]any {
 	return map[string]any{"state": string(unknown), "reason": "it is called by URL, which says nothing about its state"}
 }
 
-// service is the row of a Service.
 type service struct {
 	external bool
 	address  string // its ClusterIP, or ""
@@ -56,16 +51,14 @@ type service struct {
 // podTemplate is the kept part of a workload's pod template.
 type podTemplate struct {
 	labels  map[string]string
-	secrets []string // that its pods mount, and do not start without
+	secrets []string // that its pods do not start without
 }
 
-// maxMounts bounds the Secrets that are kept of a workload.
 const maxMounts = 16
 
-// slice is the row of an EndpointSlice.
 type slice struct {
 	service types.NamespacedName
-	ready   bool // at least one ready endpoint
+	ready   bool
 }
 
 // backend returns a Service as a backend, which is kept up to date.
@@ -129,15 +122,14 @@ func (p *Part) Resight() {
 	}
 }
 
-// hides reports whether rights hide the Services of a namespace, or their endpoints.
 func (p *Part) hides(namespace string) bool {
 	return slices.ContainsFunc(p.hidden[:], func(reason string) bool {
 		return reason == facts.UnseenForbidden || reason == facts.UnseenElsewhere && namespace != p.reading.within
 	})
 }
 
-// behind returns the workloads whose pods a Service selects, as resource and name, and the Secrets that these
-// mount, each with such a workload: all are in its namespace.
+// behind returns the workloads whose pods a Service selects, and the Secrets that these mount, each with such
+// a workload.
 func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[string]any) {
 	s := p.services[name]
 	if len(s.selector) == 0 {
@@ -176,7 +168,6 @@ func (p *Part) sliceChanged(_ types.NamespacedName, before, now slice) {
 	p.refreshBackend(now.service)
 }
 
-// keepTemplate adds what a workload's pods have, for the Services that select them.
 func (p *Part) keepTemplate(resource string, m metav1.Object, pods corev1.PodTemplateSpec) bool {
 	key, now, namespace := resource+"/"+m.GetName(), podTemplate{labels: pods.Labels}, m.GetNamespace()
 	for _, v := range pods.Spec.Volumes {

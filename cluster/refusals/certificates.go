@@ -17,11 +17,9 @@ import (
 )
 
 const (
-	// TrustInterval is the time between handshakes with a backend whose certificate is trusted, and
-	// DistrustInterval with one that is not, or did not answer.
+	// TrustInterval is the time between handshakes with a trusted backend, DistrustInterval with others.
 	TrustInterval, DistrustInterval = 10 * time.Minute, 15 * time.Second
-	// dialTimeout bounds one handshake.
-	dialTimeout = 2 * time.Second
+	dialTimeout                     = 2 * time.Second
 )
 
 // Dial opens a connection, as net.Dialer's DialContext.
@@ -30,7 +28,7 @@ type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 // Handshake is the result of the last handshake with an endpoint.
 type Handshake struct {
 	at  time.Time
-	why string // its certificate is not trusted; "" also if it did not answer
+	why string // its certificate is not trusted; "" also without an answer
 	ok  bool
 	// distrust is the part of why that the handshake said.
 	distrust string
@@ -43,7 +41,6 @@ type Endpoint struct {
 	caBundle string
 }
 
-// called is a backend, with the content of its caBundle.
 type called struct {
 	Endpoint
 	trusts authority
@@ -53,8 +50,7 @@ func calledAt(namespace, name string, port *int32, caBundle []byte) called {
 	return called{Endpoint{types.NamespacedName{Namespace: namespace, Name: name}, facts.Or(port, 443), string(caBundle)}, readAuthority(caBundle)}
 }
 
-// distrusted returns why the API server cannot trust an endpoint, or "" if no reason is known. It checks the
-// last handshake, and caBundle in any case.
+// distrusted returns why the API server cannot trust an endpoint, by the last handshake or caBundle, or "".
 func (p *Part) distrusted(c called) string {
 	if p.options.Manifests {
 		return "" // a caBundle is filled in later
@@ -65,10 +61,9 @@ func (p *Part) distrusted(c called) string {
 	return p.handshakes[c.Endpoint].why
 }
 
-// authority is the content of a caBundle.
 type authority struct {
 	given bool
-	until time.Time // the last expiry of its certificates; zero if it has none
+	until time.Time // last expiry of its certificates; zero if it has none
 }
 
 func readAuthority(caBundle []byte) authority {
@@ -128,7 +123,7 @@ func (p *Part) Due() map[Endpoint]string {
 	return wanted
 }
 
-// Distrust returns the error of a handshake with a backend whose certificate is not trusted, for a reason.
+// Distrust returns the error of a handshake with a backend whose certificate is not trusted.
 func Distrust(why string) error { return &tls.CertificateVerificationError{Err: errors.New(why)} }
 
 // Distrusted returns why the certificates of backends are not trusted, by address.
@@ -148,9 +143,9 @@ func (p *Part) ShookHands(e Endpoint, t Handshake) {
 	p.handshakes[e] = t
 }
 
-// Try makes a TLS handshake with the backend of a webhook that fails closed or converts, as the API server
-// would, and nothing more: a webhook with a certificate that caBundle does not verify refuses everything.
-// Other errors say nothing about the API server's connection.
+// Try makes a TLS handshake with a backend, as the API server would, and nothing more: a webhook with a
+// certificate that caBundle does not verify refuses everything. Other errors say nothing about the API
+// server's connection.
 func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Handshake {
 	err := shakeHands(ctx, dial, e, address)
 	t := Handshake{at: now, ok: err == nil}

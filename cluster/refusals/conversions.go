@@ -12,16 +12,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// ConversionFailure is part of the API server's error for a custom resource that is not stored in the
-// requested version and cannot be converted (apiextensions-apiserver,
-// pkg/apiserver/conversion/webhook_converter.go).
+// ConversionFailure is part of the API server's error for a custom resource that cannot be converted to the
+// requested version (apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
 const ConversionFailure = "conversion webhook for "
 
-// uncached is part of its error while it cannot fill its cache of a resource because one object cannot be
-// converted (apiserver, pkg/storage/cacher/ready.go).
+// uncached is part of its error while one unconvertible object keeps it from filling its cache of a resource
+// (apiserver, pkg/storage/cacher/ready.go).
 const uncached = "storage is (re)initializing"
 
-// ConversionFails reports whether an error is of that kind.
+// ConversionFails reports whether an error has ConversionFailure.
 func ConversionFails(err error) bool {
 	return err != nil && strings.Contains(err.Error(), ConversionFailure)
 }
@@ -38,7 +37,6 @@ func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return found
 }
 
-// storageVersion returns the version that objects are now written in.
 func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {
@@ -53,11 +51,10 @@ type converter struct {
 	namespaced       bool
 	version, storage string
 	stored           []string
-	called           *called // nil if it is called by URL
+	called           *called // nil if called by URL
 }
 
-// possible returns the versions that objects may be stored in: a definition without a status, as in
-// manifests, stores all in one.
+// possible returns the versions that objects may be stored in: all in one without a status, as in manifests.
 func (c *converter) possible() []string {
 	if len(c.stored) == 0 {
 		return []string{c.storage}
@@ -70,9 +67,8 @@ func (c *converter) needed() bool {
 	return c.version != "" && slices.ContainsFunc(c.possible(), func(stored string) bool { return stored != c.version })
 }
 
-// settleConversions updates the definitions with objects that cannot be converted: their conversion webhook's
-// backend is down, or their objects cannot be listed without it. It also updates, by the namespace of the
-// backend, the definitions whose deletion needs it.
+// settleConversions updates the definitions whose objects cannot be converted or listed, and, by the
+// namespace of the backend, the definitions whose deletion needs it.
 func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	if !p.conversionsDirty {
 		return
@@ -111,7 +107,6 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	p.doc["unconverted"], p.doc["conversionsFrom"] = unconverted, served
 }
 
-// keepDefinition adds a CustomResourceDefinition, and its converter.
 func (p *Part) keepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
 	p.conversionsDirty = true
 	delete(p.converters, o.Name)
@@ -161,9 +156,8 @@ func (p *Part) forgetDefinition(key types.NamespacedName) {
 	p.conversionsDirty = true
 }
 
-// SetListError records why the objects of a resource cannot be listed in the version that deletions request:
-// of an aggregated API that counts as available, or of custom resources that cannot be converted. ""
-// withdraws it.
+// SetListError records why a resource cannot be listed in the version that deletions request, of an
+// aggregated API that counts as available, or of unconvertible custom resources. "" withdraws it.
 func (p *Part) SetListError(res facts.Resource, message string) {
 	service := res.Version + "." + res.Group
 	p.SetAPIServiceError(service, res.String(), message) // it may become known later
@@ -185,18 +179,18 @@ func (p *Part) SetConversionError(resource, message string) {
 	p.conversionsDirty = true
 }
 
-// Converts reports whether a webhook converts the objects of a definition. It only reads.
+// Converts reports whether a webhook converts the objects of a definition.
 func (p *Part) Converts(definition string) bool { return p.converters[definition] != nil }
 
 // ConvertsFrom reports whether deletions in any namespace may need a conversion webhook that runs in this
-// one. It only reads.
+// one.
 func (p *Part) ConvertsFrom(namespace string) bool {
 	served, _ := p.doc["conversionsFrom"].(map[string]any)
 	return served[namespace] != nil
 }
 
-// Unconverted returns the resources of definitions that may have unconvertible objects: some may be stored in
-// another version than deletions request, and the conversion webhook may be down or untrusted. It only reads.
+// Unconverted returns the resources whose objects may be unconvertible: some may be stored in another version
+// than deletions request, and the conversion webhook may be down or untrusted.
 func (p *Part) Unconverted() []facts.Resource {
 	var found []facts.Resource
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {

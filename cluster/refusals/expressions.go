@@ -18,11 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// expressions are evaluated together, compiled as the API server compiles them (k8s.io/apiserver,
-// pkg/admission/plugin/cel).
+// expressions are compiled as the API server compiles them (k8s.io/apiserver, pkg/admission/plugin/cel).
 type expressions struct {
 	compiled []admissioncel.CompilationResult
-	composed *admissioncel.CompositedCompiler // has the variables that they may read; nil for none
+	composed *admissioncel.CompositedCompiler // has their variables; nil for none
 }
 
 func compile(compiler admissioncel.Compiler, accessors []admissioncel.ExpressionAccessor, declared admissioncel.OptionalVariableDeclarations) (e expressions) {
@@ -32,7 +31,6 @@ func compile(compiler admissioncel.Compiler, accessors []admissioncel.Expression
 	return e
 }
 
-// outcome of an expression: err if it is an error.
 type outcome struct {
 	is  verdictOf
 	err error
@@ -48,7 +46,9 @@ const (
 )
 
 // outcomes evaluates with the known values: CEL returns a result if it does not depend on the rest, as in
-// "request.operation != 'DELETE' || …".
+// "request.operation != 'DELETE'
+//
+// …".
 func (e expressions) outcomes(in input) []outcome {
 	if len(e.compiled) == 0 {
 		return nil
@@ -88,11 +88,10 @@ func (e expressions) outcomes(in input) []outcome {
 	return outcomes
 }
 
-// input holds the known inputs of expressions.
 type input struct {
 	attributes  admission.Attributes
 	callerKnown bool
-	manifest    bool // the object lacks fields that the API server sets
+	manifest    bool // it lacks fields that the API server sets
 	param       runtime.Object
 	paramKnown  bool
 	namespace   *corev1.Namespace
@@ -131,7 +130,6 @@ func (in input) variables() map[string]any {
 	}
 }
 
-// request returns the known part of the request: object and caller may be unknown.
 func (in input) request() ref.Val {
 	a := in.attributes
 	gvr, gvk := metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind())
@@ -167,14 +165,14 @@ var notKnown = celtypes.NewUnknown(0, nil)
 
 // shape is the known part of a value, nil if all is known.
 type shape struct {
-	lacking bool              // missing fields, other than in fields, are unknown
-	fields  map[string]*shape // of a map
-	rest    *shape            // of the other fields, and of the items of a list
+	lacking bool // missing fields, other than in fields, are unknown
+	fields  map[string]*shape
+	rest    *shape // other fields, and items of a list
 }
 
 var (
-	hidden = &shape{} // nothing is known
-	// template is the part of a pod that a template determines.
+	hidden = &shape{}
+	// template is the part of a pod that its template determines.
 	template = &shape{lacking: true, fields: map[string]*shape{"metadata": {lacking: true, fields: map[string]*shape{"labels": nil, "namespace": nil}}}}
 	// defaulted may get defaults from the API server.
 	defaulted = func() *shape {
@@ -190,7 +188,6 @@ var (
 		"deletionTimestamp": hidden, "deletionGracePeriodSeconds": hidden, "resourceVersion": hidden, "generation": hidden, "managedFields": hidden}}}}
 )
 
-// of returns the known part of a value.
 func (s *shape) of(value ref.Val) ref.Val {
 	switch {
 	case s == nil:

@@ -10,25 +10,23 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// ours is the prefix of the labels and annotations that the facts keep of a namespace.
+// ours prefixes the labels and annotations that the facts keep of a namespace.
 const ours = "termguard.dev/"
 
 // Implied is the annotation of a namespace that manifests use but do not contain: its labels are unknown.
 const Implied = ours + "implied"
 
-// namespace decides which webhooks and policies see the objects in it.
 type namespace struct {
 	labels     map[string]string
-	finalizers []string // in its metadata
+	finalizers []string
 	// whole is the namespace as policies see it, without its status; nil if it is too large to keep.
 	whole *corev1.Namespace
 }
 
-// maxAnnotations bounds the annotations that are kept of a namespace, in bytes: an installer may have stored
-// its whole manifest in one.
+// maxAnnotations bounds a namespace's kept annotations, in bytes: an installer may have stored its manifest
+// in one.
 const maxAnnotations = 8 << 10
 
-// wholeOf returns a namespace without its unread fields.
 func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 	size := 0
 	for key, value := range o.Annotations {
@@ -46,7 +44,6 @@ func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 	}
 }
 
-// keepNamespace adds a namespace.
 func (p *Part) keepNamespace(o *corev1.Namespace) bool {
 	known := namespaceFacts(o)
 	facts.Set(known, "implied", true, p.options.Manifests && o.Annotations[Implied] != "")

@@ -1,6 +1,5 @@
-// Package refusals finds the requests of a deletion that are refused, and why: by webhooks that fail closed
-// and cannot be called, are untrusted, or were seen to refuse; by admission policies that deny or fail; by
-// custom resources that cannot be converted; by APIs without a backend.
+// Package refusals finds the requests of a deletion that are refused, and why: by webhooks, admission
+// policies, conversions of custom resources, and APIs without a backend.
 package refusals
 
 import (
@@ -19,11 +18,9 @@ import (
 type Options struct {
 	// Manifests says that the objects are manifests: everything else is unknown.
 	Manifests bool
-	// Now returns the time.
-	Now func() time.Time
+	Now       func() time.Time
 	// Owner returns the service account in kube-system that removes a built-in finalizer, or "".
 	Owner func(finalizer string) string
-	// Sight knows the hidden resources.
 	Sight *facts.Sight
 	// Dropped receives events that are dropped for lack of space.
 	Dropped func(event types.NamespacedName)
@@ -33,7 +30,6 @@ type Options struct {
 type Cluster interface {
 	// Contents returns the resources with objects in a namespace, by name; for "", cluster-scoped ones.
 	Contents(namespace string) []Content
-	// Total returns the number of objects of a resource.
 	Total(resource string) int
 	// NeedsKubelet reports whether the deletion of pods in a namespace waits for their kubelet.
 	NeedsKubelet(namespace string) bool
@@ -42,35 +38,36 @@ type Cluster interface {
 // Content describes the objects of one resource in a namespace.
 type Content struct {
 	facts.Resource
-	Count, Held int      // objects, and finalized objects
-	Finalizers  []string // that they have
+	Count, Held int // all, and the finalized ones
+	Finalizers  []string
 }
 
-// Part writes the refusals into the facts. Callers serialize all calls, except of methods that only read.
+// Part writes the refusals into the facts. Converts, ConvertsFrom, Unconverted, Lookups, Of, Once, Guards and
+// SeesUpdatesFrom only read; callers serialize all other calls.
 type Part struct {
 	options Options
 	doc     facts.Document
 
 	backends  map[types.NamespacedName]*backend // Services that are referred to
 	services  map[types.NamespacedName]service
-	slices    map[types.NamespacedName]slice    // EndpointSlices
-	templates map[string]map[string]podTemplate // of workloads, by namespace and "resource/name"
+	slices    map[types.NamespacedName]slice
+	templates map[string]map[string]podTemplate // by namespace and "resource/name"
 
 	namespaces     map[string]namespace
-	hooks          map[string]*hook          // webhooks that fail closed, by "type/configuration/name"
-	policies       map[string]*policy        // admission policies, by "KIND/NAME"
-	policyBindings map[string]*policyBinding // their bindings that deny, by "KIND/NAME"
+	hooks          map[string]*hook          // that fail closed, by "type/configuration/name"
+	policies       map[string]*policy        // by "KIND/NAME"
+	policyBindings map[string]*policyBinding // bindings that deny, by "KIND/NAME"
 	reading        *reading                  // of policies and webhooks
 	statements     statements                // about webhooks, from events and conditions
-	handshakes     map[Endpoint]Handshake    // with their backends
+	handshakes     map[Endpoint]Handshake
 
 	apiErrors  map[string]map[string]string // of listing their resources, by name and resource
 	stale      map[string]bool              // APIServices whose group our discovery cannot read
 	converters map[string]*converter        // definitions with a conversion webhook, by name
 	listErrors map[string]string            // of custom resources, by "plural.group"
 
-	// Since the last Settle: namespaces whose contents changed; changed webhooks, of hooks; and whether all
-	// of them, or the policies, changed.
+	// Since the last Settle: namespaces whose contents changed; changed webhooks; and whether all, or the
+	// policies, did.
 	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
 
@@ -96,7 +93,7 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns what the part keeps of which objects.
+// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	const registration = ".admissionregistration.k8s.io"
 	return []facts.Keeper{
@@ -128,20 +125,19 @@ func (p *Part) Keepers() []facts.Keeper {
 	}
 }
 
-// record returns an entry of a section of the document, nil if there is none.
 func (p *Part) record(section, key string) map[string]any {
 	found, _ := p.doc.Child(section)[key].(map[string]any)
 	return found
 }
 
-// Touch records a change of a resource's objects or their finalizers in a namespace, or in "" for
-// cluster-scoped objects.
+// Touch records a change of a resource's objects or their finalizers in a namespace, "" for cluster-scoped
+// ones.
 func (p *Part) Touch(resource, namespace string) {
 	p.touched[namespace] = true
 	p.conversionsDirty = p.conversionsDirty || p.converters[resource] != nil
 }
 
-// Settle updates the refusals after changes. It calls yield between pieces of work, while the facts may
+// Settle updates the refusals after changes. It calls yield between pieces of work, when the facts may
 // change.
 func (p *Part) Settle(cluster Cluster, yield func()) {
 	p.settleBlocked(cluster, yield)

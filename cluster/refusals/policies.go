@@ -22,7 +22,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// refuser may refuse a request that a deletion needs.
 type refuser interface {
 	// refuses returns how certainly it refuses a request, and why.
 	refuses(neededRequest) refusal
@@ -47,7 +46,6 @@ type policyBinding struct {
 	params *admissionv1.ParamRef
 }
 
-// boundPolicy is a policy with a binding.
 type boundPolicy struct {
 	*policy
 	binding *policyBinding
@@ -62,8 +60,8 @@ type scope struct {
 	nothing             bool // a selector that cannot be parsed
 }
 
-// variable is a variable of a policy, as the API server compiles it (policy/validating/interface.go;
-// importing that package brings informers).
+// variable is a policy's, as the API server compiles it (policy/validating/interface.go; importing that
+// package brings informers).
 type variable admissionv1.Variable
 
 func (v *variable) GetName() string       { return v.Name }
@@ -72,8 +70,7 @@ func (v *variable) ReturnTypes() []*celgo.Type {
 	return []*celgo.Type{celgo.AnyType, celgo.DynType}
 }
 
-// mutation is a mutation of a MutatingAdmissionPolicy, as the API server compiles it
-// (policy/mutating/accessor.go).
+// mutation is as the API server compiles it (policy/mutating/accessor.go).
 type mutation struct {
 	expression string
 	returns    *celgo.Type
@@ -82,9 +79,9 @@ type mutation struct {
 func (m *mutation) GetExpression() string      { return m.expression }
 func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns} }
 
-// compilePolicy compiles the expressions of a policy, nil if the API server's base environment is invalid, which
-// cannot happen. A mutation counts as a validation that is true if its expression can be evaluated; whether its
-// result can be applied is not checked.
+// compilePolicy returns nil if the API server's base environment is invalid, which cannot happen. A mutation
+// counts as a validation that is true if its expression can be evaluated; whether its result can be applied
+// is not checked.
 func compilePolicy(made policy, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition, validations []admissioncel.ExpressionAccessor) *policy {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -137,7 +134,7 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	rule := func(named admissionv1.NamedRuleWithOperations) certainty {
 		r := named.RuleWithOperations
 		if !s.exact {
-			r.APIVersions = []string{"*"} // a request in another version of the same resource is converted
+			r.APIVersions = []string{"*"} // a request in another version is converted
 		}
 		matcher := rules.Matcher{Rule: r, Attr: attributes}
 		switch {
@@ -168,8 +165,8 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	return min(sure, best)
 }
 
-// selected returns how certainly an object selector matches a request: the old or the new object suffices,
-// and an unknown one may match.
+// selected returns how certainly an object selector matches: the old or the new object suffices, and an
+// unknown one may match.
 func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	if by.Empty() {
 		return will
@@ -183,7 +180,6 @@ func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	return will
 }
 
-// labelled returns the labels of an object, nil without an object.
 func labelled(o runtime.Object) labels.Labels {
 	m, is := o.(metav1.Object)
 	if !is {
@@ -200,8 +196,8 @@ func newBinding(policy string, matches *admissionv1.MatchResources, params *admi
 	return &policyBinding{name: policy, scope: newScope(matches), params: params}
 }
 
-// refuses returns how certainly the policy denies a request for some object; and for which objects, if they
-// were read and it denies some.
+// refuses returns how certainly the policy denies a request, and for which objects, if they were read and it
+// denies some.
 func (b boundPolicy) refuses(a neededRequest) refusal {
 	why := "the policy denies it"
 	if b.mutates {
@@ -212,8 +208,8 @@ func (b boundPolicy) refuses(a neededRequest) refusal {
 	})
 }
 
-// asDeleted returns an object before and after a request that its deletion needs; nil if it needs no such
-// request. All finalizers count as removed at once.
+// asDeleted returns an object before and after a request that its deletion needs; nil if it needs none. All
+// finalizers count as removed at once.
 func asDeleted(object *unstructured.Unstructured, op admission.Operation, subresource string) (old, now runtime.Object) {
 	if op == admission.Delete {
 		return object, nil
@@ -236,7 +232,6 @@ func asDeleted(object *unstructured.Unstructured, op admission.Operation, subres
 	return before, after
 }
 
-// denies returns how certainly the policy denies a request, with or without its object.
 func (b boundPolicy) denies(attributes admission.Attributes, namespaceLabels map[string]string, callerKnown bool) certainty {
 	if b.mutates && attributes.GetOperation() == admission.Delete {
 		return no // it does not apply

@@ -18,18 +18,16 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// maxLookups bounds the concurrent lookups for admission policies and webhooks.
 const maxLookups = 500
 
-// Lookup is a query for objects that an admission policy or a webhook's conditions read and the facts do not
-// hold: parameters, or the objects of requests.
+// Lookup is a query for objects that a policy or a webhook's conditions read and the facts do not hold:
+// parameters, or the objects of requests.
 type Lookup struct {
 	// Kind of parameters; empty for objects of requests.
-	Kind schema.GroupVersionKind
-	// Resource of objects.
+	Kind     schema.GroupVersionKind
 	Resource schema.GroupVersionResource
-	// Namespace of the objects. For parameters it counts only if their kind is namespaced; Own says that it
-	// is the request's, which has none if it is "".
+	// Namespace of the objects. For parameters it counts only if their kind is namespaced; Own says that it is
+	// the request's, "" if that has none.
 	Namespace string
 	Own       bool
 	// Name selects one object, and otherwise Selector by labels.
@@ -66,7 +64,7 @@ var (
 	errNotFound     = errors.New("no parameters were found")
 )
 
-// reading holds the results of lookups for admission policies and webhooks, and the open ones.
+// reading holds the results of lookups, and the open ones.
 type reading struct {
 	found map[Lookup]Found
 	// wanted are the lookups at the last Settle, wanting those since.
@@ -75,7 +73,7 @@ type reading struct {
 	// withObjects says that objects are read, too: in one namespace, or in all if within is "".
 	withObjects bool
 	within      string
-	// manifests says that objects are manifests, which lack fields that the API server sets.
+	// manifests says that objects lack fields that the API server sets.
 	manifests bool
 	// namespace returns a namespace as policies see it, nil if it is not known whole.
 	namespace func(name string) *corev1.Namespace
@@ -105,8 +103,8 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 	return found.Objects, read
 }
 
-// parameters returns the parameters of a binding for requests in a namespace, one nil if it has none.
-// errNotRead says that they were not read; other errors are the API server's.
+// parameters returns a binding's parameters for requests in a namespace, one nil if it has none. errNotRead
+// says that they were not read; other errors are the API server's.
 func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	ref := b.binding.params
 	if b.params == nil || ref == nil {
@@ -139,14 +137,13 @@ func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	return params, nil
 }
 
-// AskForObjects enables lookups of the objects of requests, not just of parameters: in one namespace, or in
-// all if it is "".
+// AskForObjects enables lookups of the objects of requests: in one namespace, or in all if it is "".
 func (p *Part) AskForObjects(namespace string) {
 	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
 }
 
-// Lookups returns the lookups that admission policies, and matchConditions and objectSelectors of webhooks,
-// need, in order. It only reads.
+// Lookups returns the lookups that policies, and matchConditions and objectSelectors of webhooks, need, in
+// order.
 func (p *Part) Lookups() []Lookup {
 	return slices.SortedFunc(maps.Keys(p.reading.wanted), func(a, b Lookup) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
@@ -177,13 +174,12 @@ type neededRequest struct {
 	caller                 user.Info
 }
 
-// attributes returns the request as admission sees it, with its object or without.
 func (a neededRequest) attributes(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
 	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, known(a.caller))
 }
 
-// judge returns how certainly a request is refused, by of. If that depends on the object, and objects were
-// read, it returns for which.
+// judge returns how certainly of refuses a request, and for which objects, if that depends on them and they
+// were read.
 func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) refusal {
 	name := ""
 	if a.resource == namespacesResource {

@@ -19,9 +19,9 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Of returns the refusals of one request: webhooks that fail closed and cannot be called, admission policies
-// that deny, and the API server itself. Those that depend on unknown parts of the object, or an unknown user,
-// are "may". It only reads.
+// Of returns the refusals of one request: by webhooks that fail closed and cannot be called, admission
+// policies, and the API server itself. If it depends on unknown parts of the object, or an unknown user, it
+// is "may".
 func (p *Part) Of(request *question.Request) []any {
 	if request.Operation != admissionv1.Delete && request.Operation != admissionv1.Update {
 		return nil
@@ -65,7 +65,7 @@ func (p *Part) Of(request *question.Request) []any {
 }
 
 // Once returns the refusals of a request after Services were deleted: gone reports whether a webhook's
-// (TYPE/CONFIGURATION/NAME) was. It only reads.
+// (TYPE/CONFIGURATION/NAME) was.
 func (p *Part) Once(request *question.Request, gone func(key, namespace, name string) bool) (found []any) {
 	for _, key := range p.closed(request, func(key string, _ *admissionregistrationv1.ValidatingWebhook) bool {
 		namespace, _ := facts.Lookup(p.doc, "webhooks", key, "service", "namespace").(string)
@@ -78,7 +78,7 @@ func (p *Part) Once(request *question.Request, gone func(key, namespace, name st
 }
 
 // Guards returns the webhooks (TYPE/CONFIGURATION/NAME) whose answer to a request is unknown in advance: one
-// of their rules names exactly its operation and resource. It only reads.
+// of their rules names exactly its operation and resource.
 func (p *Part) Guards(request *question.Request) []string {
 	resource := request.GroupResource()
 	return p.closed(request, func(_ string, of *admissionregistrationv1.ValidatingWebhook) bool {
@@ -134,7 +134,6 @@ func attributesOf(request *question.Request, manifest bool) admission.Attributes
 		namespace, key.Name, gvr, request.SubResource, admission.Operation(request.Operation), options(request), false, &caller)
 }
 
-// options returns the options of the request, nil if unknown.
 func options(request *question.Request) runtime.Object {
 	if with := request.With(); with != nil {
 		return &unstructured.Unstructured{Object: with}

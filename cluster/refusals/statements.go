@@ -19,12 +19,12 @@ import (
 // kept.
 const MaxStatements, MaxStatementsOf = 500, 20
 
-// home is the namespace whose events count everywhere: only administrators write there. Elsewhere, users may
-// forge events.
+// home is the namespace whose events count everywhere: only administrators write there, users may forge
+// others.
 const home = "kube-system"
 
 // failedCall, with the URL, and deniedBy are the API server's errors if it could not call a webhook that
-// fails closed, and if the webhook denied the request (k8s.io/apiserver,
+// fails closed, and if that denied the request (k8s.io/apiserver,
 // pkg/admission/plugin/webhook/errors/statuserror.go, and .../validating/dispatcher.go).
 var (
 	failedCall    = regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)`)
@@ -42,13 +42,12 @@ type statement struct {
 // statements are kept by source: an event, or, without a namespace, a namespace.
 type statements map[types.NamespacedName]statement
 
-// statementFrom is a statement with the namespace of the event, "" for the namespace controller's conditions.
+// statementFrom has the namespace of the event, "" for the namespace controller's conditions.
 type statementFrom struct {
 	namespace string
 	statement
 }
 
-// byWebhook returns the statements by webhook name.
 func (t statements) byWebhook() map[string][]statementFrom {
 	found := map[string][]statementFrom{}
 	for from, s := range t {
@@ -95,7 +94,7 @@ func readStatement(text string, deletion bool) (t statement, found bool) {
 	return statement{}, false
 }
 
-// KeepEvent adds an event of any controller, and reports whether it is about a webhook.
+// KeepEvent keeps an event of any controller if it is about a webhook, and reports whether it is.
 func (p *Part) KeepEvent(e *corev1.Event) bool {
 	t, found := readStatement(e.Message, e.Reason == "FailedDelete")
 	t.last = facts.LastSeen(e)
@@ -104,7 +103,6 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 
 func (p *Part) forgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}, false) }
 
-// keepNamespaceStatement adds the newest statement in the conditions of a Terminating namespace.
 func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {
 	var newest statement
 	any := false
@@ -149,8 +147,8 @@ func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) 
 	return true
 }
 
-// restate records that statements about webhooks in a namespace have changed, which affects that namespace,
-// and only if there are such webhooks.
+// restate records that statements about webhooks in a namespace have changed, which affects only that
+// namespace.
 func (p *Part) restate(namespace string, webhooks ...string) {
 	for key, h := range p.hooks {
 		if !slices.Contains(webhooks, h.Name) {

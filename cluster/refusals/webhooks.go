@@ -28,7 +28,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// hook is a webhook that refuses matching requests while its backend is down: with failurePolicy Fail.
+// hook is a webhook with failurePolicy Fail, which refuses matching requests while its backend is down.
 type hook struct {
 	admissionv1.ValidatingWebhook
 	backend    called
@@ -36,7 +36,7 @@ type hook struct {
 	objects    labels.Selector
 	conditions expressions
 	names      []string  // of the conditions
-	changed    time.Time // the last change of its configuration
+	changed    time.Time // last change of its configuration
 	reach      reach     // at the last Settle
 }
 
@@ -68,8 +68,7 @@ var (
 	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// validating returns the fields that a mutating webhook shares with a validating one: all that decide which
-// requests it sees, and its client.
+// validating returns the fields that a mutating webhook shares with a validating one.
 func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
 		Name: m.Name, ClientConfig: m.ClientConfig, Rules: m.Rules, FailurePolicy: m.FailurePolicy, MatchPolicy: m.MatchPolicy,
@@ -92,7 +91,6 @@ func newHook(of admissionv1.ValidatingWebhook) *hook {
 	return h
 }
 
-// compileHook compiles the selectors and conditions of a webhook.
 func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 	h = &hook{ValidatingWebhook: of}
 	if h.namespaces, err = selector(of.NamespaceSelector); err != nil {
@@ -113,7 +111,6 @@ func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 	return h, nil
 }
 
-// selector returns a webhook's selector: none matches everything.
 func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return labels.Everything(), nil
@@ -121,7 +118,6 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// selects reports whether the object selector matches the given labels.
 func (h *hook) selects(of map[string]string) bool { return h.objects.Matches(labels.Set(of)) }
 
 // certainty is how certainly a webhook sees a request.
@@ -135,8 +131,8 @@ const (
 
 func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] }
 
-// sees returns how certainly the webhook sees a request for some object of a resource, and the condition that
-// fails on it: the API server then refuses the request without a call (k8s.io/apiserver,
+// sees returns how certainly the webhook sees a request for some object, and the condition that fails on it:
+// the API server then refuses the request without a call (k8s.io/apiserver,
 // pkg/admission/plugin/webhook/matchconditions). caller is nil if unknown.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
 	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
@@ -167,19 +163,17 @@ func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certain
 	return sure, failing
 }
 
-// rules reports whether the rules of the webhook match a request.
 func (h *hook) rules(attributes admission.Attributes) bool {
 	return slices.ContainsFunc(h.Rules, func(rule admissionv1.RuleWithOperations) bool {
 		if facts.Or(h.MatchPolicy, admissionv1.Equivalent) == admissionv1.Equivalent {
-			rule.APIVersions = []string{"*"} // a request in another version of the same resource is converted
+			rule.APIVersions = []string{"*"} // a request in another version is converted
 		}
 		matcher := rules.Matcher{Rule: rule, Attr: attributes}
 		return matcher.Matches()
 	})
 }
 
-// SeesUpdatesFrom reports whether a webhook that fails closed and sees updates is served from a namespace. It
-// only reads.
+// SeesUpdatesFrom reports whether a webhook that fails closed and sees updates is served from a namespace.
 func (p *Part) SeesUpdatesFrom(namespace string) bool {
 	for _, h := range p.hooks {
 		if h.backend.service.Namespace == namespace && slices.ContainsFunc(h.Rules, func(r admissionv1.RuleWithOperations) bool {
@@ -198,7 +192,6 @@ func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of ma
 	})
 }
 
-// known returns the caller, or an empty one if unknown.
 func known(caller user.Info) user.Info {
 	if caller == nil {
 		return &user.DefaultInfo{}
@@ -215,7 +208,7 @@ type refusal struct {
 	about []string
 }
 
-// refusingHook is a webhook that fails closed, with the reason why the API server cannot call it, if any.
+// refusingHook is a webhook that fails closed, with the reason why it cannot be called, if any.
 type refusingHook struct {
 	*hook
 	refusal
@@ -232,7 +225,7 @@ func (h refusingHook) refuses(a neededRequest) refusal {
 		case failing != "":
 			return refusal{sure: sure, cause: "condition", why: failing}
 		case h.sure == no && (attributes.GetOldObject() != nil || h.reading.within == ""):
-			return refusal{} // no condition fails, so that it can be called
+			return refusal{} // no condition fails, so it can be called
 		}
 		return refusal{sure: sure}
 	})
@@ -249,7 +242,6 @@ func (h refusingHook) refuses(a neededRequest) refusal {
 	return r
 }
 
-// reachOf returns why the API server cannot call a webhook now.
 func (p *Part) reachOf(h *hook) reach {
 	b := p.backend(h.backend.service)
 	r := reach{up: b.state == up}
@@ -269,8 +261,8 @@ func stated(h *hook, at place) refusal {
 	return refusal{}
 }
 
-// settleBlocked updates the deletes that run into a webhook that refuses because its backend is down, or will
-// be after the deletion of its namespace: in changed namespaces, and for changed webhooks in all.
+// settleBlocked updates the deletes that run into a webhook whose backend is down, or will be after the
+// deletion of its namespace: in changed namespaces, and for changed webhooks in all.
 func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	for key, h := range p.hooks {
 		if now := p.reachOf(h); !reflect.DeepEqual(now, h.reach) {
@@ -356,7 +348,6 @@ type place struct {
 	said     map[string][]statementFrom
 }
 
-// heldContent is content with the owners of its finalizers.
 type heldContent struct {
 	Content
 	owners []user.Info
@@ -376,8 +367,8 @@ func (p *Part) place(cluster Cluster, name string, said map[string][]statementFr
 	}
 }
 
-// settleHook puts the requests that a webhook refuses in a place into blocked, and its refusals after the
-// backend is deleted with the place into selfBlocked.
+// settleHook puts the requests that a webhook refuses in a place into blocked, and after the deletion of the
+// place with its backend into selfBlocked.
 func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked map[string]any) {
 	now := refusingHook{h, h.reach.refusal, p.reading}
 	if now.sure == no {
@@ -397,9 +388,9 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	}
 }
 
-// blockedBy lists the requests of a deletion in a namespace that a webhook or a policy refuses: the deletes
-// of its objects, the updates that remove finalizers, and its own deletion. "" stands for cluster-scoped
-// objects. deletesPods are the callers that delete pods: the kubelet does so again when a pod has stopped.
+// blockedBy lists the requests of a deletion in a place that a webhook or a policy refuses: the deletes of
+// its objects, the updates that remove finalizers, and its own deletion. deletesPods are the callers that
+// delete pods: the kubelet does so again when a pod has stopped.
 func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	if at.kubelet {
 		deletesPods = append(deletesPods, kubeletUser)
@@ -490,8 +481,7 @@ func (p *Part) keepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
 	return true
 }
 
-// keepWebhook records one webhook of a configuration: its matching fields as the API writes them, and the
-// state of its backend.
+// keepWebhook records a webhook's matching fields as the API writes them, and the state of its backend.
 func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook admissionv1.ValidatingWebhook, whole any) {
 	found, err := asMap(whole)
 	if err != nil {
@@ -543,7 +533,7 @@ func asMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// settleOwn updates the effects of a webhook on the namespace of its backend: it sees the creation of its own
+// settleOwn updates the effects of a webhook on its backend's namespace: it sees the creation of its own
 // pods, so that none can be created after all are deleted; and the requests that it blocks while it is down.
 func (p *Part) settleOwn(key string, h *hook) {
 	sure := p.seesOwnPods(h)
@@ -580,7 +570,6 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	return held
 }
 
-// publishHeld publishes the requests that a webhook blocks while it is down.
 func (p *Part) publishHeld(key, section string, held []string) {
 	delete(p.record("webhooks", key), section)
 	facts.Set(p.record("webhooks", key), section, facts.List(held), len(held) > 0)
@@ -634,9 +623,9 @@ var workloads = []schema.GroupVersionResource{
 	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
-// ownKinds returns the writes of custom resources in the namespace of its backend that the webhook sees, and
-// that the namespace's deletion needs, as "DELETE things.example.com", or "DELETE *.example.com" if a rule
-// names the group alone. Such objects may not exist.
+// ownKinds returns the writes of custom resources in its backend's namespace that the webhook sees, and that
+// the namespace's deletion needs, as "DELETE things.example.com", or "DELETE *.example.com" if a rule names
+// the group alone. Such objects may not exist.
 func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	if of == nil {
 		of = map[string]string{corev1.LabelMetadataName: home}
@@ -669,9 +658,8 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	return slices.Compact(held)
 }
 
-// foretells reports whether the result of the webhook's selector for a namespace is known. A namespace
-// outside the manifests may get any label, as readmes instruct: only its name is known, unless Kubernetes
-// creates it.
+// foretells reports whether the webhook's selector has a known result for a namespace. One outside the
+// manifests may get any label, as readmes instruct: only its name is known, unless Kubernetes creates it.
 func (p *Part) foretells(h *hook, namespace string) bool {
 	of := p.namespaces[namespace].whole
 	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || question.Immortal(namespace) {
@@ -681,8 +669,8 @@ func (p *Part) foretells(h *hook, namespace string) bool {
 	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
-// seesOwnPods returns how certainly the webhook sees the creation of the pods behind it, as far as the labels
-// of their templates determine that.
+// seesOwnPods returns how certainly the webhook sees the creation of the pods behind it, as far as their
+// templates' labels determine that.
 func (p *Part) seesOwnPods(h *hook) certainty {
 	service, found := p.services[h.backend.service]
 	if !found || len(service.selector) == 0 {
@@ -699,7 +687,7 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 			continue
 		}
 		seen, _ := h.sees(admission.Create, pods, "", namespace, p.namespaces[namespace].labels, nil)
-		if seen == may { // it depends on the object
+		if seen == may {
 			pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace}}}
 			pod.SetLabels(of.labels)
 			attributes := admission.NewAttributesRecord(pod, nil, kind, namespace, "", pods, "", admission.Create, nil, false, known(nil))
