@@ -28,13 +28,12 @@ import (
 // evaluation bounds the policies: a person waits longer than an API server.
 const evaluation = 10 * time.Second
 
-// maxNames bounds the objects of a group that the facts name: a person may want to see them all.
+// maxNames is more than for a webhook: a person may want to see them all.
 const maxNames = 500
 
-// What makes the exit code of check 1.
+// For the exit code 1 of check.
 const failVerdict, failUnproven = "verdict", "unproven"
 
-// checkFlags holds the flags of the check command.
 type checkFlags struct {
 	target       clusterFlags
 	settings     settingsFlags
@@ -46,7 +45,7 @@ type checkFlags struct {
 	dryRun       bool
 	terminating  bool
 	everywhere   bool
-	all          bool // of TYPE; only delete has a flag for it, and for check TYPE -n NAMESPACE says it
+	all          bool // of TYPE; by a flag of delete, or check TYPE -n NAMESPACE
 	output       string
 	filenames    []string
 	kustomize    []string
@@ -54,7 +53,7 @@ type checkFlags struct {
 	labels       string
 	fields       string
 	helm         bool
-	brief        bool // how long a deletion takes is told only where that is long
+	brief        bool // report how long a deletion takes only if that is long
 	release      string
 	allowUnknown bool
 	failOn       string
@@ -113,7 +112,6 @@ once an owner does what it was never seen to do.`,
 	return c
 }
 
-// addRead adds the flags for the cluster and the policies.
 func (f *checkFlags) addRead(flags *pflag.FlagSet) {
 	f.target.addWithTimeout(flags, 30*time.Second)
 	f.target.addDial(flags, false)
@@ -121,7 +119,6 @@ func (f *checkFlags) addRead(flags *pflag.FlagSet) {
 	f.settings.addPolicies(flags)
 }
 
-// addShared adds the flags for the cluster, the policies, the objects and the DeleteOptions.
 func (f *checkFlags) addShared(flags *pflag.FlagSet) {
 	f.addRead(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the objects (default: that of the context)")
@@ -135,15 +132,12 @@ func (f *checkFlags) addShared(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces, for TYPE or --terminating")
 }
 
-// fromFiles reports whether files name the objects.
 func (f *checkFlags) fromFiles() bool { return len(f.filenames)+len(f.kustomize) > 0 }
 
-// selects reports whether objects are selected by their type.
 func (f *checkFlags) selects() bool {
 	return f.all || f.labels != "" || f.fields != "" || f.everywhere && !f.terminating
 }
 
-// errNoType is the error for a selection without a type.
 var errNoType = errors.New("--selector, --field-selector and --all-namespaces need a TYPE: termguard check pods -l app=web")
 
 // valid returns an error for flags that contradict each other, or a selector that selects everything: a
@@ -211,11 +205,10 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	return errFindings
 }
 
-// session is what a command evaluates objects with.
 type session struct {
 	engine  *policies.Engine
 	facts   cluster.Options
-	options map[string]any // of the deletions
+	options map[string]any
 	config  *rest.Config
 	log     *slog.Logger
 	stderr  io.Writer
@@ -223,7 +216,6 @@ type session struct {
 	hearsay string
 }
 
-// prepare connects to the cluster, and loads the policies and the configuration.
 func (f *checkFlags) prepare(ctx context.Context, stderr io.Writer) (s session, err error) {
 	s = session{stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
 	if s.options, err = question.FromFlags(f.cascade, f.grace, f.force); err != nil {
@@ -247,7 +239,7 @@ func (f *checkFlags) prepare(ctx context.Context, stderr io.Writer) (s session, 
 	s.facts.MaxNames = maxNames
 	s.facts = f.target.facts(s.facts)
 	params := map[string]any{}
-	if !f.drain && !f.brief { // of a drain its nodes tell it, and not each of its pods
+	if !f.drain && !f.brief { // for a drain, the nodes show it, not each pod
 		// A person wants to know the duration, however short.
 		params["slow-termination"] = map[string]any{"seconds": 0}
 	}
@@ -258,7 +250,6 @@ func (f *checkFlags) prepare(ctx context.Context, stderr io.Writer) (s session, 
 	return s, err
 }
 
-// reading returns the options of facts that show progress until clear.
 func (s session) reading() (facts cluster.Options, clear func()) {
 	p := newProgress(s.stderr, "reading the cluster")
 	facts = s.facts
@@ -266,14 +257,12 @@ func (s session) reading() (facts cluster.Options, clear func()) {
 	return facts, p.clear
 }
 
-// find reads the objects, and the facts that their deletion depends on.
 func (s session) find(ctx context.Context, together check.Together) ([]check.Subject, []error, *cluster.World, error) {
 	facts, clear := s.reading()
 	defer clear()
 	return check.AllFromCluster(ctx, s.config, facts, together, s.log)
 }
 
-// ask finds the objects and evaluates the policies about them.
 func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) (answer check.Answer, err error) {
 	names, err := f.names(args)
 	if err != nil {
@@ -333,9 +322,8 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 	return answer, answer.Foresee(ctx, s.engine, world)
 }
 
-// askTerminating evaluates the policies about all Terminating objects.
 func (f *checkFlags) askTerminating(ctx context.Context, s session) (answer check.Answer, err error) {
-	namespace := "" // all
+	namespace := ""
 	if !f.everywhere {
 		if namespace, err = f.target.namespaceOf(f.namespace); err != nil {
 			return answer, err
@@ -392,7 +380,6 @@ func (f *checkFlags) meant(ctx context.Context, config *rest.Config, names []che
 	return together, err
 }
 
-// inFiles returns the objects that files name.
 func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
 	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string][]byte{}}
 	words := []string{"kubectl", "delete"}
@@ -415,7 +402,6 @@ func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Rea
 	return together, err
 }
 
-// selected returns the objects of the types that the argument names.
 func (f *checkFlags) selected(ctx context.Context, config *rest.Config, args []string, namespace string) (together check.Together, err error) {
 	if len(args) != 1 || strings.Contains(args[0], "/") {
 		return together, errNoType

@@ -19,30 +19,28 @@ import (
 	"github.com/termguard/termguard/cluster/snapshots"
 )
 
-// clusterFlags name the cluster as kubectl's flags do, or a snapshot of one, and bound what is read of it.
+// clusterFlags name a cluster as kubectl's flags do, or a snapshot of one.
 type clusterFlags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 	timeout    time.Duration // of one request
 	dial       bool
 	snapshot   string
-	archive    *snapshots.Archive // read instead of a cluster; nil for none
+	archive    *snapshots.Archive // instead of a cluster
 }
 
-// add adds the flags of kubectl.
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: KUBECONFIG, ~/.kube/config, or the pod's own service account)")
-	names := clientcmd.RecommendedConfigOverrideFlags("")       // those of kubectl
+	names := clientcmd.RecommendedConfigOverrideFlags("")       // kubectl's
 	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // commands have their own
 	names.Timeout = clientcmd.FlagInfo{}
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // as kubectl
 	names.ClusterOverrideFlags.DisableCompression = clientcmd.FlagInfo{}
-	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{} // of the kubeconfig, or HTTPS_PROXY
+	names.ClusterOverrideFlags.ProxyURL = clientcmd.FlagInfo{} // from the kubeconfig, or HTTPS_PROXY
 	clientcmd.BindOverrideFlags(&f.overrides, flags, names)
 }
 
-// addWithTimeout adds the flags of kubectl, and the limit of a request.
 func (f *clusterFlags) addWithTimeout(flags *pflag.FlagSet, timeout time.Duration) {
 	f.add(flags)
 	flags.DurationVar(&f.timeout, "request-timeout", timeout, "limit of one request to the cluster")
@@ -54,7 +52,6 @@ func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
 	flags.BoolVar(&f.dial, "dial-webhooks", inside, "connect to the Services of webhooks that fail closed, and verify their certificates; only if ClusterIPs can be reached, as in a pod")
 }
 
-// addSnapshot adds the flag for a snapshot, which excludes others.
 func (f *clusterFlags) addSnapshot(c *cobra.Command, others ...string) {
 	c.Flags().StringVar(&f.snapshot, "snapshot", "", "read this `PATH` instead of a cluster: a file of termguard snapshot, or objects in a file, archive or folder (kubectl get -o yaml or json, must-gather, support bundle, kubectl cluster-info dump)")
 	for _, other := range append(others, "context", "kubeconfig") {
@@ -62,7 +59,7 @@ func (f *clusterFlags) addSnapshot(c *cobra.Command, others ...string) {
 	}
 }
 
-// sharedFlags are kubectl's flags, of all commands that read a cluster.
+// sharedFlags are the flags of all commands that read a cluster.
 func sharedFlags(c *cobra.Command) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("shared", pflag.ContinueOnError)
 	new(clusterFlags).addWithTimeout(flags, 30*time.Second)
@@ -81,7 +78,6 @@ func newOptions() *cobra.Command {
 	}
 }
 
-// hideShared leaves the shared flags out of the help of commands.
 func hideShared(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -96,7 +92,6 @@ func hideShared(root *cobra.Command) {
 	})
 }
 
-// open reads the snapshot, if the flags name one, until close.
 func (f *clusterFlags) open(stderr io.Writer) (err error) {
 	if f.snapshot == "" {
 		return nil
@@ -113,7 +108,6 @@ func (f *clusterFlags) close() {
 	}
 }
 
-// facts completes the options of facts.
 func (f *clusterFlags) facts(options cluster.Options) cluster.Options {
 	if f.archive != nil {
 		return f.archive.Options(options)
@@ -130,7 +124,7 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
 }
 
-// namespaceOf returns the namespace that a flag names, or that of the context, or "default".
+// namespaceOf returns the namespace of a flag, or of the context, or "default".
 func (f *clusterFlags) namespaceOf(flag string) (string, error) {
 	switch {
 	case flag != "":
@@ -145,7 +139,6 @@ func (f *clusterFlags) namespaceOf(flag string) (string, error) {
 	return namespace, nil
 }
 
-// config returns the connection to the cluster, with the limit of one request.
 func (f *clusterFlags) config() (*rest.Config, error) {
 	if f.archive != nil {
 		return f.archive.Config(), nil

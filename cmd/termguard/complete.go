@@ -12,10 +12,9 @@ import (
 	"github.com/termguard/termguard/check"
 )
 
-// completing bounds the wait of a shell.
 const completing = 3 * time.Second
 
-// completion completes the words that begin like the last argument. On an error there are none.
+// completion completes the words that begin like the last argument, none on an error.
 func completion(words func(ctx context.Context) ([]string, error)) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completing)
@@ -33,7 +32,6 @@ func completeWords(words ...string) cobra.CompletionFunc {
 	return completion(func(context.Context) ([]string, error) { return words, nil })
 }
 
-// completions registers the values of flags that several commands have.
 func completions(c *cobra.Command, target *clusterFlags) {
 	for name, complete := range map[string]cobra.CompletionFunc{
 		"cascade": completeWords("background", "foreground", "orphan"),
@@ -49,7 +47,6 @@ func completions(c *cobra.Command, target *clusterFlags) {
 	}
 }
 
-// namesOf returns the names of the objects of a type.
 func (f *clusterFlags) namesOf(ctx context.Context, typ, namespace string) (names []string, err error) {
 	f.timeout = completing
 	config, err := f.config()
@@ -63,7 +60,6 @@ func (f *clusterFlags) namesOf(ctx context.Context, typ, namespace string) (name
 	return names, err
 }
 
-// completeID completes the ids of policies.
 func (f *settingsFlags) completeID(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	return completion(func(context.Context) ([]string, error) {
 		set, err := f.load()
@@ -74,7 +70,7 @@ func (f *settingsFlags) completeID(c *cobra.Command, args []string, begun string
 	})(c, args, begun)
 }
 
-// complete completes the types that the cluster serves, and the names of its objects.
+// complete completes types that the cluster serves, and names of objects.
 func (f *checkFlags) complete(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	typ, _, slash := strings.Cut(begun, "/")
 	prefix := typ + "/"

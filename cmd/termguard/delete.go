@@ -20,13 +20,11 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// deleteFlags holds the flags of the delete command.
 type deleteFlags struct {
 	checkFlags
 	yes, dryRun bool
 	allow       []string
-	// glance is the time between two looks at what holds the targets.
-	glance time.Duration
+	glance      time.Duration
 }
 
 func newDelete() *cobra.Command {
@@ -116,7 +114,6 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 	return err
 }
 
-// prepareRun reads what the arguments and flags name.
 func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, out, stderr io.Writer) error {
 	if d.fromFiles() && len(args) > 0 {
 		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
@@ -142,7 +139,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	if err != nil {
 		return err
 	}
-	if together.Of == "" { // else it takes others with it, as an Application of Argo CD
+	if together.Of == "" { // else it includes others, as an Application of Argo CD
 		names = together.Names
 	}
 	for _, n := range names {
@@ -162,7 +159,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 		}
 	}
 	run.Look = func(ctx context.Context) (state deletion.State, err error) {
-		if together.Types == nil { // else they were read just now
+		if together.Types == nil { // else read just now
 			types, err := check.Served(ctx, s.config)
 			if err != nil {
 				return state, err
@@ -177,7 +174,6 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	return nil
 }
 
-// look evaluates the policies about the targets, and those that are deleted together with them.
 func (s session) look(ctx context.Context, names []check.Name, together check.Together) (v deletion.State, err error) {
 	endings := check.Endings{Most: maxWatched}
 	s.facts.Arrived = endings.Arrived
@@ -214,8 +210,7 @@ func (s session) look(ctx context.Context, names []check.Name, together check.To
 	return v, nil
 }
 
-// prompt reports whether the person at the terminal types yes, behind the question. The error is for an input
-// that ends.
+// prompt reports whether the person at the terminal types yes. The error is for an input that ends.
 func prompt(ctx context.Context, answers *os.File, out io.Writer, q deletion.Question) (yes bool, err error) {
 	flush(answers)
 	style := styleOf(out)

@@ -54,12 +54,11 @@ Exit codes: 0 it works, 1 a check failed, or whether it works is unseen, 2 error
 	return c
 }
 
-// writeReport writes a line for each check, and the remedy below it.
 func writeReport(out io.Writer, report doctor.Report) error {
 	write := func(mark, name, text string) {
 		fmt.Fprintf(out, "%-8s %-14s %s\n", mark, name, printable.Line(text))
 	}
-	if len(report.Checks) == 1 { // it is not installed
+	if len(report.Checks) == 1 { // not installed
 		_, err := fmt.Fprintln(out, printable.Line(report.Checks[0].Says))
 		return err
 	}

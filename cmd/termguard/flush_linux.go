@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush drops what was typed at a terminal and not read yet.
+// flush drops input of a terminal that was not read yet.
 func flush(terminal *os.File) {
-	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH) // it is one
+	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// flush drops what was typed at a console and not read yet.
+// flush drops input of a console that was not read yet.
 func flush(terminal *os.File) {
-	_ = windows.FlushConsoleInputBuffer(windows.Handle(terminal.Fd())) // it is one
+	_ = windows.FlushConsoleInputBuffer(windows.Handle(terminal.Fd()))
 }

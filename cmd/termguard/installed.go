@@ -26,13 +26,11 @@ const installedTime = 5 * time.Second
 
 // installed is the configuration of the webhook in a cluster, so that check agrees with it.
 type installed struct {
-	config   string // its text, "" for none
+	config   string
 	policies []fs.FS
-	// notes say where it was read, or why it could not be.
-	notes []string
+	notes    []string
 }
 
-// readInstalled reads the ConfigMaps of the webhook, if RBAC allows it.
 func readInstalled(ctx context.Context, rest *rest.Config) (here installed) {
 	ctx, cancel := context.WithTimeout(ctx, installedTime)
 	defer cancel()
@@ -73,8 +71,7 @@ func readInstalled(ctx context.Context, rest *rest.Config) (here installed) {
 	return here
 }
 
-// read returns the configuration, checked against the ids of policies. One that the webhook would reject is
-// left out, with a note.
+// read returns the configuration. One that the webhook would reject is left out, with a note.
 func (i *installed) read(ids []string) config.Config {
 	if i.config == "" {
 		return config.Config{}
@@ -87,8 +84,8 @@ func (i *installed) read(ids []string) config.Config {
 	return read
 }
 
-// rules returns the policies and the configuration of the flags; without --config, those of the webhook in
-// the cluster.
+// rules returns the policies and the configuration of the flags, or without --config of the webhook in the
+// cluster.
 func (f *checkFlags) rules(ctx context.Context, s *session) (*policies.Set, config.Config, []string, error) {
 	var here installed
 	if f.target.snapshot == "" && f.settings.config == "" {

@@ -13,7 +13,6 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// lintFlags holds the flags of the lint command.
 type lintFlags struct {
 	policies settingsFlags
 	runner.Options
@@ -75,7 +74,7 @@ could not be read, wrong usage, or an internal error.`,
 	return c
 }
 
-// run lints. The bound of memory is that of the process, and is lifted afterwards.
+// run lints. The bound of memory is for the whole process, and is lifted afterwards.
 func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	unbind := func() {}
 	defer func() { unbind() }()

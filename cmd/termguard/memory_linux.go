@@ -3,7 +3,7 @@ package main
 import "syscall"
 
 // boundMemory has the kernel end the process if it needs more than limit bytes (setrlimit(2), RLIMIT_DATA),
-// and returns a function that lifts the limit. The Go runtime's limit is soft, and Rego has none.
+// until undo. The Go runtime's limit is soft, and Rego has none.
 func boundMemory(limit uint64) (undo func()) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &before); err != nil || before.Cur <= limit {

@@ -22,8 +22,8 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// choice is the value of a flag that takes one of several words. The word "jsonpath=TEMPLATE" stands for all
-// that begin like it.
+// choice is the value of a flag that takes one of several words; "jsonpath=TEMPLATE" stands for all that
+// begin like it.
 type choice struct {
 	value *string
 	words []string
@@ -37,14 +37,13 @@ func oneOf(c *cobra.Command, value *string, name, short, usage string, words ...
 	_ = c.RegisterFlagCompletionFunc(name, completeWords(plain...)) // the flag is there
 }
 
-// outputOf adds the flag for the output format.
 func outputOf(c *cobra.Command, value *string, usage string, words ...string) {
 	oneOf(c, value, "output", "o", usage, words...)
 }
 
 func (c choice) String() string { return *c.value }
 
-// Type is the type that the help shows.
+// Type is shown in the help.
 func (c choice) Type() string { return "string" }
 
 func (c choice) Set(word string) error {
@@ -56,13 +55,11 @@ func (c choice) Set(word string) error {
 	return nil
 }
 
-// want returns the error for a word that is none of several.
 func want(word string, words []string) error {
 	last := len(words) - 1
 	return fmt.Errorf("want %s or %s%s", strings.Join(words[:last], ", "), words[last], nearest.Hint(word, words))
 }
 
-// findings returns the error for the exit code of a command that has findings, nil if it has none.
 func findings(some bool) error {
 	if some {
 		return errFindings
@@ -70,7 +67,6 @@ func findings(some bool) error {
 	return nil
 }
 
-// reporters write an answer for people, by output format.
 var reporters = map[string]func(check.Answer, io.Writer) error{
 	"text": func(r check.Answer, out io.Writer) error { return styled(r.Page(false), out) },
 	"full": func(r check.Answer, out io.Writer) error { return styled(r.Page(true), out) },
@@ -90,17 +86,17 @@ func styled(p *page.Page, out io.Writer) error {
 	return err
 }
 
-// screenful is how many lines a terminal has at least (that of a VT100).
+// screenful is the height of a VT100, in lines.
 const screenful = 24
 
-// screen is a stream whose style is in part known: --ascii, or its width.
+// screen is a stream with a style that is partly known: --ascii, or its width.
 type screen struct {
 	io.Writer
 	page.Style
 }
 
-// drawsBoxes reports whether a terminal shows more than ASCII, by TERM and by its locale (POSIX, 8.2: the
-// first variable that is not empty).
+// drawsBoxes reports whether a terminal shows more than ASCII, by TERM and the locale (POSIX, 8.2: the first
+// variable that is not empty).
 func drawsBoxes(system string, getenv func(string) string) bool {
 	if term := getenv("TERM"); term == "dumb" || strings.HasPrefix(term, "vt") {
 		return false
@@ -109,7 +105,6 @@ func drawsBoxes(system string, getenv func(string) string) bool {
 	return system == "windows" || strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
 }
 
-// styleOf returns the style of a stream.
 func styleOf(out io.Writer) (style page.Style) {
 	if preset, is := out.(screen); is {
 		style = styleOf(preset.Writer)
@@ -126,13 +121,12 @@ func styleOf(out io.Writer) (style page.Style) {
 	return style
 }
 
-// terminal reports whether a stream is a terminal.
 func terminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// colored reports whether text on a stream is coloured (https://no-color.org).
+// colored follows https://no-color.org.
 func colored(out io.Writer) bool {
 	return terminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

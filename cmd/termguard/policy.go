@@ -119,7 +119,7 @@ func newPolicyCatalog() *cobra.Command {
 	return c
 }
 
-// catalogColumn is the width of the finalizers in the catalog as text: with the owners, 80.
+// catalogColumn and the owners take 80.
 const catalogColumn = 46
 
 func writeCatalog(out io.Writer, entries []catalog.Entry) {
@@ -132,13 +132,12 @@ func writeCatalog(out io.Writer, entries []catalog.Entry) {
 	}
 	line("FINALIZER", "REMOVED BY")
 	for i, e := range entries {
-		if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else it differs in what JSON has
+		if i == 0 || e.Key() != entries[i-1].Key() || e.Owner != entries[i-1].Owner { // else only the JSON differs
 			line(e.Key(), e.Owner)
 		}
 	}
 }
 
-// cut shortens a text to a number of characters.
 func cut(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -146,7 +145,6 @@ func cut(text string, most int) string {
 	return text
 }
 
-// explain writes what the METADATA of a policy says.
 func explain(out io.Writer, all []policies.Policy, id string) error {
 	var ids []string
 	for _, p := range all {

@@ -72,7 +72,6 @@ func checkIDs(set *policies.Set) error {
 	return nil
 }
 
-// testFlags holds the flags of policy test.
 type testFlags struct {
 	run       string
 	threshold float64
@@ -110,7 +109,6 @@ Exit codes: 0 all pass, 1 some fail, 2 error.`,
 	return c
 }
 
-// try runs all tests.
 func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) error {
 	pattern, err := regexp.Compile(f.run)
 	if err != nil {
@@ -209,7 +207,6 @@ func (f *testFlags) compare(golden *policytest.Golden, file string) string {
 	return ""
 }
 
-// tryFixture evaluates a fixture, and returns the failures.
 func tryFixture(ctx context.Context, engine *policies.Engine, golden *policytest.Golden, file string) []string {
 	var prepared policytest.Prepared
 	var result policies.Result

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// progress shows a person who waits for longer than a second what the program does.
+// progress shows a person who waits for longer than a second that the program works.
 type progress struct {
 	mu       sync.Mutex
-	out      io.Writer // nil where nobody looks
+	out      io.Writer // nil without a terminal
 	what     string
-	going    string // what the line ends in: that it goes on
-	done, of int    // 0 of 0 where nobody counts
+	going    string // end of the line
+	done, of int    // 0 of 0 if not counted
 	shown    bool
 	timer    *time.Timer
 }
@@ -24,13 +24,13 @@ type progress struct {
 var began = time.Now()
 
 const (
-	soon   = time.Second            // after which somebody who waits is told
-	moment = 100 * time.Millisecond // what ends within it is not worth a line
+	soon   = time.Second            // after it, a wait shows its progress
+	moment = 100 * time.Millisecond // shorter tasks are not worth a line
 )
 
 // newProgress shows a task, such as "reading the cluster", on a terminal until clear.
 func newProgress(stderr io.Writer, what string) *progress {
-	if !colored(stderr) { // who asks for no colours, or has a terminal without, wants no lines that change
+	if !colored(stderr) { // without colours, lines must not change either
 		stderr = nil
 	}
 	p := startProgress(stderr, what, began)
@@ -42,7 +42,6 @@ func newProgress(stderr io.Writer, what string) *progress {
 	return p
 }
 
-// startProgress shows a task to a person who waits since began.
 func startProgress(out io.Writer, what string, since time.Time) *progress {
 	p := &progress{out: out, what: what, going: " …"}
 	if out != nil {
@@ -69,16 +68,14 @@ func (p *progress) write() {
 	fmt.Fprint(p.out, p.going)
 }
 
-// show updates the progress.
 func (p *progress) show(done, of int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done, p.of = max(p.done, done), of; p.shown { // those who count side by side do not come in order
+	if p.done, p.of = max(p.done, done), of; p.shown { // parallel counts arrive out of order
 		p.write()
 	}
 }
 
-// clear ends the progress, and erases its line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

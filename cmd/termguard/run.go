@@ -16,20 +16,17 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// Exit codes.
 const (
-	exitFindings = 1 // something was found
-	exitFailed   = 2 // it could not be done
-	exitQuestion = 3 // a question is open
+	exitFindings = 1
+	exitFailed   = 2
+	exitQuestion = 3 // a deletion needs an answer
 )
 
-// errFindings ends a command that found something.
 var errFindings = errors.New("there are findings")
 
-// run is the command from its arguments to its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(args[0])
-	if strings.HasPrefix(filepath.Base(args[0]), "kubectl_complete-") { // as kubectl calls it for what to complete
+	if strings.HasPrefix(filepath.Base(args[0]), "kubectl_complete-") { // kubectl calls it for completions
 		args = append([]string{args[0], cobra.ShellCompRequestCmd}, args[1:]...)
 	}
 	root.SetArgs(args[1:])
@@ -39,17 +36,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
 	if code == exitFailed {
-		fmt.Fprintf(stderr, "termguard: %s\n", printable.Lines(err.Error())) // it may quote what others wrote
+		fmt.Fprintf(stderr, "termguard: %s\n", printable.Lines(err.Error())) // may quote others' text
 	}
 	if usage, is := errors.AsType[usageError](err); is {
 		fmt.Fprintln(stderr)
 		root.SetOut(stderr)
-		_ = usage.command.Help() // it returns nil
+		_ = usage.command.Help()
 	}
 	return code
 }
 
-// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -100,7 +96,6 @@ func newRoot(name string) *cobra.Command {
 	return root
 }
 
-// checkCommand suggests what an unknown command may mean.
 func checkCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -114,12 +109,10 @@ func checkCommand(c *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), nearest.Hint(args[0], names))
 }
 
-// usageError is a command without the subcommand that it needs.
 type usageError struct{ command *cobra.Command }
 
 func (e usageError) Error() string { return e.command.CommandPath() + " needs a command" }
 
-// needsCommand is run for commands that only have subcommands.
 func needsCommand(c *cobra.Command, _ []string) error {
 	return usageError{c}
 }

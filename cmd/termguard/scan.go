@@ -16,7 +16,6 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// scanFlags holds the flags of the scan command.
 type scanFlags struct {
 	checkFlags
 	namespaces []string
@@ -26,8 +25,7 @@ type scanFlags struct {
 }
 
 func newScan() *cobra.Command {
-	// The duration of deletions that complete is left out of thousands of them: it costs as much
-	// as the rest.
+	// The duration of thousands of deletions that complete would cost as much as the rest.
 	f := scanFlags{checkFlags: checkFlags{cascade: "background", grace: -1, brief: true}}
 	c := &cobra.Command{
 		Use:   "scan",
@@ -60,13 +58,12 @@ Exit codes: 0 nothing that --fail-on names, 1 found, 2 error.`,
 	flags.BoolVar(&f.whole, "all", false, "with -o text: every cause with its evidence and steps, and all Terminating objects")
 	oneOf(c, &f.failOn, "fail-on", "", "condition for exit code 1: broken (a cause certainly blocks something), a `VERDICT` (refused, hangs, at-risk, unknown: this or worse), or never", scan.FailOn()...)
 	c.MarkFlagsMutuallyExclusive("namespace", "namespaces", "all-namespaces")
-	f.target.addSnapshot(c, "namespaces") // it does not hold the labels that --namespaces selects by
+	f.target.addSnapshot(c, "namespaces") // it lacks the labels for --namespaces
 	completions(c, &f.target)
 	_ = c.RegisterFlagCompletionFunc("only", completeWords(kinds()...)) // the flag is there
 	return c
 }
 
-// kinds returns the values of --only.
 func kinds() (words []string) {
 	for _, kind := range scan.Kinds() {
 		words = append(words, string(kind))
@@ -118,7 +115,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		raw, _ := f.target.loader().RawConfig() // without one it has no name
 		options.Of = cmp.Or(f.target.overrides.CurrentContext, raw.CurrentContext)
 	}
-	if ctx.Err() != nil { // interrupted while reading: the facts so far are evaluated
+	if ctx.Err() != nil { // interrupted: evaluate the facts so far
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
@@ -154,10 +151,9 @@ func blind(result *scan.Scan, places []*scan.Place, only []scan.Kind, selected b
 	return slices.ContainsFunc(places, func(p *scan.Place) bool { return slices.ContainsFunc(only, p.Unlisted) })
 }
 
-// errNothing is returned to a user who may read nothing: a clean answer would be wrong.
+// errNothing is for a user who may read nothing: a clean answer would be wrong.
 var errNothing = errors.New("nothing could be evaluated: use an account that may list namespaces, or name a namespace in which you have rights, with -n")
 
-// read reads the facts of the namespaces.
 func (f *scanFlags) read(ctx context.Context, s session, selector labels.Selector, only []scan.Kind) (places []*scan.Place, err error) {
 	facts, clear := s.reading()
 	defer clear()
@@ -186,10 +182,9 @@ func (f *scanFlags) read(ctx context.Context, s session, selector labels.Selecto
 	return places, nil
 }
 
-// lastWords bounds the evaluation of what was read before an interrupt. A second interrupt ends the process.
+// lastWords bounds the evaluation after an interrupt. A second interrupt ends the process.
 const lastWords = 10 * time.Second
 
-// write writes the scan, by data if that is not nil.
 func (f *scanFlags) write(s *scan.Scan, data func(any, io.Writer) error, out io.Writer) error {
 	switch {
 	case data != nil:

@@ -15,7 +15,6 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// settingsFlags name the policies and the configuration of a command.
 type settingsFlags struct {
 	config   string
 	policies []string
@@ -51,7 +50,7 @@ func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
 	return set, err
 }
 
-// holdSome returns an error for a named place without a policy: silence would be taken for a rule in force.
+// holdSome returns an error for a named place without a policy: silence would pass for a rule in force.
 func holdSome(set *policies.Set, names []string) error {
 	for _, name := range names {
 		if slices.ContainsFunc(set.Policies(), func(p policies.Policy) bool { return comesFrom(p, name) }) {
@@ -62,12 +61,10 @@ func holdSome(set *policies.Set, names []string) error {
 	return nil
 }
 
-// comesFrom reports whether a policy comes from a folder or bundle.
 func comesFrom(p policies.Policy, name string) bool {
 	return filepath.Dir(filepath.Dir(p.File)) == filepath.Clean(name)
 }
 
-// read returns the configuration, checked against the ids of policies.
 func (f *settingsFlags) read(ids []string) (config.Config, error) {
 	if f.config == "" {
 		return config.Config{}, nil
@@ -89,7 +86,6 @@ func (f *settingsFlags) read(ids []string) (config.Config, error) {
 	return config, nil
 }
 
-// facts returns the options of facts of the configuration.
 func (f *settingsFlags) facts() (cluster.Options, error) {
 	set, err := f.load()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// version and commit are set by the linker.
+// Set by the linker.
 var version, commit = "", ""
 
 func newVersion() *cobra.Command {
@@ -36,12 +36,11 @@ func newVersion() *cobra.Command {
 	return c
 }
 
-// build is the version, the toolchain and the platform.
 func build() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionOf returns the version that the linker set, or that go install recorded.
+// versionOf returns the version by the linker, or by go install.
 func versionOf() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return cmp.Or(version, info.Main.Version, "(devel)")
@@ -49,7 +48,7 @@ func versionOf() string {
 	return cmp.Or(version, "(devel)")
 }
 
-// commitOf returns the commit that the linker set, or that go build recorded.
+// commitOf returns the commit by the linker, or by go build.
 func commitOf() string {
 	info, ok := debug.ReadBuildInfo()
 	if commit != "" || !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/watch"
 )
 
-// maxWatched bounds the objects that each look evaluates: a terminal shows fewer.
+// maxWatched bounds the objects of each look: a terminal shows fewer.
 const maxWatched = 100
 
 func newWatch() *cobra.Command {
@@ -46,7 +46,6 @@ Exit codes: 0 everything is deleted, 1 something is left, 2 error.`,
 	return c
 }
 
-// watched shows Terminating objects until they are deleted.
 func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	names, err := check.ParseNames(args)
 	if len(args) > 0 && err != nil {
@@ -67,7 +66,7 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	var gone error
 	facts, clear := s.reading()
 	look := func(ctx context.Context) (check.Answer, error) {
-		defer func() { // one who looks on needs no progress
+		defer func() { // progress only for the first look
 			clear()
 			facts.Progress = nil
 		}()
@@ -109,7 +108,6 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	return findings(len(left.Items) > 0)
 }
 
-// printerOn returns a printer of Terminating objects.
 func printerOn(out io.Writer) *watch.Printer {
 	return &watch.Printer{Out: out, Style: styleOf(out)}
 }

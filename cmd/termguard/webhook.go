@@ -32,7 +32,7 @@ func newWebhook() *cobra.Command {
 			if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
 				return errors.New("--client-cn needs --client-ca-file, the authority whose names count")
 			}
-			// It may name policies that only a folder, a bundle or a ConfigMap has.
+			// It may name policies in a folder, a bundle or a ConfigMap.
 			if o.Config, err = settings.read(policies.EmbeddedIDs()); err != nil && !config.OnlyNoPolicy(err) {
 				return err
 			}
