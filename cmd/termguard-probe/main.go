@@ -1,6 +1,6 @@
-// Command termguard-probe inspects the node it runs on at regular intervals and writes the report into a
-// ConfigMap in termguard's namespace. termguard probe prints the same report once. This is a separate program
-// because it runs on every node and must be small (docs/probe.md).
+// Command termguard-probe inspects its node at regular intervals and writes the report into a ConfigMap in
+// termguard's namespace. It is separate from termguard probe because it runs on every node and must be small
+// (docs/probe.md).
 package main
 
 import (
@@ -23,14 +23,13 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// version is set by the linker.
+// Set by the linker.
 var version = "(devel)"
 
 const (
 	// patience bounds one request to the API server.
 	patience = 30 * time.Second
-	// garbage is the heap growth, in percent, that triggers a collection: memory matters here, processor time
-	// does not.
+	// garbage is for debug.SetGCPercent: memory matters here, processor time does not.
 	garbage = 50
 )
 
@@ -42,7 +41,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs the command and returns its exit code: 0, or 2 if it could not inspect the node.
+// run returns the exit code: 0, or 2 if it could not inspect the node.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	complain := func(err error) { fmt.Fprintf(stderr, "termguard-probe: %s\n", printable.Lines(err.Error())) }
 	var (
@@ -101,13 +100,13 @@ func again(ctx context.Context, options probe.Options, p publisher, kubeconfig s
 		if err == nil {
 			err = p.publish(ctx, r)
 		}
-		debug.FreeOSMemory() // nothing needs it until the next inspection
+		debug.FreeOSMemory()
 		return err
 	}, complain)
 }
 
-// repeat calls look once if every is 0, and otherwise until ctx is done, pausing between calls by the
-// monotonic clock. It passes failures of repeated calls to complain.
+// repeat calls look once if every is 0, and otherwise until ctx is done. Failures of repeated calls go to
+// complain.
 func repeat(ctx context.Context, every time.Duration, look func() error, complain func(error)) error {
 	for {
 		err := look()

@@ -17,12 +17,12 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// condition is the type of the node condition, by the conventions of node-problem-detector: True is bad, and
-// the reason explains the status.
+// condition is a type by the conventions of node-problem-detector: True is bad, and the reason explains the
+// status.
 const condition = "PodsCannotGo"
 
-// newClient returns a client for core/v1 only: a clientset with the types of all groups would be four times
-// the size of this program.
+// newClient returns a client for core/v1 only: a clientset with all groups would be four times the size of
+// this program.
 func newClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -35,11 +35,10 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// publisher writes the result of an inspection to the cluster.
 type publisher struct {
 	client    rest.Interface
 	namespace string                 // termguard's
-	condition bool                   // whether to set the node condition, too
+	condition bool                   // set the node condition, too
 	last      corev1.ConditionStatus // "" before the first
 }
 
@@ -51,8 +50,8 @@ func (p *publisher) publish(ctx context.Context, r report.Report) error {
 	return err
 }
 
-// write writes a report into the ConfigMap of its node, creating it if needed. Only the probes of that node
-// write it, so the newest report wins.
+// write writes a report into the ConfigMap of its node. Only the probes of that node write it, so the newest
+// report wins.
 func (p *publisher) write(ctx context.Context, r report.Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -69,7 +68,7 @@ func (p *publisher) write(ctx context.Context, r report.Report) error {
 	if apierrors.IsNotFound(err) {
 		err = p.client.Post().Namespace(p.namespace).Resource("configmaps").Body(cm).Do(ctx).Error()
 	}
-	if apierrors.IsAlreadyExists(err) { // another probe of this node created it first, as happens during a rollout
+	if apierrors.IsAlreadyExists(err) { // by another probe of this node, as during a rollout
 		err = update()
 	}
 	if err != nil {
@@ -105,7 +104,7 @@ func (p *publisher) mark(ctx context.Context, r report.Report) error {
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", r.Node, r.Time.UnixNano()), Namespace: metav1.NamespaceDefault},
-		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: r.Node, UID: types.UID(r.Node)}, // kubelets set the UID like this
+		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: r.Node, UID: types.UID(r.Node)}, // as kubelets do
 		Reason:         c["reason"].(string), Message: message, Type: severity,
 		Source:         corev1.EventSource{Component: "termguard-probe", Host: r.Node},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
