@@ -17,38 +17,35 @@ import (
 const (
 	// maxDepth bounds the depth of directories: each level keeps one file descriptor open.
 	maxDepth = 64
-	// maxOfPod bounds the findings per pod: one blocks it already.
+	// maxOfPod is enough: one finding blocks a pod already.
 	maxOfPod = 3
 )
 
 // fileVolumes are the volume plugins whose files the kubelet removes one by one
-// (pkg/volume/emptydir/empty_dir.go, teardownDefault; the others are built on it). A volume in memory is a
-// mount, which it unmounts.
+// (pkg/volume/emptydir/empty_dir.go, teardownDefault; the others are built on it). It unmounts volumes in
+// memory.
 var fileVolumes = []string{"kubernetes.io~empty-dir", "kubernetes.io~configmap", "kubernetes.io~downward-api", "kubernetes.io~git-repo"}
 
-// errSkip reports a directory that the walk does not enter.
 var errSkip = errors.New("a mount, a link, or gone")
 
 type attributes struct {
 	immutable, appendOnly bool
-	supported             bool // whether the file system reports the flags
+	supported             bool // by the file system
 	dir                   bool
 	inode                 uint64
 }
 
-// walk is a walk through the volumes of one pod.
 type walk struct {
 	*inspection
 	id          string
 	limit       *rate.Limiter
-	remaining   int // remaining budget of files
+	remaining   int
 	findings    int
-	unsupported bool // a file system does not report the flags
+	unsupported bool // by a file system
 }
 
 var errStop = errors.New("enough")
 
-// inspectFiles finds immutable and append-only files in the volumes whose files the kubelet removes.
 func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	pods, err := os.Open(l.nodePath(path.Join(l.Kubelet, "pods")))
 	if err != nil {
@@ -59,8 +56,7 @@ func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	unsupportedPods := 0
 	ids := l.uids()
 	for i, id := range ids {
-		// Each pod gets an equal share of the remaining budget, so one with many files does not starve the
-		// others.
+		// An equal share of the remaining budget, so that one pod with many files does not starve the others.
 		w := walk{inspection: l, id: id, limit: limit, remaining: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
 		for _, kind := range fileVolumes {
 			err := w.walkDir(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
@@ -107,7 +103,6 @@ func (w *walk) walkDir(ctx context.Context, parent *os.File, name, shown string,
 	}
 }
 
-// visit checks one directory entry and, if it is a directory, walks it.
 func (w *walk) visit(ctx context.Context, dir *os.File, name, shown string, depth int) error {
 	if w.remaining == 0 {
 		w.report.Miss("files in volumes of pod %s: partial, because it has more than its share of %d", w.id, w.MaxFiles)
@@ -136,7 +131,6 @@ func (w *walk) visit(ctx context.Context, dir *os.File, name, shown string, dept
 	return w.walkDir(ctx, dir, name, shown, depth+1)
 }
 
-// newImmutableFinding returns the finding for a file that cannot be removed.
 func newImmutableFinding(a attributes, shown string) report.Finding {
 	var flags, words []string
 	if a.immutable {
@@ -150,7 +144,7 @@ func newImmutableFinding(a attributes, shown string) report.Finding {
 		Evidence: fmt.Sprintf("%s is %s (lsattr): nobody can remove it", shown, strings.Join(words, " and ")),
 	}
 	change := "chattr " + strings.Join(flags, " ")
-	if f.Remedy = command(change, shown); f.Remedy == "" { // the name has unprintable characters
+	if f.Remedy = command(change, shown); f.Remedy == "" { // unprintable characters
 		if find := command("find", path.Dir(shown)); find != "" {
 			f.Remedy = fmt.Sprintf("%s -inum %d -exec %s {} +", find, a.inode, change)
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yield gives this process the lowest processor priority (nice 19) and the idle disk class (ioprio_set(2)).
+// yield sets the lowest processor priority (nice 19) and the idle disk class (ioprio_set(2)).
 func yield() error {
 	const process, idle = 1, 3 << 13 // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 19); errno != 0 {
@@ -22,12 +22,12 @@ func yield() error {
 	return nil
 }
 
-// requiredCapabilities are the capabilities that each inspection needs: to search directories of other users,
-// and to read /proc/PID/root, cwd, fd and wchan of their processes.
+// requiredCapabilities are for directories of other users, and for /proc/PID/root, cwd, fd and wchan of their
+// processes.
 const requiredCapabilities = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
-// Restrain gives this process the lowest priority, and permanently drops what it may do beyond an inspection. A
-// priority that stays as it is only goes to complain. With cgo neither is supported; releases are built without.
+// Restrain gives this process the lowest priority, and permanently drops rights that an inspection does not
+// need. An unchanged priority is only passed to complain. Neither works with cgo; releases are built without.
 func Restrain(complain func(error)) error {
 	if err := yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		complain(err)
@@ -38,9 +38,9 @@ func Restrain(complain func(error)) error {
 	return nil
 }
 
-// drop permanently drops every capability that an inspection does not need, also for programs it might
-// execute, and prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already,
-// as in a pod, it needs no privilege.
+// drop permanently drops every capability that an inspection does not need, also for executed programs, and
+// prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod,
+// it needs no privilege.
 //
 // The process stays root because the runtime's socket belongs to root. Landlock could forbid writing files,
 // but would also forbid inspecting other processes (security/landlock/task.c).
@@ -62,7 +62,7 @@ func drop() error {
 			if requiredCapabilities&(1<<c) != 0 {
 				continue
 			}
-			if errno := prctl(unix.PR_CAPBSET_DROP, c, 0); errno != 0 && errno != unix.EINVAL { // EINVAL: unknown to this kernel
+			if errno := prctl(unix.PR_CAPBSET_DROP, c, 0); errno != 0 && errno != unix.EINVAL { // unknown to this kernel
 				return fmt.Errorf("drop capability %d from the bounding set: %w", c, errno)
 			}
 		}
@@ -80,7 +80,7 @@ func drop() error {
 	return nil
 }
 
-// attributesOf reads the attributes of a file (statx(2)) without opening it, following a link, triggering an
+// attributesOf reads attributes (statx(2)) without opening the file, following a link, triggering an
 // automount or asking a file server.
 func attributesOf(dir *os.File, name string) (attributes, error) {
 	var x unix.Statx_t
@@ -93,7 +93,7 @@ func attributesOf(dir *os.File, name string) (attributes, error) {
 }
 
 // openBelow opens a directory below another, on the same file system and without following links. It returns
-// errSkip for a mount, a link or a directory that was removed.
+// errSkip for a mount, a link or a removed directory.
 func openBelow(parent *os.File, name, shown string) (*os.File, error) {
 	fd, err := unix.Openat2(int(parent.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,

@@ -13,13 +13,13 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxMounts is the kernel's limit of mounts in a namespace (fs.mount-max).
+// maxMounts is fs.mount-max, the kernel's default.
 const maxMounts = 100_000
 
 // mount is a line of proc_pid_mountinfo(5).
 type mount struct {
 	point, kind, source string
-	readOnly            bool // the mount or its file system
+	readOnly            bool
 }
 
 func parseMount(line string) (mount, error) {
@@ -38,7 +38,7 @@ func hasOption(options, option string) bool {
 	return slices.Contains(strings.Split(options, ","), option)
 }
 
-// unescape decodes the octal escapes that the kernel writes for blanks and backslashes, such as \040.
+// unescape decodes the octal escapes that the kernel writes, such as \040.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -78,8 +78,7 @@ func (l *inspection) readMounts() {
 	}
 }
 
-// splitVolume splits a path below a pod's volumes, KUBELET/pods/UID/volumes/PLUGIN/NAME/REST
-// (pkg/kubelet/kubelet_getters.go).
+// splitVolume splits a path KUBELET/pods/UID/volumes/PLUGIN/NAME/REST (pkg/kubelet/kubelet_getters.go).
 func (l *inspection) splitVolume(name string) (id, dir, rest string, ok bool) {
 	below, ok := strings.CutPrefix(name, l.Kubelet+"/pods/")
 	if !ok {
@@ -93,7 +92,7 @@ func (l *inspection) splitVolume(name string) (id, dir, rest string, ok bool) {
 	if len(parts) == 5 {
 		rest = parts[4]
 	}
-	if parts[2] == "kubernetes.io~csi" { // CSI mounts at NAME/mount (pkg/volume/csi/csi_util.go, GetCSIMounterPath)
+	if parts[2] == "kubernetes.io~csi" { // at NAME/mount (pkg/volume/csi/csi_util.go, GetCSIMounterPath)
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "mount"), "/")
 	}
 	return parts[0], dir, rest, true
@@ -129,7 +128,7 @@ func (l *inspection) inspectMounts() {
 	}
 }
 
-// command returns a shell command on a path, or "" if the path has unprintable characters.
+// command returns a shell command on a path, "" if it has unprintable characters.
 func command(verb, name string) string {
 	if printable.Line(name) != name {
 		return ""
@@ -138,7 +137,7 @@ func command(verb, name string) string {
 }
 
 func (l *inspection) mountOf(name string) (top mount, ok bool) {
-	for _, m := range l.mounts { // of two mounts at one point, the later covers the earlier
+	for _, m := range l.mounts { // a later mount at one point covers the earlier
 		if (m.point == "/" || isWithin(name, m.point)) && len(m.point) >= len(top.point) {
 			top, ok = m, true
 		}

@@ -1,10 +1,9 @@
-// Package probe inspects a node for causes of stuck pods that the API does not show: files that cannot be
-// removed, mounts in the way, processes that cannot be killed, a runtime that does not answer, file systems
-// that are full or read-only.
+// Package probe inspects a node for causes of stuck pods that the API does not show: files, mounts,
+// processes, the container runtime and file systems.
 //
-// It only reads. It opens no file of a pod, follows no link, does not enter mounted file systems (a dead
-// network file system would block it), and bounds the files, the time and the size of the report, which lists
-// whatever was left out.
+// It only reads. It opens no file of a pod, follows no link, and does not enter mounted file systems (a dead
+// network file system would block it). The files, the time and the report are bounded; the report lists
+// omissions.
 package probe
 
 import (
@@ -29,26 +28,24 @@ import (
 type Options struct {
 	// Node is the node's name in the cluster. Defaults to "".
 	Node string
-	// Root is where the node's file system is mounted. Defaults to "/".
+	// Root is the mount point of the node's file system. Defaults to "/".
 	Root string
-	// Kubelet is the kubelet's directory (its --root-dir), and Logs the directory of the pods' logs
-	// (podLogsDir), whose names contain the names of pods. They default to /var/lib/kubelet and
-	// /var/log/pods.
+	// Kubelet is the kubelet's --root-dir, and Logs its podLogsDir, which shows the names of pods. They
+	// default to /var/lib/kubelet and /var/log/pods.
 	Kubelet, Logs string
 	// Runtime is the CRI socket. Defaults to /run/containerd/containerd.sock.
 	Runtime string
 	// RuntimeData is the runtime's directory. Defaults to /var/lib/containerd.
 	RuntimeData string
-	// MaxFiles bounds the files that an inspection checks. Defaults to 200,000.
+	// MaxFiles defaults to 200,000.
 	MaxFiles int
-	// FilesPerSecond limits the rate. Defaults to 8,000; 10,000 took 6 % of a core (docs/probe.md).
+	// FilesPerSecond defaults to 8,000; 10,000 took 6 % of a core (docs/probe.md).
 	FilesPerSecond int
-	// Patience bounds the wait for an answer of the runtime, or of the kernel about a file system. Defaults
-	// to 5 s.
+	// Patience bounds the wait for the runtime, or for the kernel about a file system. Defaults to 5 s.
 	Patience time.Duration
-	// Again is the wait before a transient state, such as D, is checked a second time. Defaults to 2 s.
+	// Again is the wait before a transient state, such as D, is checked again. Defaults to 2 s.
 	Again time.Duration
-	// Now returns the time. Defaults to time.Now.
+	// Now defaults to time.Now.
 	Now func() time.Time
 
 	attributes  func(dir *os.File, name string) (attributes, error)
@@ -91,17 +88,16 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.FilesPerSecond, "files-per-second", d.FilesPerSecond, "maximum number of files to inspect per second")
 }
 
-// inspection is the state of one Look.
 type inspection struct {
 	Options
-	node   fs.FS // Root
+	node   fs.FS
 	pods   map[string]report.Pod
 	mounts []mount
 	report report.Report
 }
 
-// Look inspects the node once. It fails only if the kubelet's directory cannot be read, because then this is
-// not a node.
+// Look inspects the node once. It fails only if the kubelet's directory cannot be read: this is then not a
+// node.
 func Look(ctx context.Context, options Options) (report.Report, error) {
 	l := &inspection{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
@@ -126,9 +122,9 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 // nodePath returns the path of a node's file within Root.
 func (l *inspection) nodePath(name string) string { return path.Join(l.Root, name) }
 
-// findPods lists the pods that have a kubelet directory and takes their names from their log directories,
-// NAMESPACE_NAME_UID (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory). Of two pods with one name
-// only the newer gets it: the other was force-deleted, and its remains block nothing.
+// findPods lists the pods that have a kubelet directory, with names from log directories, NAMESPACE_NAME_UID
+// (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory). Of two pods with one name only the newer gets
+// it: the other was force-deleted, and its remains block nothing.
 func (l *inspection) findPods() error {
 	entries, err := l.readDir(path.Join(l.Kubelet, "pods"))
 	if err != nil {
@@ -171,7 +167,7 @@ func (l *inspection) findPods() error {
 	return nil
 }
 
-// readDir reads a directory unless it is on a network file system, which might never answer.
+// readDir refuses network file systems, which might never answer.
 func (l *inspection) readDir(dir string) ([]fs.DirEntry, error) {
 	if m, ok := l.mountOf(dir); ok && isRemote(m.kind) {
 		return nil, fmt.Errorf("%s is on %s, at %s, which might not answer", dir, m.kind, m.point)
@@ -179,8 +175,8 @@ func (l *inspection) readDir(dir string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(l.node, fsPath(dir))
 }
 
-// add adds a finding about a pod of this node. It is a note if the pod's name is unknown, because then the
-// API has no such pod either.
+// add adds a finding about a pod of this node, as a note if the pod's name is unknown: then the API has no
+// such pod either.
 func (l *inspection) add(id string, f report.Finding) {
 	pod, here := l.pods[id]
 	if !here {

@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxProcesses bounds the processes that an inspection visits: pid_max can be 4 Mi.
+// maxProcesses is below pid_max, which can be 4 Mi.
 const maxProcesses = 100_000
 
 // process is a line of proc_pid_stat(5).
@@ -24,10 +24,10 @@ type process struct {
 	pid, parent int
 	name        string // at most 15 bytes, anything but NUL
 	state       byte
-	start       uint64 // ticks since boot; identifies the process together with the PID
+	start       uint64 // ticks since boot; with the PID, identifies the process
 }
 
-// parseStat parses /proc/PID/stat. The name may contain parentheses, so it ends at the last one.
+// parseStat parses /proc/PID/stat. The name may contain parentheses: it ends at the last one.
 func parseStat(line string) (process, error) {
 	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -52,7 +52,7 @@ func parseStat(line string) (process, error) {
 	return process{pid: pid, parent: parent, name: line[open+1 : end], state: fields[0][0], start: start}, nil
 }
 
-// processes lists the processes of the node by PID, leaving out any that end while they are read.
+// processes lists processes by PID, without any that end while they are read.
 func (l *inspection) processes() map[int]process {
 	entries, err := fs.ReadDir(l.node, "proc")
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *inspection) processes() map[int]process {
 	return all
 }
 
-// cgroups iterates over the cgroups of a process as controllers and path; in version 2, controllers is "". A
+// cgroups iterates over controllers and path of a process's cgroups; in version 2, controllers is "". A
 // process that ended has none.
 func (l *inspection) cgroups(pid int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
@@ -88,7 +88,7 @@ func (l *inspection) cgroups(pid int) iter.Seq2[string, string] {
 			return
 		}
 		for line := range strings.Lines(text) {
-			// hierarchy-ID:controllers:path (cgroups(7)); a path may contain colons.
+			// hierarchy-ID:controllers:path (cgroups(7)); a path may contain colons
 			parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 			if len(parts) == 3 && !yield(parts[1], parts[2]) {
 				return
@@ -97,7 +97,6 @@ func (l *inspection) cgroups(pid int) iter.Seq2[string, string] {
 	}
 }
 
-// podOfProcess returns the UID of the pod whose cgroup the process is in.
 func (l *inspection) podOfProcess(pid int) (string, bool) {
 	for _, cgroup := range l.cgroups(pid) {
 		if id, _, ok := podOf(cgroup); ok {
@@ -118,8 +117,8 @@ func (l *inspection) inFreezer(pid int) bool {
 	return false
 }
 
-// suspects returns the processes that may ignore SIGKILL: those in state D, stopped shims, and zombies that a
-// shim does not reap.
+// suspects returns processes that may ignore SIGKILL: in state D, stopped shims, and zombies that a shim does
+// not reap.
 func suspects(all map[int]process) map[int]process {
 	suspects := map[int]process{}
 	for pid, p := range all {
@@ -130,12 +129,12 @@ func suspects(all map[int]process) map[int]process {
 	return suspects
 }
 
-// isShim reports whether the name, cut to 15 bytes by the kernel, is a container shim's.
+// isShim works on a name that the kernel cut to 15 bytes.
 func (p process) isShim() bool {
 	return strings.HasPrefix(p.name, "containerd-shim") || p.name == "conmon"
 }
 
-// inspectProcesses checks processes twice, to skip states that pass.
+// inspectProcesses checks twice, to skip states that pass.
 func (l *inspection) inspectProcesses(ctx context.Context) {
 	all := l.processes()
 	previous := suspects(all)
@@ -165,7 +164,7 @@ func (l *inspection) inspectProcesses(ctx context.Context) {
 				})
 			}
 		case p.state == 'D' && l.inFreezer(p.pid):
-			// A frozen process looks the same; its cgroup is reported instead.
+			// It looks the same; its cgroup is reported instead.
 		case p.state == 'D':
 			if id, ok := l.podOfProcess(p.pid); ok {
 				l.add(id, report.Finding{
@@ -206,8 +205,7 @@ func (l *inspection) kernelFunction(pid int) string {
 	return ", in " + text
 }
 
-// holders returns up to maxHolders processes outside the pod that have their working directory, root or open
-// files in dir. It reads links of /proc without following them.
+// holders returns up to maxHolders processes outside the pod that use dir.
 func (l *inspection) holders(dir, id string, all map[int]process) (holders []process) {
 	for _, pid := range sortedKeys(all) {
 		if len(holders) == maxHolders {
@@ -225,10 +223,11 @@ func (l *inspection) holders(dir, id string, all map[int]process) (holders []pro
 
 const (
 	maxHolders = 3
-	maxLinks   = 1024 // open files to check per process
+	maxLinks   = 1024 // per process
 )
 
-// uses reports whether a process has its working directory, its root or an open file in a directory.
+// uses reports whether a process has its working directory, root or an open file in a directory. It reads
+// links of /proc without following them.
 func (l *inspection) uses(pid int, dir string) bool {
 	base := l.nodePath("/proc/" + strconv.Itoa(pid))
 	links := []string{"cwd", "root"}
@@ -245,7 +244,6 @@ func (l *inspection) uses(pid int, dir string) bool {
 	})
 }
 
-// isWithin reports whether a path is dir or lies below it.
 func isWithin(name, dir string) bool {
 	rest, ok := strings.CutPrefix(name, dir)
 	return ok && (rest == "" || rest[0] == '/')

@@ -8,23 +8,20 @@ import (
 )
 
 const (
-	// maxRead bounds the bytes read of one kernel file: the mounts of a node with thousands of pods take
-	// about 2 MiB.
+	// maxRead bounds a kernel file: the mounts of a node with thousands of pods take about 2 MiB.
 	maxRead = 16 << 20
-	// batch is how many directory entries are read at once.
+	// batch is a number of directory entries.
 	batch = 256
 )
 
-// uid matches the UID of a pod: a UUID or, for static pods, the hash of the manifest
-// (pkg/kubelet/config/common.go, applyDefaults).
+// uid is a UUID or, for static pods, the hash of the manifest (pkg/kubelet/config/common.go, applyDefaults).
 var uid = regexp.MustCompile(`^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 
-// cgroupUID finds the UID in the path of a cgroup: pod<UID>, or kubepods-…-pod<UID>.slice with "_" for "-"
+// cgroupUID finds pod<UID>, or kubepods-…-pod<UID>.slice with "_" for "-"
 // (pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName).
 var cgroupUID = regexp.MustCompile(`(?:^|/|-)pod([0-9a-f]{32}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(/|$)`)
 
-// podOf returns the UID of the pod that a cgroup belongs to, and the rest of the path below the pod's own
-// cgroup.
+// podOf returns the UID of a cgroup's pod, and the path below the pod's own cgroup.
 func podOf(cgroup string) (id, rest string, ok bool) {
 	at := cgroupUID.FindStringSubmatchIndex(cgroup)
 	if at == nil {
@@ -33,10 +30,10 @@ func podOf(cgroup string) (id, rest string, ok bool) {
 	return strings.ReplaceAll(cgroup[at[2]:at[3]], "_", "-"), strings.Trim(cgroup[at[1]:], "/"), true
 }
 
-// fsPath returns an absolute path in the form that package fs expects.
+// fsPath returns an absolute path in the form for package fs.
 func fsPath(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
-// read reads up to maxRead bytes of a kernel file and reports whether that was all of it.
+// read reads up to maxRead bytes; whole says that it was all.
 func (l *inspection) read(name string) (text string, whole bool, err error) {
 	f, err := l.node.Open(fsPath(name))
 	if err != nil {

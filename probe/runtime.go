@@ -14,8 +14,7 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// maxAnswer bounds an answer of the runtime, in bytes, as the kubelet's CRI client does
-// (k8s.io/cri-client/pkg/remote_runtime.go, maxMsgSize).
+// maxAnswer is the limit of the kubelet's CRI client (k8s.io/cri-client/pkg/remote_runtime.go, maxMsgSize).
 const maxAnswer = 16 << 20
 
 // inspectRuntime calls the CRI methods that the kubelet depends on.
@@ -44,9 +43,8 @@ func (l *inspection) inspectRuntime(ctx context.Context) {
 	}
 }
 
-// cri calls methods of runtime.v1.RuntimeService (k8s.io/cri-api) that take an empty request. It speaks gRPC
-// over HTTP/2 itself because the gRPC library would add html/template and more to a binary that starts for
-// every check.
+// cri calls methods of runtime.v1.RuntimeService (k8s.io/cri-api) with an empty request. It speaks gRPC over
+// HTTP/2 itself: the gRPC library would add html/template and more to a binary that starts for every check.
 type cri struct{ client http.Client }
 
 func newCRI(socket string) *cri {
@@ -63,9 +61,9 @@ func newCRI(socket string) *cri {
 
 func (c *cri) close() { c.client.CloseIdleConnections() }
 
-// call calls a method and checks that the answer is complete, not what it says.
+// call checks that the answer is complete, not its content.
 func (c *cri) call(ctx context.Context, method string) error {
-	// A message is preceded by one byte for compression and four for its length.
+	// One byte for compression, four for the length.
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/runtime.v1.RuntimeService/"+method, bytes.NewReader(make([]byte, 5)))
 	if err != nil {
 		return err
@@ -95,13 +93,12 @@ func (c *cri) call(ctx context.Context, method string) error {
 	return nil
 }
 
-// callError returns the error of a call: errTimeout if it timed out.
 func callError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errTimeout
 	}
 	if netErr, ok := errors.AsType[*url.Error](err); ok {
-		return netErr.Err // drop the URL, which is made up
+		return netErr.Err // the URL is made up
 	}
 	return err
 }

@@ -12,13 +12,11 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// fullPercent is the usage of a file system, in percent, from which it counts as full.
 const fullPercent = 95
 
-// space is the usage of a file system, in percent.
+// space is in percent.
 type space struct{ blocks, inodes int }
 
-// percentUsed returns the usage in percent, 0 for an empty file system.
 func percentUsed(all, free uint64) int {
 	if all == 0 || free > all {
 		return 0
@@ -62,11 +60,10 @@ func (l *inspection) inspectSpace(ctx context.Context) {
 	}
 }
 
-// errTimeout is the error of a call that timed out.
 var errTimeout = errors.New("no answer")
 
-// withTimeout calls ask and waits for its result up to patience. A call that never returns keeps its goroutine,
-// hence only local file systems are checked, once each.
+// withTimeout waits for ask up to patience. A call that never returns keeps its goroutine, hence only local
+// file systems are checked, once each.
 func withTimeout[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (answer T, err error) {
 	type result struct {
 		answer T

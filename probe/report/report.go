@@ -1,5 +1,5 @@
-// Package report defines the report that the node probe writes and the facts read: its format, its limits,
-// and the ConfigMap that holds it.
+// Package report defines the report of the node probe: its format, its limits, and the ConfigMap that holds
+// it.
 package report
 
 import (
@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// Label marks the ConfigMaps that hold reports. Their names are Prefix and the node's name, so a Role or
-	// an admission policy can restrict a probe to its own. Key is the report's key in the ConfigMap's data.
+	// Label marks the ConfigMaps that hold reports, under Key. Their names are Prefix and the node's name, so
+	// a Role or an admission policy can restrict a probe to its own.
 	Label  = "termguard.dev/probe"
 	Prefix = "termguard-probe-"
 	Key    = "report.json"
 
-	// MaxSize bounds a report, in bytes; MaxFindings, its findings; MaxText, each text in it, in bytes. 100
-	// findings with two paths of 255 bytes in each name stay far below the 1 MiB of a ConfigMap.
+	// MaxSize, and MaxText for each text, are in bytes. 100 findings with two paths of 255 bytes each stay far
+	// below the 1 MiB of a ConfigMap.
 	MaxSize     = 256 << 10
 	MaxFindings = 100
 	MaxText     = 1024
@@ -32,35 +32,32 @@ const (
 	kind       = "Probe"
 )
 
-// Report is the result of one inspection of a node: apiVersion termguard.dev/v1, kind Probe.
+// Report is the result of one inspection of a node.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Node is the node's name in the cluster, "" if not given.
-	Node string `json:"node,omitempty"`
-	// Time is when the inspection ended, by the node's clock.
-	Time time.Time `json:"time"`
-	// Pods and Files count what was visited.
-	Pods  int `json:"pods"`
-	Files int `json:"files"`
+	Node       string `json:"node,omitempty"`
+	// Time is the end of the inspection, by the node's clock.
+	Time  time.Time `json:"time"`
+	Pods  int       `json:"pods"`
+	Files int       `json:"files"`
 	// Findings holds at most MaxFindings; Omitted counts the rest.
 	Findings []Finding `json:"findings"`
 	Omitted  int       `json:"omitted,omitempty"`
-	// Unseen lists what was not inspected, and why.
+	// Unseen lists omissions, with reasons.
 	Unseen []string `json:"unseen"`
 }
 
-// Cause is the reason that a pod does not terminate.
+// Cause is the reason that a pod does not terminate; one policy reads each.
 type Cause string
 
-// The causes; one policy reads each.
 const (
 	Immutable Cause = "immutable" // a file that cannot be removed
-	Busy      Cause = "busy"      // a mount that is in the way or in use
-	Stuck     Cause = "stuck"     // processes that cannot be killed
-	Runtime   Cause = "runtime"   // the container runtime does not answer
-	Full      Cause = "full"      // a file system is full
-	ReadOnly  Cause = "readOnly"  // the kubelet cannot remove directories
+	Busy      Cause = "busy"      // a mount in the way or in use
+	Stuck     Cause = "stuck"
+	Runtime   Cause = "runtime"
+	Full      Cause = "full"
+	ReadOnly  Cause = "readOnly" // the kubelet cannot remove directories
 )
 
 // Certainty is how surely a deletion hangs.
@@ -69,18 +66,17 @@ type Certainty string
 const (
 	Will Certainty = "will"
 	May  Certainty = "may"
-	Note Certainty = "note" // worth knowing, but does not block a deletion
+	Note Certainty = "note" // does not block a deletion
 )
 
 // Finding is one problem of a node.
 type Finding struct {
 	Cause     Cause     `json:"cause"`
 	Certainty Certainty `json:"certainty"`
-	// Pod is the affected pod, nil for all pods of the node.
-	Pod *Pod `json:"pod,omitempty"`
-	// Evidence names the file, the process or the mount.
+	// Pod is nil for all pods of the node.
+	Pod      *Pod   `json:"pod,omitempty"`
 	Evidence string `json:"evidence"`
-	// Remedy is a command to run on the node, "" if there is none.
+	// Remedy is a command to run on the node, or "".
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -96,7 +92,7 @@ func New(node string) Report {
 	return Report{APIVersion: apiVersion, Kind: kind, Node: node, Findings: []Finding{}, Unseen: []string{}}
 }
 
-// Add adds a finding, within the limits. Notes take at most half of them.
+// Add adds a finding, within the limits; notes take at most half of them.
 func (r *Report) Add(f Finding) {
 	if len(r.Findings) == MaxFindings || f.Certainty == Note && len(r.Findings) >= MaxFindings/2 {
 		r.Omitted++
@@ -126,8 +122,8 @@ func (r Report) Holding() (all []Finding) {
 	return all
 }
 
-// Read reads the report in a ConfigMap. It takes the time from the managed fields if present, because a
-// node's clock may be wrong.
+// Read reads the report in a ConfigMap, with the time of the managed fields if present: a node's clock may be
+// wrong.
 func Read(cm *corev1.ConfigMap) (Report, error) {
 	node, ok := NodeOf(cm.Name)
 	if !ok {
@@ -149,8 +145,7 @@ func Read(cm *corev1.ConfigMap) (Report, error) {
 	return r, nil
 }
 
-// Decode parses the report of a node and enforces the limits. It ignores unknown fields, which a newer probe
-// may write.
+// Decode parses a report within the limits. It ignores unknown fields, which a newer probe may write.
 func Decode(text []byte, node string) (Report, error) {
 	if len(text) > MaxSize {
 		return Report{}, fmt.Errorf("the report has %d bytes: more than %d", len(text), MaxSize)
@@ -173,13 +168,13 @@ func Decode(text []byte, node string) (Report, error) {
 	return r, nil
 }
 
-// NodeOf returns the node that a ConfigMap reports on, by its name.
+// NodeOf returns the node of a ConfigMap, by its name.
 func NodeOf(configMap string) (node string, ok bool) {
 	node, ok = strings.CutPrefix(configMap, Prefix)
 	return node, ok && node != ""
 }
 
-// shorten truncates a text to MaxText bytes, at a character boundary.
+// shorten truncates to MaxText bytes, at a character boundary.
 func shorten(text string) string {
 	if len(text) <= MaxText {
 		return text
@@ -202,12 +197,11 @@ func (f Finding) Whom() string {
 	return "pod " + f.Pod.Namespace + "/" + f.Pod.Name
 }
 
-// maxLine is the number of bytes that node-problem-detector reads by default (max_output_length,
+// maxLine is the default of node-problem-detector, in bytes (max_output_length,
 // pkg/custompluginmonitor/types/config.go).
 const maxLine = 80
 
-// Line returns the first finding and the number of others, as output for a custom plugin of
-// node-problem-detector.
+// Line returns the first finding and the number of others, for a custom plugin of node-problem-detector.
 func (r Report) Line() string {
 	all := r.Holding()
 	if len(all) == 0 {
