@@ -1,5 +1,5 @@
-// Package doctor checks an installation of termguard: the installed objects, whether the API server reaches
-// the webhook, and whether the users' configuration is in effect.
+// Package doctor checks an installation of termguard: its objects, the path from the API server to the
+// webhook, and the users' configuration.
 package doctor
 
 import (
@@ -33,9 +33,9 @@ import (
 type Options struct {
 	Namespace     string // termguard's
 	Configuration string // name of the ValidatingWebhookConfiguration
-	// Version is the caller's, to detect replicas of other versions. Defaults to unknown.
+	// Version is the caller's, to detect replicas of other versions; "" if unknown.
 	Version string
-	// Now returns the time, for certificates. Defaults to time.Now.
+	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
@@ -46,17 +46,17 @@ const (
 	OK      Result = "ok"
 	Warning Result = "warning" // works, but needs attention
 	Failed  Result = "failed"
-	Unseen  Result = "unseen" // could not be checked
+	Unseen  Result = "unseen"
 )
 
 // Check is the result of one check.
 type Check struct {
 	Name   string   `json:"name"` // as in docs/doctor.md
 	Result Result   `json:"result"`
-	Says   string   `json:"says"`           // what was found
-	Also   []string `json:"also,omitempty"` // details
+	Says   string   `json:"says"`
+	Also   []string `json:"also,omitempty"`
 	Do     string   `json:"do,omitempty"`   // the next step
-	More   string   `json:"more,omitempty"` // URL of its documentation
+	More   string   `json:"more,omitempty"` // URL
 }
 
 // Report is the output of termguard doctor -o json.
@@ -70,32 +70,32 @@ type Report struct {
 const pageURL = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
 
 const (
-	minVersion    = "1.30"              // first version with every field of the webhook's configuration
-	caWarning     = 14 * 24 * time.Hour // the embedded authority is renewed after two thirds of a year
-	leafWarning   = 24 * time.Hour      // the embedded certificate is renewed after two thirds of a week
-	maxNamespaces = 10                  // namespaces listed for their labels
+	minVersion    = "1.30"              // the first with every field of the webhook's configuration
+	caWarning     = 14 * 24 * time.Hour // renewed after two thirds of a year
+	leafWarning   = 24 * time.Hour      // renewed after two thirds of a week
+	maxNamespaces = 10                  // listed for their labels
 	pageSize      = 500
-	attempts      = 3 // attempts while no replica answers within the second that the API server waits
+	attempts      = 3 // each waits one second, as the API server does
 )
 
 type examination struct {
 	Options
 	client     kubernetes.Interface
 	warnings   warnings
-	gitVersion string // of the API server
+	gitVersion string
 
-	// What is installed, or why that is not known.
+	// Or why it is unknown.
 	hooks         *admissionregistrationv1.ValidatingWebhookConfiguration
 	deployment    *appsv1.Deployment
 	hooksErr      error
 	deploymentErr error
 
 	status         *webhook.Status // nil if no replica answered
-	neverRan       bool            // no pod has run yet, so there are no logs
-	customPolicies []string        // ids of the policies that are not built in
+	neverRan       bool            // so there are no logs
+	customPolicies []string
 }
 
-// checks returns the checks in their order. Some use what those before have read.
+// checks returns the checks in their order: some use results of earlier ones.
 func (e *examination) checks() []check {
 	return []check{
 		{"api-server", e.checkAPIServer},
@@ -113,10 +113,9 @@ func (e *examination) checks() []check {
 
 type check struct {
 	name string
-	run  func(context.Context) Check // without the name
+	run  func(context.Context) Check
 }
 
-// complete runs a check.
 func (c check) complete(ctx context.Context) Check {
 	result := c.run(ctx)
 	result.Name = c.name
@@ -126,13 +125,13 @@ func (c check) complete(ctx context.Context) Check {
 	return result
 }
 
-// warnings collects the warnings of the API server. Requests are sent one after another.
+// warnings needs no lock: requests are sent one after another.
 type warnings []string
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
-// Examine checks the installation in a cluster. It only reads, except for one dry run. It fails only if the
+// Examine checks the installation in a cluster. It only reads, except for one dry run, and fails only if the
 // cluster does not answer at all.
 func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report, error) {
 	if options.Now == nil {
@@ -186,7 +185,6 @@ func failed(do, format string, args ...any) Check {
 
 func unseen(why string) Check { return Check{Result: Unseen, Says: why} }
 
-// unreadable reports that something could not be read.
 func unreadable(what, verb, resource string, err error) Check {
 	if apierrors.IsForbidden(err) {
 		return Check{Result: Unseen, Says: "you may not read " + what, Do: fmt.Sprintf("request the verb %s on %s", verb, resource)}
@@ -194,15 +192,13 @@ func unreadable(what, verb, resource string, err error) Check {
 	return unseen(fmt.Sprintf("%s cannot be read: %v", what, err))
 }
 
-// noStatus is the result of checks that need the answer of a replica.
+// noStatus is for checks that need the answer of a replica.
 var noStatus = unseen("no replica answered")
 
-// kubectl returns a command about termguard's namespace.
 func (e *examination) kubectl(command string) string {
 	return "kubectl -n " + e.Namespace + " " + command
 }
 
-// logs returns the command that shows the logs of the replicas.
 func (e *examination) logs() string { return e.kubectl("logs -l app.kubernetes.io/name=termguard") }
 
 func (e *examination) checkAPIServer(context.Context) Check {
@@ -212,7 +208,7 @@ func (e *examination) checkAPIServer(context.Context) Check {
 	return ok("%s", e.gitVersion)
 }
 
-// hookNames are the webhooks of the configuration in deploy/.
+// hookNames are in deploy/.
 var hookNames = []string{"delete.termguard.dev", "finalizer-edit.termguard.dev", "finalize.termguard.dev"}
 
 func (e *examination) checkInstalled(context.Context) Check {
@@ -239,7 +235,6 @@ func (e *examination) checkInstalled(context.Context) Check {
 	return ok("%d webhooks call Service %s in namespace %s", len(e.hooks.Webhooks), e.service(), e.Namespace)
 }
 
-// service returns the name of the Service that the API server calls.
 func (e *examination) service() string {
 	for _, h := range e.hooks.Webhooks {
 		if h.ClientConfig.Service != nil {
@@ -301,17 +296,16 @@ func (e *examination) checkReplicas(ctx context.Context) Check {
 	return c
 }
 
-// startupTime is the age up to which a pod that is not ready may still be starting.
+// startupTime is how long an unready pod may be starting.
 const startupTime = 2 * time.Minute
 
-// hasRun reports whether a container of the pod ever ran, and so may have a log.
+// hasRun reports whether the pod may have a log.
 func hasRun(pod corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
 	})
 }
 
-// notReadyReason returns why a pod is not ready, "" if it is.
 func notReadyReason(pod corev1.Pod) string {
 	reason := func(reason, message string) string { return strings.TrimSuffix(reason+": "+message, ": ") }
 	for _, c := range pod.Status.Conditions {
@@ -339,7 +333,7 @@ func notReadyReason(pod corev1.Pod) string {
 	return why
 }
 
-// checkReachable requests the status by the path that reviews take.
+// checkReachable requests the status by the path of a review.
 func (e *examination) checkReachable(ctx context.Context) Check {
 	if e.hooksErr != nil {
 		return unseen("not tried, because the webhook configuration is unseen")
@@ -496,10 +490,9 @@ func (e *examination) checkConfiguration(ctx context.Context) Check {
 	return ok("ConfigMap termguard-config is in force")
 }
 
-// checkLabels finds labels and annotations of namespaces that have no effect.
+// checkLabels finds labels and annotations of namespaces without an effect.
 func (e *examination) checkLabels(ctx context.Context) Check {
-	// Only a replica knows the policies that are not built in; if its list is truncated, any label may be
-	// valid.
+	// Only a replica knows custom policies; if its list is truncated, any label may be valid.
 	var ids []string
 	if cut := len(e.customPolicies) > 0 && strings.HasSuffix(e.customPolicies[len(e.customPolicies)-1], "…"); e.status != nil && !cut {
 		ids = append(policies.EmbeddedIDs(), e.customPolicies...)
@@ -530,7 +523,6 @@ func (e *examination) checkLabels(ctx context.Context) Check {
 	return c
 }
 
-// misspelt lists the labels and annotations of an object that have no effect.
 func misspelt(o metav1.ObjectMeta, ids []string) []string {
 	wrong := config.Misspelt(o.Labels, ids)
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
