@@ -36,15 +36,15 @@ import (
 type Options struct {
 	// Namespace contains the Secret and the Service.
 	Namespace string
-	// Secret stores the authority; all replicas share it.
+	// Secret stores the authority of all replicas.
 	Secret string
-	// Service is the Service that the API server calls.
+	// Service is called by the API server.
 	Service string
-	// Configuration is the ValidatingWebhookConfiguration. In its webhooks that call Service, the caBundle is
-	// kept up to date.
+	// Configuration is the ValidatingWebhookConfiguration in whose webhooks, if they call Service, the
+	// caBundle is kept up to date.
 	Configuration string
-	// CADuration and LeafDuration are the validity of the authority and of the certificates it signs. Both
-	// are renewed after two thirds of it. They default to 365 days and 7 days.
+	// CADuration and LeafDuration are validities; renewal is after two thirds. They default to 365 days and 7
+	// days.
 	CADuration, LeafDuration time.Duration
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -57,36 +57,33 @@ func (o *Options) setDefaults() {
 }
 
 const (
-	// commonName is the authority's name: certificates with other names are removed from the caBundle.
+	// commonName is the authority's: others are removed from the caBundle.
 	commonName = "termguard-webhook-ca"
-	// caKey is the key of the certificate in the Secret that cert-manager's injector reads
-	// (inject-ca-from-secret); the rest is a TLS Secret.
+	// caKey is the key that cert-manager's injector reads (inject-ca-from-secret); the rest is a TLS Secret.
 	caKey = "ca.crt"
-	// propagationDelay is how long a new authority must have been in the configuration before certificates
-	// signed by it are served: each API server learns of the change by its own watch.
+	// propagationDelay is from a new authority in the configuration to the first certificate signed by it:
+	// each API server learns of the change by its own watch.
 	propagationDelay = 5 * time.Second
-	// resync is how often all is checked without any change, to drop predecessors in time.
+	// resync is the interval of checks without any change, to drop predecessors in time.
 	resync = 10 * time.Minute
 )
 
 // keeper maintains an authority in a Secret, the caBundle of the webhook configuration, and a serving
-// certificate. Every replica runs one: the resourceVersions let only one of them write, and all compute the
-// same.
+// certificate. Every replica runs one: resourceVersions let only one of them write, and all compute the same.
 type keeper struct {
 	Options
 	client                  kubernetes.Interface
 	secrets, configurations cache.SharedIndexInformer
 	source                  *Source
 
-	caBundle []byte    // the caBundle of the configuration, as last seen
-	since    time.Time // when it was first seen
-	signer   []byte    // the authority that signed the served certificate
+	caBundle []byte    // as last seen
+	since    time.Time // first seen
+	signer   []byte    // the authority of the served certificate
 	renewal  time.Time // of the served certificate
 }
 
-// Embedded returns a source with its own authority: the authority's key is in a Secret, serving certificates
-// only in memory. It adds the authority to the webhook configuration before it serves certificates signed by
-// it.
+// Embedded returns a source with its own authority, whose key is in a Secret; serving certificates are only
+// in memory. It serves them once the webhook configuration has the authority.
 func Embedded(config *rest.Config, options Options) (*Source, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -117,7 +114,7 @@ func newEmbedded(client kubernetes.Interface, options Options) *Source {
 		}
 	}
 	for _, informer := range k.source.informers {
-		// AddEventHandler fails only on a stopped informer; these have not started.
+		// It fails only on a stopped informer; these have not started.
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { notify() },
 			UpdateFunc: func(any, any) { notify() },
@@ -177,7 +174,7 @@ func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error)
 	return authority, nil
 }
 
-// createAuthority writes a new authority into the Secret. It is no error if another replica was first.
+// createAuthority writes a new authority into the Secret, unless another replica was first.
 func (k *keeper) createAuthority(ctx context.Context, secret *corev1.Secret, reason error) error {
 	k.Log.Info("creating a certificate authority", "reason", reason)
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
@@ -223,8 +220,8 @@ func (k *keeper) createAuthority(ctx context.Context, secret *corev1.Secret, rea
 	return nil
 }
 
-// issue signs a certificate that is valid for duration from now, and slightly before, so that API servers
-// whose clocks are behind accept it at once.
+// issue signs a certificate, valid for duration from now, and slightly before for API servers whose clocks
+// are behind.
 func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.PrivateKey, duration time.Duration) (*x509.Certificate, error) {
 	now := time.Now()
 	template.NotBefore, template.NotAfter = now.Add(-backdate(duration)), now.Add(duration)
@@ -235,12 +232,11 @@ func issue(template, parent *x509.Certificate, public crypto.PublicKey, key cryp
 	return x509.ParseCertificate(der)
 }
 
-// backdate is how long before its signature a certificate becomes valid. It is short for short-lived
-// certificates, which would otherwise be renewed constantly.
+// backdate is short for short-lived certificates, which would otherwise be renewed constantly.
 func backdate(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
 
-// writeBundle patches the webhooks whose caBundle is out of date. The resourceVersion makes the API server
-// reject a patch based on older state; the watch then triggers another attempt.
+// writeBundle patches webhooks with an outdated caBundle. By the resourceVersion the API server rejects a
+// patch of older state; the watch then triggers another attempt.
 func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhooks []admissionv1.ValidatingWebhook, authority []byte) error {
 	var changes []map[string]any
 	for _, w := range webhooks {
@@ -269,9 +265,9 @@ func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhoo
 	return nil
 }
 
-// rotateBundle returns the bundle for an authority, newest certificate first: its own; predecessors from the
-// present bundle, while certificates signed by them may still be served (keep, counted from the start of the
-// authority's validity); and any successor that another replica has added.
+// rotateBundle returns the bundle for an authority, newest certificate first: its own, predecessors for as
+// long as certificates signed by them may be served (keep, from the start of the authority's validity), and
+// any successor that another replica has added.
 func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
 	certificates, err := cert.ParseCertsPEM(authority)
 	if err != nil {
@@ -281,7 +277,7 @@ func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time
 	roots := []*x509.Certificate{current}
 	others, err := cert.ParseCertsPEM(oldBundle)
 	if err != nil {
-		others = nil // an unreadable bundle is replaced
+		others = nil // replaced
 	}
 	for _, o := range others {
 		recent := o.NotBefore.After(current.NotBefore) || now.Before(current.NotBefore.Add(keep))
@@ -295,11 +291,11 @@ func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time
 	return cert.EncodeCertificates(roots...)
 }
 
-// renew serves a new certificate if there is none by the authority, or it nears its end, and returns when to
-// call it again. It does so only once the API server trusts the authority: while that changes, the previous
-// certificate is served, so that no review is lost.
+// renew serves a new certificate if none by the authority exists, or it nears its end, and returns when to
+// call it again. Until the API server trusts the authority, the previous certificate is served, so that no
+// review is lost.
 func (k *keeper) renew(authority tls.Certificate, webhooks []admissionv1.ValidatingWebhook) (time.Duration, error) {
-	var caBundle []byte // empty while one of the webhooks trusts no authority
+	var caBundle []byte // empty if one of the webhooks trusts no authority
 	for _, w := range webhooks {
 		if caBundle = w.ClientConfig.CABundle; len(caBundle) == 0 {
 			break
@@ -318,7 +314,7 @@ func (k *keeper) renew(authority tls.Certificate, webhooks []admissionv1.Validat
 		k.source.miss(fmt.Errorf("no ValidatingWebhookConfiguration %s calls Service %s/%s: apply it", k.Configuration, k.Namespace, k.Service))
 		return resync, nil
 	}
-	// The name is the one by which the API server calls a Service (k8s.io/apiserver/pkg/util/webhook/client.go).
+	// As the API server calls a Service (k8s.io/apiserver/pkg/util/webhook/client.go).
 	name := k.Service + "." + k.Namespace + ".svc"
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package certs provides the webhook's serving certificate, from an embedded authority or from files that
-// something else, such as cert-manager, renews.
+// another program, such as cert-manager, renews.
 package certs
 
 import (
@@ -17,26 +17,27 @@ import (
 )
 
 const (
-	retryPause = 5 * time.Second  // after a failure
-	rereadFile = 10 * time.Second // between two looks at files
+	retryPause = 5 * time.Second // after a failure
+	rereadFile = 10 * time.Second
 )
 
 // Source is a serving certificate that is renewed in time.
 type Source struct {
 	log *slog.Logger
-	// refresh renews the certificate if necessary. It returns after which time, or change, to call it again.
+	// refresh renews the certificate if necessary, and returns when to call it again unless something
+	// changes.
 	refresh func(context.Context) (next time.Duration, err error)
-	// informers read what refresh needs, and send to changes.
+	// informers read the input of refresh, and send to changes.
 	informers []cache.SharedIndexInformer
 	changes   chan struct{}
 
 	mu          sync.Mutex
 	certificate *tls.Certificate // nil before the first
-	missing     error            // why there is no certificate, or none after the last one
+	missing     error            // why there is no certificate, or no new one
 }
 
-// Run keeps the certificate up to date until ctx ends. It logs failures and retries, because the last
-// certificate is better than none.
+// Run keeps the certificate up to date until ctx ends. After failures it retries: the last certificate is
+// better than none.
 func (s *Source) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -68,7 +69,7 @@ func (s *Source) Run(ctx context.Context) {
 	}
 }
 
-// GetCertificate is a tls.Config.GetCertificate.
+// GetCertificate is for tls.Config.
 func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return s.certificate, nil
 }
 
-// Ready returns an error while there is no certificate to serve.
+// Ready returns an error without a certificate.
 func (s *Source) Ready() error {
 	_, err := s.GetCertificate(nil)
 	return err
@@ -90,14 +91,13 @@ func (s *Source) serve(certificate *tls.Certificate) {
 	s.certificate, s.missing = certificate, nil
 }
 
-// miss records why there is no certificate, or no new one.
 func (s *Source) miss(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missing = why
 }
 
-// Files returns a source that rereads a certificate from files every 10 s.
+// Files returns a source that rereads files every 10 s.
 func Files(certificate, key string, log *slog.Logger) *Source {
 	s := &Source{log: log, missing: errors.New("waiting for " + certificate + " and " + key)}
 	s.refresh = func(context.Context) (time.Duration, error) {

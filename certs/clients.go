@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Clients verifies client certificates against an authority in a file, which it rereads when the file
-// changes.
+// Clients verifies client certificates against an authority in a file, which it rereads on changes.
 type Clients struct {
 	file  string
 	names []string
@@ -26,8 +25,8 @@ type Clients struct {
 	pool    *x509.CertPool
 }
 
-// NewClients returns Clients that accept certificates with one of the common names, or with any if names is
-// empty. The file is in PEM.
+// NewClients returns Clients that accept certificates with one of the common names, any if names is empty.
+// The file is in PEM.
 func NewClients(file string, names []string, log *slog.Logger) (*Clients, error) {
 	c := &Clients{file: file, names: names, log: log}
 	if _, err := c.authority(); err != nil {
@@ -36,8 +35,7 @@ func NewClients(file string, names []string, log *slog.Logger) (*Clients, error)
 	return c, nil
 }
 
-// authority returns the authority in the file, which it rereads if it changed. With an error, it is the last
-// one.
+// authority returns the authority in the file; with an error, the last one.
 func (c *Clients) authority() (*x509.CertPool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +50,7 @@ func (c *Clients) authority() (*x509.CertPool, error) {
 	return c.pool, err
 }
 
-// VerifyConnection is a tls.Config.VerifyConnection, to be used with tls.RequireAnyClientCert.
+// VerifyConnection is for tls.Config, with tls.RequireAnyClientCert.
 func (c *Clients) VerifyConnection(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("the client has no certificate")
