@@ -1,5 +1,4 @@
-// Package config reads the configuration that the commands share: enforcement modes, finalizer owners, and
-// parameters of policies.
+// Package config reads the configuration that the commands share.
 package config
 
 import (
@@ -21,39 +20,37 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// maxConfig bounds a configuration, in bytes: 1 MiB, like a ConfigMap.
+// maxConfig is the limit of a ConfigMap, in bytes.
 const maxConfig = 1 << 20
 
 // Config is the configuration file: apiVersion termguard.dev/v1, kind Config.
 type Config struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Enforcement sets the mode of each policy.
+	APIVersion  string      `json:"apiVersion"`
+	Kind        string      `json:"kind"`
 	Enforcement Enforcement `json:"enforcement,omitempty"`
-	// TrustAnnotations restricts which annotations count. Defaults to all.
+	// TrustAnnotations says which annotations count. Defaults to all.
 	TrustAnnotations *Trust `json:"trustAnnotations,omitempty"`
 	Shared
 }
 
 // Shared is the part that every kind of configuration has.
 type Shared struct {
-	// FinalizerOwners maps a finalizer to what removes it: a workload, "KIND/NAMESPACE/NAME", or "external".
+	// FinalizerOwners maps a finalizer to the workload that removes it, "KIND/NAMESPACE/NAME", or "external".
 	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
-	// Params are the parameters of policies (data.params), by policy id.
+	// Params are data.params, by policy id.
 	Params map[string]any `json:"params,omitempty"`
-	// Catalog contains entries that take precedence over the built-in ones (cluster/catalog/finalizers.yaml).
+	// Catalog takes precedence over cluster/catalog/finalizers.yaml.
 	Catalog []any `json:"catalog,omitempty"`
 }
 
-// noPolicy is the error for a configuration that names a policy that is not loaded.
 type noPolicy struct{ where, id, hint string }
 
 func (e *noPolicy) Error() string {
 	return fmt.Sprintf("%s: policy %q not found%s", e.where, e.id, e.hint)
 }
 
-// OnlyNoPolicy reports whether the only errors in a configuration are names of policies that are not loaded.
-// Such a configuration can still be used.
+// OnlyNoPolicy reports whether all errors are names of policies that are not loaded. Such a configuration can
+// still be used.
 func OnlyNoPolicy(err error) bool {
 	return err != nil && allOf(err, func(err error) bool { _, is := err.(*noPolicy); return is })
 }
@@ -66,7 +63,6 @@ func MeansAnother(err error, ids []string) bool {
 	})
 }
 
-// allOf reports whether is holds for every error joined in err.
 func allOf(err error, is func(error) bool) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -94,8 +90,7 @@ func Read(in io.Reader, policyIDs []string) (Config, error) {
 	return c, c.check(policyIDs)
 }
 
-// unmarshal decodes text, which must be a single document. Unknown keys, keys that differ in case and
-// duplicate keys are errors.
+// unmarshal decodes a single document. Unknown keys, keys that differ in case and duplicate keys are errors.
 func unmarshal(text []byte, into any) error {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -159,7 +154,7 @@ func (c Config) check(policyIDs []string) error {
 	return errors.Join(errs...)
 }
 
-// CheckOwner returns an error if an owner in FinalizerOwners is malformed.
+// CheckOwner returns an error for a malformed owner in FinalizerOwners.
 func CheckOwner(finalizer, owner string) error {
 	parts := strings.Split(owner, "/")
 	if owner != "external" && (len(parts) != 3 || slices.Contains(parts, "")) {
@@ -168,7 +163,7 @@ func CheckOwner(finalizer, owner string) error {
 	return nil
 }
 
-// Trust returns the annotations that count.
+// Trust says which annotations count.
 func (c Config) Trust() Trust {
 	if c.TrustAnnotations == nil {
 		return Everybody
@@ -183,7 +178,7 @@ func (c Config) FactsOptions() (cluster.Options, error) {
 	return options, err
 }
 
-// FactsOptions returns the options for the facts: finalizer owners and catalog entries.
+// FactsOptions returns the options for the facts.
 func (s Shared) FactsOptions() (cluster.Options, error) {
 	options := cluster.Options{Owners: s.FinalizerOwners}
 	if len(s.Catalog) == 0 {

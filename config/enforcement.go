@@ -12,10 +12,10 @@ import (
 type Mode string
 
 const (
-	Deny   Mode = "deny"   // "will" findings deny the request, others warn
-	Warn   Mode = "warn"   // findings are warnings
-	DryRun Mode = "dryrun" // findings only show in metrics and audit annotations
-	Off    Mode = "off"    // the policy is not evaluated
+	Deny   Mode = "deny" // "will" findings deny the request, others warn
+	Warn   Mode = "warn"
+	DryRun Mode = "dryrun" // only in metrics and audit annotations
+	Off    Mode = "off"    // not evaluated
 )
 
 var modes = []Mode{Deny, Warn, DryRun, Off} // strictest first
@@ -36,30 +36,27 @@ func (m Mode) looserThan(other Mode) bool {
 	return slices.Index(modes, m) > slices.Index(modes, other)
 }
 
-// Labels and annotations that users set.
 const (
-	// EnforceLabel on a namespace overrides the modes for everything in it. EnforceLabel.POLICY-ID overrides
-	// the mode of one policy.
+	// EnforceLabel on a namespace sets the mode for everything in it, and
+	// EnforceLabel.POLICY-ID the mode of one policy.
 	EnforceLabel = "termguard.dev/enforce"
-	// PolicyLabel marks ConfigMaps in termguard's namespace whose keys POLICY.rego are policies. Its value
-	// does not matter.
+	// PolicyLabel, with any value, marks ConfigMaps in termguard's namespace whose keys POLICY.rego are
+	// policies.
 	PolicyLabel = "termguard.dev/policy"
 )
 
 // Enforcement sets the modes of policies. The zero value warns.
 type Enforcement struct {
-	// Default is the mode of policies that are not in Policies. Defaults to Warn.
+	// Default is for policies that are not in Policies. Defaults to Warn.
 	Default Mode `json:"default,omitempty"`
-	// Policies are modes by policy id. A policy that is off here is never evaluated: a namespace cannot turn
-	// it on.
+	// Policies are modes by policy id. If a policy is off here, a namespace cannot turn it on.
 	Policies map[string]Mode `json:"policies,omitempty"`
-	// AllowLooser allows the label of a namespace to weaken the configured mode, from deny to warn for
-	// example. Defaults to true.
+	// AllowLooser lets the label of a namespace weaken the mode. Defaults to true.
 	AllowLooser *bool `json:"allowLooser,omitempty"`
 }
 
-// Mode returns the mode of a policy in a namespace with these labels. The label for the policy takes
-// precedence over EnforceLabel, and that over the configuration.
+// Mode returns the mode of a policy in a namespace with these labels. The policy's label takes precedence
+// over EnforceLabel, and that over the configuration.
 func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 	configured := Warn
 	if e.Default != "" {
@@ -99,8 +96,8 @@ func IsEnforceLabel(key string) bool {
 	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
-// Speaks reports whether users in a namespace with these labels see any findings. If every policy is dryrun
-// or off, they do not see missing facts either.
+// Speaks reports whether users in a namespace with these labels see findings. Otherwise they do not see
+// missing facts either.
 func (e Enforcement) Speaks(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny || m == Warn })
 }
@@ -110,7 +107,6 @@ func (e Enforcement) Denies(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny })
 }
 
-// some reports whether is holds for the mode of any policy.
 func (e Enforcement) some(labels map[string]string, is func(Mode) bool) bool {
 	if is(e.Mode("", labels)) {
 		return true
@@ -128,7 +124,7 @@ func (e Enforcement) some(labels map[string]string, is func(Mode) bool) bool {
 	return false
 }
 
-// Off returns the policies that are turned off in the configuration.
+// Off returns the policies that the configuration turns off.
 func (e Enforcement) Off(ids []string) map[string]bool {
 	off := map[string]bool{}
 	for _, id := range ids {
@@ -139,8 +135,8 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 	return off
 }
 
-// Misspelt returns the errors in the labels of a namespace: a typo must not pass for protection. policyIDs
-// are the loaded policies, nil if unknown.
+// Misspelt returns errors in the labels of a namespace: a typo must not pass for protection. policyIDs is nil
+// if unknown.
 func Misspelt(labels map[string]string, policyIDs []string) []string {
 	var wrong []string
 	for key, value := range labels {

@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// Trust restricts whose annotations count: AllowAnnotation, and the annotation that declares a finalizer's
-// owner. On cluster-scoped objects other than Namespaces they always count, because only cluster
-// administrators can set them.
+// Trust says whose annotations count, for AllowAnnotation and owners of finalizers. On cluster-scoped objects
+// other than Namespaces they always count, because only cluster administrators can set them.
 type Trust struct {
-	// Namespaces are the namespaces whose annotations count, as names or patterns ("team-*"). They include
-	// the annotations on the Namespace itself.
+	// Namespaces are names or patterns ("team-*"). They include the annotations on the Namespace itself.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Subjects are users and groups whose AllowAnnotation counts everywhere.
 	Subjects []string `json:"subjects,omitempty"`
 }
 
-// Everybody is the default: all annotations count.
+// Everybody is the default.
 var Everybody = Trust{Namespaces: []string{"*"}}
 
 func (t Trust) check() error {
@@ -32,7 +30,7 @@ func (t Trust) check() error {
 // Place reports whether annotations count in a namespace, "" for cluster-scoped objects.
 func (t Trust) Place(namespace string) bool {
 	return namespace == "" || slices.ContainsFunc(t.Namespaces, func(pattern string) bool {
-		matches, _ := path.Match(pattern, namespace) // the patterns are valid
+		matches, _ := path.Match(pattern, namespace) // valid
 		return matches
 	})
 }
