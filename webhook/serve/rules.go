@@ -34,26 +34,25 @@ import (
 )
 
 const (
-	// maxSource bounds the Rego of one source, in bytes: 1 MiB, like a ConfigMap.
+	// maxSource is the limit of a ConfigMap, in bytes.
 	maxSource = 1 << 20
-	// pollInterval is how often files are checked: changes must take effect within 2 s, and compiling takes up
-	// to one.
+	// pollInterval is for files: changes must take effect within 2 s, and compiling takes up to one.
 	pollInterval = 500 * time.Millisecond
 	// listTimeout bounds the wait for ConfigMaps at the start.
 	listTimeout = 5 * time.Second
 	resync      = 10 * time.Minute
 )
 
-// policySource is a folder, an OPA bundle or a ConfigMap with the users' own policies.
+// policySource is a folder, an OPA bundle or a ConfigMap with custom policies.
 type policySource struct {
 	name      string            // a path, or "configmap termguard-system/team-a"
-	files     map[string]string // by path; a bundle is one file without a path
-	sum       [sha256.Size]byte // of files and their error
-	configMap *corev1.ConfigMap // nil for a folder or bundle
+	files     map[string]string // by path, "" for a bundle
+	sum       [sha256.Size]byte // of files and err
+	configMap *corev1.ConfigMap
 
-	policies fs.FS    // once compiled
-	ids      []string // of its policies
-	err      error    // why it is not in force
+	policies fs.FS // once compiled
+	ids      []string
+	err      error // why it is not in force
 }
 
 func newSource(name string, files map[string]string, err error) policySource {
@@ -65,13 +64,13 @@ func newSource(name string, files map[string]string, err error) policySource {
 	return policySource{name: name, files: files, err: err, sum: [sha256.Size]byte(sum.Sum(nil))}
 }
 
-// readSource reads the policies of a folder, FOLDER/POLICY/*.rego, or an OPA bundle if it is a file.
+// readSource reads FOLDER/POLICY/*.rego, or an OPA bundle if name is a file.
 func readSource(name string) policySource {
 	paths := []string{""}
 	info, err := os.Stat(name)
 	if err == nil && info.IsDir() {
-		paths, _ = fs.Glob(os.DirFS(name), "*/*.rego") // the pattern is valid
-		_, err = os.ReadDir(name)                      // Glob hides its error
+		paths, _ = fs.Glob(os.DirFS(name), "*/*.rego") // valid
+		_, err = os.ReadDir(name)                      // an error that Glob hides
 	}
 	if err != nil {
 		return newSource(name, nil, err)
@@ -87,7 +86,7 @@ func readSource(name string) policySource {
 	return newSource(name, files, nil)
 }
 
-// configMapSource returns the policies of a ConfigMap: key POLICY.rego is the file POLICY/POLICY.rego.
+// configMapSource returns policies: key POLICY.rego is the file POLICY/POLICY.rego.
 func configMapSource(cm *corev1.ConfigMap) policySource {
 	files := map[string]string{}
 	for key, text := range cm.Data {
@@ -104,7 +103,7 @@ func configMapSource(cm *corev1.ConfigMap) policySource {
 	return s
 }
 
-// compile compiles the source on its own and records its policy ids, or the error.
+// compile compiles the source on its own.
 func (s *policySource) compile(key *policies.Key) {
 	if s.err == nil {
 		s.policies, s.err = s.unpack(key)
@@ -118,7 +117,7 @@ func (s *policySource) compile(key *policies.Key) {
 	}
 }
 
-// unpack returns the files of the source, and those in a bundle.
+// unpack returns the files of the source, or of its bundle.
 func (s *policySource) unpack(key *policies.Key) (fs.FS, error) {
 	files := fstest.MapFS{}
 	for path, text := range s.files {
@@ -140,37 +139,37 @@ func (s *policySource) unpack(key *policies.Key) (fs.FS, error) {
 	return policies.Named(files, s.name), nil
 }
 
-// noPolicies is the reason for a folder without policies. It may still be filled later by a mount.
+// noPolicies is no error: a mount may still fill the folder.
 const noPolicies = "it holds no policies: name a folder with a folder for each policy, POLICY/POLICY.rego"
 
 func (s policySource) isEmpty() bool { return s.err == nil && s.configMap == nil && len(s.ids) == 0 }
 
-// rules keeps the policies and the configuration current. It rereads them when they change; invalid versions
-// are reported and the last valid one stays in force.
+// rules keeps the policies and the configuration current. Invalid versions are reported, and the last valid
+// one stays in force.
 type rules struct {
 	options Options
 	use     func(webhook.Rules)
 	events  record.EventRecorder
 	log     *slog.Logger
 
-	informer cache.SharedIndexInformer // ConfigMaps with config.PolicyLabel
+	informer cache.SharedIndexInformer // ConfigMaps
 	changes  chan struct{}
 
 	set        *policies.Set                // in force
 	active     map[string]policySource      // by name
-	lastSums   map[string][sha256.Size]byte // last version checked, by name
-	rejections map[string]string            // reasons, by name
+	lastSums   map[string][sha256.Size]byte // last checked
+	rejections map[string]string            // reasons
 
 	config          config.Config // in force
 	configSum       [sha256.Size]byte
-	activeConfigSum [sha256.Size]byte              // sum of the file in force
-	status          atomic.Pointer[webhook.Status] // the part that rules knows
+	activeConfigSum [sha256.Size]byte              // in force
+	status          atomic.Pointer[webhook.Status] // without the part that serve adds
 
 	reloads *prometheus.CounterVec
 	sources *prometheus.GaugeVec
 }
 
-const configuration = "configuration" // key in refused
+const configuration = "configuration" // in rejections
 
 func newRules(options Options, client kubernetes.Interface, events record.EventRecorder, registry prometheus.Registerer) *rules {
 	factory := promauto.With(registry)
@@ -197,15 +196,15 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 		default:
 		}
 	}
-	// AddEventHandler fails only on a stopped informer; this one has not started.
+	// It fails only on a stopped informer; this one has not started.
 	_, _ = r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
 	})
 	return r
 }
 
-// start loads all sources. It returns an error for sources on the command line; invalid ConfigMaps are left
-// out, as later.
+// start loads all sources. An error is for sources on the command line; invalid ConfigMaps are left out, as
+// later.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
 	var sources []policySource
 	for _, folder := range r.options.Folders {
@@ -243,7 +242,6 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	return r.engine(context.WithoutCancel(ctx), set)
 }
 
-// run rereads changed sources until ctx ends.
 func (r *rules) run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -279,7 +277,6 @@ func (r *rules) gather() (sources []policySource) {
 	return sources
 }
 
-// reload puts changed sources into force.
 func (r *rules) reload(ctx context.Context) {
 	sources := r.gather()
 	sums := map[string][sha256.Size]byte{}
@@ -288,7 +285,7 @@ func (r *rules) reload(ctx context.Context) {
 	}
 	file, err := r.fileSum()
 	if err != nil {
-		return // the file is being replaced
+		return // being replaced
 	}
 	if maps.Equal(sums, r.lastSums) && file == r.configSum {
 		return
@@ -317,8 +314,8 @@ func (r *rules) reload(ctx context.Context) {
 	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.rejections))
 }
 
-// reloadConfig rereads the configuration. If it is invalid, the one in force stays, which may name policies
-// that were removed since.
+// reloadConfig rereads the configuration. If invalid, the one in force stays; it may name policies that were
+// removed since.
 func (r *rules) reloadConfig(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
 	if err == nil && restartSettings(read) != restartSettings(r.config) {
@@ -335,7 +332,6 @@ func (r *rules) reloadConfig(set *policies.Set) {
 	r.recordConfig()
 }
 
-// recordConfig records that the file's content is in force.
 func (r *rules) recordConfig() {
 	r.activeConfigSum = r.configSum
 	if r.options.ConfigFile != "" && r.activeConfigSum == noFile {
@@ -343,19 +339,18 @@ func (r *rules) recordConfig() {
 	}
 }
 
-// restartSettings returns the settings that the facts depend on, which only a restart applies. Empty settings
-// equal absent ones.
+// restartSettings returns the settings of the facts, which only a restart applies. Empty ones equal absent
+// ones.
 func restartSettings(c config.Config) string {
 	c.Shared.Params = nil
 	text, err := json.Marshal([]any{c.Shared, c.Trust()})
 	if err != nil {
-		return err.Error() // cannot happen: it was read from JSON
+		return err.Error() // cannot happen: read from JSON
 	}
 	return string(text)
 }
 
-// loadSources chooses the version of each source and loads them together, unless they are loaded already. A
-// source is used as a whole, or its last valid version.
+// loadSources loads the sources together, each as a whole, or its last valid version.
 func (r *rules) loadSources(sources []policySource) (*policies.Set, error) {
 	slices.SortFunc(sources, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
 	owner := map[string]string{} // by policy id
@@ -465,7 +460,7 @@ func (r *rules) accept(name string, configMap *corev1.ConfigMap) {
 	}
 }
 
-// truncate truncates a message to fit the 1024 bytes of an Event.
+// truncate fits a message into the 1024 bytes of an Event.
 func truncate(text string) string {
 	const limit = 900
 	if len(text) > limit {
@@ -474,7 +469,6 @@ func truncate(text string) string {
 	return text
 }
 
-// updateStatus updates metrics and status with the sources in force and the refused ones.
 func (r *rules) updateStatus() {
 	configurations := 0
 	if r.rejections[configuration] != "" {
@@ -498,7 +492,7 @@ func (r *rules) updateStatus() {
 	r.status.Store(&status)
 }
 
-// rejectionNotes lists refused sources without reasons, because the health port is not authenticated.
+// rejectionNotes gives no reasons, because the health port is not authenticated.
 func (r *rules) rejectionNotes() string {
 	report := ""
 	for _, rejection := range r.status.Load().Rejections {
@@ -512,7 +506,7 @@ func (r *rules) rejectionNotes() string {
 	return report
 }
 
-// noFile is the sum of a missing configuration file.
+// noFile is for a missing file.
 var noFile [sha256.Size]byte
 
 func (r *rules) fileSum() ([sha256.Size]byte, error) {

@@ -34,42 +34,38 @@ import (
 
 // Options are the operator's settings.
 type Options struct {
-	// Config sets the enforcement and the options of the facts.
 	Config config.Config
-	// Folders are folders or OPA bundles with additional policies; bundles must be signed with Key. They are
-	// reread when they change, like ConfigMaps with PolicyLabel in Certs.Namespace.
+	// Folders are folders or OPA bundles, signed with Key if set. They are reread when they change, like
+	// ConfigMaps with PolicyLabel in Certs.Namespace.
 	Folders []string
 	Key     *policies.Key
-	// ReadConfig rereads the configuration and checks it against the policy ids when ConfigFile changes.
-	// ConfigFile may be missing at first, or "" for none.
+	// ReadConfig rereads ConfigFile when it changes, for these policies. ConfigFile may be missing at first,
+	// or "" for none.
 	ReadConfig func(ids []string) (config.Config, error)
 	ConfigFile string
-	// Cluster is the cluster to connect to, and Facts the options for reading it.
-	Cluster *rest.Config
-	Facts   cluster.Options
-	// CertificateFile and KeyFile are an externally renewed serving certificate. Without them termguard has
-	// its own authority, configured by Certs. Certs.Namespace is also where termguard stores learned facts.
+	Cluster    *rest.Config
+	Facts      cluster.Options
+	// CertificateFile and KeyFile are renewed by another program. Without them termguard has its own
+	// authority, by Certs. Learned facts are in Certs.Namespace, too.
 	CertificateFile, KeyFile string
 	Certs                    certs.Options
-	// ClientCAFile and ClientNames restrict who may send reviews, as in certs.NewClients. Without a file
-	// anyone may.
+	// ClientCAFile and ClientNames are as in certs.NewClients. Without a file anyone may send reviews.
 	ClientCAFile string
 	ClientNames  []string
-	// Deadline bounds one review.
-	Deadline time.Duration
-	// ShowObjectNames is as in webhook.Options.
+	// Deadline and ShowObjectNames are as in webhook.Options.
+	Deadline        time.Duration
 	ShowObjectNames bool
 	// Listen, HealthListen, Drain and Profile are as in webhook.Server.
 	Listen, HealthListen string
 	Drain                time.Duration
 	Profile              bool
-	// Version is this replica's version in the status.
+	// Version is shown in the status.
 	Version string
 	// Log must not be nil.
 	Log *slog.Logger
 }
 
-// Run serves until ctx ends, and then drains. It returns an error only for problems that waiting cannot fix.
+// Run serves until ctx ends, and then drains. An error is a problem that waiting cannot fix.
 func Run(ctx context.Context, options Options) error {
 	log, namespace := options.Log, options.Certs.Namespace
 	registry := prometheus.NewRegistry()
@@ -157,7 +153,7 @@ func Run(ctx context.Context, options Options) error {
 	rules.use = handler.Use
 	handler.Use(rules.webhookRules(engine))
 
-	// The parts outlive ctx, because the server drains after its end.
+	// They outlive ctx, because the server drains after its end.
 	partsCtx, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), func(part string, panicked any, stack []byte) {
 		panics.WithLabelValues(part).Inc()
 		log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
@@ -170,7 +166,7 @@ func Run(ctx context.Context, options Options) error {
 	for part, run := range map[string]func(context.Context){
 		"facts": facts.Run, "rules": rules.run, "policies": rules.informer.RunWithContext, "certificate": certificate.Run, "learning": learner.Run, "grading": grader.Run,
 		"readiness": func(ctx context.Context) {
-			if facts.WaitForSync(ctx) == nil { // otherwise ctx has ended; the facts report later losses themselves
+			if facts.WaitForSync(ctx) == nil { // else ctx has ended; the facts report later losses themselves
 				synced.Store(true)
 				log.Info("the facts are complete")
 			}
@@ -190,7 +186,7 @@ func Run(ctx context.Context, options Options) error {
 		Log:              log,
 		Alive:            world.Reached,
 		Ready: []webhook.Check{
-			{Name: "policies", Check: func() error { return nil }, Note: rules.rejectionNotes}, // never fails: without policies it would not have started
+			{Name: "policies", Check: func() error { return nil }, Note: rules.rejectionNotes}, // without policies it would not have started
 			{Name: "facts", Check: factsReady},
 			{Name: "certificate", Check: certificate.Ready},
 		},
