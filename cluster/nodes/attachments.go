@@ -11,20 +11,19 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file finds the volumes that the CSI external-attacher cannot detach from their nodes, as far as the
-// API shows it.
+// Volumes that the CSI external-attacher cannot detach from their nodes, as far as the API shows it.
 
 // attacherPrefix begins the finalizer that the external-attacher sets before it attaches a volume and removes
 // after it has detached it (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
 const attacherPrefix = "external-attacher/"
 
-// nodeIDAnnotation on an attachment is the driver's name of the node. The attacher first looks for it in the
-// CSINode (same repository, csi_handler.go, getNodeID).
+// nodeIDAnnotation is the driver's name of the node. The attacher first looks in the CSINode (same
+// repository, csi_handler.go, getNodeID).
 const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
 // The reasons that a volume is not detached.
 const (
-	// lost: the driver's name of the node is no longer known.
+	// lost: the driver's name of the node is unknown.
 	lost = "lost"
 	// fails: the attacher reports an error.
 	fails = "fails"
@@ -48,7 +47,6 @@ func attachmentOf(o *storagev1.VolumeAttachment) (a attachment, kept bool) {
 	return a, slices.ContainsFunc(o.Finalizers, func(finalizer string) bool { return strings.HasPrefix(finalizer, attacherPrefix) })
 }
 
-// listAttachment writes why an attachment stays, by its name and its volume.
 func (p *Part) listAttachment(key types.NamespacedName, before, now attachment) {
 	for _, why := range []string{lost, fails} {
 		p.groups.Remove(key.Name, "attachmentsOf", before.volume, why)
@@ -62,8 +60,8 @@ func (p *Part) listAttachment(key types.NamespacedName, before, now attachment) 
 	}
 }
 
-// whyAttached returns why an attachment stays, "" if unknown. Manifests do not show which drivers are
-// registered on nodes.
+// whyAttached returns why an attachment stays, "" if unknown: manifests do not show which drivers are
+// registered.
 func (p *Part) whyAttached(a attachment) string {
 	switch {
 	case a == attachment{}:

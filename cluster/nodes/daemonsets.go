@@ -10,7 +10,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// keepDaemonSet records the required node affinity of a DaemonSet.
 func (p *Part) keepDaemonSet(o *appsv1.DaemonSet) bool {
 	affinity := requiredNodeAffinity(o.Spec.Template.Spec.Affinity)
 	p.set(len(affinity) > 0, map[string]any{"nodeAffinity": affinity}, "daemonsets", o.Namespace, o.Name)

@@ -12,16 +12,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file finds pods whose node lacks a DRA driver that must release their devices: without the driver's
-// plugin a kubelet does not finish terminating the pod (pkg/kubelet/cm/dra/manager.go, unprepareResources:
-// "DRA driver … is not registered").
+// Pods whose node lacks a DRA driver that must release their devices: without the driver's plugin a kubelet
+// does not finish terminating the pod (pkg/kubelet/cm/dra/manager.go, unprepareResources: "DRA driver … is
+// not registered").
 
-// devices is the state kept for DRA.
 type devices struct {
 	claims map[types.NamespacedName]claim
 	slices map[types.NamespacedName]slice
-	// local are the names of the slices by driver and node: a kubelet deletes them half a minute after the
-	// plugin is gone (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices).
+	// local are the slices by driver and node: a kubelet deletes them half a minute after the plugin is gone
+	// (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices).
 	local facts.Sets[slice, string]
 }
 
@@ -29,7 +28,7 @@ type devices struct {
 type claim struct {
 	node    string
 	drivers []string
-	shared  bool // several pods use it: only the last one releases the devices
+	shared  bool // only the last of its pods releases the devices
 }
 
 // slice is the row of a ResourceSlice: a driver has devices on a node.
@@ -39,8 +38,8 @@ func newDevices() devices {
 	return devices{claims: map[types.NamespacedName]claim{}, slices: map[types.NamespacedName]slice{}, local: facts.Sets[slice, string]{}}
 }
 
-// claimOf returns the row of a ResourceClaim whose devices belong to one node. The plugin on a node does not
-// publish devices that any node may use, so nothing shows whether it runs.
+// claimOf keeps claims on the devices of one node: nothing shows whether a plugin runs for devices of any
+// node.
 func claimOf(o *resourcev1.ResourceClaim) (c claim, kept bool) {
 	c = claim{node: nodeOf(o.Status.Allocation), shared: len(o.Status.ReservedFor) > 1}
 	if c.node == "" {
@@ -59,8 +58,8 @@ func (p *Part) claimChanged(_ types.NamespacedName, before, now claim) {
 	p.relistOn(now.node)
 }
 
-// nodeOf returns the node to which an allocation is tied by name, as it is for devices that the driver
-// publishes for that node; "" if there is none.
+// nodeOf returns the node to which an allocation is tied by name, as for devices published for it; "" if
+// none.
 func nodeOf(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil {
 		return ""
@@ -87,7 +86,6 @@ func (p *Part) sliceChanged(key types.NamespacedName, before, now slice) {
 	p.relistOn(now.node)
 }
 
-// claimsOf returns the names of the pod's ResourceClaims, in its namespace.
 func claimsOf(o *corev1.Pod) []string {
 	names := map[string]bool{}
 	for _, c := range o.Spec.ResourceClaims {
@@ -125,7 +123,7 @@ func (p *Part) listUndriven(o *pod, u *use) {
 	}
 }
 
-// pluginDir ends the path of the directory for kubelet plugins, whatever the kubelet's root directory is.
+// pluginDir ends the directory for kubelet plugins, below any root directory of the kubelet.
 const pluginDir = "/plugins_registry"
 
 // registersPlugin reports whether a pod can register a plugin with its node's kubelet and is not failing.
@@ -133,7 +131,6 @@ func registersPlugin(o *corev1.Pod) bool {
 	return !facts.Finished(o) && o.DeletionTimestamp == nil && facts.Failing(o) == "" && mountsHost(&o.Spec, pluginDir)
 }
 
-// mountsHost reports whether a spec mounts a host path with one of these ends.
 func mountsHost(spec *corev1.PodSpec, ends ...string) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 		return v.HostPath != nil && slices.ContainsFunc(ends, func(end string) bool {

@@ -12,35 +12,33 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file finds pods whose node lacks a CSI driver that their volumes need: without it a kubelet cannot
-// unmount (pkg/volume/csi/csi_client.go, "not found in the list of registered CSI drivers").
+// Pods whose node lacks a CSI driver that their volumes need: without it a kubelet cannot unmount
+// (pkg/volume/csi/csi_client.go, "not found in the list of registered CSI drivers").
 
-// storage is the state kept for volumes.
 type storage struct {
 	volumes     map[types.NamespacedName]volume          // bound PersistentVolumes with CSI or NFS
 	claims      facts.Sets[types.NamespacedName, string] // names of volumes by claim
-	nodes       map[types.NamespacedName][]string        // registered drivers by node; no entry if it has no CSINode
+	nodes       map[types.NamespacedName][]string        // registered drivers by node; no entry without a CSINode
 	attachments map[types.NamespacedName]attachment
 }
 
-// volume is the row of a PersistentVolume.
 type volume struct {
 	driver string // "" for NFS
-	server string // the server's address, "" for none
+	server string // its address, "" for none
 	claim  types.NamespacedName
 }
 
 // use is the volumes and devices of a running pod.
 type use struct {
-	claims  []string   // names in the pod's namespace
+	claims  []string   // in the pod's namespace
 	drivers []string   // of its inline volumes
-	servers []string   // server addresses in its inline volumes
-	devices []string   // names of ResourceClaims in the pod's namespace
+	servers []string   // addresses in its inline volumes
+	devices []string   // ResourceClaims in the pod's namespace
 	in      [][]string // groups in the facts that list it
 	// addresses are the servers of all its volumes.
 	addresses []string
-	// missing are the CSI drivers, and undriven the DRA drivers, that its node lacks; unserved are the
-	// Services of its volumes without ready endpoints.
+	// missing are the CSI drivers, and undriven the DRA drivers, that its node lacks; unserved are the Services
+	// of its volumes without ready endpoints.
 	missing  []string
 	undriven []any
 	unserved []string
@@ -53,7 +51,6 @@ func newStorage() storage {
 	}
 }
 
-// keepCSIDriver records a CSIDriver.
 func (p *Part) keepCSIDriver(o *storagev1.CSIDriver) bool {
 	p.doc.Put(map[string]any{"attachRequired": facts.Or(o.Spec.AttachRequired, true)}, "csidrivers", o.Name)
 	return true
@@ -61,8 +58,7 @@ func (p *Part) keepCSIDriver(o *storagev1.CSIDriver) bool {
 
 func (p *Part) forgetCSIDriver(key types.NamespacedName) { p.doc.Prune("csidrivers", key.Name) }
 
-// volumeOf returns the row of a PersistentVolume. A released one still names its claim, which may be a new
-// object by now.
+// volumeOf omits released volumes: they still name their claim, which may be a new object by now.
 func volumeOf(pv *corev1.PersistentVolume) (v volume, kept bool) {
 	if pv.Spec.CSI == nil && pv.Spec.NFS == nil || pv.Spec.ClaimRef == nil || pv.Status.Phase != corev1.VolumeBound {
 		return v, false
@@ -81,7 +77,6 @@ func (p *Part) volumeChanged(key types.NamespacedName, before, now volume) {
 	p.relistUsers(now.claim)
 }
 
-// driversOf returns the row of a CSINode: the drivers that are registered on the node.
 func driversOf(n *storagev1.CSINode) (drivers []string, kept bool) {
 	drivers = []string{}
 	for _, d := range n.Spec.Drivers {
@@ -96,8 +91,8 @@ func (p *Part) driversChanged(key types.NamespacedName, _, now []string) {
 	p.relistNode(key.Name)
 }
 
-// usesOf returns the volumes and devices of a running pod, nil if it has none. A pod that has not started
-// leaves nothing for its kubelet to clean up, and the API server removes a finished pod at once.
+// usesOf returns nil for a pod without volumes and devices. One that has not started leaves nothing for its
+// kubelet to clean up, and the API server removes a finished one at once.
 func usesOf(o *corev1.Pod) *use {
 	if o.Spec.NodeName == "" || isMirror(o) || o.Status.Phase != corev1.PodRunning && !cleaningUp(o) {
 		return nil
@@ -130,7 +125,7 @@ func cleaningUp(pod *corev1.Pod) bool {
 	})
 }
 
-// list lists a pod in the groups for missing drivers and servers, which depend on other objects; unlist undoes it.
+// list lists a pod in the groups that depend on other objects; unlist undoes it.
 func (p *Part) list(o *pod) {
 	if u := o.uses(); u != nil {
 		p.listDriverless(o, u)
@@ -158,13 +153,11 @@ func (p *Part) listIn(o *pod, u *use, path ...string) {
 	u.in = append(u.in, path)
 }
 
-// relist lists a pod anew.
 func (p *Part) relist(o *pod) {
 	p.unlist(o)
 	p.list(o)
 }
 
-// relistUsers relists the pods that use a claim.
 func (p *Part) relistUsers(claim types.NamespacedName) {
 	if users := p.groups.At("storage", "claims", claim.Namespace, claim.Name); users != nil {
 		for _, user := range users.Members() {
@@ -173,14 +166,12 @@ func (p *Part) relistUsers(claim types.NamespacedName) {
 	}
 }
 
-// relistOn relists the pods on a node.
 func (p *Part) relistOn(node string) {
 	for o := range p.hosts[node].pods() {
 		p.relist(o)
 	}
 }
 
-// relistNode relists the pods and the attachments of a node.
 func (p *Part) relistNode(node string) {
 	p.relistOn(node)
 	for key, a := range p.storage.attachments {
@@ -190,11 +181,10 @@ func (p *Part) relistNode(node string) {
 	}
 }
 
-// listDriverless lists a pod whose node lacks a CSI driver of its volumes.
 func (p *Part) listDriverless(o *pod, u *use) {
 	registered, seen := p.storage.nodes[named(o.on.name)]
 	if !seen {
-		return // no CSINode: the node's drivers are unknown
+		return // the node's drivers are unknown
 	}
 	needed := map[string]bool{}
 	for _, driver := range u.drivers {

@@ -12,8 +12,8 @@ const (
 	// minimumGrace is the least time, in seconds, that the kubelet gives a container to stop
 	// (pkg/kubelet/kuberuntime/kuberuntime_container.go, minimumGracePeriodInSeconds).
 	minimumGrace = 2
-	// maxGrace bounds grace periods, in seconds: 68 years. The API accepts any int64, and beyond 292 years
-	// the kubelet's own arithmetic overflows.
+	// maxGrace bounds grace periods, in seconds: 68 years. The API accepts any int64, and beyond 292 years the
+	// kubelet's own arithmetic overflows.
 	maxGrace = 1<<31 - 16
 )
 
@@ -27,10 +27,9 @@ func graceSeconds(pod *corev1.Pod) int64 {
 	return min(grace, maxGrace)
 }
 
-// stopSeconds returns how long the containers of a pod may take to stop, as in killContainer: preStop hooks
-// and a sidecar's wait for other containers count towards the grace period, and at least minimumGrace remains
-// after them. It is 0 if nothing runs, and for mirror pods, which are removed as soon as the kubelet sees the
-// deletion (pkg/kubelet/kubelet.go, tryReconcileMirrorPods).
+// stopSeconds returns how long a pod's containers may take to stop, as in killContainer: preStop hooks and a
+// sidecar's wait count towards the grace period, and at least minimumGrace remains. It is 0 if nothing runs,
+// and for mirror pods, which the kubelet removes at once (pkg/kubelet/kubelet.go, tryReconcileMirrorPods).
 func stopSeconds(pod *corev1.Pod) int64 {
 	grace := graceSeconds(pod)
 	if grace == 0 || isMirror(pod) || nothingRuns(pod) {
@@ -55,7 +54,6 @@ func stopSeconds(pod *corev1.Pod) int64 {
 	return seconds
 }
 
-// nothingRuns reports whether every container of a pod is waiting or terminated.
 func nothingRuns(pod *corev1.Pod) bool {
 	idle := map[string]bool{}
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

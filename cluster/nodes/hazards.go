@@ -13,7 +13,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// nodeBugs returns the known bugs of a node's kubelet and runtime, by id.
 func nodeBugs(node *corev1.Node) map[string]any {
 	info := node.Status.NodeInfo
 	runtime, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
@@ -28,7 +27,7 @@ func nodeBugs(node *corev1.Node) map[string]any {
 	return bugs
 }
 
-// pressure returns a node condition that is bad when True, in the form of the facts; nil if it is not True.
+// pressure returns a node condition that is bad when True, nil if it is not True.
 func pressure(node *corev1.Node, kind corev1.NodeConditionType) map[string]any {
 	for _, c := range node.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {
@@ -74,8 +73,8 @@ func hazards(pod *corev1.Pod) []string {
 // freezesFiles matches a command that sets the immutable or append-only attribute, with its files.
 var freezesFiles = regexp.MustCompile(`\bchattr\s+((?:-[A-Za-z]+\s+)*)\+[A-Za-z]*[ia]\w*([^;&|\n]*)`)
 
-// freezes reports whether a container's command may set such an attribute on a file in a mount. Relative
-// paths and paths with shell expansions may be in any mount.
+// freezes reports whether a container's command may set such an attribute in a mount. Relative paths and
+// paths with shell expansions may be in any mount.
 func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 	for _, match := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
 		files := strings.Fields(match[2])
@@ -101,7 +100,6 @@ func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 	return false
 }
 
-// below reports whether file is directory or below it.
 func below(file, directory string) bool {
 	return strings.HasPrefix(path.Clean(file)+"/", strings.TrimSuffix(path.Clean(directory), "/")+"/")
 }

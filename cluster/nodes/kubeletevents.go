@@ -11,15 +11,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Kubelet events are evidence and come by the thousand: only a bounded number of failures to stop or clean up
-// is kept. Package refusals reads events about webhooks.
+// Kubelet events come by the thousand: only a bounded number of failures to stop or clean up is kept. Package
+// refusals reads events about webhooks.
 
 const (
-	// MaxKubeletEvents bounds the events kept in all, and MaxNodeEvents those of one node; the newest stay.
+	// MaxKubeletEvents bounds the events kept in all, and MaxNodeEvents by node; the newest stay.
 	MaxKubeletEvents = 2000
 	MaxNodeEvents    = 16
-	// oftenKilled is how many times a kubelet must report killing the same container for that to count as a
-	// failure. It reports each attempt, and needs three after a shim was killed.
+	// oftenKilled is how many reports of killing the same container count as a failure. A kubelet reports each
+	// attempt, and needs three after a shim was killed.
 	oftenKilled = 5
 )
 
@@ -31,7 +31,6 @@ var failureReasons = map[string]bool{
 	"FreeDiskSpaceFailed": true, "ImageGCFailed": true, "ContainerGCFailed": true,
 }
 
-// kubeletEvent is the row of an event about a failure.
 type kubeletEvent struct {
 	node string
 	last time.Time
@@ -66,7 +65,6 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 	return kept
 }
 
-// dropOldest drops the oldest event of a node, or of all if that is "".
 func (p *Part) dropOldest(node string) {
 	var oldest types.NamespacedName
 	for key, s := range p.kubeletEvents {
@@ -89,8 +87,6 @@ func (p *Part) ForgetEvent(key types.NamespacedName) {
 	}
 }
 
-// tellsOfFailure reports whether an event is about pods that do not terminate: by its reason, a full disk, or
-// repeated kills of a container.
 func tellsOfFailure(e *corev1.Event) bool {
 	return failureReasons[e.Reason] ||
 		strings.Contains(e.Message, "no space left on device") ||

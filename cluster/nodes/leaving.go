@@ -11,18 +11,17 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// leaving is a deleted pod that waits for its kubelet.
 type leaving struct {
 	key       types.NamespacedName
 	node      string
 	deletedAt time.Time
-	deadline  time.Time // end of its grace period
-	ended     bool      // its containers have ended; the node only has to clean up
+	deadline  time.Time
+	ended     bool // the node only has to clean up
 }
 
 // leavingOf reports whether a pod waits only for its kubelet. With grace period 0 the kubelet has finished
 // and finalizers hold the pod (pkg/kubelet/status/status_manager.go); a mirror pod follows a file on the
-// node, not its grace period.
+// node.
 func leavingOf(pod *corev1.Pod) (leaving, bool) {
 	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" || isMirror(pod) || facts.Or(pod.DeletionGracePeriodSeconds, 0) == 0 {
 		return leaving{}, false
@@ -36,7 +35,6 @@ func leavingOf(pod *corev1.Pod) (leaving, bool) {
 	}, true
 }
 
-// ended reports whether all containers of a pod have ended.
 func ended(pod *corev1.Pod) bool {
 	if facts.Finished(pod) {
 		return true
@@ -49,14 +47,12 @@ func ended(pod *corev1.Pod) bool {
 	return len(pod.Status.ContainerStatuses) > 0
 }
 
-// isMirror reports whether a pod mirrors a static pod.
 func isMirror(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror
 }
 
-// leave records whether a pod is leaving its node and namespace. Settle updates the facts, because a namespace may
-// lose thousands of pods at once.
+// leave leaves the facts to Settle: a namespace may lose thousands of pods at once.
 func (p *Part) leave(l *leaving, leaves bool) {
 	for _, group := range l.groups() {
 		p.leaving.Set(group, l, leaves)
@@ -73,8 +69,6 @@ func (l *leaving) groups() []leavingGroup {
 	return []leavingGroup{{"nodes", l.node}, {"namespaces", l.key.Namespace}}
 }
 
-// settleLeaving writes how many pods are leaving each node and namespace, with the ones whose deadline is
-// first.
 func (p *Part) settleLeaving(yield func()) {
 	for group := range p.leavingDirty {
 		yield()

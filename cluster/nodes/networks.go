@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// network returns the DaemonSet of a pod that installs a network plugin: one that mounts the node's directory
-// of plugins or of their configuration (usually /opt/cni/bin and /etc/cni/net.d).
+// network returns the DaemonSet of a pod that installs a network plugin: it mounts the node's directory of
+// plugins or of their configuration (usually /opt/cni/bin and /etc/cni/net.d).
 func network(o *corev1.Pod) (daemonSet string, installs bool) {
 	controller := metav1.GetControllerOf(o)
 	if controller == nil || controller.Kind != "DaemonSet" || !mountsHost(&o.Spec, "/cni/bin", "/cni/net.d") {

@@ -61,7 +61,6 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 	return true
 }
 
-// set puts a value into the document, or removes it.
 func (p *Part) set(has bool, value any, path ...string) {
 	if has {
 		p.doc.Put(value, path...)
@@ -70,12 +69,11 @@ func (p *Part) set(has bool, value any, path ...string) {
 	}
 }
 
-// detectable are the conditions of node-problem-detector that keep pods from terminating:
+// detectable are node-problem-detector's conditions that keep pods from terminating:
 // config/kernel-monitor.json, readonly-monitor.json and health-checker-*.json of
 // kubernetes/node-problem-detector.
 var detectable = []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem", "XfsShutdown", "ContainerRuntimeUnhealthy"}
 
-// problemsOf returns the detectable problems that a node has.
 func problemsOf(node *corev1.Node) (problems []any) {
 	for _, c := range node.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && slices.Contains(detectable, c.Type) {
@@ -103,8 +101,7 @@ func (p *Part) notReady(node string) bool {
 	return exists && !ready
 }
 
-// restrand lists or unlists the pods of a node under their owners after the node has become ready or not
-// ready, or was removed.
+// restrand updates the pods that block their owner after their node's readiness has changed.
 func (p *Part) restrand(node string) {
 	for o := range p.hosts[node].pods() {
 		if p.notReady(node) {
@@ -115,8 +112,8 @@ func (p *Part) restrand(node string) {
 	}
 }
 
-// settleGone writes the nodes that pods wait for and that do not exist: pod garbage collection removes their
-// pods. If no nodes are seen, or among manifests, a missing node proves nothing.
+// settleGone writes the missing nodes that pods wait for: pod garbage collection removes their pods. If no
+// nodes are seen, or among manifests, a missing node proves nothing.
 func (p *Part) settleGone() {
 	if !p.goneDirty || p.options.Manifests {
 		return

@@ -1,6 +1,5 @@
 // Package nodes finds what keeps pods from terminating on their nodes: nodes that do not respond or do not
-// exist, missing drivers, known bugs, full disks, and effects of the pods themselves. Other parts find the
-// owners of finalizers and the refusals of requests.
+// exist, missing drivers, known bugs, full disks, and effects of the pods themselves.
 package nodes
 
 import (
@@ -14,31 +13,29 @@ import (
 type Options struct {
 	// Manifests means that the objects are manifests: anything not among them is unknown.
 	Manifests bool
-	// MaxNames bounds the names listed per group of objects.
-	MaxNames int
+	MaxNames  int
 	// Dropped is called for each event that is dropped to make room.
 	Dropped func(event types.NamespacedName)
 	// Dependents receives the pods that block their owner.
 	Dependents *dependents.Part
 }
 
-// Part is the part of the facts about nodes. It is not safe for concurrent use, except for methods that only
-// read.
+// Part is the part of the facts about nodes. Only NeedsKubelet is safe for concurrent use.
 type Part struct {
 	options Options
 	doc     facts.Document
 	groups  facts.Groups
 
 	alike         facts.Shared[alike]
-	spaces        map[string]*space // namespaces with pods
-	hosts         map[string]*host  // nodes that pods name
-	nodes         map[string]bool   // existing nodes, and whether they are ready
+	spaces        map[string]*space
+	hosts         map[string]*host // nodes that pods name
+	nodes         map[string]bool  // existing nodes, and whether they are ready
 	kubeletEvents map[types.NamespacedName]kubeletEvent
 	storage       storage
 	devices       devices
 	servers       servers
 
-	stops        []Stop // of pods that are gone
+	stops        []Stop
 	leaving      facts.Sets[leavingGroup, *leaving]
 	leavingDirty map[leavingGroup]bool // since the last Settle
 	goneDirty    bool                  // nodes were added, removed, or are newly waited for since the last Settle
@@ -64,7 +61,7 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns what the part keeps of which objects.
+// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Keep("nodes", p.KeepNode, p.ForgetNode),
@@ -83,17 +80,16 @@ func (p *Part) Keepers() []facts.Keeper {
 	}
 }
 
-// named returns the key of a cluster-scoped object.
 func named(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
 
-// Settle updates facts that change with many pods at once. It calls yield between steps, during which others
-// may change the facts.
+// Settle updates facts that change with many pods at once. It calls yield between steps, when the facts may
+// change.
 func (p *Part) Settle(yield func()) {
 	p.settleLeaving(yield)
 	p.settleGone()
 }
 
-// NeedsKubelet reports whether deleted pods in a namespace wait for their kubelet. It only reads.
+// NeedsKubelet reports whether deleted pods in a namespace wait for their kubelet.
 func (p *Part) NeedsKubelet(namespace string) bool {
 	in := p.spaces[namespace]
 	return in != nil && in.waits > 0

@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// pod is the record of a pod, kept small because there are many: pods of one workload share alike, and few
-// need special. The facts about them are generated when they are read.
+// pod is kept small because there are many: pods of one workload share alike, and few need special. The facts
+// about them are generated when they are read.
 type pod struct {
 	name    string
 	in      *space
@@ -26,28 +26,26 @@ type pod struct {
 	special *special // nil for most
 }
 
-// Named implements facts.Directory's element.
+// Named implements facts.Named.
 func (o *pod) Named() string { return o.name }
 
-// alike is the data shared by the pods of one workload in the same state.
 type alike struct {
 	phase       corev1.PodPhase
-	kind, owner string    // of its controller, "" if none
-	workload    string    // see workloadOf
+	kind, owner string // of its controller, "" if none
+	workload    string
 	blocks      types.UID // owner whose foreground deletion waits for it, "" if none
-	grace       int64     // grace period, in seconds
-	stops       int64     // see stopSeconds
-	waits       bool      // its deletion waits for its kubelet
-	wired       bool      // a network plugin connected it and must disconnect it
-	runs        bool      // it waits, and has not finished
+	grace       int64     // in seconds
+	stops       int64
+	waits       bool // its deletion waits for its kubelet
+	wired       bool // a network plugin must disconnect it
+	runs        bool // it waits, and has not finished
 }
 
-// special is data that most pods do not have.
 type special struct {
 	deleted             string // end of its grace period, as the facts have it
 	finalizers, hazards []string
 	leaves              *leaving // nil unless it is being deleted
-	uses                *use     // nil unless it has volumes or devices
+	uses                *use     // nil without volumes and devices
 	groups              [][]string
 }
 
@@ -66,7 +64,6 @@ type host struct {
 	wired int // pods with a network of their own
 }
 
-// pod returns the pod with this name, nil if there is none.
 func (p *Part) pod(key types.NamespacedName) *pod {
 	if in := p.spaces[key.Namespace]; in != nil {
 		return in.pod(key.Name)
@@ -81,7 +78,6 @@ func (s *space) pod(name string) *pod {
 	return nil
 }
 
-// uses returns the pod's volumes and devices, nil if none.
 func (o *pod) uses() *use {
 	if o.special == nil {
 		return nil
@@ -89,7 +85,6 @@ func (o *pod) uses() *use {
 	return o.special.uses
 }
 
-// leaves returns the state of a pod that is being deleted, nil for others.
 func (o *pod) leaves() *leaving {
 	if o.special == nil {
 		return nil
@@ -102,7 +97,7 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	of, special := alikeOf(o), specialOf(o)
 	if last := p.pod(key); last != nil && last.alike.Value == of && last.special == nil && special == nil && last.node() == o.Spec.NodeName {
-		return true // most updates change nothing here
+		return true // as most updates
 	}
 	p.ForgetPod(key)
 	in := p.spaces[key.Namespace]
@@ -125,7 +120,6 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	return true
 }
 
-// count adds a pod to the counts of its namespace and node, or with -1 takes it away.
 func (p *Part) count(o *pod, by int) {
 	of := o.alike.Value
 	if of.runs {
@@ -164,7 +158,6 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 }
 
-// place links a pod to its node; displace undoes it.
 func (p *Part) place(o *pod, node string) {
 	if node == "" {
 		return
@@ -208,7 +201,6 @@ func (h *host) pods() iter.Seq[*pod] {
 	}
 }
 
-// node returns the name of its node, "" if none.
 func (o *pod) node() string {
 	if o.on == nil {
 		return ""
@@ -246,7 +238,6 @@ func specialOf(o *corev1.Pod) *special {
 	return &s
 }
 
-// record returns the pod's entry in the facts.
 func (p *Part) record(o *pod) map[string]any {
 	of := o.alike.Value
 	entry := map[string]any{"phase": string(of.phase)}
@@ -268,9 +259,8 @@ func (p *Part) record(o *pod) map[string]any {
 	return entry
 }
 
-// sections sets the generated sections: pods by namespace and name; pods that wait for their kubelet by
-// namespace and node; running pods by namespace and stop time; and pods that kubectl drain
-// --ignore-daemonsets evicts by node and stop time.
+// sections sets the generated sections; drainedByGrace are the pods that kubectl drain --ignore-daemonsets
+// evicts.
 func (p *Part) sections() {
 	p.doc["pods"] = facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
@@ -351,7 +341,6 @@ func (p *Part) sections() {
 	}
 }
 
-// waitingFor are the nodes that pods of a namespace wait for.
 func (s *space) waitingFor() iter.Seq[string] {
 	nodes := map[string]bool{}
 	for o := range s.pods.All() {
@@ -395,7 +384,6 @@ func waits(o *corev1.Pod) bool {
 	return graceSeconds(o) > 0
 }
 
-// groupsOf returns the groups in the facts that list a pod.
 func groupsOf(o *corev1.Pod) [][]string {
 	if o.Spec.NodeName == "" {
 		return nil
@@ -429,8 +417,7 @@ func groupsOf(o *corev1.Pod) [][]string {
 	return paths
 }
 
-// strand lists a pod under the owner that it blocks if it waits for a node that is not ready; unstrand undoes
-// it.
+// strand lists a pod under the owner that it blocks if its node is not ready; unstrand undoes it.
 func (p *Part) strand(o *pod) {
 	if of := o.alike.Value; of.blocks != "" && of.waits && p.notReady(o.on.name) {
 		p.options.Dependents.Block(of.blocks, o.name, false, facts.Nowhere, "pods", o.in.name, o.on.name)

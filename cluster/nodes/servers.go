@@ -13,14 +13,14 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// This file finds the Services and pods that serve the volumes of pods: a kubelet hangs when it unmounts NFS
-// after the server is gone (https://github.com/kubernetes/kubernetes/issues/72048).
+// Services and pods that serve the volumes of pods: a kubelet hangs when it unmounts NFS after the server is
+// gone (https://github.com/kubernetes/kubernetes/issues/72048).
 
 // serverAttribute is the volume attribute with the server's address in the CSI driver for NFS
 // (https://github.com/kubernetes-csi/csi-driver-nfs/blob/v4.11.0/docs/driver-parameters.md).
 const serverAttribute = "server"
 
-// serving is the port of NFS (RFC 7530, section 3.1). A pod that declares it may be the server of a volume.
+// serving is the port of NFS (RFC 7530, section 3.1). A pod that declares it may serve a volume.
 const serving = 2049
 
 // server is a Service or a pod, with its section of the facts.
@@ -33,7 +33,7 @@ func service(key types.NamespacedName) server { return server{"served", key} }
 
 func servingPod(key types.NamespacedName) server { return server{"servedByPods", key} }
 
-// servers resolves an address, an IP or a "namespace/name" from the DNS name of a Service, to a server.
+// servers resolves an address, an IP or a "namespace/name" from a DNS name, to a server.
 type servers struct {
 	services  map[types.NamespacedName][]string // IPs of Services, and of pods that serve NFS
 	pods      map[types.NamespacedName][]string
@@ -41,10 +41,9 @@ type servers struct {
 	users     facts.Sets[string, *pod] // pods with mounted volumes, by server address
 	slices    map[types.NamespacedName]endpointSlice
 	endpoints facts.Counts[types.NamespacedName] // EndpointSlices by Service
-	ready     facts.Counts[types.NamespacedName] // those with a ready endpoint
+	ready     facts.Counts[types.NamespacedName] // with a ready endpoint
 }
 
-// endpointSlice is the row of an EndpointSlice: its Service, and whether it has a ready endpoint.
 type endpointSlice struct {
 	service types.NamespacedName
 	ready   bool
@@ -64,8 +63,7 @@ func newServers() servers {
 	}
 }
 
-// addressesOf returns the row of a Service: its addresses. The name of a Service without backends of its own refers
-// to something outside that outlives it.
+// addressesOf omits Services without backends of their own, which name something outside that outlives them.
 func addressesOf(o *corev1.Service) (ips []string, kept bool) {
 	headless := o.Spec.ClusterIP == corev1.ClusterIPNone
 	if !headless {
@@ -92,8 +90,7 @@ func (p *Part) endpointsChanged(_ types.NamespacedName, before, now endpointSlic
 	}
 }
 
-// podAddressesOf returns the row of a pod that serves NFS: its addresses. A pod in the host network has none of its
-// own.
+// podAddressesOf keeps pods that serve NFS. A pod in the host network has no address of its own.
 func podAddressesOf(o *corev1.Pod) (ips []string, kept bool) {
 	for _, ip := range o.Status.PodIPs {
 		ips = append(ips, ip.IP)
@@ -104,7 +101,6 @@ func podAddressesOf(o *corev1.Pod) (ips []string, kept bool) {
 	return ips, serves && !o.Spec.HostNetwork && o.Status.Phase == corev1.PodRunning
 }
 
-// addressesChanged returns the function to call after the addresses of servers have changed.
 func (p *Part) addressesChanged(of func(types.NamespacedName) server) func(key types.NamespacedName, before, now []string) {
 	return func(key types.NamespacedName, before, now []string) {
 		s := of(key)
@@ -120,7 +116,6 @@ func (p *Part) addressesChanged(of func(types.NamespacedName) server) func(key t
 	}
 }
 
-// reserve relists the pods whose volumes name a server.
 func (p *Part) reserve(s server, ips []string) {
 	for _, address := range append([]string{s.String()}, ips...) {
 		for o := range maps.Clone(p.servers.users[address]) {
@@ -129,8 +124,6 @@ func (p *Part) reserve(s server, ips []string) {
 	}
 }
 
-// listServed lists a pod under the servers of its volumes, and records which of them are Services that are
-// down.
 func (p *Part) listServed(o *pod, u *use) {
 	addresses := map[string]bool{}
 	for _, server := range u.servers {
@@ -177,8 +170,8 @@ func addressOf(server string) string {
 	return labels[at-1] + "/" + labels[at-2]
 }
 
-// serverOf returns the server address of a PersistentVolume, "" if it has none or is mounted soft, so that
-// its client gives up.
+// serverOf returns a PersistentVolume's server address, "" if it has none or is mounted soft: its client
+// gives up.
 func serverOf(pv *corev1.PersistentVolume) string {
 	soft := slices.ContainsFunc(pv.Spec.MountOptions, func(option string) bool {
 		return slices.ContainsFunc(strings.Split(option, ","), func(o string) bool { return o == "soft" || o == "softerr" })

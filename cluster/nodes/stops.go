@@ -9,7 +9,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// maxStops bounds the stops that are kept until Stops is called.
 const maxStops = 1000
 
 // Stop is a pod whose kubelet finished with it.
@@ -18,7 +17,7 @@ type Stop struct {
 	Asked, Gone         time.Time
 }
 
-// workloadOf returns the workload of a pod as "Kind/name", "" if it has no controller.
+// workloadOf returns a pod's workload as "Kind/name", "" without a controller.
 func workloadOf(o *corev1.Pod) string {
 	kind, name := facts.Controller(o)
 	if name == "" {
@@ -28,7 +27,7 @@ func workloadOf(o *corev1.Pod) string {
 }
 
 // Gone records how long a deleted pod took, if its containers had ended before it was removed at the given
-// time. A pod removed earlier was removed by force.
+// time: otherwise it was removed by force.
 func (p *Part) Gone(key types.NamespacedName, at time.Time) {
 	entry := p.pod(key)
 	if entry == nil || len(p.stops) == maxStops {
