@@ -12,7 +12,7 @@ import (
 // dials bounds concurrent handshakes.
 const dials = 4
 
-// TryCertificates makes the due handshakes with backends of webhooks.
+// TryCertificates makes the due handshakes with webhooks' backends.
 func (w *World) TryCertificates(ctx context.Context, dial Dial) {
 	var trying errgroup.Group
 	trying.SetLimit(dials)
@@ -36,22 +36,21 @@ func (w *World) due() map[refusals.Endpoint]string {
 	return w.refusals.Due()
 }
 
-// Distrusted returns why the certificates of backends are not trusted, by address.
+// Distrusted returns why backends' certificates are not trusted, by address.
 func (w *World) Distrusted() map[string]string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.refusals.Distrusted()
 }
 
-// Unconverted returns the resources with objects that may not be convertible to the version that deletions
-// request.
+// Unconverted returns the resources with objects that may not convert to the version that deletions request.
 func (w *World) Unconverted() []Resource {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.refusals.Unconverted()
 }
 
-// Converts reports whether a webhook converts the objects of a resource.
+// Converts reports whether a webhook converts a resource's objects.
 func (w *World) Converts(res Resource) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

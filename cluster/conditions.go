@@ -22,14 +22,12 @@ import (
 )
 
 const (
-	// maxConditioned bounds the objects of one namespace whose conditions are read, and conditionsAtOnce the
-	// concurrent reads.
+	// maxConditioned bounds the objects that are read of a namespace, conditionsAtOnce the concurrent reads.
 	maxConditioned, conditionsAtOnce = 50, 8
 	// conditionsWithin bounds the time of all reads.
 	conditionsWithin = 10 * time.Second
 )
 
-// conditioned is an object whose conditions are read.
 type conditioned struct {
 	schema.GroupVersionResource
 	namespace, name string
@@ -38,8 +36,7 @@ type conditioned struct {
 func (o conditioned) resource() string { return o.GroupResource().String() }
 
 // ReadConditions reads the status conditions of the first few custom resources in a namespace whose
-// finalizers wait for an owner that may be alive, and warning Events about them. Unreadable ones are left
-// out.
+// finalizers wait for an owner that may be alive, and warning Events about them.
 func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
 	objects := w.conditioned(namespace)
 	if len(objects) == 0 {
@@ -67,16 +64,14 @@ func (w *World) ReadConditions(ctx context.Context, config *rest.Config, namespa
 	return nil
 }
 
-// TakeConditions is ReadConditions for objects, by "plural.group", and Events that the caller has read; nil
-// for an unreadable object.
+// TakeConditions is ReadConditions for objects, by "plural.group", that were read; nil for unreadable ones.
 func (w *World) TakeConditions(namespace string, read func(resource, name string) *unstructured.Unstructured) {
 	if objects := w.conditioned(namespace); len(objects) > 0 {
 		w.keepConditions(namespace, objects, func(o conditioned) *unstructured.Unstructured { return read(o.resource(), o.name) })
 	}
 }
 
-// keepConditions reads the first few objects of a namespace concurrently, and keeps the conditions of the
-// readable ones.
+// keepConditions calls read concurrently.
 func (w *World) keepConditions(namespace string, objects []conditioned, read func(conditioned) *unstructured.Unstructured) {
 	found := facts.Document{}
 	var mu sync.Mutex
@@ -93,7 +88,7 @@ func (w *World) keepConditions(namespace string, objects []conditioned, read fun
 			return nil
 		})
 	}
-	_ = reading.Wait() // an unreadable object is no error
+	_ = reading.Wait() // never fails
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.doc.Put(map[string]any(found), "conditions", namespace)
@@ -131,10 +126,9 @@ func (w *World) conditioned(namespace string) (found []conditioned) {
 	return found
 }
 
-// able reports whether an owner may be alive, and its words about an object news.
+// able reports whether an owner may be alive: the words of a dead one are old.
 func able(owner Verdict) bool { return owner.State == Alive || owner.State == Unknown }
 
-// conditionsOf returns the status conditions of an object, and warning Events about it.
 func (w *World) conditionsOf(o conditioned, object *unstructured.Unstructured) []any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// FromDocument returns the facts in a document, as View has it, for tests of facts that no objects show. They
-// take in no further objects.
+// FromDocument returns the facts in a document, as View has it, for tests. They take in no further objects.
 func FromDocument(doc map[string]any) *World {
 	w := NewWorld(Options{})
 	maps.Copy(w.doc, doc)

@@ -12,7 +12,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// inventory holds the counts of each resource, and the objects that some part keeps something of.
+// inventory holds the counts of each resource, and the objects that a part keeps something of.
 type inventory struct {
 	doc       facts.Document
 	touched   func(resource, namespace string)
@@ -20,28 +20,24 @@ type inventory struct {
 	order     []*resource          // by name; nil if it must be rebuilt
 }
 
-// resource is the state of all objects of one resource.
 type resource struct {
 	Resource
-	// generation is that of the newest listing; objects of an older one are removed when the listing ends.
+	// generation is the newest listing's; objects of an older one are removed when it ends.
 	generation int
 	listing    bool
 	counts     map[string]int // by namespace
-	total      int            // of all namespaces
+	total      int
 	recount    map[string]int // while listing
 	kept       facts.Directories[keptObject]
-	// named says that kept holds all objects of the last whole listing, and naming that such a listing is
-	// running.
+	// named says that kept holds all objects of the last whole listing, naming that such a listing runs.
 	named, naming bool
 }
 
-// keptObject is an object that a part keeps something of, and the last listing with it.
 type keptObject struct {
 	name       string
 	generation int
 }
 
-// Named returns its name.
 func (k keptObject) Named() string { return k.name }
 
 func newInventory(doc facts.Document) inventory {
@@ -49,7 +45,6 @@ func newInventory(doc facts.Document) inventory {
 	return inventory{doc: doc, resources: map[string]*resource{}}
 }
 
-// sorted returns the resources, by name.
 func (i *inventory) sorted() []*resource {
 	if i.order == nil {
 		for _, r := range i.resources {
@@ -67,7 +62,6 @@ func (i *inventory) total(resource string) int {
 	return 0
 }
 
-// begin starts a listing of a resource.
 func (i *inventory) begin(res Resource) {
 	r, found := i.resources[res.String()]
 	if !found {
@@ -81,7 +75,6 @@ func (i *inventory) begin(res Resource) {
 	r.recount = map[string]int{}
 }
 
-// end ends it.
 func (i *inventory) end(r *resource) {
 	r.listing = false
 	for namespace := range r.counts {
@@ -95,8 +88,7 @@ func (i *inventory) end(r *resource) {
 	r.recount = nil
 }
 
-// count changes the number of objects in a namespace, never below 0. A change during a listing takes effect
-// when it ends.
+// count changes the number of objects in a namespace, never below 0; during a listing, for its end.
 func (i *inventory) count(r *resource, namespace string, change int) {
 	if r.listing {
 		r.recount[namespace] = max(0, r.recount[namespace]+change)
@@ -117,7 +109,7 @@ func (i *inventory) set(r *resource, namespace string, n int) {
 	i.doc.Put(n, "counts", namespace, r.String())
 }
 
-// Begin starts a new listing of a resource: objects that it does not show before End are removed.
+// Begin starts a listing of a resource: objects that it does not show before End are removed.
 func (w *World) Begin(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +117,7 @@ func (w *World) Begin(res Resource) {
 	w.inventory.resources[res.String()].naming = w.references.Names(res.String())
 }
 
-// End ends the listing that Begin started. From now on the resource is seen.
+// End ends the listing that Begin started. The resource is now seen.
 func (w *World) End(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,8 +134,7 @@ func (w *World) End(res Resource) {
 	w.resight()
 }
 
-// Apply adds or updates one object. added is true for a new one: each item of a listing, and an ADDED event
-// of a watch. Unfollowed resources are ignored.
+// Apply adds or updates an object of a followed resource; added is true in a listing, and for an ADDED event.
 func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -159,7 +150,6 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	keeps := false
 	if res != eventsResource { // evidence, not content
-		// A known object is not new.
 		if known := r.kept.At(key); added && (known == nil || known.generation != r.generation) {
 			w.inventory.count(r, key.Namespace, 1)
 		}
@@ -225,7 +215,6 @@ func (w *World) Drop(res Resource) {
 	w.resight()
 }
 
-// forget removes an object from all parts.
 func (w *World) forget(r *resource, key types.NamespacedName) {
 	r.kept.Delete(key)
 	w.ownership.Forget(r.String(), key)
@@ -244,7 +233,6 @@ func (w *World) dropped(event types.NamespacedName) {
 	}
 }
 
-// specFinalizers returns a namespace's spec.finalizers; none for other objects.
 func specFinalizers(obj runtime.Object) []string {
 	ns, ok := obj.(*corev1.Namespace)
 	if !ok {

@@ -22,10 +22,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// typed are the kinds that are watched whole, in the versions whose Go types the parts keep (facts.Keeper). Other
-// kinds are watched as metadata: ownership keeps their finalizers, and dependents their owners. Custom resources
-// and kinds with references in the catalog are watched whole, too: references keeps the names, and hashes of
-// names (World.Role).
+// typed are the kinds that are watched whole, in the versions whose Go types the parts keep (facts.Keeper).
+// Custom resources and kinds with references in the catalog are, too (World.Role); others as metadata.
 var typed = []Resource{
 	watched(corev1.SchemeGroupVersion, "namespaces"),
 	watched(corev1.SchemeGroupVersion, "nodes"),
@@ -55,19 +53,17 @@ var typed = []Resource{
 	watched(storagev1.SchemeGroupVersion, "volumeattachments"),
 	watched(resourcev1.SchemeGroupVersion, "resourceclaims"),
 	watched(resourcev1.SchemeGroupVersion, "resourceslices"),
-	eventsResource, // only those about failures are kept, and they are no content of their namespace
+	eventsResource, // only failures are kept, and are no content of their namespace
 }
 
 var eventsResource = watched(corev1.SchemeGroupVersion, "events")
 
-// watched returns a resource in the version whose Go types are kept.
 func watched(gv schema.GroupVersion, plural string) Resource {
 	gvr := gv.WithResource(plural)
 	i := slices.IndexFunc(Builtin(), func(k Kind) bool { return k.GroupVersionResource == gvr })
 	return Builtin()[i].Resource // a missing kind fails every test
 }
 
-// keepersOf returns the keepers of parts, by resource.
 func keepersOf(parts ...interface{ Keepers() []facts.Keeper }) map[string][]facts.Keeper {
 	all := map[string][]facts.Keeper{}
 	for _, part := range parts {
@@ -78,8 +74,8 @@ func keepersOf(parts ...interface{ Keepers() []facts.Keeper }) map[string][]fact
 	return all
 }
 
-// keep passes an object to the parts, and reports whether one has anything to forget. An Event is about one
-// thing: the first part that takes it keeps it.
+// keep passes an object to the parts, and reports whether one has anything to forget. The first part that
+// takes an Event keeps it.
 func (w *World) keep(resource string, key types.NamespacedName, obj runtime.Object) (kept bool) {
 	if older, is := obj.(*unstructured.Unstructured); is && len(w.keepers[resource]) > 0 {
 		if read, err := typedObject(older); err == nil {
@@ -108,19 +104,17 @@ func (w *World) forgetRows(resource string, key types.NamespacedName) {
 // Reduces reports whether the facts hold more of a resource's objects than their metadata.
 func Reduces(res Resource) bool { return typedNames[res.String()] }
 
-// Whole returns the resources that are watched whole, in the versions that are read. They must not be
-// changed.
+// Whole returns the resources that are watched whole, which must not be changed.
 func Whole() []Resource { return typed }
 
 // Scheme returns the scheme with the types that are watched whole.
 func Scheme() *runtime.Scheme { return scheme }
 
-// Alike returns the older versions in which a resource that is watched whole can be read as well, the best
-// first.
+// Alike returns the older versions in which a whole resource can be read as well, the best first.
 func Alike(res Resource) []string { return alike[res.String()] }
 
-// alike are older versions with the fields that the reducers read at the same paths, the best first: for
-// devices, those of Kubernetes 1.33 and 1.32 (k8s.io/api/resource/v1beta2 and v1beta1, types.go).
+// alike are older versions with the fields that the reducers read at the same paths, the best first
+// (Kubernetes 1.33 and 1.32: k8s.io/api/resource/v1beta2 and v1beta1, types.go).
 var alike = map[string][]string{
 	"resourceclaims.resource.k8s.io": {"v1beta2", "v1beta1"},
 	"resourceslices.resource.k8s.io": {"v1beta2", "v1beta1"},
@@ -144,7 +138,6 @@ var typedNames = func() map[string]bool {
 	return names
 }()
 
-// scheme has the kinds that are watched whole.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

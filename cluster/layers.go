@@ -7,14 +7,13 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Layers are the facts of manifests over those of a snapshot, which fills their gaps. Neither changes any
-// more. They are for one goroutine.
+// Layers are the facts of manifests, with a snapshot's in their gaps, both final. They are for one goroutine.
 type Layers struct {
 	manifests, snapshot *World
 	doc                 map[string]any
 }
 
-// NewLayers returns the facts of manifests over a snapshot, which may be nil.
+// NewLayers returns Layers; snapshot may be nil.
 func NewLayers(manifests, snapshot *World) *Layers {
 	return &Layers{manifests: manifests, snapshot: snapshot}
 }
@@ -54,7 +53,7 @@ func (l *Layers) Ask(r *question.Request, f func(Moment)) {
 	})
 }
 
-// over merges one document over another, key by key. Equal and single values are shared, not copied.
+// over merges above over below, key by key; equal and single values are shared, not copied.
 func over(below, above map[string]any, depth int) map[string]any {
 	if len(above) == 0 {
 		return below

@@ -28,19 +28,17 @@ import (
 // HomeNamespace is where termguard usually runs.
 const HomeNamespace = "termguard-system"
 
-// LearnedConfigMap is the ConfigMap with the memory, and learnedKey its key.
+// LearnedConfigMap is the ConfigMap with the memory, under learnedKey.
 const (
 	LearnedConfigMap = "termguard-learned"
 	learnedKey       = "learned.json"
 )
 
 const (
-	// confirmInterval is the time between checks whether the facts show a removal, and confirmWithin how long
-	// they may take.
+	// confirmInterval is the time between looks for a removal, confirmWithin how long it may take.
 	confirmInterval = time.Second
 	confirmWithin   = 30 * time.Second
-	// mergeInterval is the time between reads of the ConfigMap, and the least between writes; news after a
-	// longer pause are written at once.
+	// mergeInterval is the time between reads of the ConfigMap, and the least between writes.
 	mergeInterval = time.Minute
 	// maxRemovals bounds the unconfirmed removals.
 	maxRemovals = 1000
@@ -49,29 +47,28 @@ const (
 // Removal is a request that removes finalizers from a Terminating object.
 type Removal struct {
 	Resource   schema.GroupResource
-	Namespace  string // "" for a cluster-scoped object
+	Namespace  string // "" if cluster-scoped
 	Name       string
 	UID        types.UID
-	Finalizers []string // that it removes
+	Finalizers []string
 	// Deleted is the time of the object's deletion, in whole seconds.
 	Deleted time.Time
-	// User sends the request, in Groups; Pod is set if the user's token is bound to a pod.
+	// User, in Groups, sends the request; Pod is set if the token is bound to a pod.
 	User   string
 	Groups []string
 	Pod    bool
-	// Manager is the field manager of the request.
+	// Manager is the request's field manager.
 	Manager string
 }
 
-// ByHand reports whether a user forces the removal, with a kubectl ("kubectl-edit", "kubectl-patch", or
-// "kubectl" of a server-side apply; k8s.io/kubectl, pkg/cmd) or as an administrator, as far as the request
-// shows. It does not show the owner of a finalizer.
+// ByHand reports whether the request shows that a user forces the removal, with a kubectl ("kubectl-edit", or
+// "kubectl" of a server-side apply; k8s.io/kubectl, pkg/cmd) or as an administrator: it shows no owner.
 func (r Removal) ByHand() bool {
 	return r.User == "" || slices.Contains(r.Groups, "system:masters") || r.Manager == "kubectl" || strings.HasPrefix(r.Manager, "kubectl-")
 }
 
-// Learner learns from requests who removes which finalizers, and stores it in a ConfigMap that all replicas
-// share: each merges its own observations into it. It is safe for concurrent use.
+// Learner learns from requests who removes which finalizers, and merges it into a ConfigMap that all replicas
+// share. It is safe for concurrent use.
 type Learner struct {
 	world      *World
 	configMaps typedcorev1.ConfigMapInterface
@@ -83,7 +80,6 @@ type Learner struct {
 	known   learned.Memory // as written
 }
 
-// sighting is an observed removal.
 type sighting struct {
 	Removal
 	at time.Time
@@ -95,13 +91,13 @@ type sighting struct {
 	void bool
 }
 
-// NewLearner returns a Learner for the facts in world that stores its memory in a namespace.
+// NewLearner returns a Learner that stores its memory in a namespace.
 func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) *Learner {
 	return &Learner{world: world, configMaps: client.ConfigMaps(namespace), log: log, waiting: map[ownership.Ending]sighting{}}
 }
 
-// Saw records an allowed removal. It counts once the watch shows that this object lost the finalizer in this
-// deletion: other webhooks may refuse it. It does not block.
+// Saw records an allowed removal, without blocking. It counts once the watch shows it: other webhooks may
+// refuse it.
 func (l *Learner) Saw(r Removal) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	account := learned.Account(r.User)
@@ -159,7 +155,6 @@ func (l *Learner) Run(ctx context.Context) {
 	}
 }
 
-// leave writes the news before the end.
 func (l *Learner) leave(ctx context.Context) {
 	const limit = 3 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
@@ -180,7 +175,6 @@ func (l *Learner) curious() bool {
 	return !l.known.Knows(l.news)
 }
 
-// confirm learns from confirmed removals.
 func (l *Learner) confirm() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +223,6 @@ func (l *Learner) publish() {
 	l.world.SetLearned(all)
 }
 
-// merge reads the shared memory, and adds the news.
 func (l *Learner) merge(ctx context.Context) (wrote bool, err error) {
 	l.mu.Lock()
 	news := l.news
@@ -286,9 +279,8 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 	return memory, true, nil
 }
 
-// read parses the ConfigMap. If nothing in it is valid, or it is empty, as installed, the previous memory
-// stays. broken says that it must be rewritten. An error means that another version of termguard wrote it,
-// which runs beside this one during an upgrade.
+// read parses the ConfigMap; broken says that it must be rewritten. The previous memory stays if nothing in
+// it is valid. An error means that another version wrote it, which runs beside this one during an upgrade.
 func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool, err error) {
 	if len(cm.Data)+len(cm.BinaryData) == 0 {
 		l.mu.Lock()
@@ -321,7 +313,7 @@ func (w *World) recall(cm *corev1.ConfigMap) error {
 	return cmp.Or(err, wrong)
 }
 
-// Recall reads the memory of a termguard in the cluster, in a namespace, if it exists and may be read.
+// Recall reads the memory of a termguard in a namespace, if it exists and may be read.
 func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) {
 	cm, err := client.ConfigMaps(namespace).Get(ctx, LearnedConfigMap, metav1.GetOptions{})
 	if err != nil {

@@ -17,15 +17,13 @@ import (
 )
 
 const (
-	// MaxRead bounds the objects that are read for admission policies, as parameters or objects of requests.
+	// MaxRead bounds the objects that are read for admission policies.
 	MaxRead = 500
-	// ReadRounds bounds the rounds of lookups that depend on previous results: the objects, after the
-	// parameters.
+	// ReadRounds bounds the rounds of lookups that depend on earlier ones: objects, after parameters.
 	ReadRounds = 3
 )
 
-// AskForObjects makes Lookups include the objects of a namespace, "" for all, that admission policies and
-// webhooks may see.
+// AskForObjects makes Lookups include the objects of a namespace, "" for all, that policies and webhooks see.
 func (w *World) AskForObjects(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +41,6 @@ func (w *World) Lookups() []refusals.Lookup {
 	return lookups
 }
 
-// holding returns the lookup of the ConfigMap with a setting.
 func holding(at ownership.Setting) refusals.Lookup {
 	return refusals.Lookup{Resource: corev1.SchemeGroupVersion.WithResource("configmaps"), Namespace: at.Namespace, Name: at.Name}
 }
@@ -63,9 +60,8 @@ func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
 	w.refusals.TakeIn(found)
 }
 
-// readFrom performs lookups among the given objects: parameters of admission policies, and among manifests
-// the objects of requests. Objects missing from manifests may exist in the cluster. It reports whether there
-// were lookups.
+// readFrom performs lookups among objects, and reports whether there were any. Objects missing from manifests
+// may exist in the cluster.
 func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +83,7 @@ func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 			namespaced = scope == apiextensionsv1.NamespaceScoped
 			selector, err := labels.Parse(lookup.Selector)
 			if err != nil {
-				continue // cannot happen: it was parsed before
+				continue // it was parsed before
 			}
 			found.Err = lookup.Usable(namespaced, scope != "")
 			is = func(obj *unstructured.Unstructured) bool {

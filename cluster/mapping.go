@@ -11,8 +11,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Defined returns the values at a path of the CustomResourceDefinitions among objects, by the kind that they
-// define.
+// Defined returns the values at a path of the CustomResourceDefinitions among objects, by defined kind.
 func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
 	found := map[schema.GroupKind]string{}
 	for _, obj := range objects {
@@ -26,8 +25,7 @@ func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.Gr
 	return found
 }
 
-// Resources maps the kinds of objects to resources: by the CustomResourceDefinitions among them, else by the
-// plural that Kubernetes would guess.
+// Resources maps kinds to resources by CustomResourceDefinitions among objects, else as Kubernetes guesses.
 func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
 	plurals := Defined(objects, "spec", "names", "plural")
 	mapped := map[schema.GroupVersionKind]Resource{}

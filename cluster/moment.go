@@ -13,27 +13,25 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Moment is the facts during the evaluation of one request. It is valid until the function that receives it
-// returns.
+// Moment is the facts during one evaluation. It is valid until the function that receives it returns.
 type Moment struct {
 	Facts
 	at      *viewed
 	doc     map[string]any
 	request *question.Request
 	world   *World
-	below   *Moment // the snapshot below manifests; may be nil
+	below   *Moment // the snapshot below manifests, or nil
 	plain   bool    // declarations on the objects of the request do not count
 }
 
-// Ask calls f with the current Moment for a request. The facts do not change until f returns: f must not call
-// the World, which could deadlock.
+// Ask calls f with the Moment for a request. f must not call the World, which could deadlock.
 func (w *World) Ask(r *question.Request, f func(Moment)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	f(w.moment(r))
 }
 
-// TryAsk is Ask without waiting; it returns false if it would have to.
+// TryAsk is Ask without waiting; it returns false instead.
 func (w *World) TryAsk(r *question.Request, f func(Moment)) bool {
 	if !w.mu.TryRLock() {
 		return false
@@ -48,27 +46,26 @@ func (w *World) moment(r *question.Request) Moment {
 	return Moment{at: at, request: r, world: w}.over(at.doc)
 }
 
-// over returns the moment with another document.
 func (m Moment) over(doc map[string]any) Moment {
 	m.doc, m.Facts = doc, facts.Read(doc)
 	return m
 }
 
-// Is reports whether nothing changed since another moment for the same request, not even the time.
+// Is reports whether neither facts nor time changed since another moment for the same request.
 func (m Moment) Is(other Moment) bool { return m.at == other.at }
 
-// View calls f with the document for policies, which must be neither changed nor kept.
+// View calls f with the document, which must be neither changed nor kept.
 func (m Moment) View(f func(doc map[string]any)) { f(m.doc) }
 
 // Input returns the input of policies for the request.
 func (m Moment) Input() map[string]any { return m.request.Input(m.Ownership(), m.Refusals()) }
 
-// Together returns the same moment for a request in a set.
+// Together returns the moment for a request in a set.
 func (m Moment) Together(set *question.Set) Moment {
 	return m.over(set.In(m.doc))
 }
 
-// About returns the same moment for another request.
+// About returns the moment for another request.
 func (m Moment) About(r *question.Request) Moment {
 	if m.request = r; m.below != nil {
 		below := m.below.About(r)
@@ -77,7 +74,7 @@ func (m Moment) About(r *question.Request) Moment {
 	return m
 }
 
-// Plain returns the same moment without the owners that the request's objects declare.
+// Plain returns the moment without the owners that the request's objects declare.
 func (m Moment) Plain() Moment {
 	m.plain = true
 	return m
@@ -86,14 +83,13 @@ func (m Moment) Plain() Moment {
 // Declared reports whether other objects in the request's namespace declare owners of their finalizers.
 func (m Moment) Declared() bool { return m.world.ownership.Declares(m.request.Within()) }
 
-// Undeclared returns the same moment without the owners that objects in the request's namespace declare.
+// Undeclared returns the moment without the owners that objects in the request's namespace declare.
 func (m Moment) Undeclared() Moment {
 	return m.over(m.world.ownership.Undeclared(m.doc, m.request.Within())).Plain()
 }
 
-// Ownership returns the verdict of each finalizer on the request's objects, by name, in the inventory or not,
-// with the missing needs of the owner. A snapshot below manifests may fill gaps: it has verdicts on
-// finalizers that objects of the same kind had when it was made, and no others.
+// Ownership returns the verdicts on the finalizers of the request's objects. A snapshot below manifests fills
+// gaps only for finalizers that objects of the same kind had when it was made.
 func (m Moment) Ownership() Verdicts {
 	verdicts := Verdicts{}
 	for _, object := range m.objects() {
@@ -136,7 +132,7 @@ func (m Moment) objects() []map[string]any {
 	return objects
 }
 
-// Refusals returns the immediate refusals of the request.
+// Refusals returns the request's immediate refusals.
 func (m Moment) Refusals() []any {
 	found := m.world.refusals.Of(m.request)
 	if m.below != nil {
@@ -168,7 +164,7 @@ func (m Moment) orphaned() []any {
 // Guards returns the webhooks, TYPE/CONFIGURATION/NAME, whose answer to the request is unknown in advance.
 func (m Moment) Guards() []string { return m.world.refusals.Guards(m.request) }
 
-// Knows reports whether the facts know the object of the request, not only the review.
+// Knows reports whether the facts, not only the review, know the request's object.
 func (m Moment) Knows() bool {
 	resource, key := m.request.GroupResource(), m.request.Key()
 	switch resource {
@@ -201,9 +197,8 @@ func (w *World) beside(finalizer, resource string, obj metav1.Object) (found []a
 	return found
 }
 
-// verdicts returns the verdicts on the finalizers of one object, by finalizer; specFinalizers are a
-// namespace's spec.finalizers. An object without a UID, as in an eviction, is only named: its declarations
-// come from the inventory.
+// verdicts returns the verdicts on one object's finalizers. An object without a UID, as in an eviction, is
+// only named: its declarations come from the inventory.
 func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := w.ownership.Ownership(obj, res, specFinalizers)
 	for finalizer, verdict := range verdicts {

@@ -45,10 +45,10 @@ func (w *World) Answered(wanted []Needed, answers []error) {
 	w.references.Resight()
 }
 
-// Unread is something that could not be read: a kind, or what is named in words.
+// Unread is an unreadable kind, or something named in words.
 type Unread struct{ Resource, What, Reason string }
 
-// Unread returns the objects of unknown existence that objects of a namespace need.
+// Unread returns the objects of unknown existence that a namespace's objects need.
 func (w *World) Unread(namespace string) (unread []Unread) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -27,21 +27,19 @@ type About struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Version of the API server, as in gitVersion.
-	Version string `json:"version"`
-	// Now is the time of the facts.
-	Now *time.Time `json:"now"`
-	// Groups that are served beside the built-in ones and those of the CustomResourceDefinitions.
+	Version string     `json:"version"`
+	Now     *time.Time `json:"now"`
+	// Groups that are served beside built-in and defined ones.
 	Groups []string `json:"groups"`
 	// Set says that all objects are deleted together, as by kubectl delete -f.
 	Set bool `json:"set"`
-	// SetWithout are the resources, as plural.group, whose objects are not in the set.
+	// SetWithout are the resources, as plural.group, that are not in the set.
 	SetWithout []string `json:"setWithout"`
 	// SetOrder says that another command deletes them, in their order.
 	SetOrder map[string]any `json:"setOrder"`
 	// Stale names APIServices whose group cannot be discovered.
 	Stale []string `json:"stale"`
-	// ListErrors are errors of listing an aggregated API, by APIService, or a custom resource, by
-	// CustomResourceDefinition.
+	// ListErrors are errors of listing, by APIService or CustomResourceDefinition.
 	ListErrors map[string]string `json:"listErrors"`
 	Unseen     []struct {
 		Resource   string `json:"resource"`
@@ -49,11 +47,10 @@ type About struct {
 		Reason     string `json:"reason"`
 		Message    string `json:"message"`
 	} `json:"unseen"`
-	// ConditionsOf names the namespace whose conditions have been read, as ReadConditions does.
+	// ConditionsOf names the namespace whose conditions were read.
 	ConditionsOf string `json:"conditionsOf"`
 }
 
-// sees reports whether the facts include objects of a resource.
 func (a About) sees(res Resource) bool {
 	for _, u := range a.Unseen {
 		if u.Resource == res.GroupResource().String() {
@@ -63,8 +60,8 @@ func (a About) sees(res Resource) bool {
 	return true
 }
 
-// FromObjects returns the facts about a cluster with exactly the given objects, as `kubectl get -o yaml`
-// prints them, with their status. A document of kind Cluster among them adds other facts.
+// FromObjects returns the facts about a cluster with exactly these objects; a document of kind Cluster adds
+// others.
 func FromObjects(options Options, objects []*unstructured.Unstructured) (*World, error) {
 	w := NewWorld(options)
 	var about About
@@ -102,7 +99,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 			continue // the API server would reject it
 		}
 		if _, isObject := typed.(metav1.Object); !isObject && err == nil && options.Manifests != nil {
-			continue // a type of the API that is no object, such as DeleteOptions
+			continue // no object, such as DeleteOptions
 		}
 		if err != nil {
 			return nil, err
@@ -139,7 +136,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		stale[name] = true
 	}
 	w.SetServed(append(groups, about.Groups...), stale)
-	// Among manifests, references matter only if one has a finalizer: other objects are unknown anyway.
+	// Among manifests, references matter only to finalizers: other objects are unknown anyway.
 	if options.Manifests == nil || held {
 		w.Follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
 	}
@@ -170,7 +167,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.refusals.AskForObjects("")
 	}
 	w.Settle()
-	for range ReadRounds { // the objects, after the parameters
+	for range ReadRounds {
 		if !w.readFrom(objects) {
 			break
 		}
@@ -193,7 +190,6 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	return w, nil
 }
 
-// keepConfigMap keeps the memory of a Learner, and the report of a node probe.
 func (w *World) keepConfigMap(obj *unstructured.Unstructured) error {
 	_, labelled := obj.GetLabels()[report.Label]
 	probe := labelled && obj.GetNamespace() == w.options.Home && w.options.Manifests == nil
@@ -214,7 +210,6 @@ func (w *World) keepConfigMap(obj *unstructured.Unstructured) error {
 	return err
 }
 
-// eventsAmong returns the warning Events among objects.
 func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	for _, obj := range objects {
 		var e corev1.Event
@@ -225,8 +220,7 @@ func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	return found
 }
 
-// together returns the section with the objects that are deleted together: one after the other, or all at
-// once.
+// together returns the places of objects that are deleted together, all 0 unless ordered.
 func together(objects []*unstructured.Unstructured, ordered bool, without []string) map[string]any {
 	set := facts.Document{}
 	mapped := Resources(objects)
@@ -242,8 +236,8 @@ func together(objects []*unstructured.Unstructured, ordered bool, without []stri
 	return set
 }
 
-// Decode converts an object to its Go type, through JSON: its errors name the field, and apimachinery's converter
-// takes longer for a few thousand objects, as it copies its cache of fields for each new one.
+// Decode converts an object through JSON: its errors name the field, and apimachinery's converter takes
+// longer for a few thousand objects, as it copies its cache of fields for each new one.
 func Decode(obj *unstructured.Unstructured, into any) error {
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -252,8 +246,7 @@ func Decode(obj *unstructured.Unstructured, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// typedObject converts an object of a kind that the facts reduce to its Go type, and returns others
-// unchanged.
+// typedObject converts an object of a kind that the facts reduce to its Go type.
 func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	typed, err := scheme.New(readAs(obj.GroupVersionKind()))
 	if err != nil {

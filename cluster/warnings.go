@@ -19,12 +19,10 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// maxWarnings bounds the Events that are read at once, and maxReasons the reasons that are kept per object:
-// users may create thousands.
+// maxWarnings bounds the Events that are read, maxReasons the reasons per object: users may create thousands.
 const maxWarnings, maxReasons = 5000, 8
 
-// subject is the object of an Event, by the Event's namespace. The API server checks that it is the object's,
-// by name; the UID is unchecked.
+// subject is an Event's object, by the Event's namespace, which the API server checks; the UID is unchecked.
 type subject struct {
 	namespace string
 	uid       types.UID
@@ -36,8 +34,7 @@ type warning struct {
 	first, last time.Time
 }
 
-// ReadWarnings reads the warning Events of a namespace, "" for all; none if they are unreadable. Conditions
-// that are read or taken later include them.
+// ReadWarnings reads the warning Events of a namespace, "" for all, for later conditions; none if unreadable.
 func (w *World) ReadWarnings(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger) error {
 	return w.readWarnings(ctx, config, namespace, "", log)
 }
@@ -82,7 +79,6 @@ func (w *World) readWarnings(ctx context.Context, config *rest.Config, namespace
 	return nil
 }
 
-// warningsIn returns the warnings in Events, by object and reason.
 func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 	found := map[subject]map[string]warning{}
 	for i := range events {
@@ -109,8 +105,7 @@ func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 	return found
 }
 
-// told returns warnings about an object as conditions: none if users without rights to the object may create
-// them. The caller holds w.mu.
+// told returns warnings as conditions, if only users with rights to the object may create them. w.mu is held.
 func (w *World) told(resource, namespace string, uid types.UID) (told []any) {
 	in := eventsOf(namespace)
 	of := w.warnings[subject{in, uid}]

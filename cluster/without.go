@@ -14,32 +14,29 @@ type Gone struct {
 	Finalizers  []string
 	APIServices []string            // they then answer
 	Webhooks    []string            // configurations, as TYPE/NAME
-	Conversions []string            // definitions whose objects can then be converted
-	Nodes       map[string][]string // sections about a node, by its name
+	Conversions []string            // definitions whose objects then convert
+	Nodes       map[string][]string // sections, by node
 }
 
 // Without are the facts without something.
 type Without struct {
-	replaced map[string]any // sections of the facts
-	carried  match          // the removed finalizers
-	refuses  match          // what no longer refuses, as in input.refusals
+	replaced map[string]any // sections
+	carried  match
+	refuses  match // what no longer refuses, as in input.refusals
 }
 
-// match selects keys of a map in the document.
 type match func(key string) bool
 
 func every(string) bool { return true }
 
 func is(name string) match { return func(key string) bool { return key == name } }
 
-// begins matches keys with one of these prefixes.
 func begins(prefixes []string) match {
 	return func(key string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 	}
 }
 
-// pruned returns a copy of a map or section without the entries at a path.
 func pruned(node any, path ...match) map[string]any {
 	left := copied(node)
 	for key, below := range left {
@@ -54,7 +51,7 @@ func pruned(node any, path ...match) map[string]any {
 	return left
 }
 
-// copied returns a copy of a map or section that may be changed at its top level.
+// copied returns a copy that may be changed at its top level.
 func copied(value any) map[string]any {
 	if section, made := value.(facts.Section); made {
 		return section.All()
@@ -66,7 +63,7 @@ func copied(value any) map[string]any {
 	return m
 }
 
-// Without removes something from facts that do not change any more. They stay unchanged.
+// Without returns the facts, which must not change any more, without something.
 func (w *World) Without(gone Gone) *Without {
 	t := &Without{replaced: map[string]any{}, carried: func(finalizer string) bool { return slices.Contains(gone.Finalizers, finalizer) }}
 	var hooks, refusers []string
@@ -120,7 +117,6 @@ func (w *World) Without(gone Gone) *Without {
 	return t
 }
 
-// section returns a section of the facts after earlier removals.
 func (t *Without) section(doc map[string]any, name string) any {
 	if changed, done := t.replaced[name]; done {
 		return changed
@@ -138,7 +134,6 @@ func (t *Without) see(doc map[string]any, seen match) {
 	})
 }
 
-// leaving removes the pods of a node from its unfinished ones.
 func (t *Without) leaving(doc map[string]any, node string) {
 	section := pruned(t.section(doc, "leaving"), is("nodes"), is(node))
 	byNamespace := copied(section["namespaces"])

@@ -31,7 +31,7 @@ import (
 // Resource is one kind of object that the API serves.
 type Resource = facts.Resource
 
-// Types of the document for Go code.
+// Types of the document.
 type (
 	Facts    = facts.Reader
 	Verdict  = facts.Verdict
@@ -56,26 +56,25 @@ const OwnerAnnotation = ownership.Annotation
 
 // Options configure a World. The zero value works.
 type Options struct {
-	// Catalog of known finalizers. Defaults to the built-in one.
+	// Catalog of known finalizers; the built-in one by default.
 	Catalog *catalog.Catalog
-	// Owners declares the owner of a finalizer, by finalizer: "KIND/NAMESPACE/NAME" of a workload, or
-	// "external". Declarations outweigh other evidence, except about built-in finalizers.
+	// Owners declares owners by finalizer, as OwnerAnnotation does. They outweigh other evidence, except
+	// about built-in finalizers.
 	Owners map[string]string
-	// Trusts reports whether such annotations count on the objects of a namespace. Defaults to always.
+	// Trusts reports whether annotations count on a namespace's objects; always by default.
 	Trusts func(namespace string) bool
-	// Home is termguard's namespace, which has the reports of node probes. Defaults to HomeNamespace.
+	// Home is termguard's namespace, with the reports of node probes; HomeNamespace by default.
 	Home string
-	// MaxNames bounds the names that the facts hold of a group of objects. Defaults to 5.
+	// MaxNames bounds the names that the facts hold of a group; 5 by default.
 	MaxNames int
-	// Dial connects to Services, to check the certificates behind webhooks. Defaults to nil: they are not
-	// checked. Set it only if ClusterIPs are the cluster's own.
+	// Dial connects to Services, to check webhooks' certificates; nil to check none. Set it only if
+	// ClusterIPs are the cluster's own.
 	Dial Dial
-	// Progress is called by Collect for each finished resource, from several goroutines. Defaults to nothing.
+	// Progress is called by Collect for each finished resource, from several goroutines.
 	Progress func(done, of int)
-	// Arrived is called for each object as it arrives, from several goroutines: whole, or its metadata if no
-	// more is read. Defaults to nothing.
+	// Arrived is called for each object, or the metadata that is read of it, from several goroutines.
 	Arrived func(Resource, metav1.Object)
-	// Now returns the time. Defaults to time.Now.
+	// Now is time.Now by default.
 	Now func() time.Time
 	// Everywhere says that all namespaces are read for a question about one, as in a file.
 	Everywhere bool
@@ -84,11 +83,11 @@ type Options struct {
 	Manifests *Manifests
 }
 
-// Manifests describe the target of a set of manifests.
+// Manifests describe the target of manifests.
 type Manifests struct {
 	// Version of the API server, as in gitVersion; "" for any.
 	Version string
-	// Others reports whether other manifests run a workload of the catalog. It may be nil.
+	// Others reports whether other manifests run a workload of the catalog; it may be nil.
 	Others func(catalog.Workload) bool
 }
 
@@ -119,9 +118,8 @@ func (o *Options) controller(finalizer string) string {
 	return entry.ServiceAccount
 }
 
-// World reduces objects to the facts document as they arrive. An object without finalizers that no policy
-// reads is only counted. It passes objects to its parts, by kinds; each keeps its own state and writes its
-// own sections of the document. It is safe for concurrent use, and holds the lock for all of them.
+// World reduces objects to the facts as they arrive. Its parts keep their own state and write their own
+// sections; objects that none needs are only counted. It is safe for concurrent use, and locks for all parts.
 type World struct {
 	options Options
 
@@ -129,26 +127,25 @@ type World struct {
 	mu        factsLock
 	doc       facts.Document
 	inventory inventory
-	at        *time.Time // the time of the facts, nil for the present
+	at        *time.Time // nil for the present
 
 	sight      *facts.Sight
 	dependents *dependents.Part
-	warnings   map[subject]map[string]warning // from Events, once they were read
+	warnings   map[subject]map[string]warning // from Events
 	ownership  *ownership.Part
 	refusals   *refusals.Part
 	nodes      *nodes.Part
 	budgets    *budgets.Part
 	references *references.Part
-	keepers    map[string][]facts.Keeper // of the parts, by resource
+	keepers    map[string][]facts.Keeper // by resource
 
-	// within is the only namespace that is read of resources that matter only by their metadata, "" for all.
+	// within is the only namespace that is read of resources that matter only by metadata, "" for all.
 	within string
-	// asked are the needed objects that were requested by name, and the error.
+	// asked has the errors of needed objects that were requested by name.
 	asked map[references.Thing]error
 }
 
-// sections is the least number of sections: lint makes a document for every few files, and a growing map
-// takes twice as much.
+// sections is their least number: lint makes many documents, and a growing map takes twice as much.
 const sections = 57
 
 // NewWorld returns an empty World.
@@ -171,11 +168,10 @@ func NewWorld(options Options) *World {
 	return w
 }
 
-// Options returns the options of the World, with their defaults.
+// Options returns the options, with their defaults.
 func (w *World) Options() Options { return w.options }
 
-// Read calls f with the facts, which do not change until f returns. f must not call the World, which could
-// deadlock.
+// Read calls f with the facts. f must not call the World, which could deadlock.
 func (w *World) Read(f func(Facts)) { w.View(func(doc map[string]any) { f(facts.Read(doc)) }) }
 
 // View is Read for policies. The document must be neither changed nor kept.
@@ -185,7 +181,7 @@ func (w *World) View(f func(doc map[string]any)) {
 	f(w.mu.view(w.doc, w.now()).doc)
 }
 
-// Reached waits until the facts can be read. It fails if ctx ends first: their lock is held for too long.
+// Reached waits until the facts can be read. An error means that their lock is held for too long.
 func (w *World) Reached(ctx context.Context) error {
 	const pause = 10 * time.Millisecond
 	for !w.mu.TryRLock() {
@@ -199,7 +195,7 @@ func (w *World) Reached(ctx context.Context) error {
 	return nil
 }
 
-// factsLock is the lock over the facts, with the readers' view between changes.
+// factsLock also holds the readers' view between changes.
 type factsLock struct {
 	sync.RWMutex
 	last atomic.Pointer[viewed]
@@ -211,14 +207,12 @@ type viewed struct {
 	doc map[string]any
 }
 
-// Lock is for writers of the facts.
 func (l *factsLock) Lock() {
 	l.RWMutex.Lock()
 	l.last.Store(nil)
 }
 
-// view adds the time to a copy of the facts' top level: it differs between readers. The caller holds the read
-// lock.
+// view adds the time, which differs between readers, to a copy of the top level. The read lock is held.
 func (l *factsLock) view(doc facts.Document, now time.Time) *viewed {
 	if last := l.last.Load(); last != nil && last.at == now.Unix() {
 		return last
@@ -229,7 +223,6 @@ func (l *factsLock) view(doc facts.Document, now time.Time) *viewed {
 	return v
 }
 
-// now returns the time of the facts: for a live cluster, the present.
 func (w *World) now() time.Time {
 	if w.at != nil {
 		return *w.at
@@ -237,11 +230,10 @@ func (w *World) now() time.Time {
 	return w.options.Now()
 }
 
-// longestHold bounds how long settling holds the lock at a time, apart from one piece of work. A review has
-// 300 ms.
+// longestHold bounds how long settling holds the lock, apart from one piece of work: a review has 300 ms.
 const longestHold = time.Millisecond
 
-// Settle updates the facts that depend on several objects, after changes. It yields the lock in between.
+// Settle updates the facts that depend on several objects. It yields the lock in between.
 func (w *World) Settle() {
 	w.settling.Lock()
 	defer w.settling.Unlock()
@@ -275,9 +267,9 @@ func (w *World) settle(yield func()) {
 }
 
 const (
-	// settleInterval bounds the delay of a verdict on ownership behind its evidence, if settling is fast.
+	// settleInterval bounds the delay of a verdict behind its evidence, if settling is fast.
 	settleInterval = 100 * time.Millisecond
-	// settleShare bounds the share of time that settling takes, whatever the load.
+	// settleShare bounds the share of time that settling takes.
 	settleShare = 0.2
 )
 
@@ -327,8 +319,8 @@ func (n named) Look(resource string, key types.NamespacedName) references.Presen
 	return references.Presence{Known: true, There: true, Held: n.w.ownership.Holds(resource, key), Leaving: n.w.ownership.Leaving(resource, key)}
 }
 
-// Undefined reports whether a kind is not served for lack of a definition. A group with followed kinds but
-// without definitions may be another API server's.
+// Undefined reports whether a kind lacks a definition. A group with followed kinds but without definitions
+// may be another API server's.
 func (n named) Undefined(kind schema.GroupKind) bool {
 	if n.w.options.Manifests != nil || n.w.ownership.Resource(kind) != "" || slices.Contains(facts.BuiltinGroups(), kind.Group) {
 		return false
@@ -344,8 +336,8 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 	return true
 }
 
-// Lets reports whether RBAC allows the owner of a finalizer on objects in a namespace a deed, as a service
-// account, "namespace/name", or as itself if that is "".
+// Lets reports whether RBAC allows a finalizer's owner a deed, as the account "namespace/name", or itself if
+// "".
 func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
 	on, actors := n.w.ownership.Resource(deed.Kind), []string{account}
 	if account == "" {
@@ -365,7 +357,7 @@ func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, ac
 	return lets, known, only
 }
 
-// SetVersion records the API server's version, as in gitVersion, with its known bugs.
+// SetVersion records the API server's gitVersion, with its known bugs.
 func (w *World) SetVersion(git string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -381,15 +373,14 @@ func (w *World) SetVersion(git string) {
 	w.doc["version"] = map[string]any{
 		"git": git, "bugs": bugs,
 		"podsFirst": podsFirst,
-		// The API server answers every list of a namespace from a cache of the whole resource, and refuses it
-		// while that cannot be filled: ConsistentListFromCache and ResilientWatchCacheInitialization are on
-		// from 1.31 (apiserver, pkg/features/kube_features.go).
+		// Every list of a namespace comes from a cache of the whole resource, and is refused while that
+		// cannot be filled: ConsistentListFromCache and ResilientWatchCacheInitialization are on from 1.31
+		// (apiserver, pkg/features/kube_features.go).
 		"listsFromCache": catalog.AtLeast(git, 1, 31),
 	}
 }
 
-// SetServed records the result of discovery: the served API groups, and the group versions
-// ("v1beta1.metrics.k8s.io") that could not be read.
+// SetServed records the served API groups, and unreadable group versions ("v1beta1.metrics.k8s.io").
 func (w *World) SetServed(groups []string, stale map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -398,7 +389,7 @@ func (w *World) SetServed(groups []string, stale map[string]bool) {
 	w.resight()
 }
 
-// Follow records the followed resources, which determine what more than metadata is read of them.
+// Follow records the followed resources, which decide what more than metadata is read.
 func (w *World) Follow(resources []Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -409,8 +400,8 @@ func (w *World) Follow(resources []Resource) {
 	w.references.Follow(scopes)
 }
 
-// Role reports whether whole objects of a resource are read, whether always from all namespaces, and in which
-// role: objects read in a lower one must be read again.
+// Role reports whether objects are read whole, whether always from all namespaces, and in a role: objects
+// that were read in a lower one must be read again.
 func (w *World) Role(res Resource) (whole, everywhere bool, role int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -429,22 +420,21 @@ func (w *World) WorksElsewhere(namespace string) bool {
 	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace) || w.refusals.SeesUpdatesFrom(namespace)
 }
 
-// SetWithin sets the only namespace that is read of resources that matter only by their metadata, "" for all.
+// SetWithin sets the only namespace that is read of resources that matter only by metadata, "" for all.
 func (w *World) SetWithin(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.within = namespace
 }
 
-// resight records that visibility has changed.
 func (w *World) resight() {
 	w.refusals.Resight()
 	w.ownership.Resight()
 	w.references.Resight()
 }
 
-// SetListError records why the objects of a resource cannot be listed: of an aggregated API that counts as
-// available, or of custom resources that cannot be converted. "" withdraws it.
+// SetListError records why an available aggregated API, or unconvertible objects, cannot be listed; "" undoes
+// it.
 func (w *World) SetListError(res Resource, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -466,7 +456,6 @@ func (w *World) Seen(res Resource) {
 	w.show(res)
 }
 
-// show makes a resource seen, if it is not.
 func (w *World) show(res Resource) {
 	if _, hidden := w.sight.Hidden(res.String()); hidden {
 		w.sight.Show(res)
@@ -474,7 +463,7 @@ func (w *World) show(res Resource) {
 	}
 }
 
-// SetLearned replaces the memory of finalizers' owners, which must not be changed any more.
+// SetLearned replaces the memory, which must not be changed any more.
 func (w *World) SetLearned(m learned.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -497,8 +486,8 @@ func (w *World) SetLeases(list []coordinationv1.Lease) {
 	w.ownership.SetLeases(list)
 }
 
-// Shows reports whether the facts know an object with exactly these finalizers, or with none, in its metadata
-// or, for a namespace, in its spec. It is false for an unseen resource.
+// Shows reports whether the facts know an object with exactly these finalizers, in its metadata or, for a
+// namespace, its spec; false for an unseen resource.
 func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
