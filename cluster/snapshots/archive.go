@@ -21,8 +21,8 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// Archive is the objects of a cluster, and what else its API server said, behind the same API: what reads a
-// cluster can read an archive. The objects lie in a temporary file; memory holds a row for each.
+// Archive is a cluster's objects, and other answers of its API server, behind the same API. The objects lie
+// in a temporary file; memory holds a row for each.
 type Archive struct {
 	file *os.File
 	size int64
@@ -30,34 +30,32 @@ type Archive struct {
 
 	now       time.Time
 	kinds     map[schema.GroupResource]*kind
-	answers   map[string]Answer                            // other than lists of objects, by request; see asked
-	distrusts map[string]string                            // why a certificate is not trusted, by address
+	answers   map[string]Answer                            // other than lists, by request; see asked
+	distrusts map[string]string                            // reasons, by address
 	served    map[schema.GroupVersion][]metav1.APIResource // if no answer of the API server says so
 	version   string
-	// Redacted says that names are replaced, and texts left out, which policies may read.
+	// Redacted says that names are replaced and texts left out, which policies may read.
 	Redacted bool
-	// discovered says that served is what discovery said.
+	// discovered says that served is from discovery.
 	discovered bool
 }
 
-// kind is the objects of one resource.
 type kind struct {
 	rows   []row
-	byName map[uint64]int  // index of a row, by the hash of namespace and name
-	listed map[string]bool // the lists that were read as a whole; see scope
-	spaces map[string]int  // how many rows a namespace has
+	byName map[uint64]int  // row indexes, by the hash of namespace and name
+	listed map[string]bool // lists that were read whole; see scope
+	spaces map[string]int  // rows by namespace
 }
 
-// row is where an object lies in the file.
 type row struct {
 	at        int64
 	size      int
-	version   uint64 // its resourceVersion, 0 if that is no number
+	version   uint64 // resourceVersion, 0 if no number
 	namespace string
 	whole     bool // more than its metadata
 }
 
-// Answer is the answer of the API server.
+// Answer is an API server's answer.
 type Answer struct {
 	Type string          `json:"type,omitempty"`
 	Code int             `json:"code"`
@@ -91,7 +89,7 @@ func (a *Archive) Close() error {
 	return err
 }
 
-// Config returns the configuration of clients that read the archive.
+// Config returns the configuration of clients of the archive.
 func (a *Archive) Config() *rest.Config {
 	return &rest.Config{Host: "http://snapshot", Transport: a, QPS: -1}
 }
@@ -158,7 +156,6 @@ func (a *Archive) add(gr schema.GroupResource, object *unstructured.Unstructured
 	return err
 }
 
-// read returns the object of a row.
 func (a *Archive) read(r row) (*unstructured.Unstructured, error) {
 	text, object := make([]byte, r.size), &unstructured.Unstructured{}
 	if _, err := a.file.ReadAt(text, r.at); err != nil {

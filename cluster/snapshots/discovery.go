@@ -16,7 +16,6 @@ import (
 
 var verbs = metav1.Verbs{"delete", "get", "list"}
 
-// serve adds a resource that an object shows to be served.
 func (a *Archive) serve(gv schema.GroupVersion, api metav1.APIResource) {
 	if !slices.ContainsFunc(a.served[gv], func(known metav1.APIResource) bool { return known.Name == api.Name }) {
 		if len(api.Verbs) == 0 {
@@ -26,7 +25,7 @@ func (a *Archive) serve(gv schema.GroupVersion, api metav1.APIResource) {
 	}
 }
 
-// serveBuiltin adds the built-in kinds. Those that the cluster does not serve are unseen.
+// serveBuiltin also adds kinds that the cluster does not serve: they are unseen.
 func (a *Archive) serveBuiltin() {
 	for _, k := range cluster.Builtin() {
 		if !k.Past {
@@ -35,7 +34,6 @@ func (a *Archive) serveBuiltin() {
 	}
 }
 
-// serveDefined adds the kind that a CustomResourceDefinition defines.
 func (a *Archive) serveDefined(definition *unstructured.Unstructured) {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(definition.Object, path...)
@@ -59,7 +57,6 @@ func (a *Archive) serveDefined(definition *unstructured.Unstructured) {
 	}
 }
 
-// servedAs returns the resource of a served kind.
 func (a *Archive) servedAs(gk schema.GroupKind) (gr schema.GroupResource, namespaced, served bool) {
 	for gv, resources := range a.served {
 		for _, api := range resources {
@@ -71,8 +68,7 @@ func (a *Archive) servedAs(gk schema.GroupKind) (gr schema.GroupResource, namesp
 	return gr, false, false
 }
 
-// resourceOf returns the resource of a kind with objects. One that nothing defines has the name that
-// Kubernetes would guess, and is served.
+// resourceOf names a kind that nothing defines as Kubernetes would guess, and serves it.
 func (a *Archive) resourceOf(gk schema.GroupKind, k *kind) schema.GroupResource {
 	if gr, _, served := a.servedAs(gk); served {
 		return gr
@@ -86,7 +82,7 @@ func (a *Archive) resourceOf(gk schema.GroupKind, k *kind) schema.GroupResource 
 	return guess.GroupResource()
 }
 
-// discovery answers requests that are about no objects.
+// discovery answers requests about no objects.
 func (a *Archive) discovery(path string) Answer {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	gv := schema.GroupVersion{Version: words[len(words)-1]}
@@ -107,7 +103,6 @@ func (a *Archive) discovery(path string) Answer {
 	return answered(metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: resources})
 }
 
-// apiGroups returns the groups that are served, each in its versions.
 func (a *Archive) apiGroups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	gvs := make([]schema.GroupVersion, 0, len(a.served))
@@ -120,7 +115,7 @@ func (a *Archive) apiGroups() metav1.APIGroupList {
 		if x.Group != y.Group {
 			return strings.Compare(x.Group, y.Group)
 		}
-		return version.CompareKubeAwareVersionStrings(y.Version, x.Version) // the newest first
+		return version.CompareKubeAwareVersionStrings(y.Version, x.Version) // newest first
 	})
 	for _, gv := range gvs {
 		last := len(list.Groups) - 1

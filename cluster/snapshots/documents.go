@@ -15,7 +15,7 @@ import (
 
 var errHeavy = fmt.Errorf("one object has more than %d MiB", longestLine>>20)
 
-// readJSON reads JSON documents: items of a list one by one.
+// readJSON reads the items of a list one by one.
 func readJSON(in io.Reader, next func() *document) error {
 	bounded := &limited{in, longestLine, errHeavy}
 	d := json.NewDecoder(bounded)
@@ -74,7 +74,6 @@ func readJSON(in io.Reader, next func() *document) error {
 	}
 }
 
-// jsonFields reads the fields of a document.
 func jsonFields(d *json.Decoder, fields map[string]any, value func() (any, error), items func() error) error {
 	for d.More() {
 		key, err := d.Token()
@@ -101,8 +100,7 @@ func jsonFields(d *json.Decoder, fields map[string]any, value func() (any, error
 	return err
 }
 
-// asText explains an error that kubectl cluster-info dump without --output-directory causes: pods wrote the
-// rest of its text.
+// asText explains the errors of a dump that was cut, or has logs of pods.
 func asText(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCut
@@ -114,7 +112,7 @@ func asText(err error) error {
 	return err
 }
 
-// readYAML reads YAML documents: items of a list, as kubectl writes it, one by one.
+// readYAML reads the items of a list, as kubectl writes it, one by one.
 func readYAML(in *bufio.Reader, next func() *document) error {
 	r := &yamlReader{next: next}
 	for {
@@ -134,10 +132,10 @@ func readYAML(in *bufio.Reader, next func() *document) error {
 type yamlReader struct {
 	next   func() *document
 	of     *document
-	head   bytes.Buffer // the fields beside the items
-	one    bytes.Buffer // an item
-	listed bool         // in the items
-	indent int          // of their dashes, -1 before the first
+	head   bytes.Buffer // beside the items
+	one    bytes.Buffer
+	listed bool // in the items
+	indent int  // of their dashes, -1 before the first
 }
 
 func (r *yamlReader) line(text []byte) error {
@@ -181,7 +179,6 @@ func (r *yamlReader) line(text []byte) error {
 	return nil
 }
 
-// list begins the items.
 func (r *yamlReader) list() {
 	r.head.WriteString("items: null\n")
 	r.listed, r.indent = true, -1
@@ -225,7 +222,7 @@ func (r *yamlReader) endDocument() error {
 	if !is {
 		return nil
 	}
-	if items, is := fields["items"].([]any); is && len(items) > 0 { // in another form than kubectl's
+	if items, is := fields["items"].([]any); is && len(items) > 0 { // not in kubectl's form
 		for _, item := range items {
 			if object, is := item.(map[string]any); is {
 				if err := of.item(object); err != nil {

@@ -15,10 +15,9 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// A fixture of a policy is a cluster with exactly its objects. Its document of kind Cluster says what objects
-// cannot show.
+// A fixture of a policy is a cluster with exactly its objects; a document of kind Cluster says the rest.
 
-// own takes a document of termguard's own. What other tools gathered is no fixture.
+// own takes termguard's own documents; dumps of other tools are no fixtures.
 func (d *dump) own(o *unstructured.Unstructured) error {
 	switch kind := o.GetKind(); {
 	case kind == "Facts":
@@ -35,7 +34,7 @@ func (d *dump) own(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// surround completes a fixture: each served resource was listed as a whole, or could not be listed.
+// surround completes a fixture: each served resource was listed whole, or could not be.
 func (d *dump) surround() {
 	d.version, d.now = d.about.Version, time.Time{}
 	if d.about.Now != nil {

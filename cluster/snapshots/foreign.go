@@ -23,11 +23,11 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// Files of other tools are lists of objects that do not say what they leave out. A list that has a
-// resourceVersion is an API server's: it is whole, of one namespace or of all. Everything else may be a part.
+// Files of other tools do not say what they leave out. A list with a resourceVersion is an API server's, and
+// whole, of one namespace or of all; everything else may be a part.
 
-// Folders of an API server's objects. An archive with one of them has other files, too, which users of the
-// cluster may have written: a support bundle copies files of pods.
+// Folders of an API server's objects. Users of the cluster may have written an archive's other files: a
+// support bundle copies files of pods.
 const (
 	gatheredCluster, gatheredNamespaces = "cluster-scoped-resources", "namespaces" // openshift/oc, pkg/cli/admin/inspect
 	bundled, bundledInfo                = "cluster-resources", "cluster-info"      // replicatedhq/troubleshoot, pkg/constants
@@ -45,22 +45,20 @@ var (
 // dump reads files of other tools into an Archive.
 type dump struct {
 	*Archive
-	only    []string          // read only files below folders of these names; nil for all
+	only    []string          // folders to read; nil for all
 	found   int               // objects
-	lists   []list            // those of an API server
+	lists   []list            // an API server's
 	uids    map[string]string // of namespaces that every cluster has
 	fixture bool
 	about   cluster.About // of a fixture
 }
 
-// list is a list that an API server gave.
 type list struct {
 	schema.GroupKind
 	namespace string // "" for all, or if it has no objects and its file does not tell
 	file      string
 }
 
-// foreign reads the files of other tools that walk visits at a path.
 func (a *Archive) foreign(at string, walk func(d *dump, at string, visit func(name string, in io.Reader) error) error) error {
 	d := &dump{Archive: a, uids: map[string]string{}}
 	names := map[string]bool{}
@@ -91,7 +89,7 @@ func (a *Archive) foreign(at string, walk func(d *dump, at string, visit func(na
 	return d.finish()
 }
 
-// folder visits the regular files of a folder; links are not followed.
+// folder visits regular files; links are not followed.
 func (d *dump) folder(at string, visit func(name string, in io.Reader) error) error {
 	return filepath.WalkDir(at, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -155,7 +153,6 @@ func (d *dump) wants(name string) bool {
 	return d.only == nil || slices.ContainsFunc(strings.Split(path.Dir(name), "/"), func(word string) bool { return slices.Contains(d.only, word) })
 }
 
-// read reads the documents of a file.
 func (d *dump) read(name string, in io.Reader) error {
 	text, next := bufio.NewReaderSize(in, 64<<10), func() *document { return &document{dump: d, file: name} }
 	for {
@@ -178,15 +175,15 @@ func (d *dump) read(name string, in io.Reader) error {
 	}
 }
 
-// document takes the parts of one document of a file: objects, if it is a list, and its other fields.
+// document takes a document's objects, if it is a list, and its other fields.
 type document struct {
 	*dump
 	file    string
-	spaces  map[string]bool  // the namespaces of the items
-	waiting []map[string]any // items without kind, until that of the list is known
+	spaces  map[string]bool  // of the items
+	waiting []map[string]any // items without kind, until the list's is known
 }
 
-// mostWaiting bounds the items that wait for the kind of their list.
+// mostWaiting bounds the waiting items.
 const mostWaiting = 50_000
 
 func (d *document) item(object map[string]any) error {
@@ -203,7 +200,7 @@ func (d *document) item(object map[string]any) error {
 	return d.add(o, 0)
 }
 
-// resources takes what discovery said of a group version, as a support bundle has it.
+// resources takes discovery from a support bundle.
 func (d *document) resources(object map[string]any) error {
 	var list metav1.APIResourceList
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(object, &list) != nil {
@@ -223,7 +220,6 @@ func (d *document) resources(object map[string]any) error {
 // deepest bounds Lists in Lists.
 const deepest = 3
 
-// add adds an object, or the objects of a List.
 func (d *document) add(o *unstructured.Unstructured, depth int) error {
 	if strings.HasPrefix(o.GetAPIVersion(), "termguard.dev/") {
 		return d.own(o)
@@ -326,7 +322,6 @@ func (d *document) end(fields map[string]any) error {
 	return nil
 }
 
-// list records a list that an API server gave.
 func (d *document) list(kind schema.GroupKind) {
 	l := list{GroupKind: kind, file: d.file}
 	switch len(d.spaces) {
@@ -349,7 +344,7 @@ func (d *document) list(kind schema.GroupKind) {
 	d.lists = append(d.lists, l)
 }
 
-// finish names the resources, when all definitions are known, and the complete lists.
+// finish runs when all definitions are known.
 func (d *dump) finish() error {
 	if d.found+len(d.lists) == 0 {
 		return errNothing

@@ -24,7 +24,7 @@ const (
 	// longestLine bounds one object, in bytes: etcd takes 1.5 MiB of one (etcd, server/embed/config.go,
 	// DefaultMaxRequestBytes), and discovery of 1,000 definitions is smaller than this.
 	longestLine = 64 << 20
-	// most bounds a snapshot, in bytes after decompression.
+	// most bounds a decompressed snapshot, in bytes.
 	most = 16 << 30
 )
 
@@ -35,7 +35,7 @@ var (
 	errBig = fmt.Errorf("it is larger than %d GiB: make one of fewer namespaces", most>>30)
 )
 
-// Open reads a snapshot, or objects that another tool wrote, from a file, an archive or a folder.
+// Open reads a snapshot, or another tool's objects, from a file, an archive or a folder.
 func Open(path string) (*Archive, error) {
 	a, err := newArchive()
 	if err != nil {
@@ -48,12 +48,11 @@ func Open(path string) (*Archive, error) {
 	return a, nil
 }
 
-// World returns the facts of all that the archive has.
+// World returns the facts of the whole archive.
 func (a *Archive) World(ctx context.Context, options cluster.Options) (*cluster.World, error) {
 	return live.Collect(ctx, a.Config(), a.Options(options), nil, metav1.NamespaceAll, slog.New(slog.DiscardHandler))
 }
 
-// load reads the snapshot or dump at a path.
 func (a *Archive) load(path string) error {
 	if about, err := os.Stat(path); err == nil && about.IsDir() {
 		return a.foreign(path, (*dump).folder)
@@ -74,7 +73,7 @@ func (a *Archive) load(path string) error {
 	return a.lines(in)
 }
 
-// unpacked returns a reader of a file's text, of gzip or not, up to a limit.
+// unpacked returns a reader of a file, gzip or not, up to a limit.
 func unpacked(file io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(file, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -87,7 +86,6 @@ func unpacked(file io.Reader) (*bufio.Reader, error) {
 	return in, nil
 }
 
-// limited fails with err after so many bytes.
 type limited struct {
 	io.Reader
 	left int64
@@ -102,7 +100,6 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lines reads the lines of a Recorder.
 func (a *Archive) lines(in *bufio.Reader) error {
 	var of place
 	var whole, ended bool
@@ -161,7 +158,6 @@ func (a *Archive) lines(in *bufio.Reader) error {
 	return nil
 }
 
-// cutOff returns errCut for an error of a text that ends too early.
 func cutOff(err error) error {
 	var syntax *json.SyntaxError
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input" {
@@ -170,7 +166,7 @@ func cutOff(err error) error {
 	return nil
 }
 
-// readLine reads a line, without its end. It fails for one that is longer than any.
+// readLine reads a line up to longestLine, without its end.
 func readLine(in *bufio.Reader) (text []byte, err error) {
 	for {
 		part, err := in.ReadSlice('\n')

@@ -21,28 +21,27 @@ import (
 // apiVersion is the version of all lines except objects of the cluster.
 const apiVersion = "termguard.dev/v2"
 
-// line is a line of a snapshot that is no object of the cluster.
+// line is any line but an object of the cluster.
 type line struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Now is the time of a Snapshot, the first line.
-	Now *time.Time `json:"now,omitempty"`
-	// Redacted says that names are replaced, and texts left out.
-	Redacted bool `json:"redacted,omitempty"`
+	Now      *time.Time `json:"now,omitempty"`
+	Redacted bool       `json:"redacted,omitempty"`
 	// Path is the path of a request. Answer is an answer without objects; the objects of a List follow it.
 	Path          string `json:"path,omitempty"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// MetadataOnly says that the List has only the metadata of its objects, and Last that it is the last page.
+	// MetadataOnly says that a List has only metadata, and Last that it is the last page.
 	MetadataOnly bool `json:"metadataOnly,omitempty"`
 	Last         bool `json:"last,omitempty"`
 	*Answer
-	// Address is a backend whose certificate is not trusted; Why says why.
+	// Address is a backend with an untrusted certificate.
 	Address string `json:"address,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
 
-// Kinds of lines. The last one is the end: without it, the snapshot was cut.
+// Kinds of lines. Without the last one, the snapshot was cut.
 const snapshotLine, answerLine, listLine, distrustLine, endLine = "Snapshot", "Answer", "List", "Distrust", "End"
 
 // Recorder writes the answers of an API server.
@@ -50,13 +49,13 @@ type Recorder struct {
 	mu     sync.Mutex
 	out    io.Writer
 	redact *redactor // nil for none
-	raw    *os.File  // the lines before they are redacted
+	raw    *os.File  // lines before redaction
 	final  io.Writer
 	err    error
 }
 
-// NewRecorder returns a recorder that writes to out. If it redacts, names are replaced, the same name by the
-// same one, and what may hold others is left out.
+// NewRecorder returns a recorder that writes to out. If it redacts, each name is replaced by one other, and
+// anything that may hold names is left out.
 func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
 	r := &Recorder{out: out}
 	if redact { // all names have to be known first
@@ -69,7 +68,7 @@ func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
 	return r
 }
 
-// Record makes clients of a configuration pass on the answers that they receive, in JSON.
+// Record makes clients of a configuration pass on their answers, in JSON.
 func (r *Recorder) Record(config *rest.Config) {
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} })
 }
@@ -97,7 +96,6 @@ func (r *Recorder) Close() error {
 	return nil
 }
 
-// write writes a line; the first error stays.
 func (r *Recorder) write(value any) {
 	if l, is := value.(line); is {
 		l.APIVersion = apiVersion
@@ -110,7 +108,6 @@ func (r *Recorder) write(value any) {
 	r.err = errors.Join(r.err, err)
 }
 
-// redacted writes the lines without names.
 func (r *Recorder) redacted() error {
 	if _, err := r.raw.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -144,7 +141,7 @@ func (r *Recorder) redacted() error {
 	}
 }
 
-// lineOf returns a line that is no object of the cluster.
+// lineOf returns a line, unless it is an object of the cluster.
 func lineOf(text []byte) (l line, is bool, err error) {
 	if !bytes.HasPrefix(text, []byte(`{"apiVersion":"`+apiVersion+`"`)) {
 		return l, false, nil
@@ -159,7 +156,6 @@ type recording struct {
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// RoundTrip sends a request, and records the answer.
 func (r recording) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet || req.URL.Query().Get("watch") != "" {
 		return r.base.RoundTrip(req)

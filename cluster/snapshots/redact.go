@@ -25,10 +25,9 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// Redaction replaces each word of a name, from one separator to the next, under a key of its own: names that
-// are made of others still are. So is a word in a field that is not listed here; a text is left out.
+// Redaction replaces each word of a name, between separators, under a key of its own: names that are made of
+// others still are. So is a word in a field that is not listed here; a text is left out.
 
-// Contents of fields, by their name.
 var (
 	// wordFields hold words of Kubernetes, programs and definitions, which stay.
 	wordFields = []string{
@@ -38,7 +37,7 @@ var (
 		"policyTypes", "protocol", "provisioner", "reason", "resource", "resources", "restartPolicy", "rule", "scope", "served", "shortNames", "sideEffects", "singular",
 		"state", "status", "storedVersions", "strategy", "subresource", "type", "unhealthyPodEvictionPolicy", "validationActions", "verbs", "version", "volumeMode", "whenUnsatisfiable",
 	}
-	// nameFields hold names that users chose, as all fields do whose names end as nameEnds do.
+	// nameFields hold names that users chose, as do fields that end as nameEnds.
 	nameFields = []string{
 		"address", "addresses", "args", "clusterIP", "command", "generateName", "groups", "holderIdentity", "host", "hostIP", "hostname", "key", "kubernetes.io/hostname", "labelSelector",
 		"manager", "path", "podIP", "pool", "server", "share", "portals", "targetPortal", "endpoints", "resourceNames", "service", "user", "username", "value", "values", "volumeHandle",
@@ -49,15 +48,14 @@ var (
 	// codeFields hold CEL: its strings are replaced.
 	codeFields = []string{"expression", "messageExpression"}
 
-	// word matches one word, quoted a string in CEL, and amount a number or a quantity.
-	word   = regexp.MustCompile(`[A-Za-z0-9]+`)
-	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
-	// address is an IPv4 address in a text.
+	// word matches one word, quoted a CEL string, amount a number or a quantity.
+	word    = regexp.MustCompile(`[A-Za-z0-9]+`)
+	quoted  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}`)
 	amount  = regexp.MustCompile(`^[0-9.]+[a-zA-Z%]{0,2}$`)
 )
 
-// publicWords are words that say nothing about a cluster: of Kubernetes, and of programs that the catalog knows.
+// publicWords say nothing about a cluster: words of Kubernetes, and of programs that the catalog knows.
 var publicWords = sync.OnceValue(func() map[string]bool {
 	public := map[string]bool{}
 	add := func(texts ...string) {
@@ -85,7 +83,6 @@ var publicWords = sync.OnceValue(func() map[string]bool {
 
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-// redactor replaces names, the same by the same.
 type redactor struct {
 	key    []byte
 	public map[string]bool // words of what stays
@@ -104,7 +101,6 @@ func (r *redactor) hash(text string) []byte {
 	return h.Sum(nil)
 }
 
-// name replaces a name.
 func (r *redactor) name(text string) string {
 	if id, err := uuid.Parse(text); err == nil {
 		copy(id[:], r.hash(id.String()))
@@ -140,7 +136,6 @@ func (r *redactor) sentence(text string) string {
 	})
 }
 
-// learn collects the words of an object that stay, and the words of names.
 func (r *redactor) learn(key string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -169,12 +164,10 @@ func (r *redactor) learn(key string, value any) {
 	}
 }
 
-// isName reports whether a field holds names.
 func isName(key string) bool {
 	return slices.Contains(nameFields, key) || slices.ContainsFunc(nameEnds, func(end string) bool { return strings.HasSuffix(strings.ToLower(key), end) })
 }
 
-// argument replaces the value of an option.
 func (r *redactor) argument(text string) string {
 	option, value, assigns := strings.Cut(text, "=")
 	switch {
@@ -186,7 +179,6 @@ func (r *redactor) argument(text string) string {
 	return r.name(text)
 }
 
-// object replaces the names in an object.
 func (r *redactor) object(o *unstructured.Unstructured, resource schema.GroupResource) {
 	name := o.GetName()
 	if resource == configMaps {
@@ -239,7 +231,6 @@ func (r *redactor) text(key, value string) string {
 	return ""
 }
 
-// mapped replaces the keys and the values of a map.
 func (r *redactor) mapped(key string, of map[string]any) map[string]any {
 	if key == "fieldsV1" {
 		return of // its finalizers
@@ -256,7 +247,7 @@ func (r *redactor) mapped(key string, of map[string]any) map[string]any {
 	return found
 }
 
-// status replaces the message of an error, but that objects cannot be converted stays.
+// status replaces an error's message, except that objects cannot be converted.
 func (r *redactor) status(body []byte) []byte {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) != nil {
@@ -273,7 +264,6 @@ func (r *redactor) status(body []byte) []byte {
 	return text
 }
 
-// line replaces the names in a line that is no object.
 func (r *redactor) line(l *line) {
 	l.LabelSelector, l.Address = r.name(l.LabelSelector), r.name(l.Address)
 	if key, value, one := strings.Cut(l.FieldSelector, "="); one && !strings.HasPrefix(value, "=") && strings.HasPrefix(key, "metadata.name") {

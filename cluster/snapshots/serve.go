@@ -28,7 +28,7 @@ type place struct {
 	namespace, name string
 }
 
-// placeOf returns the place of a path, false for paths of other requests.
+// placeOf returns the place of a path, false for other requests.
 func placeOf(path string) (p place, is bool) {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -48,7 +48,6 @@ func placeOf(path string) (p place, is bool) {
 	return p, len(words) < 3
 }
 
-// rootOf returns the path of a group version.
 func rootOf(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version
@@ -74,7 +73,7 @@ func asked(u *url.URL) string {
 	return scope(u.Path, query.Get("labelSelector"), query.Get("fieldSelector"))
 }
 
-// RoundTrip answers as the API server did, and only requests that read.
+// RoundTrip answers as the API server did, and only reads.
 func (a *Archive) RoundTrip(r *http.Request) (*http.Response, error) {
 	said := a.answer(r)
 	var text string
@@ -106,7 +105,6 @@ func (a *Archive) answer(r *http.Request) Answer {
 	return a.list(p, query, metadataOnly(r))
 }
 
-// metadataOnly reports whether a request is for the metadata of objects alone.
 func metadataOnly(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 }
@@ -126,7 +124,7 @@ func failed(code int, reason metav1.StatusReason, message string) Answer {
 	return Answer{Code: code, Body: text}
 }
 
-// lacks answers that the archive does not show something; why, if the API server refused to list it.
+// lacks answers that the archive does not show something, or as the API server refused to list it.
 func (a *Archive) lacks(p place) Answer {
 	for _, namespace := range []string{p.namespace, ""} {
 		of := place{p.GroupVersionResource, namespace, ""}
@@ -141,7 +139,6 @@ func (a *Archive) lacks(p place) Answer {
 	return failed(http.StatusNotFound, live.ReasonLacks, "the snapshot lacks "+what)
 }
 
-// complete reports whether the archive shows all that a list selects.
 func (k *kind) complete(namespace, labelSelector, fieldSelector string) bool {
 	return k.listed[scope("", "", "")] || k.listed[scope(namespace, "", "")] || k.listed[scope(namespace, labelSelector, fieldSelector)]
 }
@@ -168,7 +165,6 @@ func (a *Archive) get(p place, metadata bool) Answer {
 	return answered(object)
 }
 
-// partial returns the metadata of an object.
 func partial(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object.Object["metadata"]}}
 }
@@ -224,7 +220,6 @@ func (a *Archive) list(p place, query url.Values, metadata bool) Answer {
 	return answered(map[string]any{"apiVersion": gv, "kind": kindOf, "metadata": about, "items": items})
 }
 
-// builtinKind returns the kind of a built-in resource, "" for others.
 func builtinKind(gr schema.GroupResource) string {
 	at := slices.IndexFunc(cluster.Builtin(), func(k cluster.Kind) bool { return k.GroupResource() == gr })
 	if at < 0 {
@@ -233,7 +228,6 @@ func builtinKind(gr schema.GroupResource) string {
 	return cluster.Builtin()[at].Kind
 }
 
-// selecting returns the filter of a list's selectors.
 func selecting(byLabel, byField string) (func(*unstructured.Unstructured) bool, error) {
 	labelled, err := labels.Parse(byLabel)
 	if err != nil {

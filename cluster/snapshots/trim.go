@@ -14,15 +14,15 @@ import (
 const (
 	// longestWord bounds a string of a spec that is kept: names are no longer (RFC 1123).
 	longestWord = 253
-	// maxDeep bounds the depth of the fields that are kept.
+	// maxDeep bounds the depth of kept fields.
 	maxDeep = 64
 )
 
-// confidential are parts of the names of fields and variables whose values are left out.
+// confidential are parts of names of fields and variables whose values are left out.
 var confidential = []string{"password", "passwd", "passphrase", "token", "credential", "apikey", "api_key", "accesskey", "access_key", "privatekey", "private_key", "secretkey", "secret_key", "clientsecret", "client_secret", "connectionstring", "dsn"}
 
-// trim leaves out what no policy reads of an object and nobody should see: of Secrets all but their metadata
-// and type, and of others the values that may be confidential.
+// trim leaves out what no policy reads and may be confidential: all of Secrets except metadata and type, and
+// other objects' values.
 func trim(o *unstructured.Unstructured, resource schema.GroupResource) {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	if annotations, _ := metadata["annotations"].(map[string]any); annotations != nil {
@@ -50,7 +50,7 @@ func trim(o *unstructured.Unstructured, resource schema.GroupResource) {
 	}
 }
 
-// trimFields leaves, of the fields that a manager wrote, the finalizers and the status.
+// trimFields leaves the finalizers and the status of a manager's fields.
 func trimFields(entry any) {
 	fields, _ := entry.(map[string]any)
 	owned, _ := fields["fieldsV1"].(map[string]any)
@@ -62,7 +62,7 @@ func trimFields(entry any) {
 	}
 }
 
-// trimmed returns a value without confidential ones. Texts are kept where expressions are.
+// trimmed leaves out confidential values; texts are kept where expressions are.
 func trimmed(value any, key string, texts bool, depth int) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -95,7 +95,6 @@ func trimmed(value any, key string, texts bool, depth int) any {
 	return value
 }
 
-// argument returns an argument, or the words of a script, without confidential values.
 func argument(text string, confidential bool) string {
 	if confidential {
 		return ""
@@ -111,7 +110,6 @@ func argument(text string, confidential bool) string {
 	return strings.Join(words, " ")
 }
 
-// isSecretFlag reports whether a confidential value follows an argument.
 func isSecretFlag(argument any) bool {
 	text, _ := argument.(string)
 	return strings.HasPrefix(text, "-") && !strings.Contains(text, "=") && isConfidential(text)
