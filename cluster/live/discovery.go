@@ -24,7 +24,7 @@ type Discovered struct {
 	Failed map[schema.GroupVersion]error // groups that do not answer
 }
 
-// Discover reads what an API server serves. An error means that none of it could be read.
+// Discover reads the served resources. An error means that none could be read.
 func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Discovered, error) {
 	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
 	found := Discovered{Groups: groups, Lists: lists}
@@ -38,7 +38,6 @@ func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContex
 	return found, nil
 }
 
-// serves returns the resources to follow, and the groups that did not answer.
 func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[string]error, err error) {
 	found := c.discovered
 	if found == nil {
@@ -94,9 +93,8 @@ func unknownResources(group string) cluster.Resource {
 	return cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Resource: "*"}, Namespaced: true}
 }
 
-// wantedResources selects the resources to keep: everything that can be deleted and listed, in its group's
-// preferred version, or in the version that the reducers understand. older has the versions of the reducers'
-// resources that the cluster serves in others, too.
+// wantedResources selects all deletable and listable resources, in their groups' preferred versions or the
+// reducers'. older has the versions of the reducers' resources that are served only in others.
 func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) (wanted map[string]feed, older map[string][]string) {
 	wanted, older = map[string]feed{}, map[string][]string{}
 	for _, list := range lists {

@@ -21,7 +21,6 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// feed lists and watches one resource until ctx ends.
 func (c *Cluster) feed(ctx context.Context, f *feed) {
 	backoff := newBackoff()
 	for ctx.Err() == nil {
@@ -54,8 +53,7 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 30 * time.Second}
 }
 
-// unseen records why a resource cannot be seen. That ends the wait for it: unseen resources are part of every
-// answer.
+// unseen records why a resource cannot be seen, and ends the wait for it: every answer names the unseen.
 func (c *Cluster) unseen(f *feed, err error) {
 	reason := facts.UnseenError
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
@@ -67,7 +65,7 @@ func (c *Cluster) unseen(f *feed, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.feeds[f.String()] != f {
-		return // it was dropped meanwhile: not unseen, but no longer served
+		return // dropped meanwhile, as no longer served
 	}
 	c.log.Warn("resource is unseen", "resource", f.String(), "reason", reason, "error", err)
 	c.world.SetUnseen(f.Resource, reason, err.Error())
@@ -83,8 +81,8 @@ func (c *Cluster) setSynced(f *feed) {
 	f.synced = true
 }
 
-// follow lists and watches a resource until that fails. Objects are reduced as they arrive: a client-go
-// Reflector would hold all of them while it lists. healthy is called once the list is complete.
+// follow lists and watches a resource until that fails, and reduces objects as they arrive: a client-go
+// Reflector would hold all of them. healthy is called once the list is complete.
 func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 	if !f.verbs.Has("watch") {
 		return c.poll(ctx, f, healthy)
@@ -115,7 +113,7 @@ func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 
 // watch begins to watch a listed resource. Before Kubernetes 1.31 the API server does not answer while a
 // failed conversion keeps it from filling its cache (apiserver v0.30, pkg/storage/cacher/ready.go): a read
-// past the cache shows that.
+// past it shows that.
 func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *feed, version string) (watch.Interface, error) {
 	waits, answered := context.WithCancel(ctx)
 	defer answered()
@@ -139,14 +137,12 @@ func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *
 	return w, nil
 }
 
-// errSilent is for a resource whose API does not answer.
 var errSilent = errors.New("its API accepts requests and does not answer them")
 
 func noAnswer(limit time.Duration) error {
 	return fmt.Errorf("%w: nothing came in %s", errSilent, limit)
 }
 
-// silence returns the cause of ctx if it is errSilent.
 func silence(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, errSilent) {
 		return err
@@ -154,7 +150,6 @@ func silence(ctx context.Context) error {
 	return nil
 }
 
-// listing is a running list.
 type listing struct {
 	done  bool // all its events have come
 	began time.Time
@@ -162,14 +157,12 @@ type listing struct {
 	timer *time.Timer // expires if nothing comes
 }
 
-// progress gives a listing more time, up to longestListing.
 func (l *listing) progress() {
 	if time.Since(l.began) < longestListing {
 		l.timer.Reset(l.limit)
 	}
 }
 
-// patience is how long a listing may go without an answer.
 func (f *feed) patience() time.Duration {
 	if f.silent {
 		return laterSilence
@@ -177,7 +170,7 @@ func (f *feed) patience() time.Duration {
 	return firstSilence
 }
 
-// place waits until a resource may be listed. Resources that did not answer before have places of their own.
+// place waits until a resource may be listed. Resources that did not answer have places of their own.
 func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) {
 	c.mu.Lock()
 	group := c.groups[f.Group]
@@ -203,8 +196,7 @@ func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) 
 }
 
 // list reads all objects of a resource: as a stream of events if the API server offers that
-// (sendInitialEvents, KEP-3157), else page by page. Without an answer it gives up; cancel ends ctx, and with
-// it the watch.
+// (sendInitialEvents, KEP-3157), else page by page. cancel ends ctx, and with it the watch.
 func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *feed) (version string, w watch.Interface, err error) {
 	leave, err := c.place(ctx, f)
 	if err != nil {
@@ -246,7 +238,6 @@ func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *f
 	return version, w, nil
 }
 
-// listedAll ends a listing.
 func (c *Cluster) listedAll(f *feed) {
 	c.world.End(f.Resource)
 	if !f.astray {
@@ -255,9 +246,8 @@ func (c *Cluster) listedAll(f *feed) {
 	c.setSynced(f)
 }
 
-// followOther follows a resource that cannot be converted in another version, such as its storage version,
-// until the version that deletions request can be read again. If no other can be read, it returns the first
-// failure.
+// followOther follows an unconvertible resource in another version, such as its storage version, until the
+// version that deletions request can be read again. It returns failed if no other can be read.
 func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error {
 	right := f.lister
 	defer func() { f.lister, f.astray = right, false }()
@@ -290,14 +280,13 @@ func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error 
 }
 
 // readable reports whether all objects of a resource can be read, without reading any: a list with a selector
-// is answered from the API server's cache alone (apiserver, pkg/storage/cacher/delegator.go,
+// comes from the API server's cache alone (apiserver, pkg/storage/cacher/delegator.go,
 // shouldDelegateListOnNotReadyCache).
 func readable(ctx context.Context, s lister) error {
 	_, err := s.List(ctx, metav1.ListOptions{LabelSelector: "termguard.dev/none", Limit: 1})
 	return err
 }
 
-// pages lists a resource page by page.
 func (c *Cluster) pages(ctx context.Context, f *feed) (version string, err error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for page := 1; ; page++ {
@@ -325,7 +314,6 @@ func (c *Cluster) pages(ctx context.Context, f *feed) (version string, err error
 	}
 }
 
-// page reads one page, unless no answer comes.
 func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.patience(), noAnswer(f.patience()))
 	defer cancel()
@@ -336,7 +324,6 @@ func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 	return list, nil
 }
 
-// poll repeatedly lists a resource that cannot be watched.
 func (c *Cluster) poll(ctx context.Context, f *feed, healthy func()) error {
 	for ctx.Err() == nil {
 		c.world.Begin(f.Resource)

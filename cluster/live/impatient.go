@@ -8,11 +8,11 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// impatient fails at once if a list fails for lack of a conversion. The API server's 429 would make the
-// client retry ten times (client-go, rest/with_retry.go): minutes without new information.
+// impatient fails at once if a list lacks a conversion: at the API server's 429, client-go would retry ten
+// times (rest/with_retry.go), for minutes.
 type impatient struct{ http.RoundTripper }
 
-// WrappedRoundTripper lets client-go cancel requests; without it, client-go writes an error to stderr
+// WrappedRoundTripper lets client-go cancel requests, which otherwise writes an error to stderr
 // (transport/transport.go, tryCancelRequest).
 func (t impatient) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 

@@ -14,7 +14,6 @@ import (
 // nodeLeases excludes the leases of kubelets.
 const nodeLeases = "metadata.namespace!=kube-node-lease"
 
-// readLeases lists leases into the facts.
 func readLeases(ctx context.Context, client typedcoordinationv1.LeasesGetter, world *cluster.World) error {
 	var all []coordinationv1.Lease
 	options := metav1.ListOptions{FieldSelector: nodeLeases, Limit: pageSize}

@@ -13,13 +13,11 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// lister lists and watches one resource.
 type lister interface {
 	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// lister returns a lister of a resource, in one namespace if it is namespaced and namespace is not "".
 func (c *Cluster) lister(res cluster.Resource, namespace string) lister {
 	if !res.Namespaced {
 		namespace = metav1.NamespaceAll
@@ -54,7 +52,6 @@ func (s typedLister) Watch(ctx context.Context, options metav1.ListOptions) (wat
 	return s.client.Get().Namespace(s.namespace).Resource(s.resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
-// untyped is a lister over a client that returns lists of type L.
 type untyped[L runtime.Object] struct {
 	client interface {
 		List(ctx context.Context, options metav1.ListOptions) (L, error)

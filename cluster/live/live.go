@@ -1,5 +1,4 @@
-// Package live reads the facts about a cluster from its API server: it keeps a World up to date by watching,
-// or fills one by reading once.
+// Package live keeps a World up to date with an API server by watching, or fills one by reading once.
 package live
 
 import (
@@ -35,33 +34,29 @@ const (
 	// discoveryInterval is the time between discoveries without a hint at a change; kube-aggregator itself
 	// checks every 60 s (kube-aggregator, pkg/apiserver/handler_discovery.go).
 	discoveryInterval = 30 * time.Second
-	// discoveryPause is the shortest time between discoveries, and discoveryLag the delay of one more after
-	// the last hint: the discovery document may follow a CustomResourceDefinition late.
+	// discoveryPause is the shortest time between discoveries, discoveryLag the delay of one more after the
+	// last hint: the discovery document may follow a CustomResourceDefinition late.
 	discoveryPause = 500 * time.Millisecond
 	discoveryLag   = 3 * time.Second
-	// dialPause is the time between two checks for backends to dial.
-	dialPause = time.Second
-	// rewatchPause is the time between two watches of one resource.
+	// dialPause is the time between checks for backends to dial.
+	dialPause    = time.Second
 	rewatchPause = 100 * time.Millisecond
-	// pollInterval is the time between lists of a resource without the verb watch.
+	// pollInterval is for resources without the verb watch.
 	pollInterval = 60 * time.Second
-	// againInterval is the time between checks whether objects can be converted again.
+	// againInterval is the time between checks whether objects convert again.
 	againInterval = 5 * time.Second
-	// initialLists bounds concurrent lists, and groupLists those of one API group: a group that hangs takes
-	// no more.
+	// initialLists bounds concurrent lists, groupLists an API group's: one that hangs takes no more.
 	initialLists, groupLists = 10, 3
-	// firstSilence is how long a listing may go without an answer before the resource counts as unseen, and
-	// laterSilence the same for later tries in the background. The API server itself gives up after 60 s
-	// (apiserver, pkg/server/config.go, RequestTimeout).
+	// firstSilence is how long a listing may go without an answer before the resource is unseen, laterSilence
+	// the same for later tries. The API server gives up after 60 s (apiserver, pkg/server/config.go,
+	// RequestTimeout).
 	firstSilence, laterSilence = 10 * time.Second, 70 * time.Second
-	// longestListing bounds a listing with slow progress, and longPlace how long it keeps others waiting.
+	// longestListing bounds a listing with slow progress, longPlace how long it keeps others waiting.
 	longestListing, longPlace = 5 * time.Minute, 30 * time.Second
 	pageSize                  = 500
-	// maxEventPages bounds the pages of events.
-	maxEventPages = 20
+	maxEventPages             = 20
 )
 
-// events is the resource of Events, some of which are evidence.
 const events = "events"
 
 // eventSelector excludes, at the API server, Events of every pod that starts (pkg/kubelet/events/event.go),
@@ -77,14 +72,14 @@ var eventSelector = func() string {
 	return fields.AndSelectors(not...).String()
 }()
 
-// unwatched resources are not watched: they have thousands of short-lived objects, practically never with
-// finalizers. See docs/limits.md. Some Events are read as evidence.
+// unwatched resources have thousands of short-lived objects, practically never with finalizers
+// (docs/limits.md). Some Events are read as evidence.
 var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
 
 // Cluster keeps a World up to date with a cluster.
 type Cluster struct {
 	world     *cluster.World
-	options   cluster.Options // of the world
+	options   cluster.Options
 	discovery discovery.DiscoveryInterfaceWithContext
 	metadata  metadata.Interface
 	dynamic   dynamic.Interface
@@ -92,7 +87,7 @@ type Cluster struct {
 	core      typedcorev1.CoreV1Interface
 	rest      map[schema.GroupVersion]rest.Interface
 	log       *slog.Logger
-	// discovered is the result of a discovery just before; nil for none.
+	// discovered is an earlier discovery; nil for none.
 	discovered *Discovered
 
 	lists *semaphore.Weighted // for running initial lists
@@ -106,22 +101,21 @@ type Cluster struct {
 	groups map[string]*semaphore.Weighted // for the initial lists of one API group
 }
 
-// feed keeps one resource up to date.
 type feed struct {
 	cluster.Resource
 	verbs  sets.Set[string]
 	lister lister
-	// others are the same resource in versions that deletions do not request.
+	// others are versions that deletions do not request.
 	others []cluster.Resource
-	role   int  // its use; see World.Role
-	astray bool // lister is one of those
+	role   int  // see World.Role
+	astray bool // lister is one of others
 	silent bool // it did not answer the last time; read by the feed alone
 	most   int  // pages of a listing, 0 for all
 	cancel context.CancelFunc
 	synced bool
 }
 
-// New returns a Cluster that reads the cluster behind config into world, once it is run.
+// New returns a Cluster that reads the cluster behind config into world once it is run.
 func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	if config.QPS >= 0 { // otherwise without a limit
@@ -246,7 +240,6 @@ func (c *Cluster) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// rediscover requests a discovery without waiting for it.
 func (c *Cluster) rediscover() {
 	select {
 	case c.kick <- struct{}{}:
@@ -254,9 +247,8 @@ func (c *Cluster) rediscover() {
 	}
 }
 
-// discover reads what the cluster serves, as the namespace controller does before each pass
-// (pkg/controller/namespace/deletion), and starts and stops feeds accordingly. An unreadable group becomes a
-// fact.
+// discover reads the served resources, as the namespace controller does before each pass
+// (pkg/controller/namespace/deletion), and starts and stops feeds.
 func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 	wanted, lost, err := c.serves(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// readInterval is the time between reads of admission policies' parameters.
+// readInterval is the time between reads of policies' parameters.
 const readInterval = 10 * time.Second
 
 // errUnread says that a lookup is still open.
@@ -43,7 +43,6 @@ func (c *Cluster) readForPolicies(ctx context.Context) bool {
 	return len(lookups) > 0
 }
 
-// read looks up at most limit objects.
 func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (refusals.Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstSilence)
 	defer cancel()

@@ -16,7 +16,6 @@ const maxReports = 5000
 
 // Reports of node probes are in termguard's own namespace, where no tenant writes. They are optional.
 
-// readProbes lists them into the facts.
 func (c *Cluster) readProbes(ctx context.Context) {
 	options := metav1.ListOptions{LabelSelector: report.Label, Limit: pageSize}
 	for read := 0; read < maxReports; {
@@ -35,7 +34,6 @@ func (c *Cluster) readProbes(ctx context.Context) {
 	}
 }
 
-// followProbes keeps them up to date until ctx ends.
 func (c *Cluster) followProbes(ctx context.Context) {
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewFilteredListWatchFromClient(c.core.RESTClient(), "configmaps", c.options.Home, func(o *metav1.ListOptions) {
@@ -55,7 +53,6 @@ func (c *Cluster) followProbes(ctx context.Context) {
 	controller.RunWithContext(ctx)
 }
 
-// keepReport adds the report in a ConfigMap. An invalid one is ignored.
 func (c *Cluster) keepReport(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
 	if !ok {
