@@ -13,21 +13,18 @@ import (
 	"github.com/termguard/termguard/cluster/budgets"
 )
 
-// workload is a workload with its desired number of pods.
 type workload struct {
 	namespace, name string
 	labels          labels.Set
 	replicas        int64
 }
 
-// fleet is a set of workloads, and their autoscalers.
 type fleet struct {
 	workloads  []workload
-	autoscaled map[string]int64 // the fewest pods of an autoscaled workload, by NAMESPACE/NAME, 0 if unknown; without a name: of all workloads there
+	autoscaled map[string]int64 // fewest pods by NAMESPACE/NAME, 0 if unknown; without a name: of all workloads there
 }
 
-// expects counts the pods that a selector selects in a namespace. An autoscaled workload counts with its
-// fewest pods, or not at all if those are unknown.
+// expects counts the selected pods of a namespace, an autoscaled workload's fewest; 0 if some are unknown.
 func (f fleet) expects(namespace string, selector labels.Selector) (expected int64, autoscaled, selects bool) {
 	for _, w := range f.workloads {
 		if w.namespace != namespace || !selector.Matches(w.labels) {
@@ -48,8 +45,7 @@ func (f fleet) expects(namespace string, selector labels.Selector) (expected int
 	return expected, autoscaled, selects
 }
 
-// elsewhere returns the workloads of a namespace in other sets. A workload with several sizes there has an
-// unknown number of pods.
+// elsewhere returns a namespace's workloads in other sets. The pods of one with several sizes are unknown.
 func (p *player) elsewhere(namespace string) fleet {
 	if known, found := p.others[namespace]; found || p.in == nil {
 		return known
@@ -81,9 +77,9 @@ func (p *player) elsewhere(namespace string) fleet {
 	return f
 }
 
-// disrupt writes the status of a budget as the disruption controller would (pkg/controller/disruption,
-// getExpectedPodCount), from the workloads of its set whose pods it selects, else from other sets in its
-// namespace, except the default namespace.
+// disrupt writes a budget's status as the disruption controller would (pkg/controller/disruption,
+// getExpectedPodCount), from the workloads of its set that it selects, else, except in the default namespace,
+// from other sets.
 func (p *player) disrupt(obj *unstructured.Unstructured) {
 	if p.resources[obj.GroupVersionKind()].String() != "poddisruptionbudgets.policy" {
 		return
@@ -129,18 +125,16 @@ func (p *player) disrupt(obj *unstructured.Unstructured) {
 	set(obj, max(expected-needed, 0), "status", "disruptionsAllowed")
 }
 
-// isScaler reports whether an object scales a workload.
 func isScaler(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "HorizontalPodAutoscaler" || obj.GetKind() == "ScaledObject"
 }
 
-// targetOf returns NAMESPACE/NAME of the scaled workload.
 func targetOf(scaler *unstructured.Unstructured, namespace string) string {
 	target, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
 	return namespace + "/" + target
 }
 
-// replicas returns the desired number of pods, as the API server defaults it.
+// replicas defaults to 1, as in the API server.
 func replicas(workload *unstructured.Unstructured) int64 {
 	if n, set, err := unstructured.NestedInt64(workload.Object, "spec", "replicas"); set && err == nil {
 		return n

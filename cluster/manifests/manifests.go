@@ -1,4 +1,4 @@
-// Package manifests simulates the effect of applying manifests to a cluster, and returns the facts about it.
+// Package manifests returns the facts about a cluster as manifests would change it.
 package manifests
 
 import (
@@ -21,26 +21,24 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// DefaultNamespace is the namespace that kubectl uses for objects without one.
+// DefaultNamespace is kubectl's for objects without a namespace.
 const DefaultNamespace = corev1.NamespaceDefault
 
-// Set is the objects of manifests that are applied together.
+// Set is manifests that are applied together.
 type Set struct {
 	Objects []*unstructured.Unstructured
-	// Namespace is the namespace of objects without one, such as a chart's release has. It defaults to
-	// kubectl's.
+	// Namespace of objects without one, such as a chart's release has; kubectl's by default.
 	Namespace string
 	// Elsewhere returns a namespace's workloads and autoscalers in other sets, for budgets that select none
-	// of this one. It may be nil.
+	// here; it may be nil.
 	Elsewhere func(namespace string) []*unstructured.Unstructured
-	// Others reports whether other sets run a workload of the catalog. It may be nil.
+	// Others reports whether other sets run a workload of the catalog; it may be nil.
 	Others func(catalog.Workload) bool
 }
 
-// Apply returns the facts about a cluster after one set of manifests was applied: workloads have ready pods,
-// Services that select them have endpoints, APIServices with endpoints are available, and custom resources
-// carry the finalizers that the catalog lists for their kind. Everything else is unknown. The API server's
-// and the controllers' writes are made in the objects.
+// Apply returns the facts about a cluster after a set was applied: workloads have ready pods, their Services
+// endpoints, APIServices with endpoints are available, and custom resources carry the finalizers that the
+// catalog lists. Everything else is unknown. The cluster's writes are made in the objects.
 func Apply(options cluster.Options, version string, set Set) (*cluster.World, error) {
 	if options.Catalog == nil {
 		options.Catalog = catalog.Default()
@@ -90,7 +88,6 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	return cluster.FromObjects(options, all)
 }
 
-// player simulates a cluster for the objects of a set.
 type player struct {
 	catalog    *catalog.Catalog
 	resources  map[schema.GroupVersionKind]cluster.Resource
@@ -98,16 +95,15 @@ type player struct {
 	scopes     map[schema.GroupKind]string
 	pods       []*unstructured.Unstructured
 	fleet
-	others     map[string]fleet                                    // of other sets, by namespace
+	others     map[string]fleet                                    // by namespace
 	in         func(namespace string) []*unstructured.Unstructured // Set.Elsewhere
 	containers []container
-	hooks      bool   // the set has webhooks, which see the objects that the cluster creates
-	home       string // namespace of objects without one
+	hooks      bool // the set has webhooks, which see the objects that the cluster creates
+	home       string
 }
 
-// homeOf returns the namespace of objects without one: default, unless a webhook, an aggregated API or a
-// conversion calls a Service of the set in another namespace. Users then name that in kubectl apply -n, or
-// the calls could never succeed.
+// homeOf returns the namespace of objects without one: default, unless a client of the API server calls a
+// Service of the set in another. Users then name that in kubectl apply -n, or the calls never succeed.
 func homeOf(objects []*unstructured.Unstructured) string {
 	named, bare := map[string]bool{}, map[string]bool{}
 	for _, obj := range objects {
@@ -140,7 +136,7 @@ func homeOf(objects []*unstructured.Unstructured) string {
 	return slices.Collect(maps.Keys(homes))[0]
 }
 
-// clients returns the configurations of the API server's clients in an object.
+// clients returns an object's configurations of the API server's clients.
 func clients(obj *unstructured.Unstructured) (found []map[string]any) {
 	take := func(fields map[string]any, path ...string) {
 		value, _, _ := unstructured.NestedFieldNoCopy(fields, path...)
@@ -200,8 +196,7 @@ func (p *player) place(obj *unstructured.Unstructured) {
 	}
 }
 
-// apply makes the cluster's changes to an object, and returns the objects that the cluster would create for
-// it.
+// apply makes the cluster's changes to an object, and returns the objects that it creates.
 func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	res := p.resources[obj.GroupVersionKind()].String()
 	switch res {
@@ -226,7 +221,7 @@ func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructu
 	return nil
 }
 
-// run gives a workload one ready pod, unless it is scaled to zero.
+// run gives a workload one ready pod, unless scaled to zero.
 func (p *player) run(obj *unstructured.Unstructured, res string) []*unstructured.Unstructured {
 	if replicas, set, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas"); set && (replicas == int64(0) || replicas == float64(0)) {
 		return nil
@@ -269,7 +264,6 @@ func runs(pod *unstructured.Unstructured) {
 	set(pod, []any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")
 }
 
-// endpoints returns the endpoints that a Service would have.
 func (p *player) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	if p.resources[obj.GroupVersionKind()].String() != "services" {
 		return nil
@@ -293,7 +287,6 @@ type container struct {
 	args  []string // with those of its command
 }
 
-// containersOf returns the containers of a set's workloads.
 func containersOf(objects []*unstructured.Unstructured) (found []container) {
 	for _, obj := range objects {
 		for _, fields := range Items(obj.Object, "spec", "template", "spec", "containers") {
@@ -306,12 +299,10 @@ func containersOf(objects []*unstructured.Unstructured) (found []container) {
 	return found
 }
 
-// sets reports whether one of the containers sets a finalizer.
 func (p *player) sets(by catalog.Set) bool {
 	return slices.ContainsFunc(p.containers, func(c container) bool { return by.By(c.image, c.args) })
 }
 
-// finalize adds the finalizers that its controller sets to a custom resource.
 func (p *player) finalize(obj *unstructured.Unstructured, res string) {
 	finalizers := obj.GetFinalizers()
 	for _, carried := range p.catalog.Carried(res, obj.GetKind(), p.sets) {
