@@ -1,8 +1,7 @@
-// Package dependents finds the dependents that block the foreground deletion of their owner. The owner stays
-// until each dependent whose owner reference has blockOwnerDeletion is deleted, which the garbage collector
-// also does in the foreground (pkg/controller/garbagecollector). The section "owners" of the facts lists, by
-// UID of the owner, only dependents that may stay: they have finalizers, are pods on nodes that are not
-// ready, or have such dependents of their own. The other parts report them with Block.
+// Package dependents finds the dependents that block the foreground deletion of their owner: it stays until
+// each with blockOwnerDeletion is deleted, which the garbage collector also does in the foreground
+// (pkg/controller/garbagecollector). The section "owners" lists, by UID, only dependents that may stay: with
+// finalizers, pods on nodes that are not ready, or owners of such. Other parts report them with Block.
 package dependents
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Part is the part of the facts about dependents.
+// Part is the facts about dependents.
 type Part struct {
 	doc      facts.Document
 	groups   facts.Groups
@@ -29,10 +28,10 @@ type object struct {
 // link is a dependent and the one owner that it blocks.
 type link struct {
 	uid, owner types.UID
-	listed     bool // listed as a dependent that may stay
+	listed     bool
 }
 
-// New returns a Part that writes into doc and lists at most limit objects per group.
+// New returns a Part that writes into doc, at most limit objects per group.
 func New(doc facts.Document, limit int) *Part {
 	doc["owners"] = map[string]any{}
 	return &Part{
@@ -41,10 +40,10 @@ func New(doc facts.Document, limit int) *Part {
 	}
 }
 
-// leafResources are resources treated as owning nothing, because they are too numerous to keep.
+// leafResources are treated as owning nothing: they are too numerous to keep.
 var leafResources = map[string]bool{"pods": true, "endpointslices.discovery.k8s.io": true, "controllerrevisions.apps": true}
 
-// Keep records which owner an object blocks, and reports whether it blocks one.
+// Keep records the owner that an object blocks, and reports whether there is one.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if leafResources[resource] {
 		return false
@@ -84,8 +83,8 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	p.propagate(l.owner)
 }
 
-// Block lists an object that may stay under the owner that it blocks, by name in the group at path below the
-// owner. If placed is set, at is the index of a finalizer in the object; otherwise it is facts.Nowhere.
+// Block lists an object that may stay under the owner that it blocks, in the group at path below. at is the
+// index of a finalizer if placed is set, otherwise facts.Nowhere.
 func (p *Part) Block(owner types.UID, name string, placed bool, at int, path ...string) {
 	path = append([]string{"owners", string(owner)}, path...)
 	if g := p.groups.At(path...); g == nil || !g.Has(name) {
@@ -116,8 +115,7 @@ func (p *Part) release(owner types.UID) {
 	}
 }
 
-// propagate shows an object as a dependent of its owner if something blocks it, hides it otherwise, and
-// continues upwards while anything changes.
+// propagate shows an object as a dependent of its owner while something blocks it, and so on upwards.
 func (p *Part) propagate(uid types.UID) {
 	for {
 		l := p.byUID[uid]
@@ -128,7 +126,6 @@ func (p *Part) propagate(uid types.UID) {
 	}
 }
 
-// setListed sets whether a link is shown and reports whether that changed.
 func (p *Part) setListed(l *link, listed bool) bool {
 	if l.listed == listed {
 		return false
