@@ -10,9 +10,8 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// builtin has a line for each built-in kind: plural, preferred version, whether it is namespaced, kind, and
-// kubectl's short names. Kinds after "# past" occur in old manifests only. TestBuiltin, in test/lab, compares
-// it to an API server.
+// builtin has a line for each built-in kind: plural, preferred version, namespaced, kind, short names. Kinds
+// after "# past" occur in old manifests only. TestBuiltin, in test/lab, compares it to an API server.
 //
 //go:embed builtin.txt
 var builtin string
@@ -25,7 +24,7 @@ type Kind struct {
 	Past  bool // no longer served
 }
 
-// Builtin returns the table of built-in kinds, which must not be changed.
+// Builtin returns the built-in kinds, which must not be changed.
 var Builtin = sync.OnceValue(func() (kinds []Kind) {
 	past := false
 	for line := range strings.Lines(builtin) {
@@ -44,7 +43,6 @@ var Builtin = sync.OnceValue(func() (kinds []Kind) {
 	return kinds
 })
 
-// scoped says of each built-in kind whether it is namespaced.
 var scoped = sync.OnceValue(func() map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, k := range Builtin() {
@@ -53,14 +51,13 @@ var scoped = sync.OnceValue(func() map[schema.GroupKind]bool {
 	return kinds
 })
 
-// Namespaced reports whether objects of a built-in kind are namespaced; true for unknown kinds, as most are.
+// Namespaced reports whether a built-in kind is namespaced; true for unknown kinds, as most are.
 func Namespaced(kind schema.GroupKind) bool {
 	namespaced, known := scoped()[kind]
 	return namespaced || !known
 }
 
-// BuiltinGroups returns the API groups that Kubernetes serves or served: client-go's, and those of the API
-// servers behind the first. They must not be changed.
+// BuiltinGroups returns the API groups that Kubernetes serves or served, which must not be changed.
 var BuiltinGroups = sync.OnceValue(func() []string {
 	groups := []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}
 	for _, gv := range clientscheme.Scheme.PrioritizedVersionsAllGroups() {

@@ -11,21 +11,20 @@ import (
 // Named is implemented by values with a unique name in their namespace.
 type Named interface{ Named() string }
 
-// Directory holds the values of one namespace, ordered by name. There may be very many, or a few in each of
-// many namespaces: a map takes two to three times the memory. The zero value is empty.
+// Directory holds the values of one namespace, by name, in a half to a third of a map's memory. The zero
+// value is empty.
 type Directory[T Named] struct {
 	pages [][]T // none of them empty
 }
 
-// maxPage bounds the values that an insertion or deletion moves.
+// maxPage bounds the values that a change moves.
 const maxPage = 256
 
-// find returns the position where a name is, or belongs.
 func (d *Directory[T]) find(name string) (page, at int, found bool) {
 	page, _ = slices.BinarySearchFunc(d.pages, name, func(page []T, name string) int {
 		return strings.Compare(page[len(page)-1].Named(), name)
 	})
-	if page == len(d.pages) { // after all others
+	if page == len(d.pages) {
 		if page--; page < 0 {
 			return 0, 0, false
 		}
@@ -38,8 +37,7 @@ func (d *Directory[T]) find(name string) (page, at int, found bool) {
 // Empty reports whether it holds nothing.
 func (d *Directory[T]) Empty() bool { return len(d.pages) == 0 }
 
-// At returns the value with a name, to be read or changed in place until the next Put or Delete; nil if there
-// is none.
+// At returns the value with a name, or nil. It may be changed in place until the next Put or Delete.
 func (d *Directory[T]) At(name string) *T {
 	if page, at, found := d.find(name); found {
 		return &d.pages[page][at]
@@ -78,7 +76,7 @@ func (d *Directory[T]) Delete(name string) {
 	}
 }
 
-// All returns all values, in order. They must not change meanwhile.
+// All returns the values, in order. They must not change meanwhile.
 func (d *Directory[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if d == nil {
@@ -94,7 +92,7 @@ func (d *Directory[T]) All() iter.Seq[T] {
 	}
 }
 
-// Names returns the names of all values, in order.
+// Names returns the names, in order.
 func (d *Directory[T]) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for v := range d.All() {
@@ -108,8 +106,7 @@ func (d *Directory[T]) Names() iter.Seq[string] {
 // Directories holds a Directory per namespace, "" for cluster-scoped objects.
 type Directories[T Named] map[string]*Directory[T]
 
-// At returns the value of a key, to be read or changed in place until the next Put or Delete; nil if there is
-// none.
+// At is Directory.At in the key's namespace.
 func (d Directories[T]) At(key types.NamespacedName) *T {
 	if in := d[key.Namespace]; in != nil {
 		return in.At(key.Name)
@@ -117,7 +114,7 @@ func (d Directories[T]) At(key types.NamespacedName) *T {
 	return nil
 }
 
-// Put adds a value, or replaces the one with its name.
+// Put is Directory.Put in a namespace.
 func (d Directories[T]) Put(namespace string, v T) {
 	in := d[namespace]
 	if in == nil {
@@ -127,7 +124,7 @@ func (d Directories[T]) Put(namespace string, v T) {
 	in.Put(v)
 }
 
-// Delete removes the value of a key.
+// Delete is Directory.Delete in the key's namespace.
 func (d Directories[T]) Delete(key types.NamespacedName) {
 	in := d[key.Namespace]
 	if in == nil {

@@ -1,3 +1,2 @@
-// Package facts is the vocabulary of the facts: the document that policies read, groups of names in it, and
-// helpers that all its writers share. It does not depend on the content of the facts.
+// Package facts has the document that policies read, and helpers of its writers, whatever its content.
 package facts

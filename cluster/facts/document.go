@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Document is the document that policies read: nested maps, as JSON decodes them. One part writes each of its
-// sections from the part's own state; Go code reads it through a Reader.
+// Document is the document that policies read, as JSON decodes it. One part writes each section; Go code
+// reads it through a Reader.
 type Document map[string]any
 
-// Child returns the map at path, and creates missing ones.
+// Child returns the map at path, made if missing.
 func (d Document) Child(path ...string) map[string]any {
 	node := map[string]any(d)
 	for _, key := range path {
@@ -26,12 +26,12 @@ func (d Document) Child(path ...string) map[string]any {
 	return node
 }
 
-// Put sets the value at path, which has at least two elements.
+// Put sets the value at path, of at least two elements.
 func (d Document) Put(value any, path ...string) {
 	d.Child(path[:len(path)-1]...)[path[len(path)-1]] = value
 }
 
-// Prune deletes the entry at path, and then empty maps above it except the section itself.
+// Prune deletes the entry at path, and then empty maps above it, except the section.
 func (d Document) Prune(path ...string) { prune(d, path...) }
 
 func prune(node map[string]any, path ...string) {
@@ -49,7 +49,7 @@ func prune(node map[string]any, path ...string) {
 	}
 }
 
-// Lookup follows path into nested maps; nil if it does not exist.
+// Lookup returns the value at path, or nil.
 func Lookup(doc map[string]any, path ...string) any {
 	node := walk(doc, path...)
 	if section, is := node.(Section); is {
@@ -58,7 +58,7 @@ func Lookup(doc map[string]any, path ...string) any {
 	return node
 }
 
-// List returns strings as a value of the document.
+// List returns strings as the document has them.
 func List[T ~string](values []T) []any {
 	list := make([]any, len(values))
 	for i, v := range values {
@@ -67,14 +67,14 @@ func List[T ~string](values []T) []any {
 	return list
 }
 
-// Set puts a value into a record if it has one.
+// Set puts a value into a record if has is set.
 func Set(record map[string]any, key string, value any, has bool) {
 	if has {
 		record[key] = value
 	}
 }
 
-// Timestamp returns a time as a value of the document; "" for none.
+// Timestamp returns a time as the document has it; "" for none.
 func Timestamp(t metav1.Time) string {
 	if t.IsZero() {
 		return ""

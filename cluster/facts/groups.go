@@ -9,9 +9,9 @@ import (
 
 // Group is a set of names in the facts: the count, and the first few.
 type Group struct {
-	placed  bool           // its members have a place
-	limit   int            // of the names
-	members map[string]int // the index of the finalizer in each, or Nowhere
+	placed  bool
+	limit   int
+	members map[string]int // finalizer index, or Nowhere
 	names   []string
 	facts   map[string]any
 }
@@ -19,8 +19,7 @@ type Group struct {
 // Nowhere is the place of a finalizer that is not in metadata.finalizers.
 const Nowhere = -1
 
-// NewGroup returns a group that names at most limit of its members. placed says whether its facts have the
-// finalizer's index in them.
+// NewGroup returns a group that names at most limit members; placed adds the finalizer's index in each.
 func NewGroup(placed bool, limit int) Group {
 	return Group{placed: placed, limit: limit, members: map[string]int{}, facts: map[string]any{}}
 }
@@ -40,7 +39,7 @@ func (g *Group) Has(name string) bool {
 // At returns the place of a member.
 func (g *Group) At(name string) int { return g.members[name] }
 
-// Least returns the n least values, in order, in time linear in their number.
+// Least returns the n least values, in order, in linear time.
 func Least[T any](values iter.Seq[T], n int, compare func(a, b T) int) []T {
 	var least []T
 	for v := range values {
@@ -54,7 +53,7 @@ func Least[T any](values iter.Seq[T], n int, compare func(a, b T) int) []T {
 
 // Names is a group that is built while it is read.
 type Names struct {
-	Limit int // of the names
+	Limit int
 	count int
 	least []string
 }
@@ -68,7 +67,7 @@ func (n *Names) Add(name string) {
 	}
 }
 
-// Facts returns the group as the document has it, nil if it is empty.
+// Facts returns the group as the document has it, or nil.
 func (n *Names) Facts() any {
 	if n.count == 0 {
 		return nil
@@ -113,21 +112,21 @@ func (g *Group) publish() {
 	}
 }
 
-// Groups are the non-empty groups of names, by their path in the document.
+// Groups are the non-empty groups, by their path in the document.
 type Groups struct {
 	doc    Document
 	limit  int
 	byPath map[string]*Group
 }
 
-// NewGroups returns groups that name at most limit of their members.
+// NewGroups returns groups of at most limit names.
 func NewGroups(doc Document, limit int) Groups {
 	return Groups{doc: doc, limit: limit, byPath: map[string]*Group{}}
 }
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// At returns the group at a path, nil if it is empty.
+// At returns the group at a path, or nil.
 func (g Groups) At(path ...string) *Group { return g.byPath[pathKey(path)] }
 
 // Add adds a name to the group at a path.

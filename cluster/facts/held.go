@@ -10,16 +10,16 @@ import (
 type Verdict struct {
 	State    string // as in package ownership
 	Owner    string // "" if unknown
-	Clears   string // what the owner cleans up first
+	Clears   string // cleaned up first
 	Evidence []string
-	Runs     []Object // the owner's workload, as far as known
+	Runs     []Object // its workload, as far as known
 	Seen     bool     // to remove it here, or Kubernetes itself does
 }
 
 // Object is an object as the facts name it.
 type Object struct{ Resource, Namespace, Name string }
 
-// Verdicts are the verdicts on the finalizers of an object, by finalizer, as policies read them.
+// Verdicts are an object's verdicts, by finalizer, as policies read them.
 type Verdicts map[string]any
 
 // All returns the verdicts for Go code.
@@ -50,7 +50,7 @@ type Holding struct {
 	Finalizer, Resource, Namespace string
 	Names                          []string // the first few
 	Count                          int
-	// Terminating are the first few Terminating ones, with their deletionTimestamp.
+	// Terminating are the first few, with their deletionTimestamp.
 	Terminating map[string]string
 	owner       any
 }
@@ -61,8 +61,7 @@ func (h Holding) Owner() Verdict { return verdictOf(h.owner) }
 // Holding returns the namespaces with finalized objects; "" for cluster-scoped ones.
 func (r Reader) Holding() []string { return keys(under(r.doc, "finalized")) }
 
-// Held returns the objects of a namespace with finalizers, by finalizer: of one resource, or of all if that
-// is "".
+// Held returns the finalized objects of a namespace, by finalizer; "" is for all resources.
 func (r Reader) Held(namespace, resource string) iter.Seq[Holding] {
 	return r.held(namespace, resource, walk(r.doc, "finalized", namespace))
 }
@@ -95,8 +94,7 @@ func (r Reader) held(namespace, only string, byFinalizer any) iter.Seq[Holding] 
 	}
 }
 
-// Blocking returns the finalized objects that an owner's foreground deletion waits for: its dependents, and
-// theirs.
+// Blocking returns the finalized dependents, at any depth, that an owner's foreground deletion waits for.
 func (r Reader) Blocking(uid string) iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
 		owners, visited := under(r.doc, "owners"), map[string]bool{}
@@ -118,8 +116,8 @@ func (r Reader) Blocking(uid string) iter.Seq[Holding] {
 	}
 }
 
-// HoldsUp reports whether anything in a namespace, or anywhere if that is "", may block the foreground
-// deletion of some owner: the facts know owners only by UID.
+// HoldsUp reports whether anything in a namespace, "" for all, may block some owner's foreground deletion:
+// the facts know owners only by UID.
 func (r Reader) HoldsUp(namespace string) bool {
 	for _, owner := range each(under(r.doc, "owners")) {
 		for _, blockers := range []any{under(owner, "finalized"), under(owner, "pods")} {
@@ -131,7 +129,7 @@ func (r Reader) HoldsUp(namespace string) bool {
 	return false
 }
 
-// Owners returns the owners of a finalizer, one for each group of objects that carry it.
+// Owners returns a finalizer's owners, one for each group of objects.
 func (r Reader) Owners(finalizer string) []Verdict {
 	var found []Verdict
 	for _, bySignature := range each(walk(r.doc, "finalizers", finalizer)) {
@@ -150,8 +148,8 @@ func (r Reader) Conditioned(namespace, resource, name string) bool {
 	return walk(r.doc, "conditions", namespace, resource, name) != nil
 }
 
-// Describe fills in the record of an object, given by name and namespace. The facts have a record of each
-// object of some resources: recorded is set for those, and found if they have one of this object.
+// Describe fills in the record of an object, by name and namespace. recorded says that the facts have records
+// of its resource, and found that they have this one.
 func (r Reader) Describe(resource string, object map[string]any) (recorded, found bool) {
 	metadata, _ := object["metadata"].(map[string]any)
 	name := text(metadata, "name")
@@ -185,7 +183,6 @@ func (r Reader) Describe(resource string, object map[string]any) (recorded, foun
 	return true, true
 }
 
-// conditionsOf returns the conditions of the facts, by type, as a status has them.
 func conditionsOf(byType any) []any {
 	conditions := []any{}
 	for name, record := range sorted(byType) {

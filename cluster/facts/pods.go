@@ -28,7 +28,7 @@ var stuckReasons = map[string]bool{
 	"ErrImageNeverPull": true, "CreateContainerConfigError": true, "CreateContainerError": true,
 }
 
-// oftenCrashed is the least number of restarts of a container that keeps crashing: losing a lease is a crash, too.
+// oftenCrashed is the least number of restarts of a crashing container: losing a lease is a crash, too.
 const oftenCrashed = 3
 
 // Failing returns the reason why a pod will not become ready without a change, or "".
@@ -53,8 +53,7 @@ func Failing(pod *corev1.Pod) string {
 	return ""
 }
 
-// Ready reports whether a pod is ready and all its containers run: its condition may lag behind a container
-// that ended or waits to restart.
+// Ready reports whether a pod is ready and all its containers run: its condition may lag behind.
 func Ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -71,14 +70,13 @@ func Stopped(pod *corev1.Pod) bool {
 // pkg/kubelet/kubelet.go: twice MaxContainerBackOff).
 const SteadyAfter = 10 * time.Minute
 
-// crashed reports whether a run of a container ended so soon that the kubelet increases its backoff.
+// crashed reports whether a run ended so soon that the kubelet increases its backoff.
 func crashed(run *corev1.ContainerStateTerminated) bool {
 	return run != nil && run.FinishedAt.Sub(run.StartedAt.Time) <= SteadyAfter
 }
 
-// Crashed returns when the containers of a pod that keep crashing were last started, in Unix time; 0 if none
-// does, or one waits to restart (Failing). A missing last termination state counts as a crash: the restart
-// count proves it.
+// Crashed returns when a pod's crashing containers were last started, in Unix time; 0 if none crashes, or one
+// waits to restart (Failing). A missing termination state is a crash: the restart count proves it.
 func Crashed(pod *corev1.Pod) (last int64) {
 	for _, c := range pod.Status.ContainerStatuses {
 		before := c.LastTerminationState.Terminated

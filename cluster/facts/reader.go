@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Reader reads a document for Go code; no other Go code takes one apart. A snapshot may hold anything: a
-// value of the wrong type reads as if it were missing.
+// Reader is the only Go code that takes a document apart. A value of the wrong type, as snapshots may hold,
+// reads as missing.
 type Reader struct{ doc map[string]any }
 
 // Read returns a Reader of a document, which must not change while it is used.
@@ -27,7 +27,7 @@ type Namespace struct {
 	Terminating bool
 }
 
-// Namespace returns the record of a namespace; the zero value if there is none.
+// Namespace returns the record of a namespace, or the zero value.
 func (r Reader) Namespace(name string) Namespace {
 	record := walk(r.doc, "namespaces", name)
 	labels, _ := under(record, "labels").(map[string]any)
@@ -40,15 +40,15 @@ func (r Reader) Namespace(name string) Namespace {
 	return n
 }
 
-// Hidden is a resource that the facts do not see, and the reason.
+// Hidden is an unseen resource, and the reason.
 type Hidden struct {
 	Resource   string
 	Namespaced bool
-	Namespace  string // the namespace in which it is hidden, "" for all
+	Namespace  string // "" for all
 	Reason     string
 }
 
-// Unseen returns the resources that the facts do not see.
+// Unseen returns the unseen resources.
 func (r Reader) Unseen() (unseen []Hidden) {
 	for _, item := range list(r.doc, "unseen") {
 		namespaced, _ := under(item, "namespaced").(bool)
@@ -57,7 +57,7 @@ func (r Reader) Unseen() (unseen []Hidden) {
 	return unseen
 }
 
-// Hides reports whether the facts do not see all of a resource.
+// Hides reports whether some of a resource is unseen.
 func (r Reader) Hides(resource string) bool {
 	return slices.ContainsFunc(list(r.doc, "unseen"), func(item any) bool { return text(item, "resource") == resource })
 }
@@ -67,13 +67,13 @@ type Definition struct {
 	Kind, Singular string
 	Short          []string
 	Namespaced     bool
-	Served         []string // the served versions, in its order
+	Served         []string // in its order
 }
 
 // Defines reports whether there is a definition of a resource.
 func (r Reader) Defines(resource string) bool { return walk(r.doc, "crds", resource) != nil }
 
-// Definition returns the definition of a resource; the zero value if there is none.
+// Definition returns the definition of a resource, or the zero value.
 func (r Reader) Definition(resource string) Definition {
 	record := walk(r.doc, "crds", resource)
 	d := Definition{Kind: text(record, "kind"), Namespaced: text(record, "scope") == "Namespaced"}
@@ -153,8 +153,7 @@ func (r Reader) LongestGrace(namespace string) (longest int) {
 // Durations sum up how long something took.
 type Durations struct{ Count, UsualSeconds, LongestSeconds int }
 
-// Took returns how long owners took to remove a finalizer in a namespace, or else in several; ok is false if
-// that was not seen.
+// Took returns how long owners took to remove a finalizer in a namespace, else in several, if that was seen.
 func (r Reader) Took(finalizer, resource, namespace string) (d Durations, ok bool) {
 	seen := walk(r.doc, "durations", finalizer, resource, namespace)
 	if seen == nil {
@@ -175,8 +174,7 @@ func durationsOf(seen any) Durations {
 // Webhooks returns the keys of all webhooks, TYPE/CONFIGURATION/NAME.
 func (r Reader) Webhooks() []string { return keys(under(r.doc, "webhooks")) }
 
-// Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that has to run
-// for them.
+// Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that must run.
 func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	return func(yield func(front, workload Object) bool) {
 		all := func(front Object, node any) bool {
@@ -201,8 +199,7 @@ func (r Reader) Fronts() iter.Seq2[Object, Object] {
 	}
 }
 
-// Controller returns the controller of a finalized object; the zero value if it has none, or its resource is
-// unknown.
+// Controller returns the controller of a finalized object, or the zero value.
 func (r Reader) Controller(resource, namespace, name string) Object {
 	by := namedBy(walk(r.doc, "controllers", resource, namespace+"/"+name))
 	if by.Resource == "" {
@@ -211,13 +208,12 @@ func (r Reader) Controller(resource, namespace, name string) Object {
 	return by
 }
 
-// Place returns the position of an object in the order of a command that deletes several.
+// Place returns an object's position in the order of a command that deletes several.
 func (r Reader) Place(resource, namespace, name string) (at int, in bool) {
 	of := walk(r.doc, "set", resource, namespace)
 	return number(of, name), under(of, name) != nil
 }
 
-// walk follows a path; nil if it does not exist.
 func walk(node any, path ...string) any {
 	for _, key := range path {
 		node = under(node, key)
@@ -237,7 +233,6 @@ func under(node any, key string) any {
 	return nil
 }
 
-// each returns the values under each key.
 func each(node any) iter.Seq2[string, any] {
 	switch inner := node.(type) {
 	case map[string]any:
@@ -254,7 +249,6 @@ func each(node any) iter.Seq2[string, any] {
 	return func(func(string, any) bool) {}
 }
 
-// sorted is each, in the order of the keys.
 func sorted(node any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for _, key := range keys(node) {
@@ -265,7 +259,6 @@ func sorted(node any) iter.Seq2[string, any] {
 	}
 }
 
-// keys returns the keys of a node, in order.
 func keys(node any) []string {
 	var found []string
 	for key := range each(node) {
@@ -285,7 +278,7 @@ func list(node any, key string) []any {
 	return l
 }
 
-// texts returns a list of strings; never nil.
+// texts is never nil.
 func texts(node any, key string) []string {
 	found := []string{}
 	for _, item := range list(node, key) {

@@ -29,7 +29,7 @@ func GroupOf(resource string) string {
 func Custom(group string) bool { return !slices.Contains(BuiltinGroups(), group) }
 
 // BlockingOwner returns the UID of the owner whose foreground deletion waits for an object, or "". An object
-// with several owners is not deleted with one of them: it only loses its reference.
+// with several owners only loses its reference.
 func BlockingOwner(m metav1.Object) types.UID {
 	refs := m.GetOwnerReferences()
 	if len(refs) != 1 || !Or(refs[0].BlockOwnerDeletion, false) {
@@ -38,8 +38,7 @@ func BlockingOwner(m metav1.Object) types.UID {
 	return refs[0].UID
 }
 
-// Controller returns an object's controller, or the Deployment behind it, whose ReplicaSets change; no name
-// if there is none.
+// Controller returns an object's controller, if any, or the Deployment behind it, whose ReplicaSets change.
 func Controller(m metav1.Object) (kind schema.GroupKind, name string) {
 	of := metav1.GetControllerOfNoCopy(m)
 	if of == nil {

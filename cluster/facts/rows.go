@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Keeper keeps what a part needs of the objects of one resource, as "plural.group". Keep reports whether there
-// is anything to forget.
+// Keeper keeps rows of one resource, as "plural.group". Keep reports whether there is anything to forget.
 type Keeper struct {
 	Resource string
 	Keep     func(obj runtime.Object) bool
@@ -24,14 +23,13 @@ func Keep[T runtime.Object](resource string, keep func(T) bool, forget func(type
 	}, forget}
 }
 
-// object is an object of the API.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Rows returns a keeper with a row for each object for which reduce returns one. It calls changed after a row was
-// added, changed or removed, with zero values for missing ones.
+// Rows returns a keeper with a row for each object that reduce keeps. It calls changed after each change,
+// with zero values for missing rows.
 func Rows[T object, R any](resource string, rows map[types.NamespacedName]R, reduce func(T) (row R, kept bool), changed func(key types.NamespacedName, before, now R)) Keeper {
 	var none R
 	forget := func(key types.NamespacedName) {

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Section is a part of the document that is computed on read, from state that its part keeps anyway: records
-// of many objects would take more memory than all else. Readers see a map.
+// Section is a part of the document that is computed on read from its part's state: records of many objects
+// would take more memory than all else.
 type Section struct {
 	// Keys returns the keys that may have a value.
 	Keys func() iter.Seq[string]

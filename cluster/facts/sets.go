@@ -3,7 +3,7 @@ package facts
 // Sets are sets of values by key, none of them empty.
 type Sets[K, V comparable] map[K]map[V]bool
 
-// Add adds a value to the set of a key.
+// Add adds a value to a key's set.
 func (s Sets[K, V]) Add(key K, value V) {
 	if s[key] == nil {
 		s[key] = map[V]bool{}
@@ -18,7 +18,7 @@ func (s Sets[K, V]) Remove(key K, value V) {
 	}
 }
 
-// Set adds a value to the set of a key, or removes it.
+// Set adds or removes a value.
 func (s Sets[K, V]) Set(key K, value V, in bool) {
 	if in {
 		s.Add(key, value)
@@ -30,7 +30,7 @@ func (s Sets[K, V]) Set(key K, value V, in bool) {
 // Counts are counts by key, none of them 0.
 type Counts[K comparable] map[K]int
 
-// Add adds to the count of a key, and returns it.
+// Add adds to a key's count, and returns it.
 func (c Counts[K]) Add(key K, n int) int {
 	if c[key] += n; c[key] == 0 {
 		delete(c, key)

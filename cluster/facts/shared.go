@@ -2,8 +2,8 @@ package facts
 
 import "hash/maphash"
 
-// Shared keeps each value that many records share once, for as long as one uses it, in half the memory that
-// handles of package unique take.
+// Shared keeps each value that many records share once, while one uses it, in half the memory of package
+// unique's handles.
 type Shared[T comparable] struct {
 	seed   maphash.Seed
 	byHash map[uint64]*One[T]

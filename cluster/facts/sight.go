@@ -18,11 +18,11 @@ const (
 	UnseenSnapshot  = "snapshot"  // a snapshot lacks it, or some of it
 )
 
-// Sight records which API groups are served, and which resources are hidden, and why.
+// Sight records the served API groups, and why resources are hidden.
 type Sight struct {
 	doc    Document
 	unseen map[string]unseen // by "plural.group"
-	cut    map[part]string   // the parts with more objects than are kept: a message
+	cut    map[part]string   // messages of parts with more objects than are kept
 	groups map[string]bool
 }
 
@@ -31,16 +31,15 @@ type unseen struct {
 	reason, message string
 }
 
-// part is a resource in one namespace.
 type part struct{ resource, namespace string }
 
-// NewSight returns a Sight that hides nothing and serves nothing.
+// NewSight returns an empty Sight.
 func NewSight(doc Document) *Sight {
 	doc["unseen"] = []any{}
 	return &Sight{doc: doc, unseen: map[string]unseen{}, cut: map[part]string{}, groups: map[string]bool{}}
 }
 
-// Hide records that a resource cannot be seen, for one of the reasons.
+// Hide records why a resource cannot be seen.
 func (s *Sight) Hide(res Resource, reason, message string) {
 	s.unseen[res.String()] = unseen{namespaced: res.Namespaced, reason: reason, message: message}
 	s.publish()
@@ -52,8 +51,7 @@ func (s *Sight) Show(res Resource) {
 	s.publish()
 }
 
-// Cut records that a namespace has more of a resource than is kept; "" withdraws it. Other namespaces are
-// unaffected.
+// Cut records that a namespace has more of a resource than is kept; "" withdraws it.
 func (s *Sight) Cut(resource, namespace, message string) {
 	at := part{resource, namespace}
 	if s.cut[at] == message {
@@ -87,7 +85,7 @@ func (s *Sight) publish() {
 	s.doc["unseen"] = list
 }
 
-// Serve replaces the API groups that are served.
+// Serve replaces the served API groups.
 func (s *Sight) Serve(groups []string) {
 	s.groups = map[string]bool{}
 	for _, group := range groups {
@@ -95,13 +93,13 @@ func (s *Sight) Serve(groups []string) {
 	}
 }
 
-// Serves reports whether an API group, or a group below it, is served: catalog entries may name a family
+// Serves reports whether an API group, or one below it, is served: catalog entries may name a family
 // ("azure.com").
 func (s *Sight) Serves(group string) bool {
 	return s.groups[group] || s.Below(group) > 0
 }
 
-// Below counts the API groups that are served below a domain.
+// Below counts the served API groups below a domain.
 func (s *Sight) Below(domain string) int {
 	n := 0
 	for g := range s.groups {
@@ -112,5 +110,5 @@ func (s *Sight) Below(domain string) int {
 	return n
 }
 
-// ServesExactly reports whether exactly this API group is served.
+// ServesExactly reports whether this API group is served.
 func (s *Sight) ServesExactly(group string) bool { return s.groups[group] }
