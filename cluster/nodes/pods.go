@@ -35,10 +35,10 @@ type alike struct {
 	workload    string
 	blocks      types.UID // owner whose foreground deletion waits for it, "" if none
 	grace       int64     // in seconds
-	stops       int64
-	waits       bool // its deletion waits for its kubelet
-	wired       bool // a network plugin must disconnect it
-	runs        bool // it waits, and has not finished
+	stops       int64     // of stopSeconds
+	waits       bool      // its deletion waits for its kubelet
+	wired       bool      // a network plugin must disconnect it
+	runs        bool      // it waits, and has not finished
 }
 
 type special struct {

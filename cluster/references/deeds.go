@@ -27,8 +27,8 @@ type serving struct {
 	named               bool // a field names it, but the owner may not need it
 }
 
-// barring is an operation, in words, that the owner of a finalizer on a resource lacks the right to, its
-// effect on the finalizer, and the service account beside the object that it acts as.
+// barring is an operation that the owner of a finalizer on a resource has no right to, its effect on the
+// finalizer, and the service account beside the object that it acts as.
 type barring struct{ finalizer, resource, without, what, as string }
 
 func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[string]any) []deed {
@@ -59,8 +59,8 @@ func (p *Part) Regrant(times int) {
 	}
 }
 
-// settleDeeds adds the missing rights of the owners of an object's finalizers, and the roles and bindings
-// that alone grant the others.
+// settleDeeds adds missing rights of the owners of finalizers, and the roles and bindings that alone grant
+// others.
 func (p *Part) settleDeeds(id object, served facts.Sets[serving, string], barred facts.Sets[barring, string]) {
 	note := func(d deed, account string, lets bool, only []Thing) {
 		if !lets {
@@ -107,8 +107,7 @@ func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName)
 // Definitions is the resource of definitions.
 const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// undefined returns the deeds for an object on unserved kinds, one of each: the owner retries their discovery
-// for ever.
+// undefined returns the deeds on unserved kinds, one of each: the owner retries their discovery for ever.
 func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 	for _, d := range deeds {
 		if d.As != "" {
@@ -123,7 +122,6 @@ func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 	return found
 }
 
-// kindOf names the missing definition.
 func kindOf(d deed) string { return "of " + d.Kind.String() }
 
 func idOf(resource string, u *unstructured.Unstructured) object {
@@ -143,7 +141,6 @@ func alike(a, b deed) bool {
 	return a == b
 }
 
-// phrase describes a deed and its account.
 func phrase(d catalog.Deed, account string) string {
 	what := fmt.Sprintf("%s %s", d.Verb, d.Kind)
 	if d.Namespace != "" {
@@ -156,13 +153,13 @@ func phrase(d catalog.Deed, account string) string {
 }
 
 // Unallowed returns the operations that the owner needs to clear a finalizer off an object and has no right
-// to, each with the effect on the finalizer. It only reads.
+// to, each with the effect on the finalizer.
 func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || p.options.Manifests {
 		return nil
 	}
-	found := map[[2]string]bool{} // operations, each with its effect on the finalizer
+	found := map[[2]string]bool{} // operations and effects
 	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.rulesFor(finalizer, resource)), func(account types.NamespacedName) bool {
 		return p.options.World.Look("serviceaccounts", account).There
 	}, func(d deed, account string, lets bool, _ []Thing) {

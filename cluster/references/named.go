@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Objects name others in fields and labels, also if the catalog does not know their kind. The owner may ignore
-// such a name: it is never more than "may".
+// Objects name others in fields and labels, also if the catalog does not know their kind. The owner may
+// ignore such a name: it is never more than "may".
 
 // States of an object that only a name speaks for: deleted with its namespace, or missing; through marks one
 // whose status may name a Secret.
@@ -28,13 +28,12 @@ const going, named, through = "going", "named", "through"
 
 const secrets, volumes = "secrets", "persistentvolumes"
 
-// nodeFields name the node that an object belongs to.
 var nodeFields = [][]string{{"spec", "nodeName"}, {"spec", "node"}, {"status", "nodeName"}}
 
 const (
-	maxFields, maxDepth = 512, 6 // limits of the fields that are read of one object
-	maxUsers            = 1000   // limit of the visited objects that name one object
-	shortest            = 4      // length of the end of a kind's name that a field may be named after
+	maxFields, maxDepth = 512, 6 // read of one object
+	maxUsers            = 1000   // visited objects that name one object
+	shortest            = 4      // end of a kind's name that a field may be named after
 )
 
 // mention says that its namer names another object, or has its identifier, by hash. There are many.
@@ -45,7 +44,6 @@ type mention struct {
 	leaving bool   // the namer is Terminating
 }
 
-// namer is an object that names others.
 type namer struct {
 	in       unique.Handle[[2]string] // resource and namespace
 	name     string
@@ -65,18 +63,16 @@ type mentioned struct {
 
 func (m mentioned) mention() *mention { return &m.by.mentions[m.as] }
 
-// naming holds the names in one object.
 type naming struct {
 	mentions  []mention
 	needs     []need   // Secrets that its spec names, and objects that lead to more
 	published []need   // Secrets that its status names
 	ids       []object // identifiers in its status
-	node      string   // the node that it names
+	node      string
 }
 
 func (p *Part) hash(id object) uint64 { return maphash.Comparable(p.seed, id) }
 
-// mention updates the names in an object.
 func (p *Part) mention(id object, found []mention, leaving bool) {
 	for i := range found {
 		found[i].leaving = leaving
@@ -112,7 +108,6 @@ func (p *Part) mention(id object, found []mention, leaving bool) {
 	}
 }
 
-// heed records that the namers of a target have changed.
 func (p *Part) heed(m mention) {
 	if id, awaits := p.awaits[m.target]; awaits {
 		p.dirtyUses[id] = true
@@ -135,7 +130,6 @@ func (p *Part) visit(id object, r *record, f func(by object, path string, carrie
 	return more
 }
 
-// naming returns the names in an object.
 func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 	l := look{p, id, nil, &n, maxFields}
 	switch obj := obj.(type) {
@@ -190,7 +184,6 @@ func (n *naming) bound(labeled []mention, live bool) {
 	n.mentions = slices.Clip(kept)
 }
 
-// look reads the fields of an object.
 type look struct {
 	*Part
 	id     object
@@ -245,8 +238,7 @@ func (l *look) text(path []string, value string) {
 	}
 }
 
-// reference reads a field that refers to an object by name, of the kind that the field is named after, or
-// holds.
+// reference reads a field that refers to an object, of the kind that it is named after or holds.
 func (l *look) reference(path []string, fields map[string]any) {
 	key := strings.TrimSuffix(strings.ToLower(path[len(path)-1]), "s")
 	stem := strings.TrimSuffix(strings.TrimSuffix(key, "erence"), "ref")
@@ -272,8 +264,8 @@ func (l *look) reference(path []string, fields map[string]any) {
 	}
 }
 
-// name records a name in a field or label of an object of the kind that it is named after, and returns the
-// possible resources.
+// name records a name in a field or label, of the kind that it is named after, and returns the possible
+// resources.
 func (l *look) name(path, key string, to types.NamespacedName) []string {
 	if to.Name == "" || len(to.Name) > catalog.LongestName || slices.ContainsFunc(l.owners, func(o metav1.OwnerReference) bool { return o.Name == to.Name }) {
 		return nil // its owner is deleted with it
@@ -290,7 +282,6 @@ func (l *look) name(path, key string, to types.NamespacedName) []string {
 	return resources
 }
 
-// need adds an object that another may need, in its own namespace if it has one.
 func (l *look) need(found []need, resource string, to types.NamespacedName) []need {
 	in := cmp.Or(l.id.Namespace, to.Namespace)
 	if len(found) == maxNamed || len(to.Name) > catalog.LongestName || resource == secrets && in == "" {
@@ -299,8 +290,7 @@ func (l *look) need(found []need, resource string, to types.NamespacedName) []ne
 	return append(found, need{Need: l.plan.hints[resource], Named: catalog.Named{Namespace: in, Name: to.Name}})
 }
 
-// namedAfter returns the custom resources of a group that a field is named after: the name of the kind, or
-// its end.
+// namedAfter returns the custom resources of a group whose kind, or its end, a field is named after.
 func (p *plan) namedAfter(group, key string) (found []string) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(key), "erence"), "ref"), "name")
 	if stem == "" {

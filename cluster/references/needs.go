@@ -18,16 +18,14 @@ const (
 	goes  = "goes"        // it is in the object's namespace, and nothing keeps it there
 	hangs = catalog.Hangs // it is missing, and the owner retries for ever
 	may   = catalog.May   // it is missing, and the owner may give up
-	// It is missing, or deleted with its namespace, and the owner removes the finalizer; some of its releases
-	// may not.
+	// It is missing, or deleted with its namespace, and the owner, except some releases, removes the finalizer.
 	completes, spared = catalog.Completes, "spared"
 	leaves            = "leaves" // it is Terminating
 )
 
-// credentials are the resources that owners only read: others may wait for those that need them.
+// credentials are only read by owners: others may wait for the objects that need them.
 var credentials = []string{secrets, "configmaps", "serviceaccounts"}
 
-// settleNeeds updates the needs of the objects of a namespace.
 func (p *Part) settleNeeds(namespace string) {
 	for _, id := range p.needs[namespace] {
 		n := p.needed[id]
@@ -41,7 +39,7 @@ func (p *Part) settleNeeds(namespace string) {
 	p.doc.Prune("unallowed", namespace)
 
 	type key struct{ finalizer, resource, needed, state string }
-	needy, lacked := facts.Sets[key, string]{}, facts.Sets[key, string]{} // objects, and what they need
+	needy, lacked := facts.Sets[key, string]{}, facts.Sets[key, string]{} // and what they need
 	lack := func(k key, object, needed string) {
 		needy.Add(k, object)
 		lacked.Add(k, needed)
@@ -106,7 +104,7 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 }
 
 // Unknown returns the objects of unknown existence that a namespace's objects need, directly or through
-// objects that they wait for, in order. It only reads.
+// objects that they wait for, in order.
 func (p *Part) Unknown(namespace string) []Thing {
 	u := unknowns{part: p, noted: map[object]bool{}}
 	for _, id := range p.needs[namespace] {
@@ -118,7 +116,7 @@ func (p *Part) Unknown(namespace string) []Thing {
 	return u.things()
 }
 
-// UnknownOf is Unknown for the objects of one kind, in any namespace. It only reads.
+// UnknownOf is Unknown for the objects of one kind, in any namespace.
 func (p *Part) UnknownOf(resource string) []Thing {
 	u := unknowns{part: p, noted: map[object]bool{}}
 	for _, carriers := range p.carriers {
@@ -131,7 +129,6 @@ func (p *Part) UnknownOf(resource string) []Thing {
 	return u.things()
 }
 
-// unknowns collects objects of unknown existence.
 type unknowns struct {
 	part  *Part
 	noted map[object]bool
@@ -145,7 +142,6 @@ func (u unknowns) note(resource string, target types.NamespacedName) (there bool
 	return at.There
 }
 
-// of adds the needs of an object.
 func (u unknowns) of(id object) {
 	looks := 0
 	for _, n := range u.part.records[id].needs {
@@ -225,8 +221,8 @@ func (p *Part) state(resource string, at Presence, fixed bool, without string, i
 	return ""
 }
 
-// walk visits the needs of an object in a namespace: the object, the bindings of a service account, and the
-// objects that are read from it, if visit reports that it exists.
+// walk visits the needs of an object: the needed object, the bindings of a service account, and the objects
+// that are read from it, if visit reports that it exists.
 func (p *Part) walk(n need, namespace string, visit func(resource string, target types.NamespacedName, without string, fixed bool) bool) {
 	target := types.NamespacedName{Name: n.Named.Name}
 	if p.plan.namespaced(n.Resource) {
@@ -264,7 +260,6 @@ func (p *Part) walk(n need, namespace string, visit func(resource string, target
 	}
 }
 
-// nameIn returns the name of an object as used in a namespace.
 func nameIn(namespace string, target types.NamespacedName) string {
 	if target.Namespace == namespace || target.Namespace == "" {
 		return target.Name
@@ -273,7 +268,7 @@ func nameIn(namespace string, target types.NamespacedName) string {
 }
 
 // Missing returns the missing objects that the owner of a finalizer needs to clear it, each with the effect
-// on the finalizer. It only reads.
+// on the finalizer.
 func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || p.options.Manifests {
@@ -304,7 +299,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 }
 
 // Waits returns the objects that the owner of a finalizer needs to clear it, and waits for indefinitely if
-// they are missing. It only reads.
+// they are missing.
 func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
 	for _, one := range needsOf(finalizer, p.plan.rulesFor(finalizer, resource), obj) {
 		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {
@@ -317,7 +312,6 @@ func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured)
 	return found
 }
 
-// needsOf returns the needs of the catalog for an object.
 func needsOf(finalizer string, rules *rules, u *unstructured.Unstructured) (needs []need) {
 	for _, n := range rules.needs {
 		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)

@@ -1,6 +1,5 @@
 // Package references finds the objects that name one another, as far as the owners of finalizers depend on
-// it: the objects that an owner must read to clear a finalizer, and those that it waits for, by the catalog
-// or by their fields.
+// it: they must read some to clear a finalizer, and wait for others, by the catalog or by their fields.
 package references
 
 import (
@@ -21,43 +20,39 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// maxNamed bounds the names that are kept of one object, and its finalizers that are read: users may write
-// any number.
+// maxNamed bounds the names kept of one object, and its finalizers that are read: users may write any number.
 const maxNamed = 64
 
 // World is the interface to other objects.
 type World interface {
-	// Look returns what the facts show of an object.
 	Look(resource string, key types.NamespacedName) Presence
 	// Undefined reports whether a kind is not served for lack of a definition.
 	Undefined(kind schema.GroupKind) bool
-	// Lets reports whether the owner of a finalizer on a resource has the right to a deed, as a service
-	// account, "namespace/name", or as itself if that is "", and the roles and bindings without which it
-	// would not. known is false if the facts do not show it.
+	// Lets reports whether the owner of a finalizer has the right to a deed, as a service account, or as itself
+	// if that is "", and the roles and bindings without which it would not. known is false if the facts do not
+	// show it.
 	Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
 }
 
 // Presence is what the facts show of an object.
 type Presence struct {
 	Known   bool // whether it exists
-	There   bool // it exists
+	There   bool
 	Held    bool // it has finalizers
 	Leaving bool // it is Terminating, and has finalizers
 }
 
 // Options of a Part. All are needed.
 type Options struct {
-	// Catalog of known finalizers.
 	Catalog *catalog.Catalog
-	// Manifests says that the objects are manifests: others may exist, and references among them are an
-	// ordinary set.
+	// Manifests says that the objects are manifests: others may exist, and references among them are an ordinary
+	// set.
 	Manifests bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
 	MaxNames int
 	World    World
 }
 
-// object is an object of a resource, as "plural.group".
 type object struct {
 	resource string
 	types.NamespacedName
@@ -70,14 +65,13 @@ type need struct {
 	catalog.Named
 }
 
-// reference is a referrer's reference to an object, or to all objects of a resource if the name is empty, in
-// one namespace if that is set.
+// reference is a reference to an object, or to all of a resource if the name is empty, in one namespace if
+// set.
 type reference struct {
 	*rule
 	target types.NamespacedName
 }
 
-// record is the kept part of one object. Most have nothing but finalizers.
 type record struct {
 	*ties
 	waits   []wait // finalizers that stay while others refer to it
@@ -85,16 +79,15 @@ type record struct {
 	owned   bool   // it refers to others because its controller does
 }
 
-// ties are the ties of an object to others.
 type ties struct {
-	needs     []need          // of its finalizers
-	deeds     []deed          // of the owners of its finalizers
+	needs     []need
+	deeds     []deed
 	below     []need          // of the objects that name it
 	refers    []reference     // that keep finalizers of others
 	published []need          // Secrets that its status names
 	ids       []object        // identifiers in its status
 	ranges    []string        // of addresses that count as references
-	account   map[string]bool // the service accounts of a role binding, "namespace/name"
+	account   map[string]bool // the service accounts of a role binding
 	places    []place         // where owners of its finalizers must run that run on each node
 }
 
@@ -107,8 +100,8 @@ type place struct{ namespace, finalizer, resource, node string }
 // maxPlaces bounds the places that are kept of a namespace: its users may name any nodes.
 const maxPlaces = 1000
 
-// wait is a finalizer of an object that stays while others refer to it by one of the rules, or, without
-// rules, may stay while others name it.
+// wait is a finalizer that stays while others refer to the object by a rule, or, without rules, may stay
+// while others name it.
 type wait struct {
 	finalizer string
 	rules     []*rule
@@ -117,18 +110,19 @@ type wait struct {
 // needed is the last known state of an object that some namespaces need.
 type needed struct {
 	Presence
-	by map[string]bool // namespaces
+	by map[string]bool
 }
 
-// Part writes the references into the facts. Callers serialize all calls, except of methods that only read.
+// Part writes the references into the facts. Callers serialize calls of Follow, Keep, Forget, Regrant,
+// Resight and Settle; all other methods only read.
 type Part struct {
 	options Options
 	doc     facts.Document
 	plan    plan
 
 	records   map[object]*record
-	carriers  facts.Sets[string, object]                         // with needs, by namespace
-	needed    map[object]*needed                                 // by needed object
+	carriers  facts.Sets[string, object] // with needs, by namespace
+	needed    map[object]*needed
 	needs     map[string][]object                                // needed objects, by namespace
 	awaiting  facts.Sets[string, object]                         // that others may keep, by resource
 	referrers map[*rule]facts.Sets[types.NamespacedName, object] // objects that refer, by target
@@ -140,13 +134,13 @@ type Part struct {
 	awaits   map[uint64]object      // objects that may wait for their namers
 
 	onNode      facts.Sets[place, string] // names of objects
-	placed      facts.Counts[string]      // places by namespace
+	placed      facts.Counts[string]      // by namespace
 	dirtyPlaces map[place]bool
 
-	dirtyNeeds map[string]bool // namespaces
+	dirtyNeeds map[string]bool
 	dirtyUses  map[object]bool
 	allDirty   bool
-	rights     int // the last argument of Regrant
+	rights     int
 }
 
 // New returns an empty Part that writes into doc.
@@ -165,8 +159,8 @@ func New(doc facts.Document, options Options) *Part {
 	}
 }
 
-// Follow adds followed resources, as "plural.group", and whether they are namespaced. Earlier ones stay:
-// their records are removed with their objects.
+// Follow adds followed resources, and whether they are namespaced. Earlier ones stay: their records are
+// removed with their objects.
 func (p *Part) Follow(resources map[string]bool) {
 	if p.plan.follow(resources) && !p.options.Manifests {
 		referrers := map[string]any{}
@@ -178,26 +172,25 @@ func (p *Part) Follow(resources map[string]bool) {
 }
 
 // ReadsWhole reports whether more than the metadata of a resource's objects is read; never for Secrets,
-// whatever a catalog says. It only reads.
+// whatever a catalog says.
 func (p *Part) ReadsWhole(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.whole() && resource != "secrets"
 }
 
-// ReadsFields reports whether the fields of a resource's objects are read for names. It only reads.
+// ReadsFields reports whether the fields of a resource's objects are read for names.
 func (p *Part) ReadsFields(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.peers > 0
 }
 
-// Names reports whether Keep keeps all objects of a resource, so that others do not exist. It only reads.
+// Names reports whether Keep keeps all objects of a resource, so that others do not exist.
 func (p *Part) Names(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.named
 }
 
-// Role is a version of the data that is read of a resource: it grows when objects must be read again. It only
-// reads.
+// Role is a version of the data that is read of a resource: it grows when objects must be read again.
 func (p *Part) Role(resource string) int {
 	if r := p.plan.roles[resource]; r != nil {
 		return r.version()
@@ -208,8 +201,7 @@ func (p *Part) Role(resource string) int {
 // Resight records that visibility has changed.
 func (p *Part) Resight() { p.allDirty = true }
 
-// Keep updates the names in an object, and reports whether there is anything to forget. It reduces the object
-// to names at once.
+// Keep reduces an object to names at once, and reports whether there is anything to forget.
 func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Object) bool {
 	r := p.plan.roles[resource]
 	m, isObject := obj.(metav1.Object)
@@ -264,7 +256,6 @@ func (p *Part) drop(id object) {
 	}
 }
 
-// reduce returns the record of an object, nil if it is not needed.
 func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n naming) *record {
 	now := record{ties: &ties{published: n.published}}
 	whole := func() func() map[string]any { // converted on first use
@@ -273,7 +264,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 			if fields == nil {
 				if fields = fieldsOf(obj); p.options.Manifests {
 					fields = maps.Clone(fields)
-					delete(fields, "status") // a status from some cluster
+					delete(fields, "status") // from some cluster
 				}
 			}
 			return fields
@@ -345,8 +336,7 @@ func appendNeeds(found []need, finalizer string, n *catalog.Need, fields map[str
 	return found
 }
 
-// appendHints adds names in fields. If the catalog has the owner's needs, only intermediate objects are
-// added.
+// appendHints adds names in fields. If the catalog has the owner's needs, it adds only intermediate objects.
 func appendHints(found []need, finalizer string, rules *rules, hints []need) []need {
 	for _, n := range hints {
 		if len(found) < maxNamed && (len(rules.needs) == 0 || n.Without == through) {
@@ -356,7 +346,6 @@ func appendHints(found []need, finalizer string, rules *rules, hints []need) []n
 	return found
 }
 
-// references returns the references of a referrer by a rule.
 func (p *Part) references(rule *rule, id object, fields map[string]any) []reference {
 	in := func(namespace string) string {
 		if !p.plan.namespaced(rule.target) || rule.AnyNamespace {
@@ -385,7 +374,6 @@ func (p *Part) references(rule *rule, id object, fields map[string]any) []refere
 	return found
 }
 
-// fieldsOf returns the fields of an object, as JSON decodes them.
 func fieldsOf(obj runtime.Object) map[string]any {
 	if u, is := obj.(*unstructured.Unstructured); is {
 		return u.Object
@@ -413,7 +401,6 @@ func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
 	return found
 }
 
-// index puts a record into all indexes, or takes it out of them, and records what depends on it.
 func (p *Part) index(id object, r *record, in bool) {
 	if len(r.needs)+len(r.deeds) > 0 {
 		p.carriers.Set(id.Namespace, id, in)
@@ -463,7 +450,6 @@ func (p *Part) indexPlace(at place, name string, in bool) {
 	}
 }
 
-// dirty records that the referrers of an object have changed.
 func (p *Part) dirty(ref reference) {
 	if ref.target.Name == "" || ref.Within != "" {
 		p.dirtyAll(ref.rule.target)
@@ -478,7 +464,7 @@ func (p *Part) dirtyAll(resource string) {
 	}
 }
 
-// Settle updates the document after changes. It calls yield after each piece of work, while more may arrive.
+// Settle updates the document after changes. It calls yield after each piece of work, when more may arrive.
 func (p *Part) Settle(yield func()) {
 	if p.allDirty {
 		for namespace := range p.carriers {
@@ -505,12 +491,10 @@ func (p *Part) Settle(yield func()) {
 	}
 }
 
-// first returns the first few of a set of names, in order.
 func first(names map[string]bool, limit int) []any {
 	return facts.List(facts.Least(maps.Keys(names), limit, strings.Compare))
 }
 
-// group returns a set of names as a value of the document.
 func group(names map[string]bool, limit int) map[string]any {
 	return map[string]any{"count": len(names), "names": first(names, limit)}
 }

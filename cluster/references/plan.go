@@ -14,12 +14,11 @@ type rule struct {
 	target string
 }
 
-// rules are the rules of one finalizer on one resource.
 type rules struct {
 	needs   []*catalog.Need
 	acts    []*catalog.Act
 	waits   []*rule
-	builtIn bool            // Kubernetes itself removes the finalizer
+	builtIn bool
 	lacks   map[string]bool // resources of needs without which some releases of the owner fail
 }
 
@@ -50,7 +49,7 @@ func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refe
 // plan says which data is read of the served resources: catalog entries for other kinds cost nothing.
 type plan struct {
 	catalog      *catalog.Catalog
-	followed     map[string]bool // and whether they are namespaced
+	followed     map[string]bool // whether they are namespaced
 	roles        map[string]*role
 	byEntry      map[[2]string]*rules     // by the entry's key and the resource
 	impersonates bool                     // some owners act as other service accounts
@@ -152,13 +151,11 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 	}
 }
 
-// anyOf reports whether an entry limits anything to some resources.
 func anyOf(e *catalog.Entry) bool {
 	return slices.ContainsFunc(e.Needs, func(n catalog.Need) bool { return len(n.Of) > 0 }) ||
 		slices.ContainsFunc(e.WaitsFor, func(r catalog.Referrer) bool { return len(r.Of) > 0 })
 }
 
-// need adds the resources of a need.
 func (p *plan) need(n *catalog.Need) {
 	of := p.role(n.Resource)
 	of.named = true
@@ -174,7 +171,6 @@ func (p *plan) need(n *catalog.Need) {
 	}
 }
 
-// role returns the role of a resource.
 func (p *plan) role(resource string) *role {
 	if p.roles[resource] == nil {
 		p.roles[resource] = &role{}
@@ -182,7 +178,6 @@ func (p *plan) role(resource string) *role {
 	return p.roles[resource]
 }
 
-// rulesFor returns the rules of a finalizer on a resource. It only reads.
 func (p *plan) rulesFor(finalizer, resource string) *rules {
 	if entry, known := p.catalog.Lookup(finalizer, resource); known {
 		if found := p.byEntry[[2]string{entry.Key(), resource}]; found != nil {
@@ -193,8 +188,8 @@ func (p *plan) rulesFor(finalizer, resource string) *rules {
 	return &rules{}
 }
 
-// namespaced reports whether a resource is namespaced. Unfollowed resources count only in the core group,
-// whose three cluster-scoped ones are always followed.
+// namespaced assumes the core group's unfollowed resources to be: its three cluster-scoped ones are always
+// followed.
 func (p *plan) namespaced(resource string) bool {
 	namespaced, followed := p.followed[resource]
 	return namespaced || !followed && !strings.Contains(resource, ".")

@@ -9,7 +9,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// settleUse updates the referrers of an object.
 func (p *Part) settleUse(id object) {
 	p.doc.Prune("inUse", id.Namespace, id.resource, id.Name)
 	p.doc.Prune("awaited", id.Namespace, id.resource, id.Name)
@@ -18,9 +17,9 @@ func (p *Part) settleUse(id object) {
 		return
 	}
 	for _, w := range r.waits {
-		users := facts.Sets[string, object]{} // by resource: several rules may match the same
+		users := facts.Sets[string, object]{} // several rules may match the same
 		told := map[string]bool{}
-		awaited := facts.Sets[string, string]{} // names of objects that the owner deletes itself
+		awaited := facts.Sets[string, string]{} // the owner deletes them itself
 		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
 				switch {
@@ -61,7 +60,6 @@ func (p *Part) settleUse(id object) {
 	}
 }
 
-// only returns the objects of a set that are in a namespace, or the others.
 func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 	found := map[object]bool{}
 	for id := range set {
@@ -72,13 +70,12 @@ func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 	return found
 }
 
-// told reports whether a reference is in the status of a custom resource: it should be written by the owner
-// of the kind, but anyone with rights to it can.
+// told reports whether a reference is in the status of a custom resource: the kind's owner should write it,
+// but anyone with rights to it can.
 func (r *rule) told() bool {
 	return strings.HasPrefix(r.Path, "status.") && facts.Custom(facts.GroupOf(r.Resource))
 }
 
-// use returns the referrers of one resource to an object, as the document has them.
 func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	names, mutual, owned, leaving := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for user := range by {
@@ -104,7 +101,6 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	return use
 }
 
-// users returns the objects that refer to an object by a rule.
 func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
 	if rule.Within != "" {
 		return p.within(rule, id, r)
@@ -122,8 +118,7 @@ func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
 	return p.referrers[rule][at]
 }
 
-// within returns the objects whose address is in the ranges of an object, and in none of any other of that
-// resource.
+// within returns the objects whose address is in the ranges of an object, and in no other's of that resource.
 func (p *Part) within(rule *rule, id object, r *record) map[object]bool {
 	mine := prefixes(r.ranges)
 	var others []netip.Prefix
