@@ -70,9 +70,9 @@ type Options struct {
 // ErrNoInput is returned if there is nothing to lint.
 var ErrNoInput = errors.New("nothing to lint")
 
-// evaluationTimeout bounds one evaluation, which takes milliseconds: a linter can wait, and must not lose
-// findings on a busy machine.
-const evaluationTimeout = 30 * time.Second
+// evaluationTimeout bounds the processor time of one evaluation: a linter can wait, and must not lose findings
+// on a busy machine.
+const evaluationTimeout = 10 * time.Second
 
 // Run reads manifests and evaluates the policies. Unreadable input is a Problem of the result; an error
 // concerns the whole run, such as ErrNoInput, or a missing path.
@@ -201,7 +201,7 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load policies: %w", err)
 		}
-		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluationTimeout, Lazy: true})
+		return policies.NewEngine(ctx, set, policies.EngineOptions{Params: o.Params, Off: o.Off, Deadline: evaluationTimeout, Now: processorTime, Lazy: true})
 	})
 	go func() { _ = CatchPanic(func() error { _, _ = load(); return nil }) }() // users of load get the error
 	return load

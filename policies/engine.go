@@ -38,6 +38,9 @@ type EngineOptions struct {
 	// share the rest. Custom policies follow, with a quarter of it, shared alike. Defaults to 200 ms: less than
 	// the webhook's 300 ms.
 	Deadline time.Duration
+	// Now returns the time for Deadline, and must not run faster than the clock: a patient caller counts its
+	// processor time. Defaults to time.Now.
+	Now func() time.Time
 	// Brief omits the steps of findings.
 	Brief bool
 	// Lazy compiles policies on first use, for runs that evaluate few.
@@ -69,6 +72,9 @@ type group struct {
 func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, error) {
 	if options.Deadline <= 0 {
 		options.Deadline = 200 * time.Millisecond
+	}
+	if options.Now == nil {
+		options.Now = time.Now
 	}
 	if options.Params == nil {
 		options.Params = map[string]any{}
@@ -209,7 +215,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	if !known {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
 	}
-	until := time.Now().Add(e.options.Deadline)
+	until := e.options.Now().Add(e.options.Deadline)
 	facts.View(func(doc map[string]any) {
 		if err = ctx.Err(); err != nil {
 			return
@@ -217,7 +223,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 		about := subjectOf(input, doc, e.options.Params)
 		who := about.concerned(on)
 		if len(who) > 0 {
-			if !time.Now().Before(until) {
+			if !e.options.Now().Before(until) {
 				err = context.DeadlineExceeded // by the wait for the facts
 				return
 			}
@@ -231,7 +237,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			e.ask(ctx, until, own, input, txn, about, &result)
 			// Slow custom policies do not affect the built-in ones, and have little time: so none is disabled, which a
 			// tenant could provoke.
-			if end := time.Now().Add(e.options.Deadline / customShare); end.Before(until) {
+			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
 			e.ask(ctx, until, custom, input, txn, about, &result)
@@ -291,13 +297,13 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 		}
 	}
 	for _, g := range groups {
-		answers, err := e.eval(ctx, time.Until(until)/2, g.query, input, txn)
+		answers, err := e.eval(ctx, until.Sub(e.options.Now())/2, g.query, input, txn)
 		for i, p := range g.policies {
 			sets, failed := answers[p.ID], err
 			if err != nil {
 				var alone []group
 				if alone, failed = e.prepare(ctx, []Policy{p}); failed == nil {
-					answers, failed = e.eval(ctx, time.Until(until)/time.Duration(len(g.policies)-i), alone[0].query, input, txn)
+					answers, failed = e.eval(ctx, until.Sub(e.options.Now())/time.Duration(len(g.policies)-i), alone[0].query, input, txn)
 				}
 				sets = answers[p.ID]
 			}
@@ -321,8 +327,10 @@ var (
 // clock ends an evaluation. OPA polls it before each expression: a timer and a goroutine would wake another
 // thread for each evaluation.
 type clock struct {
-	ctx   context.Context
-	until time.Time
+	ctx      context.Context
+	earliest time.Time // by the clock, which is cheaper to read
+	until    time.Time // by now
+	now      func() time.Time
 }
 
 // Cancel does nothing: only the clock ends an evaluation.
@@ -330,7 +338,7 @@ func (clock) Cancel() {}
 
 // Cancelled reports whether the evaluation must end.
 func (c clock) Cancelled() bool {
-	return c.ctx.Err() != nil || time.Now().After(c.until)
+	return c.ctx.Err() != nil || time.Now().After(c.earliest) && c.now().After(c.until)
 }
 
 // eval returns the sets of each policy, by id.
@@ -346,7 +354,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 	options := []rego.EvalOption{
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
-		rego.EvalExternalCancel(clock{ctx, time.Now().Add(limit)}),
+		rego.EvalExternalCancel(clock{ctx, time.Now().Add(limit), e.options.Now().Add(limit), e.options.Now}),
 		// The index walks the whole of x for data.cluster.x[k] == "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
 	}

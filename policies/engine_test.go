@@ -803,3 +803,20 @@ func TestCompiles(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateProcessorTime checks that an evaluation limited by processor time is not ended while
+// the machine gives it none.
+func TestEvaluateProcessorTime(t *testing.T) {
+	busy := func() time.Time { return time.Time{} }
+	for name, now := range map[string]func() time.Time{"by the clock": nil, "by processor time": busy} {
+		e := engineOf(t, EngineOptions{Deadline: time.Minute}, files("good/good.rego", withBody("good", good)))
+		e.options.Deadline = time.Microsecond
+		if now != nil {
+			e.options.Now = now
+		}
+		result, err := e.Evaluate(t.Context(), Delete, deleteNamespace("demo", nil), Document{})
+		if late := err != nil || len(result.Errors) > 0; late != (now == nil) {
+			t.Errorf("%s: late is %t: %v, %v", name, late, err, result.Errors)
+		}
+	}
+}

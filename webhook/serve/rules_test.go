@@ -353,7 +353,7 @@ func TestPolicyGone(t *testing.T) {
 	}
 	s.says()
 	for _, when := range []string{"while it runs", "at the start"} {
-		if s.config.Enforcement.Default != config.Deny || !strings.Contains(s.rejections[configuration], `no policy "a-rule"`) {
+		if s.config.Enforcement.Default != config.Deny || !strings.Contains(s.rejections[configuration], `policy "a-rule" not found`) {
 			t.Errorf("%s: enforcement is %+v, refused is %q", when, s.config.Enforcement, s.rejections)
 		}
 		if got := s.refusals(configuration); got != 1 {
