@@ -120,7 +120,6 @@ var alike = map[string][]string{
 	"resourceslices.resource.k8s.io": {"v1beta2", "v1beta1"},
 }
 
-// readAs returns the version in which the reducers read a kind.
 func readAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	for _, k := range Builtin() {
 		if k.Kind == gvk.Kind && k.Group == gvk.Group && slices.Contains(alike[k.String()], gvk.Version) {

@@ -246,7 +246,6 @@ func Decode(obj *unstructured.Unstructured, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// typedObject converts an object of a kind that the facts reduce to its Go type.
 func typedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	typed, err := scheme.New(readAs(obj.GroupVersionKind()))
 	if err != nil {

@@ -124,7 +124,6 @@ func (t *Without) section(doc map[string]any, name string) any {
 	return doc[name]
 }
 
-// see removes the unseen resources that would then be seen.
 func (t *Without) see(doc map[string]any, seen match) {
 	list, _ := t.section(doc, "unseen").([]any)
 	t.replaced["unseen"] = slices.DeleteFunc(slices.Clone(list), func(item any) bool {

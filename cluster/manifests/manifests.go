@@ -221,7 +221,6 @@ func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructu
 	return nil
 }
 
-// run gives a workload one ready pod, unless scaled to zero.
 func (p *player) run(obj *unstructured.Unstructured, res string) []*unstructured.Unstructured {
 	if replicas, set, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "replicas"); set && (replicas == int64(0) || replicas == float64(0)) {
 		return nil

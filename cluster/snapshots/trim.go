@@ -22,7 +22,7 @@ const (
 var confidential = []string{"password", "passwd", "passphrase", "token", "credential", "apikey", "api_key", "accesskey", "access_key", "privatekey", "private_key", "secretkey", "secret_key", "clientsecret", "client_secret", "connectionstring", "dsn"}
 
 // trim leaves out what no policy reads and may be confidential: all of Secrets except metadata and type, and
-// other objects' values.
+// such values of others.
 func trim(o *unstructured.Unstructured, resource schema.GroupResource) {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	if annotations, _ := metadata["annotations"].(map[string]any); annotations != nil {
