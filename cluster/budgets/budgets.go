@@ -1,6 +1,6 @@
 // Package budgets finds the pods that the API server refuses to evict, as kubectl drain, Karpenter and
-// Cluster API evict them: pods with a PodDisruptionBudget that allows no disruption, and pods with more than
-// one (pkg/registry/core/pod/storage/eviction.go). Deletions ignore budgets.
+// Cluster API evict them: their PodDisruptionBudget allows no disruption, or they have several
+// (pkg/registry/core/pod/storage/eviction.go). Deletions ignore budgets.
 package budgets
 
 import (
@@ -24,7 +24,7 @@ import (
 const (
 	// Never: the budget allows no disruption even while all its pods are healthy.
 	Never = "never"
-	// Several: more than one budget covers the pod, which evictions do not support.
+	// Several: evictions do not support more than one budget per pod.
 	Several = "several"
 	// Unsynced: the disruption controller cannot evaluate the budget.
 	Unsynced = "unsynced"
@@ -32,8 +32,7 @@ const (
 	Now = "now"
 )
 
-// Autoscaled is an annotation that lint sets on a budget whose pods an autoscaler scales: its expected pods
-// are then a minimum.
+// Autoscaled is set by lint on a budget whose pods an autoscaler scales: its expected pods are a minimum.
 const Autoscaled = "termguard.dev/autoscaled"
 
 // maxBudgets bounds the budgets kept per namespace, and maxPerPod the budgets listed per pod.
@@ -59,31 +58,29 @@ type Options struct {
 	Sight *facts.Sight
 }
 
-// pod is the row of a pod that budgets protect, kept small because there are many.
+// pod is a pod that budgets protect, kept small because there are many.
 type pod struct {
 	name string
 	node unique.Handle[string]
 	*facts.One[alike]
 }
 
-// Named implements facts.Directory's element.
+// Named implements facts.Named.
 func (o pod) Named() string { return o.name }
 
-// alike is the data shared by the pods of one workload in the same state.
 type alike struct {
 	labels    string
 	ready     bool
 	drainable bool // kubectl drain evicts it
 }
 
-// budget is the row of a budget: ready and unready are the reasons that the eviction of a ready or unready pod is
-// refused, "" if it is allowed.
+// budget has the reasons that the eviction of a ready or unready pod is refused, "" if it is allowed.
 type budget struct {
 	selector       labels.Selector
 	ready, unready string
 }
 
-// New returns an empty Part that writes into doc. What is refused is computed on read.
+// New returns an empty Part that writes into doc. Refusals are computed on read.
 func New(doc facts.Document, options Options) *Part {
 	p := &Part{options: options, doc: doc, alike: facts.NewShared[alike](), pods: facts.Directories[pod]{}, budgets: map[string]map[string]budget{}}
 	doc["budgets"] = map[string]any{}
@@ -105,7 +102,7 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns what the part keeps of which objects.
+// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Keep("pods", p.KeepPod, p.ForgetPod),
@@ -124,7 +121,7 @@ func (p *Part) KeepPod(o *corev1.Pod) bool {
 	controller := metav1.GetControllerOfNoCopy(o)
 	now := alike{labels: labels.Set(o.Labels).String(), ready: ready(o), drainable: !mirror && (controller == nil || controller.Kind != "DaemonSet")}
 	if before := p.pods.At(key); before != nil && before.node == node && before.Value == now {
-		return true // most updates change nothing here
+		return true // as most updates
 	}
 	p.ForgetPod(key)
 	p.pods.Put(o.Namespace, pod{o.Name, node, p.alike.Take(now)})
@@ -193,8 +190,7 @@ func (p *Part) ForgetBudget(key types.NamespacedName) {
 	}
 }
 
-// refusalReasons returns why a budget refuses the eviction of a ready and of an unready pod that it alone
-// covers; "" means it allows it.
+// refusalReasons returns why a budget refuses the eviction of a pod that it alone covers.
 func refusalReasons(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	failed := meta.FindStatusCondition(o.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	switch {
@@ -230,7 +226,6 @@ func (r refusal) facts() any {
 	return map[string]any{"why": r.why, "budgets": facts.List(r.budgets)}
 }
 
-// refusal returns why the API server refuses to evict such a pod.
 func (p *Part) refusal(namespace string, of alike) (r refusal) {
 	on := labels.Set{}
 	for pair := range strings.SplitSeq(of.labels, ",") {
@@ -254,7 +249,6 @@ func (p *Part) refusal(namespace string, of alike) (r refusal) {
 	return r
 }
 
-// nodes returns the nodes of pods in namespaces with budgets.
 func (p *Part) nodes() iter.Seq[string] {
 	found := map[string]bool{}
 	for namespace := range p.budgets {

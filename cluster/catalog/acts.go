@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Act is what the owner of a finalizer does with other objects before it removes the finalizer: it needs the
-// rights.
+// Act is what the owner of a finalizer does with other objects before it removes it: it needs the rights.
 type Act struct {
 	// Verbs are its operations, each with the effect on the finalizer if RBAC forbids it: Hangs or May.
 	Verbs map[string]string `json:"verbs"`
@@ -24,8 +23,8 @@ type Act struct {
 	Names string `json:"names,omitempty"`
 	// Kind replaces both, as Kind.group: pods of the ServiceAccount do it, beside the object.
 	Kind string `json:"kind,omitempty"`
-	// As leads to the name of the ServiceAccount, in the object's namespace, that it acts as; without a value
-	// it acts as itself.
+	// As leads to the ServiceAccount's name, in the object's namespace, that it acts as; without a value, as
+	// itself.
 	As string `json:"as,omitempty"`
 	// When are conditions on the object for the act.
 	When []Condition `json:"when,omitempty"`
@@ -44,14 +43,13 @@ type Deed struct {
 	Verb, Without string
 	Kind          schema.GroupKind
 	Namespace     string
-	// As is the name of a ServiceAccount in the object's namespace, "" for the owner's own; ByPods says that
-	// pods run under it.
+	// As is a ServiceAccount in the object's namespace, "" for the owner's own; ByPods says that pods run under
+	// it.
 	As     string
 	ByPods bool
 }
 
-// On returns the deeds that an object needs, each once, in order: certain hangs first among those on the same
-// objects.
+// On returns the deeds that an object needs, each once, in order: certain hangs first for the same objects.
 func (a *Act) On(object map[string]any) []Deed {
 	if !hold(a.When, object, nil) {
 		return nil

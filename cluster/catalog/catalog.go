@@ -1,9 +1,9 @@
 // Package catalog knows well-known finalizers and the software that removes them, and versions of Kubernetes
 // components with bugs that make deletions hang.
 //
-// All of it is hints about usual installations and finalizers, and never outweighs the facts of a cluster.
-// Since a missing workload may count as proof that its owner is not installed, an entry names workloads only
-// if they are specific, known, and in the cluster of the objects.
+// It is hints about usual installations, and never outweighs the facts of a cluster. A missing workload may
+// count as proof that its owner is not installed, so an entry names workloads only if they are specific,
+// known, and in the cluster of the objects.
 package catalog
 
 import (
@@ -54,15 +54,15 @@ type Entry struct {
 	Seldom bool `json:"seldom,omitempty"`
 	// Set describes the owners that set the finalizer, if not all versions or configurations do.
 	Set *Set `json:"set,omitempty"`
-	// Carries is the finalizer of a pattern on objects of a kind: {kind} is replaced by the kind in lower
-	// case, {plural} by its plural.
+	// Carries is the finalizer of a pattern on objects of a kind: {kind} and {plural} are replaced, in lower
+	// case.
 	Carries string `json:"carries,omitempty"`
 	// Clears describes the cleanup in a few words.
 	Clears string `json:"clears,omitempty"`
-	// Creates is the resource, as plural.group, that the owner must create in the object's namespace to clear
-	// the finalizer. The API server refuses that once the namespace is Terminating (k8s.io/apiserver,
-	// pkg/admission/plugin/namespace/lifecycle/admission.go), so the finalizer stays although the owner runs.
-	// It is unset if the owner then gives up.
+	// Creates is the resource that the owner must create in the object's namespace to clear the finalizer. The
+	// API server refuses that in a Terminating namespace (k8s.io/apiserver,
+	// pkg/admission/plugin/namespace/lifecycle/admission.go), so the finalizer stays although the owner runs. It
+	// is unset if the owner then gives up.
 	Creates string `json:"creates,omitempty"`
 	// CreatesWhen are conditions on the object for Creates.
 	CreatesWhen []Condition `json:"createsWhen,omitempty"`
@@ -80,7 +80,7 @@ type Entry struct {
 	// Drains says that the owner evicts the pods of a node first.
 	Drains *Drain `json:"drains,omitempty"`
 	Note   string `json:"note,omitempty"`
-	// Workloads are the workloads of a usual installation.
+	// Workloads are those of a usual installation.
 	Workloads []Workload `json:"workloads,omitempty"`
 	// Source is the place of the string: github.com/owner/repository@VERSION:path#LLINE.
 	Source string `json:"source"`
@@ -144,9 +144,8 @@ type Workload struct {
 	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet, DaemonSet or Pod
 	Namespace string `json:"namespace,omitempty"` // the usual one: it counts for generic names only
 	Name      string `json:"name,omitempty"`      // may hold '*'
-	// Image is the last path element of the image's repository, without tag. It is unset if other containers
-	// run it too, such as a webhook or the database that an operator manages: they would be taken for a
-	// missing controller.
+	// Image is the last path element of the image's repository, without tag. It is unset if other containers run
+	// it too, such as a webhook or a managed database: they would be taken for a missing controller.
 	Image string `json:"image,omitempty"`
 }
 
@@ -192,14 +191,13 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
 }
 
-// longer reports whether the words before w.Name in the name of a workload come from its image, and are not
-// the name of a release.
+// longer reports whether the words before w.Name come from its image, and are no release's name.
 func (w Workload) longer(name, image string) bool {
 	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))
 }
 
-// Doubtful reports whether Matches finds a workload only by the end of its name: none of its images contains
-// the name of w, or of its image.
+// Doubtful reports whether Matches finds a workload only by the end of its name, which none of its images
+// has.
 func (w Workload) Doubtful(name string, images []string) bool {
 	return len(images) > 0 && !Generic(w.Name) && !glob(w.Name, name) && glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool {
 		image := imageName(ref)
@@ -207,13 +205,11 @@ func (w Workload) Doubtful(name string, images []string) bool {
 	})
 }
 
-// glob reports whether a name matches a pattern, which check has validated.
 func glob(pattern, name string) bool {
 	matched, err := path.Match(pattern, name)
 	return err == nil && matched
 }
 
-// imageName returns the last path element of an image reference, without tag and digest.
 func imageName(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	name, _, _ := strings.Cut(path.Base(ref), ":")
@@ -228,10 +224,9 @@ type Catalog struct {
 	named     map[string][]*Entry // that match one finalizer
 	patterns  []*Entry            // that match by prefix, suffix or regular expression
 	referring map[string][]*Entry // with references or conditions on fields, by each of their resources
-	affected  map[string]bool     // see Affected
+	affected  map[string]bool
 }
 
-// index prepares the lookups, once.
 func (c *Catalog) index() {
 	c.indexing.Do(func() {
 		c.named, c.referring, c.affected = map[string][]*Entry{}, map[string][]*Entry{}, map[string]bool{}
@@ -304,7 +299,6 @@ func Parse(data []byte) (*Catalog, error) {
 	return &Catalog{read: func() []Entry { return entries }}, nil
 }
 
-// check rejects entries that could never match, and prepares the others.
 func check(entries []Entry) error {
 	seen := map[[2]string]int{} // pattern and resource
 	for i := range entries {
@@ -374,7 +368,6 @@ func (e *Entry) check() error {
 	)
 }
 
-// require returns an error unless a condition holds.
 func require(holds bool, format string, args ...any) error {
 	if holds {
 		return nil
@@ -382,7 +375,6 @@ func require(holds bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// checkAll returns the first error of a list, with its position.
 func checkAll[T any](what string, list []T, check func(*T) error) error {
 	for i := range list {
 		if err := check(&list[i]); err != nil {
@@ -392,12 +384,10 @@ func checkAll[T any](what string, list []T, check func(*T) error) error {
 	return nil
 }
 
-// checkConditions is checkAll for conditions on an object.
 func checkConditions(what string, list []Condition) error {
 	return checkAll(what, list, func(c *Condition) error { return c.check("", nil) })
 }
 
-// whole compiles a regular expression that matches whole texts.
 func whole(pattern string) (*regexp.Regexp, error) { return regexp.Compile("^(?:" + pattern + ")$") }
 
 func (w *Workload) check() error {
@@ -412,15 +402,14 @@ func (w *Workload) check() error {
 	)
 }
 
-// Merge returns a catalog in which the entries of user come first: among equally good matches, the user's
-// wins.
+// Merge returns a catalog in which the user's entries come first, and win among equally good matches.
 func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{read: sync.OnceValue(func() []Entry { return slices.Concat(user.Entries(), c.Entries()) })}
 }
 
-// Carried returns the finalizers that its controller sets on every object of a custom resource, and that are
-// named after its API group, except the ones that users write or request. runs reports whether a container
-// exists for a finalizer that only some versions set.
+// Carried returns the finalizers that its controller sets on every object of a custom resource, except the
+// ones that users write or request. runs reports whether a container exists for a finalizer that only some
+// versions set.
 func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	plural, group, custom := strings.Cut(resource, ".")
 	if !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
@@ -447,8 +436,8 @@ func (c *Catalog) Entries() []Entry {
 	return slices.Clone(c.entries())
 }
 
-// Referring returns the entries with references or conditions on fields that list a resource, as written there.
-// They must not be changed.
+// Referring returns the entries with references or conditions on fields that list a resource. They must not
+// be changed.
 func (c *Catalog) Referring(resource string) []*Entry {
 	if c == nil {
 		return nil
@@ -496,7 +485,6 @@ func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// rank is how well an entry matches a finalizer: 0 for no match.
 func (e *Entry) rank(finalizer string) int {
 	switch {
 	case e.Finalizer != "" && e.Finalizer == finalizer:

@@ -10,21 +10,21 @@ import (
 )
 
 // Obstacle is known to keep a finalizer although its owner runs: a bug of some releases, or a setting of the
-// object that blocks all releases.
+// object that blocks all.
 type Obstacle struct {
 	ID string `json:"id"`
 	// Of are the resources of the entry that have it, all if empty, as in Reference.
 	Of []string `json:"of,omitempty"`
 	// Image is the software with the bug, as in Workload; without it, the control plane of Kubernetes.
 	Image string `json:"image,omitempty"`
-	// Affected is a range of versions, as github.com/blang/semver/v4 reads it. Without it every release is
-	// blocked, and When is the setting.
+	// Affected is a range of versions, as github.com/blang/semver/v4 reads it. Without it, the setting When
+	// blocks every release.
 	Affected string `json:"affected,omitempty"`
 	// When are conditions on the object. If a field is unknown, a bug may occur, and a setting is not
 	// reported.
 	When []Condition `json:"when,omitempty"`
-	// Lacks is a resource, as plural.group, in Needs: the obstacle occurs only if the needed object is
-	// missing, or is deleted with the namespace.
+	// Lacks is a resource in Needs: it occurs only if the needed object is missing, or is deleted with the
+	// namespace.
 	Lacks string `json:"lacks,omitempty"`
 	// WithNamespace says that it occurs only in the deletion of the object's namespace.
 	WithNamespace bool `json:"withNamespace,omitempty"`
@@ -94,7 +94,7 @@ func (o *Obstacle) In(version string) bool {
 	return err == nil && o.affects != nil && o.affects(v)
 }
 
-// Affected returns the images whose release matters, each with true. It must not be changed.
+// Affected returns the images whose release matters. It must not be changed.
 func (c *Catalog) Affected() map[string]bool {
 	if c == nil {
 		return nil

@@ -19,25 +19,25 @@ const (
 )
 
 // Reference is how one object names another: by the value at Path, in the namespace at NamespacePath, if all
-// conditions of When hold.
+// of When hold.
 //
 // In a path, dots separate fields, ["a.b/c"] is a key that is no plain word, [type=Ready] the list elements
 // with that field value, and [*] every element of a list or value of a map. NamespacePath and conditions may
 // use a [*] only in a prefix shared with Path, including the [*], and then mean the same element; if Path has
 // none, a condition may, and means all elements.
 type Reference struct {
-	// Of are the resources of the entry that have it, all if empty: plural.group, *.group for an API group
-	// and groups below it, or plural.* for all groups.
+	// Of are the resources of the entry that have it, all if empty: plural.group, *.group with the groups below
+	// it, or plural.* for all groups.
 	Of []string `json:"of,omitempty"`
-	// Resource is plural.group: the named resource of a need, the naming one of a referrer. {group} is
-	// replaced by the API group of the finalized object, in NeedsOf and WaitsForOf.
+	// Resource is plural.group: the named resource of a need, the naming one of a referrer. {group} is replaced
+	// by the API group of the finalized object.
 	Resource string `json:"resource"`
 	Path     string `json:"path,omitempty"`
 	// Name is the default if Path has no value. For a need without Path it is an optional object of that name
 	// in the object's namespace: its deletion counts, its absence does not.
 	Name string `json:"name,omitempty"`
-	// NamespacePath leads to the namespace of the named object. It defaults to the naming object's, and is
-	// ignored for cluster-scoped resources.
+	// NamespacePath leads to the named object's namespace. It defaults to the naming object's, and is ignored
+	// for cluster-scoped resources.
 	NamespacePath string      `json:"namespacePath,omitempty"`
 	When          []Condition `json:"when,omitempty"`
 	// Source is the file or thread that shows it.
@@ -61,8 +61,8 @@ type Need struct {
 	Reference
 	// Prefix precedes the name in the value at Path: other values name nothing.
 	Prefix string `json:"prefix,omitempty"`
-	// Impersonates says that the owner acts as the named ServiceAccount: the bindings of its roles in the
-	// object's namespace are needed as well.
+	// Impersonates says that the owner acts as the named ServiceAccount: its role bindings in the object's
+	// namespace are needed as well.
 	Impersonates bool `json:"impersonates,omitempty"`
 	// Without is the effect of a missing object: Hangs, May or Completes.
 	Without string `json:"without"`
@@ -72,8 +72,7 @@ type Need struct {
 }
 
 // Referrer is what the owner of a finalizer waits for, by design: as long as objects of Resource name the
-// object, the finalizer stays, and the owner does not delete them, unless Deletes is set. Path leads from the
-// referrer. Without Path every object of Resource counts.
+// object, the finalizer stays. Path leads from the referrer; without it every object of Resource counts.
 type Referrer struct {
 	Reference
 	// Deletes says that the owner deletes the referrers: the finalizer stays only while they cannot be
@@ -85,9 +84,8 @@ type Referrer struct {
 	AnyNamespace bool `json:"anyNamespace,omitempty"`
 	// If are conditions on the object for the wait.
 	If []Condition `json:"if,omitempty"`
-	// Within is a path into the finalized object, to ranges of addresses in CIDR notation: the value at Path
-	// is an address, and names the object if it is in one of its ranges and in none of any other object of
-	// that kind.
+	// Within is a path into the finalized object, to address ranges in CIDR notation: the address at Path names
+	// the object if it is in one of its ranges and in no other object's of that kind.
 	Within string `json:"within,omitempty"`
 
 	within []string
@@ -136,7 +134,6 @@ func covers(pattern, resource string) bool {
 	return pattern == resource
 }
 
-// coversSome reports whether a pattern matches one of the resources of an entry.
 func coversSome(pattern string, on []string) bool {
 	return slices.ContainsFunc(on, func(resource string) bool { return resource == "*" || covers(pattern, resource) })
 }
@@ -179,7 +176,6 @@ func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, objec
 // LongestName bounds the name of an object: a longer text names none.
 const LongestName = 253
 
-// named returns the objects named at the path, if the conditions hold.
 func (r *Reference) named(object map[string]any, name func(string) string) []Named {
 	var found []Named
 	seen := map[Named]bool{}
@@ -200,7 +196,6 @@ func (r *Reference) named(object map[string]any, name func(string) string) []Nam
 	return found
 }
 
-// holds reports whether every condition holds, for the elements of the path's [*].
 func (r *Reference) holds(object map[string]any, elements []any) bool {
 	return hold(r.When, object, elements)
 }
@@ -218,11 +213,10 @@ func hold(conditions []Condition, object map[string]any, elements []any) bool {
 	})
 }
 
-// every is the step of a path for each element.
 const every = "[*]"
 
-// from returns the start of a path and its remaining steps: the element of its last [*] that has one, or the
-// object.
+// from returns the start of a path, the element of its last [*] that has one or the object, and its remaining
+// steps.
 func from(object map[string]any, path []string, elements []any) (any, []string) {
 	var at any = object
 	rest := path
@@ -283,13 +277,11 @@ func texts(at any, path []string) []string {
 	return found
 }
 
-// text returns the value at a path without [*], or "".
 func text(at any, path []string) string { return strings.Join(texts(at, path), "") }
 
 // step matches a step of a path: a field, a key in brackets, the elements with a value, or [*].
 var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\]|(\[[A-Za-z]+=[A-Za-z]+\])|\[\*\])`)
 
-// parsePath parses a path into its steps; none for "".
 func parsePath(path string) ([]string, error) {
 	var steps []string
 	for rest := path; rest != ""; {
@@ -314,7 +306,6 @@ func shares(path, of []string) bool {
 	return last < len(of) && slices.Equal(path[:last+1], of[:last+1])
 }
 
-// check parses the paths of a reference of an entry for these resources.
 func (r *Reference) check(on []string) error {
 	var err, inNamespace error
 	r.path, err = parsePath(r.Path)
@@ -336,7 +327,7 @@ func (r *Reference) check(on []string) error {
 	)
 }
 
-// check parses the path of a condition on the value at another path, "" for the object.
+// check takes the path that the condition's values belong to, "" for the object.
 func (c *Condition) check(path string, of []string) (err error) {
 	c.path, err = parsePath(c.Path)
 	return cmp.Or(
@@ -352,8 +343,8 @@ func (e *Entry) CreatesFor(object map[string]any) bool {
 	return e.Creates != "" && mayHold(e.CreatesWhen, object)
 }
 
-// mayHold reports whether every condition on an object holds or is unknown, such as one on the spec if only
-// the metadata is known.
+// mayHold reports whether every condition on an object holds or is unknown, such as on the spec if only the
+// metadata is known.
 func mayHold(conditions []Condition, object map[string]any) bool {
 	return !slices.ContainsFunc(conditions, func(c Condition) bool {
 		_, known := object[c.path[0]]

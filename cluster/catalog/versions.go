@@ -36,7 +36,6 @@ var bugs = sync.OnceValue(func() []Bug {
 	return list
 })
 
-// parseVersions reads a list of bugs in YAML. It rejects unknown fields; errors name the entry.
 func parseVersions(data []byte) ([]Bug, error) {
 	var list []Bug
 	if err := yaml.UnmarshalStrict(data, &list); err != nil {
@@ -66,8 +65,8 @@ func (b *Bug) check() error {
 	)
 }
 
-// Bugs returns the known bugs of a version of a component, by id, for versions as components report them:
-// "v1.11.9-gke.1", "docker://17.3.2". A runtime's scheme must match the component. Other texts return nil.
+// Bugs returns the known bugs of a version as components report it, by id: "v1.11.9-gke.1",
+// "docker://17.3.2". A runtime's scheme must match the component. Other texts return nil.
 func Bugs(component, version string) map[string]Bug {
 	if scheme, rest, found := strings.Cut(version, "://"); found {
 		if scheme != component {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// steps are the durations that are distinguished, in seconds: a removal counts for the first that it does not
-// exceed. A longer one says nothing about the usual duration: it was a hang that a user ended.
+// steps are the distinguished durations, in seconds: a removal counts for the first that it does not exceed.
+// A longer one was a hang that a user ended, and says nothing about the usual duration.
 var steps = []int{
 	1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120, 150, 180, 240, 300, 420, 600, 900,
 	1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400,
@@ -27,8 +27,8 @@ type Took struct {
 	Last time.Time `json:"last"`
 }
 
-// Taking returns one object with a duration, in a namespace or in none (""); nil if the duration is too long
-// to be usual.
+// Taking returns one object with a duration, in a namespace or in none (""); nil if it is too long to be
+// usual.
 func Taking(d time.Duration, namespace string, at time.Time) []Took {
 	for _, step := range steps {
 		if d <= time.Duration(step)*time.Second {
@@ -63,7 +63,7 @@ func (h Histogram) with(other Histogram) Histogram {
 	return all
 }
 
-// inSeconds returns h with times in whole seconds, as they are stored.
+// inSeconds rounds times as they are stored.
 func (h Histogram) inSeconds() Histogram {
 	h = slices.Clone(h)
 	for i := range h {
@@ -72,7 +72,6 @@ func (h Histogram) inSeconds() Histogram {
 	return h
 }
 
-// since drops durations that were last seen before t.
 func (h Histogram) since(t time.Time) Histogram {
 	return slices.DeleteFunc(slices.Clone(h), func(took Took) bool { return took.Last.Before(t) })
 }
@@ -118,7 +117,6 @@ func (d Durations) Facts() map[string]any {
 	return map[string]any{"count": d.Objects, "usualSeconds": d.Usual, "longestSeconds": d.Longest, "last": d.Last.UTC().Format(time.RFC3339)}
 }
 
-// durations sums a histogram up; false if it is empty.
 func (h Histogram) durations() (d Durations, found bool) {
 	for _, t := range h {
 		d.Objects += t.Objects
@@ -138,9 +136,9 @@ func (h Histogram) durations() (d Durations, found bool) {
 // Held is a finalizer on a resource.
 type Held struct{ Finalizer, Resource string }
 
-// Durations returns how long trusted owners took to remove finalizers after the deletion: by finalizer and
-// resource, per namespace if known to differ there, and "" for the others. A namespaced owner counts in its
-// namespace only: its users can slow the owner down.
+// Durations returns how long trusted owners took to remove finalizers after the deletion, per namespace if
+// known to differ there, and "" for the others. A namespaced owner counts in its namespace only: its users
+// can slow the owner down.
 func (m *Memory) Durations() map[Held]map[string]Durations {
 	histograms := map[Held]map[string]Histogram{}
 	for _, o := range m.owners {
@@ -177,8 +175,7 @@ type Stop struct {
 	Last      time.Time `json:"last"`
 }
 
-// MaxStops bounds the workloads that are remembered; MaxLocal the workloads of one namespace, whose users may
-// create many.
+// MaxStops bounds the remembered workloads; MaxLocal the ones of a namespace, whose users may create many.
 const MaxStops = 1000
 
 type stopKey struct{ namespace, workload string }
@@ -211,14 +208,12 @@ func (m *Memory) Stops() map[string]map[string]Durations {
 	return all
 }
 
-// allStops returns all of them, the newest first.
 func (m *Memory) allStops() []Stop {
 	return slices.SortedFunc(maps.Values(m.stops), func(a, b Stop) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload))
 	})
 }
 
-// pruneStops forgets old entries, and those beyond the bounds.
 func (m *Memory) pruneStops(now time.Time) {
 	kept, in := 0, map[string]int{}
 	for _, s := range m.allStops() {
@@ -234,7 +229,6 @@ func (m *Memory) pruneStops(now time.Time) {
 	}
 }
 
-// knowsStops is Knows for pods.
 func (m *Memory) knowsStops(news Memory) bool {
 	for key, s := range news.stops {
 		known, found := m.stops[key]

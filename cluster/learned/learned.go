@@ -21,20 +21,20 @@ const (
 	// Forget is how long an entry is kept after it was last seen.
 	Forget = 30 * 24 * time.Hour
 	// MaxOwners bounds the memory, MaxIdentities the identities of one finalizer on one resource in one
-	// namespace, and MaxLocal the entries from the service accounts of one namespace, or from one other user,
-	// without rights in all namespaces. The least proven are dropped first.
+	// namespace, and MaxLocal the entries from one namespace's service accounts, or from one other user, without
+	// rights in all namespaces. The least proven are dropped first.
 	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
 	// MaxSize bounds the stored text, in bytes: a ConfigMap holds 1 MiB (k8s.io/api/core/v1, MaxSecretSize,
 	// which counts for both).
 	MaxSize = 512 << 10
 
-	maxErrors  = 5    // of reading a stored memory that are reported
+	maxErrors  = 5    // reported of a stored memory
 	maxObjects = 1000 // more are not counted
 	maxString  = 512
 	// maxAhead is how far the clock of another replica may be ahead.
 	maxAhead = time.Hour
-	// An identity other than a service account has to remove a finalizer from this many objects over this
-	// long before it counts as an owner: a person who forces a deletion does not keep doing so.
+	// An identity other than a service account counts as an owner only after this many objects over this long: a
+	// person who forces a deletion does not keep doing so.
 	strangerObjects = 3
 	strangerTime    = 24 * time.Hour
 )
@@ -44,8 +44,7 @@ type Owner struct {
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // plural.group
 	Identity  string `json:"identity"` // user name, as in an admission request
-	// Namespace is the objects' namespace; the entry counts there only. "" for cluster-scoped objects, and
-	// with Everywhere.
+	// Namespace is the only one in which the entry counts; "" for cluster-scoped objects, and with Everywhere.
 	Namespace string `json:"namespace,omitempty"`
 	// Everywhere says that the identity may update the resource in all namespaces, so that the entry counts
 	// in all.
@@ -132,8 +131,8 @@ func (m *Memory) Clone() Memory {
 // Empty reports whether nothing is remembered.
 func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 
-// Knows reports whether news change nothing that a verdict rests on: all of it is remembered already,
-// trusted, and seen within the last hour.
+// Knows reports whether news change nothing that a verdict rests on: all of it is remembered, trusted, and
+// seen within the last hour.
 func (m *Memory) Knows(news Memory) bool {
 	for k, o := range news.owners {
 		known, found := m.owners[k]
@@ -203,8 +202,7 @@ func (o Owner) teacher() string {
 	return o.Identity
 }
 
-// all returns all owners, the best proven first, so that a flood of new identities displaces no owner:
-// trusted first, then by rights everywhere, frequency and age.
+// all returns the best proven owners first, so that a flood of new identities displaces none.
 func (m *Memory) all() []Owner {
 	proof := func(o Owner) (rank int) {
 		if o.Trusted() {
@@ -225,7 +223,6 @@ func newestFirst(a, b Owner) int {
 		cmp.Compare(a.Identity, b.Identity), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// document is the stored form of a memory.
 type document struct {
 	APIVersion string            `json:"apiVersion"`
 	Owners     []json.RawMessage `json:"owners"`
@@ -239,8 +236,7 @@ const (
 	apiVersion = group + "v1"
 )
 
-// Encode returns the stored form of a memory, one entry per line, the newest first, as many as fit into
-// MaxSize.
+// Encode returns the stored form, one entry per line, the newest first, as many as fit into MaxSize.
 func (m *Memory) Encode() []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
@@ -303,7 +299,6 @@ func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	return m, errors.Join(errs[:min(maxErrors, len(errs))]...), nil
 }
 
-// take adds the valid entries of a list, and returns the errors of the others.
 func take[T interface{ check(now time.Time) error }](list string, entries []json.RawMessage, now time.Time, known func(T) bool, add func(T)) (errs []error) {
 	for i, raw := range entries {
 		var entry T
@@ -366,7 +361,6 @@ func seen(count int, first, last, now time.Time) error {
 	return nil
 }
 
-// plain returns an error for a string that people cannot read.
 func plain(s string) error {
 	switch {
 	case s == "":

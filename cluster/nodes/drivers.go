@@ -37,8 +37,8 @@ type use struct {
 	in      [][]string // groups in the facts that list it
 	// addresses are the servers of all its volumes.
 	addresses []string
-	// missing are the CSI drivers, and undriven the DRA drivers, that its node lacks; unserved are the Services
-	// of its volumes without ready endpoints.
+	// missing are the CSI drivers, and undriven the DRA drivers, that its node lacks; unserved are the
+	// Services of its volumes without ready endpoints.
 	missing  []string
 	undriven []any
 	unserved []string

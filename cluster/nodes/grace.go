@@ -12,8 +12,8 @@ const (
 	// minimumGrace is the least time, in seconds, that the kubelet gives a container to stop
 	// (pkg/kubelet/kuberuntime/kuberuntime_container.go, minimumGracePeriodInSeconds).
 	minimumGrace = 2
-	// maxGrace bounds grace periods, in seconds: 68 years. The API accepts any int64, and beyond 292 years the
-	// kubelet's own arithmetic overflows.
+	// maxGrace bounds grace periods, in seconds: 68 years. The API accepts any int64, and beyond 292 years
+	// the kubelet's own arithmetic overflows.
 	maxGrace = 1<<31 - 16
 )
 

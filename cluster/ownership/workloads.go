@@ -293,8 +293,7 @@ func (p *Part) readyImage(q *asked, image string) (n int) {
 	return n
 }
 
-// goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace
-// itself.
+// goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
 func (p *Part) goes(namespace string) bool { return p.leaving[types.NamespacedName{Name: namespace}] }
 
 // KeepServiceAccount records that a service account exists.

@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Objects name others in fields and labels, also if the catalog does not know their kind. The owner may
-// ignore such a name: it is never more than "may".
+// Objects name others in fields and labels, also if the catalog does not know their kind. The owner may ignore
+// such a name: it is never more than "may".
 
 // States of an object that only a name speaks for: deleted with its namespace, or missing; through marks one
 // whose status may name a Secret.

@@ -45,8 +45,8 @@ type Presence struct {
 // Options of a Part. All are needed.
 type Options struct {
 	Catalog *catalog.Catalog
-	// Manifests says that the objects are manifests: others may exist, and references among them are an ordinary
-	// set.
+	// Manifests says that the objects are manifests: others may exist, and references among them are an
+	// ordinary set.
 	Manifests bool
 	// MaxNames bounds the names that the facts hold of a group of objects.
 	MaxNames int

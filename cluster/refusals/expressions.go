@@ -46,9 +46,7 @@ const (
 )
 
 // outcomes evaluates with the known values: CEL returns a result if it does not depend on the rest, as in
-// "request.operation != 'DELETE'
-//
-// …".
+// "request.operation != 'DELETE' || …".
 func (e expressions) outcomes(in input) []outcome {
 	if len(e.compiled) == 0 {
 		return nil
