@@ -31,7 +31,6 @@ const evaluation = 10 * time.Second
 // maxNames is more than for a webhook: a person may want to see them all.
 const maxNames = 500
 
-// For the exit code 1 of check.
 const failVerdict, failUnproven = "verdict", "unproven"
 
 type checkFlags struct {
@@ -140,8 +139,8 @@ func (f *checkFlags) selects() bool {
 
 var errNoType = errors.New("--selector, --field-selector and --all-namespaces need a TYPE: termguard check pods -l app=web")
 
-// valid returns an error for flags that contradict each other, or a selector that selects everything: a
-// script's variable may be empty.
+// valid rejects contradicting flags, and a selector that selects everything: a script's variable may be
+// empty.
 func (f *checkFlags) valid(c *cobra.Command) error {
 	if c.Flags().Changed("grace-period") && f.grace < 0 {
 		return fmt.Errorf("--grace-period is %d: want seconds, 0 or more", f.grace)
@@ -177,7 +176,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 		return errors.New("--helm needs one --filename; for an installed release, use --release")
 	}
 	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain {
-		f.all = true // as with -A: nothing is deleted here, so that a type may mean all of them
+		f.all = true // as with -A, TYPE means all of them: nothing is deleted here
 	}
 	write := reporters[f.output]
 	if data, err := dataWriter(f.output); err != nil {
@@ -334,7 +333,7 @@ func (f *checkFlags) askTerminating(ctx context.Context, s session) (answer chec
 	return check.AllTerminating(ctx, s.config, s.engine, facts, namespace, check.MaxTerminating, s.options, s.log)
 }
 
-// names returns the objects that arguments name one by one, without their namespace.
+// names returns objects that arguments name, without their namespace.
 func (f *checkFlags) names(args []string) ([]check.Name, error) {
 	if f.fromFiles() || f.selects() || f.release != "" || f.terminating {
 		return nil, nil

@@ -70,7 +70,6 @@ func (f *settingsFlags) completeID(c *cobra.Command, args []string, begun string
 	})(c, args, begun)
 }
 
-// complete completes types that the cluster serves, and names of objects.
 func (f *checkFlags) complete(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	typ, _, slash := strings.Cut(begun, "/")
 	prefix := typ + "/"

@@ -119,7 +119,7 @@ func newPolicyCatalog() *cobra.Command {
 	return c
 }
 
-// catalogColumn and the owners take 80.
+// catalogColumn leaves the rest of 80 characters to the owners.
 const catalogColumn = 46
 
 func writeCatalog(out io.Writer, entries []catalog.Entry) {

@@ -57,8 +57,8 @@ func own(folders []string) (*policies.Set, error) {
 	return set, cmp.Or(holdSome(set, folders), checkIDs(set))
 }
 
-// checkIDs returns an error if a policy has the id of one in the binary, beside which it would be rejected.
-// The folder that the binary was built from has all of these.
+// checkIDs rejects ids of policies in the binary, except in the folder that it was built from, which has all
+// of them.
 func checkIDs(set *policies.Set) error {
 	ours, ids := policies.EmbeddedIDs(), set.IDs()
 	if !slices.ContainsFunc(ours, func(id string) bool { return !slices.Contains(ids, id) }) {
@@ -185,8 +185,7 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 	return nil
 }
 
-// compare compares findings with a golden file, or writes it, and returns the difference. Policies without a
-// golden file have comments # want.
+// compare returns the difference from a golden file, if there is one, or writes it.
 func (f *testFlags) compare(golden *policytest.Golden, file string) string {
 	if f.update {
 		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {

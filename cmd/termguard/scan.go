@@ -136,7 +136,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// blind reports whether nothing was evaluated because the objects, of the kinds only (nil for all) and in the
+// blind reports whether nothing was evaluated because objects of the kinds only (nil for all), in the
 // selected namespaces, could not be listed.
 func blind(result *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
 	if result.Total().Asked > 0 || result.Interrupted != "" {

@@ -30,7 +30,6 @@ func (f *settingsFlags) addPolicies(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.policies, "policies", nil, "`FOLDER` with more policies than in the binary, each in a folder of its own (may be repeated)")
 }
 
-// load returns the policies in the binary, in the folders of the flags, and others.
 func (f *settingsFlags) load(others ...fs.FS) (*policies.Set, error) {
 	from := []fs.FS{policies.Embedded()}
 	for _, name := range f.policies {
