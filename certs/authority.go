@@ -40,11 +40,10 @@ type Options struct {
 	Secret string
 	// Service is called by the API server.
 	Service string
-	// Configuration is the ValidatingWebhookConfiguration in whose webhooks, if they call Service, the
-	// caBundle is kept up to date.
+	// Configuration is the ValidatingWebhookConfiguration whose caBundle is kept up to date, in webhooks that
+	// call Service.
 	Configuration string
-	// CADuration and LeafDuration are validities; renewal is after two thirds. They default to 365 days and 7
-	// days.
+	// CADuration and LeafDuration default to 365 days and 7 days; renewal is after two thirds.
 	CADuration, LeafDuration time.Duration
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -64,12 +63,11 @@ const (
 	// propagationDelay is from a new authority in the configuration to the first certificate signed by it:
 	// each API server learns of the change by its own watch.
 	propagationDelay = 5 * time.Second
-	// resync is the interval of checks without any change, to drop predecessors in time.
+	// resync is often enough to drop predecessors in time.
 	resync = 10 * time.Minute
 )
 
-// keeper maintains an authority in a Secret, the caBundle of the webhook configuration, and a serving
-// certificate. Every replica runs one: resourceVersions let only one of them write, and all compute the same.
+// keeper runs in every replica: resourceVersions let only one of them write, and all compute the same.
 type keeper struct {
 	Options
 	client                  kubernetes.Interface
@@ -79,11 +77,11 @@ type keeper struct {
 	caBundle []byte    // as last seen
 	since    time.Time // first seen
 	signer   []byte    // the authority of the served certificate
-	renewal  time.Time // of the served certificate
+	renewal  time.Time
 }
 
 // Embedded returns a source with its own authority, whose key is in a Secret; serving certificates are only
-// in memory. It serves them once the webhook configuration has the authority.
+// in memory, and served once the webhook configuration has the authority.
 func Embedded(config *rest.Config, options Options) (*Source, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -124,8 +122,8 @@ func newEmbedded(client kubernetes.Interface, options Options) *Source {
 	return k.source
 }
 
-// refresh brings the authority, the caBundle and the serving certificate up to date, in this order. An
-// authority that nears its end still signs until the next one has arrived by the Secret's watch.
+// refresh updates the authority, the caBundle and the serving certificate, in this order. An authority that
+// nears its end still signs until the next one arrives by the Secret's watch.
 func (k *keeper) refresh(ctx context.Context) (time.Duration, error) {
 	object, _, _ := k.secrets.GetStore().GetByKey(k.Namespace + "/" + k.Secret)
 	secret, _ := object.(*corev1.Secret)
@@ -152,7 +150,6 @@ func (k *keeper) refresh(ctx context.Context) (time.Duration, error) {
 	return min(renewal, max(remaining, retryPause), resync), errors.Join(err, failed)
 }
 
-// readAuthority returns the authority in a Secret, or an error that says why it cannot sign.
 func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error) {
 	switch {
 	case secret == nil:
@@ -174,7 +171,7 @@ func readAuthority(secret *corev1.Secret) (authority tls.Certificate, err error)
 	return authority, nil
 }
 
-// createAuthority writes a new authority into the Secret, unless another replica was first.
+// createAuthority writes a new authority, unless another replica was first.
 func (k *keeper) createAuthority(ctx context.Context, secret *corev1.Secret, reason error) error {
 	k.Log.Info("creating a certificate authority", "reason", reason)
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
@@ -220,8 +217,7 @@ func (k *keeper) createAuthority(ctx context.Context, secret *corev1.Secret, rea
 	return nil
 }
 
-// issue signs a certificate, valid for duration from now, and slightly before for API servers whose clocks
-// are behind.
+// issue signs a certificate that is valid slightly before now, for API servers whose clocks are behind.
 func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.PrivateKey, duration time.Duration) (*x509.Certificate, error) {
 	now := time.Now()
 	template.NotBefore, template.NotAfter = now.Add(-backdate(duration)), now.Add(duration)
@@ -235,8 +231,8 @@ func issue(template, parent *x509.Certificate, public crypto.PublicKey, key cryp
 // backdate is short for short-lived certificates, which would otherwise be renewed constantly.
 func backdate(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
 
-// writeBundle patches webhooks with an outdated caBundle. By the resourceVersion the API server rejects a
-// patch of older state; the watch then triggers another attempt.
+// writeBundle patches webhooks with an outdated caBundle. The API server rejects a patch of an older
+// resourceVersion; the watch then triggers another attempt.
 func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhooks []admissionv1.ValidatingWebhook, authority []byte) error {
 	var changes []map[string]any
 	for _, w := range webhooks {
@@ -265,9 +261,9 @@ func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhoo
 	return nil
 }
 
-// rotateBundle returns the bundle for an authority, newest certificate first: its own, predecessors for as
-// long as certificates signed by them may be served (keep, from the start of the authority's validity), and
-// any successor that another replica has added.
+// rotateBundle returns the bundle for an authority, newest first: its own, predecessors while certificates
+// signed by them may be served (keep, from the start of the authority's validity), and successors by other
+// replicas.
 func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
 	certificates, err := cert.ParseCertsPEM(authority)
 	if err != nil {
@@ -291,9 +287,8 @@ func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time
 	return cert.EncodeCertificates(roots...)
 }
 
-// renew serves a new certificate if none by the authority exists, or it nears its end, and returns when to
-// call it again. Until the API server trusts the authority, the previous certificate is served, so that no
-// review is lost.
+// renew serves a new certificate if necessary, and returns when to call it again. Until the API server trusts
+// the authority, the previous certificate is served, so that no review is lost.
 func (k *keeper) renew(authority tls.Certificate, webhooks []admissionv1.ValidatingWebhook) (time.Duration, error) {
 	var caBundle []byte // empty if one of the webhooks trusts no authority
 	for _, w := range webhooks {
