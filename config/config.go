@@ -55,7 +55,7 @@ func OnlyNoPolicy(err error) bool {
 	return err != nil && allOf(err, func(err error) bool { _, is := err.(*noPolicy); return is })
 }
 
-// MeansAnother reports whether a configuration misspells the id of one of these policies.
+// MeansAnother reports whether a configuration misspells one of these ids.
 func MeansAnother(err error, ids []string) bool {
 	return err != nil && !allOf(err, func(err error) bool {
 		e, is := err.(*noPolicy)
@@ -74,7 +74,7 @@ func allOf(err error, is func(error) bool) bool {
 	}
 }
 
-// Read reads a configuration and checks it against the ids of the loaded policies. It joins all errors.
+// Read reads a configuration and checks it against the ids of policies. It joins all errors.
 func Read(in io.Reader, policyIDs []string) (Config, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
 	if err != nil {

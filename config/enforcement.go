@@ -55,8 +55,8 @@ type Enforcement struct {
 	AllowLooser *bool `json:"allowLooser,omitempty"`
 }
 
-// Mode returns the mode of a policy in a namespace with these labels. The policy's label takes precedence
-// over EnforceLabel, and that over the configuration.
+// Mode returns the mode of a policy in a namespace: by the policy's label, else EnforceLabel, else the
+// configuration.
 func (e Enforcement) Mode(policy string, labels map[string]string) Mode {
 	configured := Warn
 	if e.Default != "" {
@@ -96,13 +96,12 @@ func IsEnforceLabel(key string) bool {
 	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
-// Speaks reports whether users in a namespace with these labels see findings. Otherwise they do not see
-// missing facts either.
+// Speaks reports whether users in a namespace see findings. Otherwise they do not see missing facts either.
 func (e Enforcement) Speaks(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny || m == Warn })
 }
 
-// Denies reports whether any policy may deny requests in a namespace with these labels.
+// Denies reports whether any policy may deny requests in a namespace.
 func (e Enforcement) Denies(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny })
 }
@@ -135,8 +134,8 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 	return off
 }
 
-// Misspelt returns errors in the labels of a namespace: a typo must not pass for protection. policyIDs is nil
-// if unknown.
+// Misspelt returns errors in labels of a namespace: a typo must not pass for protection. policyIDs is nil if
+// unknown.
 func Misspelt(labels map[string]string, policyIDs []string) []string {
 	var wrong []string
 	for key, value := range labels {

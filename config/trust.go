@@ -7,7 +7,7 @@ import (
 )
 
 // Trust says whose annotations count, for AllowAnnotation and owners of finalizers. On cluster-scoped objects
-// other than Namespaces they always count, because only cluster administrators can set them.
+// other than Namespaces they always do: only cluster administrators can set them.
 type Trust struct {
 	// Namespaces are names or patterns ("team-*"). They include the annotations on the Namespace itself.
 	Namespaces []string `json:"namespaces,omitempty"`
