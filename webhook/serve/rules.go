@@ -38,9 +38,8 @@ const (
 	maxSource = 1 << 20
 	// pollInterval is for files: changes must take effect within 2 s, and compiling takes up to one.
 	pollInterval = 500 * time.Millisecond
-	// listTimeout bounds the wait for ConfigMaps at the start.
-	listTimeout = 5 * time.Second
-	resync      = 10 * time.Minute
+	listTimeout  = 5 * time.Second
+	resync       = 10 * time.Minute
 )
 
 // policySource is a folder, an OPA bundle or a ConfigMap with custom policies.
@@ -86,7 +85,6 @@ func readSource(name string) policySource {
 	return newSource(name, files, nil)
 }
 
-// configMapSource returns policies: key POLICY.rego is the file POLICY/POLICY.rego.
 func configMapSource(cm *corev1.ConfigMap) policySource {
 	files := map[string]string{}
 	for key, text := range cm.Data {
@@ -103,7 +101,6 @@ func configMapSource(cm *corev1.ConfigMap) policySource {
 	return s
 }
 
-// compile compiles the source on its own.
 func (s *policySource) compile(key *policies.Key) {
 	if s.err == nil {
 		s.policies, s.err = s.unpack(key)
@@ -144,8 +141,7 @@ const noPolicies = "it holds no policies: name a folder with a folder for each p
 
 func (s policySource) isEmpty() bool { return s.err == nil && s.configMap == nil && len(s.ids) == 0 }
 
-// rules keeps the policies and the configuration current. Invalid versions are reported, and the last valid
-// one stays in force.
+// rules keeps policies and configuration current. After an invalid version, the last valid one stays in force.
 type rules struct {
 	options Options
 	use     func(webhook.Rules)
@@ -314,7 +310,7 @@ func (r *rules) reload(ctx context.Context) {
 	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.rejections))
 }
 
-// reloadConfig rereads the configuration. If invalid, the one in force stays; it may name policies that were
+// reloadConfig keeps the configuration in force if the new one is invalid; it may name policies that were
 // removed since.
 func (r *rules) reloadConfig(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
@@ -339,8 +335,7 @@ func (r *rules) recordConfig() {
 	}
 }
 
-// restartSettings returns the settings of the facts, which only a restart applies. Empty ones equal absent
-// ones.
+// restartSettings returns the settings that only a restart applies. Empty ones equal absent ones.
 func restartSettings(c config.Config) string {
 	c.Shared.Params = nil
 	text, err := json.Marshal([]any{c.Shared, c.Trust()})
@@ -434,7 +429,6 @@ func (r *rules) webhookRules(engine *policies.Engine) webhook.Rules {
 	return webhook.Rules{Evaluator: engine, Enforcement: r.config.Enforcement, IDs: r.set.IDs()}
 }
 
-// reject reports a refused version, once.
 func (r *rules) reject(name string, configMap *corev1.ConfigMap, err error) {
 	if r.rejections[name] == err.Error() {
 		return
