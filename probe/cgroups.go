@@ -11,8 +11,6 @@ import (
 
 const maxCgroups = 20_000
 
-// inspectCgroups finds frozen cgroups of pods. In version 1 (freezer.state) a frozen process cannot be
-// killed; in version 2 (cgroup.freeze) it can.
 func (l *inspection) inspectCgroups() {
 	root, frozen := "sys/fs/cgroup/freezer", l.reportFrozenV1
 	if _, err := fs.Stat(l.node, "sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -43,8 +41,8 @@ func (l *inspection) inspectCgroups() {
 	}
 }
 
-// reportFrozenV1 reports a frozen cgroup of version 1; under a frozen ancestor only the cgroup of the pod. To
-// kill a container, runc thaws the container's cgroup and no other.
+// reportFrozenV1 reports a frozen cgroup, whose processes cannot be killed; under a frozen ancestor only the
+// pod's. To kill a container, runc thaws the container's cgroup and no other.
 func (l *inspection) reportFrozenV1(id, rest, name string) {
 	self, _, err := l.read(path.Join(name, "freezer.self_freezing"))
 	above := rest == "" && err == nil && strings.TrimSpace(l.value(name, "freezer.parent_freezing")) == "1"
@@ -66,8 +64,8 @@ func (l *inspection) reportFrozenV1(id, rest, name string) {
 	l.add(id, f)
 }
 
-// reportFrozenV2 reports a frozen cgroup of version 2. SIGKILL ends frozen processes there, and so does
-// SIGTERM unless they handle it (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
+// reportFrozenV2 reports a frozen cgroup, whose processes end on SIGKILL, and on SIGTERM unless they handle it
+// (Documentation/admin-guide/cgroup-v2.rst, cgroup.freeze).
 func (l *inspection) reportFrozenV2(id, _, name string) {
 	if strings.TrimSpace(l.value(name, "cgroup.freeze")) != "1" {
 		return
@@ -79,6 +77,6 @@ func (l *inspection) reportFrozenV2(id, _, name string) {
 }
 
 func (l *inspection) value(cgroup, file string) string {
-	text, _, _ := l.read(path.Join(cgroup, file)) // "" if the cgroup was removed
+	text, _, _ := l.read(path.Join(cgroup, file)) // "" if removed
 	return text
 }

@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	// maxDepth bounds the depth of directories: each level keeps one file descriptor open.
+	// maxDepth bounds open file descriptors, one for each level.
 	maxDepth = 64
 	// maxOfPod is enough: one finding blocks a pod already.
 	maxOfPod = 3
 )
 
-// fileVolumes are the volume plugins whose files the kubelet removes one by one
-// (pkg/volume/emptydir/empty_dir.go, teardownDefault; the others are built on it). It unmounts volumes in
-// memory.
+// fileVolumes are the plugins whose files the kubelet removes one by one (pkg/volume/emptydir/empty_dir.go,
+// teardownDefault; the others are built on it). Volumes in memory are unmounted.
 var fileVolumes = []string{"kubernetes.io~empty-dir", "kubernetes.io~configmap", "kubernetes.io~downward-api", "kubernetes.io~git-repo"}
 
 var errSkip = errors.New("a mount, a link, or gone")
@@ -56,7 +55,7 @@ func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	unsupportedPods := 0
 	ids := l.uids()
 	for i, id := range ids {
-		// An equal share of the remaining budget, so that one pod with many files does not starve the others.
+		// An equal share, so that one pod with many files does not starve the others.
 		w := walk{inspection: l, id: id, limit: limit, remaining: (l.MaxFiles - l.report.Files) / (len(ids) - i)}
 		for _, kind := range fileVolumes {
 			err := w.walkDir(ctx, pods, path.Join(id, "volumes", kind), path.Join(l.Kubelet, "pods", id, "volumes", kind), 0)
@@ -76,7 +75,7 @@ func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	}
 }
 
-// walkDir walks a directory, which is at shown on the node. It stays on one file system and follows no link.
+// walkDir stays on one file system and follows no link; shown is the path on the node.
 func (w *walk) walkDir(ctx context.Context, parent *os.File, name, shown string, depth int) error {
 	dir, err := openBelow(parent, name, shown)
 	switch {

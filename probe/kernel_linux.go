@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yield sets the lowest processor priority (nice 19) and the idle disk class (ioprio_set(2)).
+// yield uses nice 19 and the idle disk class (ioprio_set(2)).
 func yield() error {
 	const process, idle = 1, 3 << 13 // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 19); errno != 0 {
@@ -26,8 +26,8 @@ func yield() error {
 // processes.
 const requiredCapabilities = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
-// Restrain gives this process the lowest priority, and permanently drops rights that an inspection does not
-// need. An unchanged priority is only passed to complain. Neither works with cgo; releases are built without.
+// Restrain takes the lowest priority, or complains, and permanently drops rights that an inspection does not
+// need. Neither works with cgo; releases are built without.
 func Restrain(complain func(error)) error {
 	if err := yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		complain(err)
@@ -38,12 +38,12 @@ func Restrain(complain func(error)) error {
 	return nil
 }
 
-// drop permanently drops every capability that an inspection does not need, also for executed programs, and
-// prevents gaining new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod,
-// it needs no privilege.
+// drop permanently drops capabilities that an inspection does not need, also for executed programs, and
+// prevents new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod, it
+// needs no privilege.
 //
 // The process stays root because the runtime's socket belongs to root. Landlock could forbid writing files,
-// but would also forbid inspecting other processes (security/landlock/task.c).
+// but also forbids inspecting other processes (security/landlock/task.c).
 func drop() error {
 	prctl := func(option, value, third uintptr) syscall.Errno {
 		_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, option, value, third, 0, 0, 0)
@@ -80,8 +80,7 @@ func drop() error {
 	return nil
 }
 
-// attributesOf reads attributes (statx(2)) without opening the file, following a link, triggering an
-// automount or asking a file server.
+// attributesOf (statx(2)) opens no file, follows no link, triggers no automount, and calls no file server.
 func attributesOf(dir *os.File, name string) (attributes, error) {
 	var x unix.Statx_t
 	err := unix.Statx(int(dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &x)
@@ -92,8 +91,8 @@ func attributesOf(dir *os.File, name string) (attributes, error) {
 	}, err
 }
 
-// openBelow opens a directory below another, on the same file system and without following links. It returns
-// errSkip for a mount, a link or a removed directory.
+// openBelow stays on the same file system and follows no links. It returns errSkip for a mount, a link or a
+// removed directory.
 func openBelow(parent *os.File, name, shown string) (*os.File, error) {
 	fd, err := unix.Openat2(int(parent.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,

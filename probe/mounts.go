@@ -98,8 +98,8 @@ func (l *inspection) splitVolume(name string) (id, dir, rest string, ok bool) {
 	return parts[0], dir, rest, true
 }
 
-// inspectMounts finds mounts inside volumes, which the kubelet neither made nor unmounts, and mounted volumes
-// that other processes use.
+// inspectMounts finds mounts inside volumes, which the kubelet does not unmount, and mounted volumes that
+// other processes use.
 func (l *inspection) inspectMounts() {
 	var all map[int]process
 	for _, m := range l.mounts {
@@ -128,7 +128,7 @@ func (l *inspection) inspectMounts() {
 	}
 }
 
-// command returns a shell command on a path, "" if it has unprintable characters.
+// command returns a shell command on a path, "" with unprintable characters.
 func command(verb, name string) string {
 	if printable.Line(name) != name {
 		return ""

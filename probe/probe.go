@@ -96,8 +96,7 @@ type inspection struct {
 	report report.Report
 }
 
-// Look inspects the node once. It fails only if the kubelet's directory cannot be read: this is then not a
-// node.
+// Look inspects the node once. It fails only if this is no node: its kubelet's directory cannot be read.
 func Look(ctx context.Context, options Options) (report.Report, error) {
 	l := &inspection{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
@@ -119,10 +118,9 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 	return l.report, nil
 }
 
-// nodePath returns the path of a node's file within Root.
 func (l *inspection) nodePath(name string) string { return path.Join(l.Root, name) }
 
-// findPods lists the pods that have a kubelet directory, with names from log directories, NAMESPACE_NAME_UID
+// findPods lists pods with a kubelet directory, and names from log directories, NAMESPACE_NAME_UID
 // (pkg/kubelet/kuberuntime/helpers.go, BuildPodLogsDirectory). Of two pods with one name only the newer gets
 // it: the other was force-deleted, and its remains block nothing.
 func (l *inspection) findPods() error {
@@ -175,8 +173,7 @@ func (l *inspection) readDir(dir string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(l.node, fsPath(dir))
 }
 
-// add adds a finding about a pod of this node, as a note if the pod's name is unknown: then the API has no
-// such pod either.
+// add adds a finding as a note if the pod's name is unknown: then the API has no such pod either.
 func (l *inspection) add(id string, f report.Finding) {
 	pod, here := l.pods[id]
 	if !here {

@@ -52,7 +52,6 @@ func parseStat(line string) (process, error) {
 	return process{pid: pid, parent: parent, name: line[open+1 : end], state: fields[0][0], start: start}, nil
 }
 
-// processes lists processes by PID, without any that end while they are read.
 func (l *inspection) processes() map[int]process {
 	entries, err := fs.ReadDir(l.node, "proc")
 	if err != nil {
@@ -79,8 +78,7 @@ func (l *inspection) processes() map[int]process {
 	return all
 }
 
-// cgroups iterates over controllers and path of a process's cgroups; in version 2, controllers is "". A
-// process that ended has none.
+// cgroups iterates over controllers ("" in version 2) and paths; a process that ended has none.
 func (l *inspection) cgroups(pid int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		text, _, err := l.read(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -106,7 +104,6 @@ func (l *inspection) podOfProcess(pid int) (string, bool) {
 	return "", false
 }
 
-// inFreezer reports whether a process is in a frozen cgroup of version 1.
 func (l *inspection) inFreezer(pid int) bool {
 	for controllers, cgroup := range l.cgroups(pid) {
 		if controllers == "freezer" {
@@ -117,8 +114,6 @@ func (l *inspection) inFreezer(pid int) bool {
 	return false
 }
 
-// suspects returns processes that may ignore SIGKILL: in state D, stopped shims, and zombies that a shim does
-// not reap.
 func suspects(all map[int]process) map[int]process {
 	suspects := map[int]process{}
 	for pid, p := range all {
@@ -226,8 +221,8 @@ const (
 	maxLinks   = 1024 // per process
 )
 
-// uses reports whether a process has its working directory, root or an open file in a directory. It reads
-// links of /proc without following them.
+// uses reports whether a working directory, root or open file is in dir. It reads links of /proc without
+// following them.
 func (l *inspection) uses(pid int, dir string) bool {
 	base := l.nodePath("/proc/" + strconv.Itoa(pid))
 	links := []string{"cwd", "root"}

@@ -21,7 +21,6 @@ var uid = regexp.MustCompile(`^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0
 // (pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName).
 var cgroupUID = regexp.MustCompile(`(?:^|/|-)pod([0-9a-f]{32}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(/|$)`)
 
-// podOf returns the UID of a cgroup's pod, and the path below the pod's own cgroup.
 func podOf(cgroup string) (id, rest string, ok bool) {
 	at := cgroupUID.FindStringSubmatchIndex(cgroup)
 	if at == nil {
@@ -30,10 +29,8 @@ func podOf(cgroup string) (id, rest string, ok bool) {
 	return strings.ReplaceAll(cgroup[at[2]:at[3]], "_", "-"), strings.Trim(cgroup[at[1]:], "/"), true
 }
 
-// fsPath returns an absolute path in the form for package fs.
 func fsPath(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
-// read reads up to maxRead bytes; whole says that it was all.
 func (l *inspection) read(name string) (text string, whole bool, err error) {
 	f, err := l.node.Open(fsPath(name))
 	if err != nil {

@@ -43,8 +43,8 @@ func (l *inspection) inspectRuntime(ctx context.Context) {
 	}
 }
 
-// cri calls methods of runtime.v1.RuntimeService (k8s.io/cri-api) with an empty request. It speaks gRPC over
-// HTTP/2 itself: the gRPC library would add html/template and more to a binary that starts for every check.
+// cri speaks gRPC over HTTP/2 itself, for methods of runtime.v1.RuntimeService (k8s.io/cri-api) with an empty
+// request: the gRPC library would add html/template and more to a binary that starts for every check.
 type cri struct{ client http.Client }
 
 func newCRI(socket string) *cri {

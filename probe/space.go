@@ -30,7 +30,6 @@ func isRemote(kind string) bool {
 		slices.Contains([]string{"cifs", "smb3", "ceph", "glusterfs", "9p", "afs", "lustre"}, kind)
 }
 
-// inspectSpace checks the file systems that the kubelet and the runtime write to.
 func (l *inspection) inspectSpace(ctx context.Context) {
 	for _, dir := range []struct{ path, of string }{{path.Join(l.Kubelet, "pods"), "kubelet"}, {l.RuntimeData, "container runtime"}, {l.Logs, "logs"}} {
 		m, ok := l.mountOf(dir.path)
@@ -62,8 +61,8 @@ func (l *inspection) inspectSpace(ctx context.Context) {
 
 var errTimeout = errors.New("no answer")
 
-// withTimeout waits for ask up to patience. A call that never returns keeps its goroutine, hence only local
-// file systems are checked, once each.
+// withTimeout keeps the goroutine of a call that never returns, hence only local file systems are checked,
+// once each.
 func withTimeout[T any](ctx context.Context, patience time.Duration, ask func() (T, error)) (answer T, err error) {
 	type result struct {
 		answer T
