@@ -20,7 +20,7 @@ type arrival struct {
 
 type arrivalKey struct{}
 
-// arrivalOf returns the arrival of a review; one from another server begins now, and reserves nothing.
+// arrivalOf returns a new arrival, without a reservation, for a review from another server.
 func (h *Handler) arrivalOf(ctx context.Context) arrival {
 	if at, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		return *at
@@ -28,13 +28,13 @@ func (h *Handler) arrivalOf(ctx context.Context) arrival {
 	return arrival{started: time.Now(), reservation: h.memory.newReservation(0)}
 }
 
-// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. It does not use controller-runtime's
-// admission.Webhook, which reads and decodes the body without a memory limit, rejects a review of more than 7
-// MiB, and answers an unreadable body with 200 and no uid.
+// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. controller-runtime's admission.Webhook reads and
+// decodes the body without a memory limit, rejects a review of more than 7 MiB, and answers an unreadable
+// body with 200 and no uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
 	// The API server does not wait longer, and a late body occupies memory.
-	http.NewResponseController(w).SetReadDeadline(at.started.Add(apiServerTimeout)) // without one, the server's own limit applies
+	http.NewResponseController(w).SetReadDeadline(at.started.Add(apiServerTimeout)) // else the server's own limit applies
 	at.reservation = h.memory.newReservation(httpRequest.ContentLength)
 	defer at.reservation.release()
 	until := at.started.Add(h.options.Deadline)
@@ -80,7 +80,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	}
 }
 
-// reject answers a request that is no review.
 func (h *Handler) reject(w http.ResponseWriter, status int, reason failure, err error) {
 	w.Header().Set("Connection", "close")
 	h.metrics.countError(reason)

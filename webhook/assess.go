@@ -22,16 +22,16 @@ type assessment struct {
 	labels      map[string]string // of the request's namespace
 	terminating bool
 	inFacts     bool // not only the review
-	partial     bool // only the metadata of the object was read
+	partial     bool
 	// withoutDeclarations is the result as if neither the object nor others in its namespace declared the
 	// owners of their finalizers; nil if none does.
 	withoutDeclarations *policies.Result
-	// namespaceDeclares says that objects in the namespace declare owners, which was not evaluated, because
-	// nothing can be refused.
+	// namespaceDeclares says that objects in the namespace declare owners, not evaluated because nothing can
+	// be refused.
 	namespaceDeclares bool
 
 	reason failure
-	err    error // if set, only reason is set, too
+	err    error // if set, only reason is, too
 }
 
 func unchecked(reason failure, err error) assessment { return assessment{reason: reason, err: err} }
@@ -51,8 +51,7 @@ func newAssessment(r *question.Request, rules *Rules, m cluster.Moment) assessme
 func (h *Handler) assess(ctx context.Context, r *question.Request, load *reservation) assessment {
 	rules := h.rules.Load()
 	var before assessment
-	// Most requests concern no policy and no declaration: checking that is cheaper than starting a goroutine,
-	// which is for large objects, a wait for the facts, and policies.
+	// Most requests concern no policy and no declaration: checking that is cheaper than starting a goroutine.
 	if load.pool == h.memory.small {
 		quiet := false
 		h.options.Facts.TryAsk(r, func(m cluster.Moment) {
@@ -93,8 +92,7 @@ func (h *Handler) assess(ctx context.Context, r *question.Request, load *reserva
 	}
 }
 
-// run runs a function in an idle goroutine if there is one: its stack has grown already, and policies recurse
-// deeply.
+// run prefers an idle goroutine: its stack has grown already, and policies recurse deeply.
 func (h *Handler) run(f func()) {
 	select {
 	case h.work <- f:

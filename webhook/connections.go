@@ -34,7 +34,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	defer c.mu.Unlock()
 	entry, ok := c.open[conn]
 	if !ok && state != http.StateNew {
-		return // it was closed here
+		return // closed here
 	}
 	if entry.list != nil {
 		entry.list.Remove(entry.element)
@@ -67,5 +67,5 @@ func (c *connections) closeFirst(from *list.List) {
 	if wrapped, ok := conn.(*tls.Conn); ok {
 		conn = wrapped.NetConn()
 	}
-	conn.Close() // an error means that it is closed
+	conn.Close() // an error means: closed already
 }

@@ -34,11 +34,11 @@ type outcome struct {
 	refusal   string
 	failures  []failure
 	overrides []override // including the refusal itself
-	notices   []string   // about termguard itself, for the user
+	notices   []string
 	audit     map[string]string
 }
 
-// override is a refusal, or something that allowed a request that would be refused.
+// override is a refusal, or the reason why a request was allowed all the same.
 type override struct {
 	denials []policies.Finding
 	by      string // "" if it is refused
@@ -116,7 +116,6 @@ func (o *outcome) addUnchecked() {
 	}
 }
 
-// addOverrides adds outcomes that annotations or declarations changed.
 func (o *outcome) addOverrides(complete bool) {
 	compare := func(findings []policies.Finding, labels map[string]string, key, by string) {
 		without := judge(o.rules.Enforcement, findings, labels)

@@ -62,7 +62,7 @@ type deletion struct {
 	uid             types.UID
 	predictions     map[string]policies.Verdict
 	start           time.Time
-	assisted        bool // a user removed a finalizer by hand
+	assisted        bool // by a user, who removed a finalizer
 	seen            bool // by termguard itself: a review alone proves nothing
 }
 
@@ -99,7 +99,7 @@ func NewGrader(objects metadata.Interface, facts FinalizerChecker, registry prom
 }
 
 // Record records the prediction about an allowed deletion, unless the watch lacks the review's finalizers: a
-// review can be forged. It never blocks for long.
+// review can be forged.
 func (g *Grader) Record(r *question.Request, result policies.Result) {
 	if r.Trigger() != question.OnDelete || r.Dry() {
 		return
@@ -110,7 +110,7 @@ func (g *Grader) Record(r *question.Request, result policies.Result) {
 		return
 	}
 	key := r.Key()
-	spec := slices.DeleteFunc(r.SpecFinalizers(r.Old()), func(f string) bool { return f == "kubernetes" }) // which the namespace controller removes last
+	spec := slices.DeleteFunc(r.SpecFinalizers(r.Old()), func(f string) bool { return f == "kubernetes" }) // removed last, by the namespace controller
 	if !g.facts.Shows(r.GroupResource(), key, uid, slices.Concat(old.GetFinalizers(), spec)) {
 		return
 	}
@@ -171,8 +171,7 @@ func (g *Grader) Run(ctx context.Context) {
 	}
 }
 
-// follow checks a deletion until its outcome is known. If it should not complete, the first check, at once,
-// is whether it began.
+// follow checks a deletion until its outcome is known; at once whether it began, if it should not complete.
 func (g *Grader) follow(ctx context.Context, d *deletion) {
 	defer func() {
 		g.mu.Lock()
@@ -193,7 +192,6 @@ func (g *Grader) follow(ctx context.Context, d *deletion) {
 	}
 }
 
-// grade counts the outcome of a deletion, or returns the pause until the next check.
 func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, done bool) {
 	exists, terminating, err := g.find(ctx, d)
 	age := time.Since(d.start)
@@ -201,7 +199,7 @@ func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, d
 	case err != nil && age < hangTimeout:
 		g.log.Debug("what became of a deletion cannot be seen", "resource", d.resource.String(), "error", err)
 		return time.Minute, false
-	case err != nil: // the outcome remains unknown
+	case err != nil:
 	case exists && age < unassistedTime: // the first check
 		d.seen = true
 		return unassistedTime - age, false
@@ -236,8 +234,7 @@ func (g *Grader) count(d *deletion, real ending, helped bool) {
 	}
 }
 
-// find reports whether an object exists, and is Terminating. It lists, since termguard lacks the right to
-// get.
+// find reports whether an object exists, and is Terminating. It lists: termguard lacks the right to get.
 func (g *Grader) find(ctx context.Context, d *deletion) (found, terminating bool, err error) {
 	const limit = 5 * time.Second
 	if err := g.limiter.Wait(ctx); err != nil {

@@ -49,8 +49,7 @@ type Facts interface {
 type Options struct {
 	Evaluator Evaluator
 	Facts     Facts
-	// Synced reports whether the facts are complete; until then requests are allowed unchecked. Defaults to
-	// always.
+	// Synced reports whether the facts are complete; until then nothing is checked. Defaults to always.
 	Synced func() bool
 	// Enforcement defaults to warnings.
 	Enforcement config.Enforcement
@@ -58,21 +57,19 @@ type Options struct {
 	Trust *config.Trust
 	// Deadline bounds one review, from its first byte. Defaults to 300 ms.
 	Deadline time.Duration
-	// ShowObjectNames adds names of other objects in the request's namespace to warnings. Defaults to kind,
-	// count and finalizer only.
+	// ShowObjectNames adds names of other objects in the request's namespace to warnings.
 	ShowObjectNames bool
-	// Authentic says that only the API server can send reviews, as with Server.VerifyConnection. Otherwise a
-	// review may be forged, and is neither recorded nor learned from.
+	// Authentic says that only the API server can send reviews, as with Server.VerifyConnection. Otherwise
+	// they may be forged, and are neither recorded nor learned from.
 	Authentic bool
-	// Recorder creates Events about refusals, and requests that only users' annotations allowed. It must not
-	// block. Defaults to none.
+	// Recorder, without blocking, creates Events about refusals, and requests that only users' annotations
+	// allowed. Optional.
 	Recorder record.EventRecorder
 	// Learner is optional.
 	Learner Learner
 	// Grader is optional.
 	Grader *Grader
-	// Status returns this replica's status, for users who may edit objects in Home, its namespace. Defaults
-	// to none.
+	// Status is for users who may edit objects in Home, this replica's namespace. Optional.
 	Status func() Status
 	Home   string
 	// Registry defaults to one of its own.
@@ -173,8 +170,8 @@ func (h *Handler) answer(ctx context.Context, request admission.Request, at arri
 	case !h.options.Synced():
 		o.assessment = unchecked(failureUnsynced, errors.New("the facts are not complete yet"))
 	default:
-		// The request's own context ends with the connection, and may end with the server; the user still
-		// needs an answer.
+		// The request's context ends with the connection, and maybe the server; the user still needs an
+		// answer.
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
 		defer cancel()
 		if o.assessment = h.assess(ctx, r, at.reservation); o.err == nil {
@@ -195,7 +192,7 @@ func triggerOf(r *question.Request) policies.Trigger {
 	return policies.Delete
 }
 
-// explanations describe failures to users, without details for termguard's operators.
+// explanations are for users: without details for termguard's operators.
 var explanations = map[failure]string{
 	failureMalformed:  "parts of the admission request are missing",
 	failureUnexpected: "no policy is about such a request",

@@ -20,7 +20,7 @@ const (
 	decisionDryRun     decision = "dryrun" // findings, only recorded
 	decisionDeny       decision = "deny"
 	decisionBreakGlass decision = "break-glass"
-	decisionError      decision = "error" // not fully checked, and allowed
+	decisionError      decision = "error" // not fully checked, but allowed
 )
 
 // failure is a label of metrics.
@@ -29,7 +29,7 @@ type failure string
 const (
 	failureNotReview  failure = "not-a-review" // answered with 400
 	failureTooLarge   failure = "too-large"    // answered with 413
-	failurePartial    failure = "partial"      // only the metadata of a large object was read
+	failurePartial    failure = "partial"
 	failureMalformed  failure = "malformed"
 	failureUnexpected failure = "unexpected"
 	failureUnsynced   failure = "unsynced"

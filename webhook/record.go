@@ -43,7 +43,7 @@ func (h *Handler) report(o *outcome) {
 }
 
 // record records a refusal, or a request that users' annotations allowed. An Event contains text of the
-// requesting user: there is none about objects that only the review mentions.
+// requesting user, hence none is about objects that only the review mentions.
 func (h *Handler) record(o *outcome, change override) {
 	r := o.request
 	if r.Dry() {
@@ -87,11 +87,10 @@ func (h *Handler) record(o *outcome, change override) {
 // maxLogged is in characters.
 const maxLogged = 256
 
-// loggedUID returns the UID of a review, which connects log lines to the API server's, cut: a forged one may
-// have megabytes.
+// loggedUID connects log lines to the API server's. It is cut: a forged one may have megabytes.
 func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
 
-// In each namespace a burst, then one in ten seconds. client-go tracks the last 4096 namespaces, and queues
+// A burst in each namespace, then one in ten seconds. client-go tracks the last 4096 namespaces, and queues
 // 1000 Events; further ones are dropped.
 const (
 	eventBurst = 25

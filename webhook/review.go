@@ -19,8 +19,7 @@ type review struct {
 	request    admission.Request
 }
 
-// envelope is an AdmissionReview with objects decoded to O at once: doing so later would parse the text
-// again.
+// envelope decodes objects to O at once: doing so later would parse the text again.
 type envelope[O any] struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -32,7 +31,7 @@ type envelope[O any] struct {
 	} `json:"request"`
 }
 
-// decodeReview decodes an AdmissionReview. An error means that there is no uid to answer to.
+// decodeReview returns an error if there is no uid to answer to.
 func decodeReview(body []byte) (review, error) {
 	return decode(body, func(object map[string]any) map[string]any { return object })
 }
@@ -73,7 +72,7 @@ func unmarshalJSON(text []byte, into any) error {
 	return nil
 }
 
-// partialObject is the part of an object that is decoded if a review is too large to decode whole.
+// partialObject is the decoded part of an object in a review that is too large to decode whole.
 type partialObject[T any] struct {
 	APIVersion T `json:"apiVersion"`
 	Kind       T `json:"kind"`
@@ -104,7 +103,7 @@ func (p *rawJSON) UnmarshalJSON(text []byte) error {
 
 var errTooLarge = fmt.Errorf("what is read of it takes more than %d bytes", maxDecoded)
 
-// decodePart decodes a large AdmissionReview, up to maxDecoded, with only the metadata of its objects.
+// decodePart decodes a review, up to maxDecoded, with only the metadata of its objects.
 func decodePart(body []byte) (review, error) {
 	var raw struct {
 		Request struct {
@@ -147,7 +146,6 @@ func members(part reflect.Value) map[string]any {
 	return decoded
 }
 
-// weigh returns the decodedWeight of undecoded members.
 func weigh(undecoded map[string]any) (weight int64) {
 	for _, member := range undecoded {
 		switch m := member.(type) {

@@ -28,8 +28,8 @@ type Check struct {
 	Note func() string
 }
 
-// Server serves a Handler to the API server, and health and metrics to others. It is a manager.Runnable of
-// controller-runtime, to run beside a manager's own server, whose missing limits are in test/serving.
+// Server serves a Handler to the API server, and health and metrics to others. It is a manager.Runnable, to
+// run beside a manager's own server, whose missing limits are in test/serving.
 type Server struct {
 	Handler        http.Handler
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -45,15 +45,14 @@ type Server struct {
 	Metrics prometheus.Gatherer
 	// Profile serves /debug/pprof/ beside the metrics.
 	Profile bool
-	// Drain is how long reviews are still answered after readiness ends, until every API server knows.
-	// Defaults to 5 s.
+	// Drain is how long reviews are answered after readiness ends, until every API server knows. Defaults to
+	// 5 s.
 	Drain time.Duration
-	// Grace is how long running reviews may then take. Defaults to 10 s; with Drain it must be below the
-	// pod's grace period.
+	// Grace is how long running reviews may then take. Defaults to 10 s; with Drain below the pod's grace
+	// period.
 	Grace time.Duration
-	// MaxConnections bounds the open connections for reviews. Defaults to 1000: an API server keeps 25 idle
-	// ones (k8s.io/client-go/transport, idleConnsPerHost), and sends at most one review per mutating request,
-	// 200 at a time by default.
+	// MaxConnections defaults to 1000: an API server keeps 25 idle ones (k8s.io/client-go/transport,
+	// idleConnsPerHost), and sends at most one review per mutating request, 200 at a time by default.
 	MaxConnections int
 	// Log defaults to slog.Default().
 	Log *slog.Logger
@@ -118,7 +117,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		// Longer than the 90 s for which a client keeps an idle connection (k8s.io/apimachinery/pkg/util/net,
 		// SetTransportDefaults): if the server closes it first, a review may be lost.
 		IdleTimeout: 3 * time.Minute,
-		// The API server sends about 500 bytes. An unauthenticated connection may hold this much.
+		// The API server sends about 500 bytes; an unauthenticated connection may hold this much.
 		MaxHeaderBytes: 8 << 10,
 		ConnState:      newConnections(s.MaxConnections).track,
 		ErrorLog:       errorLog,
@@ -156,8 +155,8 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	return nil
 }
 
-// reviewMux makes the API server send its next review elsewhere during the drain. Closing connections instead
-// could lose a review in transit.
+// reviewMux makes the API server send its next review elsewhere during the drain. Closing connections could
+// lose one in transit.
 func (s *Server) reviewMux() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {

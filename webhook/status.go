@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// StatusFinalizer in a dry run on an object in termguard's namespace requests the status of the answering
-// replica, by the path of a review, and with the right to edit objects there.
+// StatusFinalizer in a dry run on an object in termguard's namespace requests a replica's status, by the path
+// of a review, and with the right to edit objects there.
 const StatusFinalizer = "termguard.dev/status"
 
 // Status is the status of a replica.

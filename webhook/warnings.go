@@ -27,8 +27,7 @@ const (
 // runbooksURL is for users without the command line tool.
 const runbooksURL = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
-// warnings returns the lines for the user: findings in their order, notices, and the command for details.
-// omitted counts further findings.
+// warnings returns the lines for the user; omitted counts further findings.
 func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
@@ -71,8 +70,7 @@ type findingLine struct {
 	findings int
 }
 
-// findingLines returns a line for each finding; those of one policy beyond maxOfPolicy share one with their
-// number.
+// findingLines returns a line for each finding; beyond maxOfPolicy, a policy's share one with their number.
 func findingLines(r *question.Request, findings []policies.Finding, showNames bool) (lines []findingLine) {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
@@ -100,8 +98,8 @@ func findingLines(r *question.Request, findings []policies.Finding, showNames bo
 	return lines
 }
 
-// prefix returns a finding's effect on the request; none if it is informational. An edit of finalizers does
-// not hang, but may be unsafe.
+// prefix returns a finding's effect on the request, none if informational. An edit of finalizers does not
+// hang, but may be unsafe.
 func prefix(r *question.Request, f policies.Finding) string {
 	switch {
 	case f.Severity == policies.Info:
@@ -147,7 +145,6 @@ func warningLine(text, policy string) string {
 	return policies.WarningStart + truncate(printable.Line(text), maxLine-utf8.RuneCountInString(policies.WarningStart+end)) + end
 }
 
-// truncate shortens a text to a number of characters.
 func truncate(text string, limit int) string {
 	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
 		return text
@@ -164,7 +161,6 @@ func targetOf(r *question.Request) string {
 	return target
 }
 
-// refusal returns the message of a refused request: what, why, and the next step.
 func refusal(r *question.Request, why []policies.Finding, isTrusted bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {

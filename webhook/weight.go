@@ -11,17 +11,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bytes of memory of running reviews, reserved before it is allocated and until the policies are done. Small
+// Bytes of memory of running reviews, reserved before allocation and until the policies are done. Small
 // reviews, nearly all, have their own share. TestHeldByBodies measures the worst bodies.
 const (
 	smallBody   = 64 << 10
 	smallBodies = 16 << 20
 	largeBodies = 64 << 20
-	// maxDecoded bounds the decoded form of one review, beyond which only the metadata is read. Two objects
-	// of 1.5 MB, etcd's maximum, need less, unless crafted.
+	// maxDecoded bounds the decoded form of one review, else only the metadata is read. Two objects of 1.5
+	// MB, etcd's maximum, need less, unless crafted.
 	maxDecoded = 16 << 20
-	// unreservedBytes of each body are read without a reservation; Server.MaxConnections bounds the
-	// connections.
+	// unreservedBytes are read of each body without a reservation; connections are bounded, too.
 	unreservedBytes = 8 << 10
 )
 
@@ -74,8 +73,8 @@ func (l *reservation) release() {
 
 var errNoMemory = errors.New("other reviews take all the memory that reviews may take")
 
-// read reads a body to its end. It reserves memory after the first bytes: a client that announces a body and
-// sends nothing blocks no others.
+// read reserves memory after the first bytes: a client that announces a body and sends nothing blocks no
+// others.
 func (l *reservation) read(body io.Reader, contentLength int64, until time.Time) ([]byte, error) {
 	const more = bytes.MinRead // or the end takes another round
 	size := int64(unreservedBytes)
@@ -105,12 +104,10 @@ func (l *reservation) read(body io.Reader, contentLength int64, until time.Time)
 	}
 }
 
-// decodedWeight returns an upper bound of the memory of a JSON text, maybe invalid, decoded into maps, slices
-// and strings.
+// decodedWeight returns an upper bound of the memory of a decoded JSON text, which may be invalid.
 func decodedWeight(text []byte) int64 {
 	// A map has a header and room for 8 members (internal/runtime/maps: 48 and 264 bytes, in their size
-	// classes). A value is an interface, in a slice or map of up to twice the necessary size, with its
-	// content.
+	// classes). A value is an interface, in a slice or map of up to twice the necessary size.
 	const object, array, value = 352, 48, 72
 	var n int64
 	for i := 0; i < len(text); i++ {
@@ -130,7 +127,7 @@ func decodedWeight(text []byte) int64 {
 	return n
 }
 
-// stringLength returns the length of the JSON string that text continues, up to its closing quote.
+// stringLength returns the length of the JSON string that text continues.
 func stringLength(text []byte) int {
 	for at := 0; ; {
 		quote := bytes.IndexByte(text[at:], '"')
