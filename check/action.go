@@ -90,10 +90,8 @@ func objectsIn(a *policies.Action) (names []Name) {
 	return names
 }
 
-// Hands execute plans on the objects that existed when the plan was made, by UID: a recreated one is left
-// alone.
+// Hands execute plans on objects that existed when the plan was made, by UID: a recreated one is left alone.
 type Hands struct {
-	// DryRun sends dry runs only.
 	DryRun bool
 
 	Types Types
@@ -140,7 +138,7 @@ func (h *Hands) Note(ctx context.Context, plan []Step) error {
 	return err
 }
 
-// Deed is a step with its permission class, and its objects as they are now.
+// Deed is a step with its class and objects, as they are now.
 type Deed struct {
 	Step
 	Class   Class
@@ -157,7 +155,7 @@ type Touched struct {
 	Named bool
 }
 
-// Weigh gives a step the class of the gravest of its objects. A deed with Advice is manual.
+// Weigh gives a step the class of its gravest object. A deed with Advice is manual.
 func (h *Hands) Weigh(ctx context.Context, s Step, targets []Subject) (Deed, error) {
 	weighed := Deed{Step: s, Class: ClassWait}
 	for _, name := range objectsIn(s.Action) {
@@ -329,7 +327,7 @@ func (h *Hands) Gone(ctx context.Context, s Subject) (gone, anew bool, err error
 	return anew, anew, nil
 }
 
-// mostAlong bounds the volumes that are named.
+// mostAlong bounds the named volumes.
 const mostAlong = 10
 
 // Along says what happens to the volumes of claims that are targets, or in a target namespace.

@@ -1,5 +1,5 @@
-// Package check answers whether a deletion will finish: it finds the object, evaluates the policies as the
-// webhook does, and writes JSON, YAML or text.
+// Package check answers whether a deletion will finish: it evaluates the policies as the webhook does, and
+// writes JSON, YAML or text.
 package check
 
 import (
@@ -18,28 +18,26 @@ import (
 
 // Item is the answer about one object.
 type Item struct {
-	// Kind is what a scan counts it as.
+	// Kind is for scans.
 	Kind   string          `json:"kind,omitempty"`
 	Target policies.Object `json:"target"`
-	// TerminatingSince is the deletionTimestamp: when the target would have been deleted without finalizers.
+	// TerminatingSince is the deletionTimestamp: when the target would have gone without finalizers.
 	TerminatingSince string           `json:"terminatingSince,omitempty"`
 	Verdict          policies.Verdict `json:"verdict"`
-	// EstimateSeconds is the longest duration, if known.
+	// EstimateSeconds is the longest duration, and UsualSeconds the usual one here, if known.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	// UsualSeconds is the usual duration, if observed here.
-	UsualSeconds *int `json:"usualSeconds,omitempty"`
-	// Findings are blockers and information; a scan has HeldBy instead.
+	UsualSeconds    *int `json:"usualSeconds,omitempty"`
+	// Findings are nil in a scan, which has HeldBy.
 	Findings []policies.Finding `json:"findings,omitzero"`
-	// WaitsFor are finalizers that a live owner has to remove.
-	WaitsFor []Wait `json:"waitsFor,omitzero"`
+	WaitsFor []Wait             `json:"waitsFor,omitzero"`
 	// HeldBy are the causes of a scan, and Parts the objects of a release whose deletion does not complete.
 	HeldBy []Hold `json:"heldBy,omitzero"`
 	Parts  []Item `json:"parts,omitempty"`
-	// Guard is the answer of termguard's webhook; nil without one, and for a snapshot.
+	// Guard is nil without termguard's webhook, and for a snapshot.
 	Guard *Guard `json:"guard,omitempty"`
 	// Omitted counts findings beyond a policy's limit.
 	Omitted int `json:"omitted,omitempty"`
-	// Unseen lists unreadable facts that the answer depends on, and policies that failed.
+	// Unseen lists the unreadable facts that matter, and failed policies.
 	Unseen []policies.Unseen `json:"unseen,omitzero"`
 
 	terminating string                    // for how long, in words
@@ -52,7 +50,7 @@ type Hold struct {
 	Cause     string             `json:"cause"` // its id
 	Certainty policies.Certainty `json:"certainty"`
 	Says      string             `json:"says"`
-	// Objects are the first few blockers other than the object itself.
+	// Objects are the first few blockers other than the object.
 	Objects []policies.Object `json:"objects,omitempty"`
 }
 
@@ -66,7 +64,6 @@ func (s Subject) Deletion(options map[string]any) *question.Request {
 	return s.target().Delete(options)
 }
 
-// evaluate evaluates the policies about a request; a nil set means the subject alone.
 func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, s Subject, request *question.Request) (item Item, err error) {
 	world.Ask(request, func(m cluster.Moment) {
 		if set != nil {
@@ -145,7 +142,7 @@ func (r *Item) since(s Subject, now time.Time) {
 	}
 }
 
-// Since returns when the target became Terminating; zero if it is not, or if that is unknown.
+// Since returns when the target became Terminating; zero if not, or unknown.
 func (r Item) Since() time.Time {
 	since, _ := time.Parse(time.RFC3339, r.TerminatingSince) // as an API server writes it
 	return since

@@ -12,7 +12,6 @@ import (
 // Class is the effect of an action on others, as a permission of termguard delete.
 type Class string
 
-// The classes, the most harmless first.
 const (
 	ClassWait    Class = "wait"
 	ClassOwn     Class = "own"
@@ -71,7 +70,6 @@ var grave = []schema.GroupResource{
 	{Group: "policy", Resource: "poddisruptionbudgets"},
 }
 
-// deed is a step for one object.
 type deed struct {
 	policies.Step
 	resource schema.GroupResource

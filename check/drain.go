@@ -12,7 +12,7 @@ import (
 )
 
 // drain evaluates kubectl drain --ignore-daemonsets: whether each pod can be evicted, and is then deleted.
-// The estimate is the slowest pod's, since they stop in parallel.
+// The estimate is the slowest pod's: they stop in parallel.
 func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained []Subject) ([]Item, error) {
 	on := make(map[string][]Subject, len(drained))
 	for _, node := range drained {
@@ -42,8 +42,8 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	return items, nil
 }
 
-// drains adds the answers about a node's pods. Pods that are deleted add only their duration: the node's own
-// findings cover them.
+// drains adds the answers about a node's pods. Deleted pods add only their duration: the node's findings
+// cover them.
 func (r *Item) drains(pods []Item) {
 	r.drained, r.WaitsFor = true, []Wait{} // a drain does not wait for the node's own finalizers
 	told := slices.Clone(r.Findings)

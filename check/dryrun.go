@@ -24,9 +24,9 @@ import (
 const dryRuns = "dry-run-deletes"
 
 // DryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of
-// each kind in it. Running webhooks and admission policies answer with the user's rights: controllers may get
-// other answers. Refusals, restored finalizers, and warnings of termguard's webhook that this check lacks
-// become findings; failed dry runs are unseen.
+// each kind in it. Webhooks and admission policies answer with the user's rights: controllers may get other
+// answers. Refusals, restored finalizers, and warnings of termguard's webhook that this check lacks become
+// findings; failed dry runs are unseen.
 func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
 	item := &a.Items[0]
 	var dry metav1.DeleteOptions
@@ -125,7 +125,7 @@ func (s Subject) release(ctx context.Context, client dynamic.Interface) policies
 
 const deletion = "its deletion"
 
-// judge returns the finding, or the unseen fact, for the error of a dry run.
+// judge returns a finding, or an unseen fact, for the error of a dry run.
 func judge(s Subject, what string, err error) policies.Result {
 	if err == nil || apierrors.IsNotFound(err) { // deleted by now
 		return policies.Result{}
@@ -234,7 +234,7 @@ func (a *Answer) Guarded(world *cluster.World, s Subject) {
 	})
 }
 
-// Unasked adds the webhooks whose answer to the deletion only a dry run shows.
+// Unasked adds webhooks whose answer only a dry run shows.
 func (a *Answer) Unasked(world *cluster.World, s Subject, options map[string]any) {
 	r := &a.Items[0]
 	if s.Terminating() {

@@ -31,7 +31,7 @@ var (
 	helmReleases    = schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}
 )
 
-// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false for others, or a
+// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false for others or a
 // missing one.
 func FromInventory(ctx context.Context, config *rest.Config, name Name) (together Together, deletes bool, err error) {
 	types, err := Served(ctx, config)
@@ -138,7 +138,6 @@ func (t *Together) application(app *unstructured.Unstructured) {
 	t.take(names, app.GetNamespace())
 }
 
-// applicationsOf adds the Applications that an ApplicationSet owns, and their objects.
 func (t *Together) applicationsOf(set *unstructured.Unstructured, all []unstructured.Unstructured) {
 	owned := 0
 	for i := range all {
@@ -198,8 +197,8 @@ func (t *Together) kustomization(k *unstructured.Unstructured) {
 	}
 }
 
-// parseEntry parses NAMESPACE_NAME_GROUP_KIND (cli-utils, pkg/object). RBAC names have two underscores for a
-// colon.
+// parseEntry parses NAMESPACE_NAME_GROUP_KIND (cli-utils, pkg/object), with two underscores for a colon of
+// RBAC names.
 func parseEntry(id string) (Name, bool) {
 	namespace, rest, _ := strings.Cut(id, "_")
 	rest, kind, _ := cutLast(rest)

@@ -23,7 +23,7 @@ import (
 
 const byHelm = "helm uninstall"
 
-// FromRelease returns the objects that helm uninstall deletes, from Helm's record in the namespace.
+// FromRelease returns the objects that helm uninstall deletes, by Helm's record in the namespace.
 func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Together, error) {
 	r, err := release.Find(ctx, config, namespace, name)
 	if err != nil {
@@ -53,8 +53,8 @@ func ofRelease(r *release.Release, namespace string) (Together, error) {
 	return together, err
 }
 
-// FromHelmManifest returns the objects that helm uninstall deletes, from the output of helm get manifest or
-// helm template: in a file, a folder, or stdin for "-".
+// FromHelmManifest is FromRelease for the output of helm get manifest or helm template: in a file, a folder,
+// or stdin for "-".
 func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
 	var all bytes.Buffer
 	err := Files{Stdin: stdin}.each(path, func(_ string, text []byte) error {
@@ -94,14 +94,13 @@ func uninstall(u release.Uninstall, namespace string) (Together, error) {
 	return together, nil
 }
 
-// maxReleased bounds the objects of releases that are kept, some 10 KiB each.
+// maxReleased bounds the kept objects of releases, some 10 KiB each.
 const maxReleased = 5000
 
 // Release is a Helm release.
 type Release struct {
 	Namespace, Name string
-	// Question is about its uninstall.
-	Question Question
+	Question        Question
 }
 
 // Releases collects Helm's records as they arrive.

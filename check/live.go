@@ -42,8 +42,8 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 	return subjects[0], world, nil
 }
 
-// AllFromCluster is FromCluster for several objects. Each missing object or type is an error in missing; the
-// facts are nil if all are missing.
+// AllFromCluster is FromCluster for several objects, with an error in missing for each missing one; the facts
+// are nil if all are.
 func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
 	names, types := together.Names, together.Types
 	if types == nil {
@@ -151,8 +151,8 @@ func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster
 // maxSelected bounds the objects of Selected.
 const maxSelected = 1000
 
-// Selected returns the objects of types by kubectl's selectors; in all namespaces if namespace is "". Too
-// many are an error.
+// Selected returns objects by kubectl's selectors; in all namespaces if namespace is "". Too many are an
+// error.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
 	known, err := Served(ctx, config)
 	if err != nil {
@@ -246,7 +246,6 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	}
 }
 
-// hint suggests the name of an existing object, if they can be listed.
 func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {

@@ -115,7 +115,7 @@ func (f Files) of(path string) (files []string, err error) {
 }
 
 func namesIn(text []byte, namespace string) (names []Name, err error) {
-	// kubectl recognizes UTF-16 by its byte order mark (k8s.io/cli-runtime, resource/visitor.go, FileVisitor).
+	// as kubectl does (k8s.io/cli-runtime, resource/visitor.go, FileVisitor)
 	decoder := yaml.NewYAMLOrJSONDecoder(transform.NewReader(bytes.NewReader(text), unicode.BOMOverride(unicode.UTF8.NewDecoder())), 4096)
 	for {
 		object := &unstructured.Unstructured{}

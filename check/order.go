@@ -15,18 +15,17 @@ import (
 // Wave may be deleted in parallel, once the previous waves are.
 type Wave struct {
 	Objects []policies.Object `json:"objects"`
-	// Why says which objects have to be deleted before a later wave, and why.
+	// Why says which objects precede a later wave, and why.
 	Why []string `json:"why,omitempty"`
 }
 
-// edge says that one item must be deleted before another.
 type edge struct {
 	first, then int
 	why         string
 }
 
 // order returns the waves, or a circle of objects that wait for each other. An object that nothing waits for
-// is in the last wave: unknown dependencies may need it.
+// is last: unknown dependencies may need it.
 func order(world *cluster.World, items []Item) (waves []Wave, circle []string) {
 	edges := edgesOf(world, items)
 	behind, ahead := make([]int, len(items)), make([][]int, len(items)) // how many are behind it, and which ahead
@@ -73,8 +72,8 @@ func order(world *cluster.World, items []Item) (waves []Wave, circle []string) {
 	return waves, circle
 }
 
-// edgesOf puts a controller before its objects, finalized objects before the finalizer's owner, first what a
-// finding wants deleted first, and callers of the API server before the backend that answers.
+// edgesOf puts a controller before its objects, finalized objects before the finalizer's owner, deletions
+// that a finding advises first, and callers of the API server before the backend that answers.
 func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 	at := map[policies.Object]int{}
 	groups := map[string]int{} // by an APIService
@@ -84,7 +83,7 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 			groups[group] = i
 		}
 	}
-	// goes returns the item with which an object is deleted: itself, or its namespace.
+	// goes returns the item that is deleted with an object: itself, or its namespace.
 	goes := func(o policies.Object) (int, bool) {
 		i, known := at[o]
 		if !known && o.Namespace != "" {

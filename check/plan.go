@@ -36,8 +36,7 @@ type Step struct {
 
 // plan lists every distinct step once: repairs before removals, force last, otherwise in the order of the
 // findings, symptoms after causes. A step for several causes precedes one for a single cause, unless that
-// refuses the deletion. Each list is about one object. Informational findings add steps only if nothing
-// blocks.
+// refuses the deletion. Each list is about one object. Information adds steps only if nothing blocks.
 func plan(lists ...[]policies.Finding) []Step {
 	var findings []policies.Finding
 	for _, list := range lists {
@@ -48,7 +47,7 @@ func plan(lists ...[]policies.Finding) []Step {
 	}
 	hangs := slices.ContainsFunc(findings, func(f policies.Finding) bool { return f.Certainty == policies.Will && f.Kind == policies.KindHang })
 	steps := []Step{}
-	at := map[[2]string]int{} // by what they do
+	at := map[[2]string]int{}
 	for _, kind := range policies.StepKinds() {
 		for _, f := range findings {
 			for _, s := range stepsOf(f) {
@@ -108,8 +107,7 @@ func culprit(f policies.Finding) string {
 	return f.Cause.Object.Ref()
 }
 
-// byCause groups a plan by cause, each step behind its prerequisites; steps for several causes are on their
-// own.
+// byCause groups a plan by cause, each step behind its prerequisites; steps for several causes stand alone.
 func byCause(plan []Step) (grouped []Step) {
 	var causes []string
 	steps := map[string][]Step{}
@@ -197,7 +195,7 @@ func stepsOf(f policies.Finding) []policies.Step {
 	return []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
 }
 
-// finish ends a plan with the deletion itself, unless a step includes it.
+// finish ends a plan with the deletion, unless a step includes it.
 func finish(plan []Step, do, command string) []Step {
 	if len(plan) == 0 || slices.ContainsFunc(plan, func(s Step) bool { return strings.HasPrefix(s.Command, command) }) {
 		return plan
@@ -222,11 +220,11 @@ func Groups(plan []Step) (groups [][]Step) {
 	return groups
 }
 
-// Commands returns the commands of such steps, with one for all objects of a patch: kubectl takes many of one
+// Commands returns the commands of such steps, one for all objects of a patch: kubectl takes many of one
 // namespace, and a loop handles several.
 func Commands(steps []Step) (commands []string) {
 	var groups [][]Step
-	at := map[[3]string]int{} // by the patch
+	at := map[[3]string]int{}
 	for _, step := range steps {
 		if step.Command == "" {
 			continue
@@ -278,8 +276,8 @@ func commandOf(steps []Step) string {
 // maxForeseen bounds the objects that Foresee evaluates.
 const maxForeseen = 50
 
-// Foresee evaluates the deletions and the removals of finalizers in the plan: a step that hangs or is refused
-// is no solution. Its blockers become steps before it.
+// Foresee evaluates the plan's deletions and removals of finalizers: a step that hangs or is refused is no
+// solution. Its blockers become steps before it.
 func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
 	own := "" // the command that deletes the only target
 	if a.form == asOne {
@@ -327,8 +325,8 @@ func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
-// blockers returns the certain blockers of an object's deletion, or of the removal of its finalizers, as
-// repairs and deletions that come first.
+// blockers returns the certain blockers of a deletion, or of a removal of finalizers, as repairs and
+// deletions.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	exists := false
@@ -371,7 +369,6 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name 
 	return steps, nil
 }
 
-// weave inserts the steps that have to precede others.
 func weave(plan []Step, before map[string][]Step) []Step {
 	woven, placed := []Step{}, map[string]bool{}
 	var place func(Step)

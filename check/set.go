@@ -26,7 +26,7 @@ type Together struct {
 	Waits bool
 	// Of describes the command's argument.
 	Of string
-	// Command is to be run when nothing blocks any more, if known.
+	// Command is for when nothing blocks any more, if known.
 	Command string
 	// Notes say what the command keeps, and its side effects.
 	Notes  []string
@@ -53,7 +53,7 @@ const (
 
 // Question asks whether a deletion will finish.
 type Question struct {
-	// Missing are errors about targets that do not exist.
+	// Targets exist; Missing are errors about others.
 	Targets []Subject
 	Missing []error
 	// As defaults to AsDelete.
@@ -63,30 +63,28 @@ type Question struct {
 	Options  map[string]any
 }
 
-// Answer is the answer to a question, apiVersion termguard.dev/v1, kind Answer.
+// Answer has apiVersion termguard.dev/v1.
 type Answer struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	As         As     `json:"as"`
-	// By and Of are as in Together.
-	By string `json:"by,omitempty"`
-	Of string `json:"of,omitempty"`
-	// Verdict is the worst of all.
-	Verdict policies.Verdict `json:"verdict"`
-	// Notes are about volumes, what the command keeps, and its side effects.
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	As         As               `json:"as"`
+	By         string           `json:"by,omitempty"`
+	Of         string           `json:"of,omitempty"`
+	Verdict    policies.Verdict `json:"verdict"`
+	// Notes are about volumes, too.
 	Notes []string `json:"notes,omitempty"`
-	// Items are the objects; in a list of Terminating ones, in the order of their deletion.
+	// Items of a list of Terminating objects are in the order of their deletion.
 	Items []Item `json:"items"`
 	// Omitted counts objects that were not evaluated.
 	Omitted int `json:"omitted,omitempty"`
-	// Missing are objects that do not exist, and need no deletion.
+	// Missing objects need no deletion.
 	Missing []string `json:"missing"`
-	// Order is the order to delete them by name, each wave in parallel; nil for a command with its own order.
+	// Order is for deletion by name, each wave in parallel; nil for a command with its own order.
 	Order []Wave `json:"order,omitempty"`
 	// Circle says why some are in no wave: each waits for the next.
 	Circle []string `json:"circle,omitempty"`
 	Plan   []Step   `json:"plan"`
-	// Unseen lists what could not be read of all objects; each item has its own list, too.
+	// Unseen is about all objects; each item has its own list, too.
 	Unseen []policies.Unseen `json:"unseen"`
 
 	form      form
@@ -99,9 +97,9 @@ type Answer struct {
 type form int
 
 const (
-	asSet  form = iota // objects, with one plan
-	asOne              // an object
-	asList             // Terminating objects, a line each
+	asSet form = iota
+	asOne
+	asList // a line each
 )
 
 // NewAnswer returns an answer without items.
@@ -162,7 +160,6 @@ func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) 
 	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
 }
 
-// parallel works on n things, most at a time. The first error ends it.
 func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i int) error) error {
 	working, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -185,7 +182,7 @@ func each(ctx context.Context, engine Evaluator, world *cluster.World, set *ques
 	})
 }
 
-// sum makes the verdict and the plan of all items: their steps, and then the deletion unless it has begun.
+// sum makes the verdict and the plan: the items' steps, then the deletion unless it has begun.
 func (a *Answer) sum() {
 	a.Verdict = policies.Completes
 	if len(a.Unseen) > 0 {

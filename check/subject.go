@@ -95,10 +95,8 @@ type Subject struct {
 	Object map[string]any
 	// User would delete it; zero if unknown.
 	User authenticationv1.UserInfo
-	// Stub is the source, such as "a snapshot", that has only the name and finalizers; "" if Object is complete
-	// enough.
-	Stub string
-	// Unseen lists unreadable parts of the object.
+	// Stub is the source, such as "a snapshot", that has only the name and finalizers; "" if Object has enough.
+	Stub   string
 	Unseen []policies.Unseen
 }
 

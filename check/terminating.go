@@ -25,11 +25,10 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// MaxTerminating bounds the objects that are evaluated, the longest Terminating first.
+// MaxTerminating bounds the evaluated objects, the longest Terminating first.
 const MaxTerminating = 500
 
-// AllTerminating evaluates at most most Terminating objects in a namespace, and the namespace itself; all if
-// namespace is "".
+// AllTerminating evaluates up to most Terminating objects in a namespace, itself included; all if it is "".
 func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Answer, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -43,8 +42,8 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	return all, err
 }
 
-// TerminatingOf evaluates a Terminating object, and the Terminating objects deleted with it. Gone is true of
-// the error if there is none, or with another UID than uid, unless that is "".
+// TerminatingOf evaluates a Terminating object, and the ones deleted with it. Gone is true of the error if
+// there is none, or with another UID than uid, unless that is "".
 func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Answer, Subject, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -66,7 +65,7 @@ func Gone(err error) bool { return errors.As(err, new(missingError)) }
 
 // Endings collects the Terminating objects that arrive while facts are read.
 type Endings struct {
-	// Most bounds the evaluated objects, the longest Terminating first.
+	// Most is like MaxTerminating.
 	Most int
 
 	mu    sync.Mutex
@@ -133,7 +132,6 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 	return e.ask(ctx, config, engine, world, namespace, options)
 }
 
-// ask evaluates all of them; types that could not be listed in namespace are unseen.
 func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Answer, error) {
 	endings := slices.SortedFunc(maps.Values(e.found), func(a, b ending) int {
 		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.String(), b.String()))
@@ -234,7 +232,7 @@ func elsewhere(namespace string) string {
 	return " in namespace " + namespace + "; no other was looked at (all: termguard check --terminating -A)"
 }
 
-// list has a line per object, and one for all of a kind and place with the same reason.
+// list has a line per object, or for all of a kind and place with one reason.
 func (a Answer) list(l limits) *page.Page {
 	var p page.Page
 	switch {
@@ -284,8 +282,7 @@ func (a Answer) list(l limits) *page.Page {
 
 func (r Item) String() string { return printable.Line(r.Target.Ref()) }
 
-// Blocker returns the blocker, as check by name does, else the first finding, or the owner that is waited
-// for.
+// Blocker returns the blocker, as check by name does, else the first finding, or the awaited owner.
 func (r Item) Blocker() string {
 	f := r.cause(policies.May, false)
 	if r.Verdict == policies.Hangs {

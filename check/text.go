@@ -175,7 +175,6 @@ func next(plan []Step) string {
 	return "; next: " + do
 }
 
-// addUnseen adds sentences, and a line of resources per reason.
 func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 	if len(unseen) == 0 {
 		return
@@ -340,7 +339,7 @@ func (r Item) Because() string { return r.because().String() }
 func (r Item) Reason() string { return r.because().text() }
 
 // because is the reason in parts: for how long the target has been Terminating, unless the message says it;
-// what separates the rest from the verdict; and the finding's message with what is before and behind it.
+// what separates the rest from the verdict; and the finding's message, with lead and tail.
 type because struct{ elapsed, start, lead, message, tail string }
 
 func (b because) text() string {
@@ -450,8 +449,7 @@ func (r Item) because() (why because) {
 // staying is the policy for objects that stay after their owner is deleted.
 const staying = "dependents-stay"
 
-// cause returns the finding that the verdict is based on: the first of a certainty, and if refused is set, of
-// a refusal.
+// cause returns the finding behind the verdict: the first of a certainty, of a refusal if refused is set.
 func (r Item) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
 	for _, f := range r.Findings {
 		switch {
@@ -574,7 +572,6 @@ func home(o policies.Object) string {
 	return o.Namespace
 }
 
-// typed returns an object as shell arguments.
 func typed(o policies.Object) string {
 	words := []string{o.Resource + "/" + o.Name}
 	if o.Namespace != "" {

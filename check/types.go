@@ -108,7 +108,7 @@ func (t Types) findAll(name string) (found []Type, err error) {
 	return []Type{typ}, err
 }
 
-// Find returns the type for a name, as kubectl does: plural, singular, kind or short name, optionally with
+// Find returns the type for a name as kubectl does: plural, singular, kind or short name, optionally with
 // ".GROUP" or ".VERSION.GROUP". Built-in types take precedence; other ambiguities are an error.
 func (t Types) Find(name string) (Type, error) {
 	name = strings.ToLower(name)

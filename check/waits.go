@@ -34,8 +34,8 @@ type Wait struct {
 	seen bool              // to remove it here
 }
 
-// waitsFor lists the finalizers with a live owner: on the object, in a namespace, on instances of a
-// definition, and on dependents of a foreground deletion.
+// waitsFor lists finalizers with a live owner: on the object, in a namespace, on instances of a definition,
+// and on dependents in the foreground.
 func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[string]any) []Wait {
 	type key struct{ finalizer, resource, namespace, owner string }
 	waits, known := []Wait{}, map[key]int{}
@@ -124,8 +124,8 @@ func (r *Item) quote(s Subject) {
 	}
 }
 
-// unread counts objects that may report a failure of their owner in a status that was not read, though others
-// of their namespace were.
+// unread counts objects that may report a failure of their owner in an unread status, though others of their
+// namespace were read.
 func unread(f cluster.Facts, w Wait) int {
 	if !f.Looked(w.Namespace) || !f.Defines(w.Resource) {
 		return 0
@@ -159,7 +159,7 @@ func (w Wait) String() string {
 
 func (w Wait) owner() string { return cmp.Or(w.Owner, "the owner of "+w.Finalizer) }
 
-// maxOwners bounds the owners in the first line of a report.
+// maxOwners bounds the owners in the first line.
 const maxOwners = 3
 
 // condition returns, for example, "Kubernetes removes 2 finalizers and cert-manager removes 1".
@@ -239,8 +239,8 @@ func (r *Item) estimate(stops int) {
 	}
 }
 
-// stopsOf returns how long the awaited pods usually take to stop, in seconds; 0 unless observed for all their
-// workloads.
+// stopsOf returns how long the awaited pods usually take to stop, in seconds; 0 unless all workloads were
+// observed.
 func stopsOf(f cluster.Facts, s Subject) int {
 	var waiting []cluster.Pod
 	switch s.Type.GroupResource() {

@@ -17,7 +17,7 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// maxListed bounds the records that are listed in a namespace. Helm keeps 10 of each release by default.
+// maxListed bounds the records listed in a namespace. Helm keeps 10 of each release by default.
 const maxListed = 10_000
 
 // Record is Helm's record of one revision.
@@ -73,7 +73,7 @@ func (r Record) value(ctx context.Context, core typedcorev1.CoreV1Interface) ([]
 	return secret.Data["release"], nil
 }
 
-// Find reads the newest record of a release with the user's rights. The error for a missing release names the
+// Find reads the newest record of a release with the user's rights. The error for a missing one names the
 // existing ones.
 func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Release, error) {
 	core, err := typedcorev1.NewForConfig(config)

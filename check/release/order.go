@@ -26,7 +26,7 @@ var order = []string{
 
 // Uninstall lists the effects of helm uninstall.
 type Uninstall struct {
-	// Deletes are the deleted objects, a kind at a time. Helm does not wait for the deletions.
+	// Deletes are in groups of a kind. Helm does not wait for the deletions.
 	Deletes [][]*unstructured.Unstructured
 	// Kept have the annotation helm.sh/resource-policy: keep.
 	Kept []*unstructured.Unstructured

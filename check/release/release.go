@@ -1,5 +1,5 @@
 // Package release reads Helm's record of a release (Helm 3 and 4), and finds what helm uninstall deletes and
-// keeps, in its order. Sources: helm.sh/helm/v4 v4.3.1, pkg/storage/driver and pkg/action/uninstall.go.
+// keeps. Sources: helm.sh/helm/v4 v4.3.1, pkg/storage/driver and pkg/action/uninstall.go.
 package release
 
 import (
