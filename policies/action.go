@@ -19,11 +19,11 @@ const (
 	VerbDelete Verb = "delete"
 	VerbPatch  Verb = "patch"
 	VerbScale  Verb = "scale"
-	// VerbFinalize removes finalizers from the spec of a namespace, by its subresource finalize.
+	// VerbFinalize removes finalizers from a namespace's spec, by its subresource finalize.
 	VerbFinalize Verb = "finalize"
 )
 
-// Action is an operation on objects: Command writes it for a shell, and termguard delete executes it.
+// Action is an operation on objects, which termguard delete executes, and Command writes for a shell.
 type Action struct {
 	Verb Verb `json:"verb"`
 	// Objects are RESOURCE/NAME, all of one namespace.
@@ -35,7 +35,7 @@ type Action struct {
 	Patch      json.RawMessage `json:"patch,omitempty"`
 	Replicas   *int32          `json:"replicas,omitempty"`
 	Finalizers []string        `json:"finalizers,omitempty"`
-	// The options of kubectl delete; Cascade is background (the default), foreground or orphan.
+	// As in kubectl delete: Cascade is background (the default), foreground or orphan.
 	NoWait       bool   `json:"noWait,omitempty"`
 	Cascade      string `json:"cascade,omitempty"`
 	Force        bool   `json:"force,omitempty"`
@@ -79,8 +79,8 @@ func (a *Action) valid() error {
 // dnsName matches names of resources and namespaces (RFC 1123).
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// sound reports whether an API server may have objects of these names: an untrusted snapshot may have any,
-// and a shell, kubectl or a request's path may misread some.
+// sound reports whether an API server may have such names: an untrusted snapshot may have any, and a shell,
+// kubectl or a request's path may misread some.
 func (a *Action) sound() bool {
 	return (a.Namespace == "" || dnsName.MatchString(a.Namespace)) && !slices.ContainsFunc(a.Objects, func(object string) bool {
 		resource, name, _ := strings.Cut(object, "/")
@@ -97,7 +97,7 @@ func (a *Action) Forces() bool {
 func (a *Action) Command() string {
 	if a.Verb == VerbFinalize {
 		_, name, _ := strings.Cut(a.Objects[0], "/")
-		finalizers, _ := json.Marshal(a.Finalizers) // strings always have JSON
+		finalizers, _ := json.Marshal(a.Finalizers)
 		return "kubectl get namespace " + shell.Quote(name) + " -o json | jq " + shell.Quote(".spec.finalizers -= "+string(finalizers)) +
 			" | kubectl replace --raw " + shell.Quote("/api/v1/namespaces/"+name+"/finalize") + " -f -"
 	}
@@ -108,7 +108,7 @@ func (a *Action) Command() string {
 	return shell.Join(append(words, a.options()...))
 }
 
-// CommandOver returns a line for objects of several namespaces, each NAMESPACE/NAME.
+// CommandOver returns a line for several NAMESPACE/NAME.
 func (a *Action) CommandOver(resource string, places []string) string {
 	return "for at in " + shell.Join(places) + "; do kubectl " + string(a.Verb) + " " + shell.Quote(resource) + `/"${at#*/}" -n "${at%%/*}" ` + shell.Join(a.options()) + "; done"
 }

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// volumes are types of volumes and claims: deleting one deletes the data, which a finalizer's owner might
-// have kept.
+// volumes are types of volumes and claims: deleting one deletes data that a finalizer's owner might have
+// kept.
 var volumes = []string{"pv", "persistentvolume", "persistentvolumes", "pvc", "persistentvolumeclaim", "persistentvolumeclaims"}
 
 // IsVolume reports whether RESOURCE/NAME is a volume or a claim.
@@ -17,7 +17,7 @@ func IsVolume(object string) bool {
 	return namesVolume(resource)
 }
 
-// namesVolume reports whether a type of volumes is among the words of a command, such as pods,pvc/data.
+// namesVolume reports whether a command, such as pods,pvc/data, names a type of volumes.
 func namesVolume(command string) bool {
 	words := strings.FieldsFunc(strings.ToLower(command), func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(volumes, word) })
@@ -61,7 +61,6 @@ func (s *subject) goes(resource, namespace, name string) bool {
 		namespace != "" && under(under(under(of, "namespaces"), ""), namespace) != nil
 }
 
-// leaves reports whether an object is already Terminating.
 func (s *subject) leaves(resource, namespace, name string) bool {
 	if resource == s.resource && name == s.name {
 		return s.leaving

@@ -49,13 +49,13 @@ func ReadKey(file, algorithm string) (*Key, error) {
 }
 
 // UnpackBundle returns the policies in an OPA bundle
-// (https://www.openpolicyagent.org/docs/management-bundles), for Load: FOLDER/FILE.rego at any depth is
-// FILE.rego of the policy in FOLDER. Its data is ignored.
+// (https://www.openpolicyagent.org/docs/management-bundles), for Load, without its data: FOLDER/FILE.rego at
+// any depth is FILE.rego in FOLDER.
 func UnpackBundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	if len(archive) > MaxBundle {
 		return nil, fmt.Errorf("it is larger than %d bytes", MaxBundle)
 	}
-	// The bundle reader bounds each file, but not their sum.
+	// The reader bounds each file, but not their sum.
 	unzipped, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return nil, fmt.Errorf("it is no archive that opa build makes: %w", err)

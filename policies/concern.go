@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// subject is the object of a request, and the documents of policies.
 type subject struct {
 	input, cluster, params map[string]any
 
 	resource   string // plural, or plural.group
 	namespace  string // of the object, or itself
 	name, uid  string
-	finalizers bool // it has some, or their owners are known
+	finalizers bool // it has some, or known owners
 	eviction   bool
 	leaving    bool // DELETE of a Terminating object
 }
@@ -64,7 +63,7 @@ func (s *subject) root(name string) map[string]any {
 	return s.input
 }
 
-// candidate is a policy with its parsed needs, which every review checks first.
+// candidate is a policy with its needs, which every review checks first.
 type candidate struct {
 	Policy
 	needs []need
@@ -78,7 +77,7 @@ func candidateOf(p Policy) candidate {
 	return c
 }
 
-// concerned returns the policies that may have a finding, by the resources and facts that they need.
+// concerned returns the policies that may have a finding, by their resources and needs.
 func (s *subject) concerned(all []candidate) []Policy {
 	var found []Policy
 	for i := range all {
@@ -90,7 +89,7 @@ func (s *subject) concerned(all []candidate) []Policy {
 	return found
 }
 
-// need is documents that a policy needs together, joined by "and" in METADATA.
+// need is documents needed together, joined by "and" in METADATA.
 type need struct {
 	documents []document
 	resource  string // of the requests, "" for all
@@ -98,7 +97,7 @@ type need struct {
 
 // document must exist and not be empty; a condition may follow PATH in METADATA.
 type document struct {
-	root   string // input, cluster or params
+	root   string
 	path   []string
 	wanted string // one of wants, "" for none
 	values []string
@@ -127,8 +126,8 @@ func needOf(text string) need {
 // evictions names evicted pods in METADATA.
 const evictions = "pods/eviction"
 
-// about reports whether the policy applies to the request's resource. A policy for pods applies to evictions,
-// too, but not vice versa.
+// about reports whether the policy is for the request's resource. A policy for pods is for evictions, too,
+// but not vice versa.
 func (p *Policy) about(s *subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }
@@ -201,7 +200,7 @@ func (s *subject) fits(value string, d *document) bool {
 	return true
 }
 
-// over reports whether a number is greater than another; true if either is no number.
+// over is true if either is no number.
 func over(value, bound string) bool {
 	v, err := strconv.ParseFloat(value, 64)
 	b, bad := strconv.ParseFloat(bound, 64)

@@ -9,8 +9,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// loadEmbedded reads only the METADATA: to parse and compile all built-in policies takes longer than many
-// whole runs.
+// loadEmbedded reads only the METADATA: to parse and compile all policies takes longer than many whole runs.
 func loadEmbedded() (*Set, error) {
 	set := &Set{compile: compileEmbedded}
 	for _, folder := range embeddedFolders() {
@@ -33,7 +32,7 @@ func loadEmbedded() (*Set, error) {
 }
 
 func embeddedFolders() []string {
-	folders, _ := policyFolders(embedded) // an embedded file system always has a root
+	folders, _ := policyFolders(embedded) // it always has a root
 	return folders
 }
 
@@ -46,7 +45,7 @@ func EmbeddedIDs() []string {
 	return ids
 }
 
-// compileEmbedded compiles some built-in policies, with the library packages that they import.
+// compileEmbedded compiles policies with the library packages that they import.
 func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.described = true

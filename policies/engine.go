@@ -34,22 +34,21 @@ type EngineOptions struct {
 	Params map[string]any
 	// Off are ids of policies that are not evaluated.
 	Off map[string]bool
-	// Deadline bounds one evaluation. The built-in policies get half of it in one query; if that fails, they
-	// share the rest. Custom policies follow, with a quarter of it, shared alike. Defaults to 200 ms: less than
-	// the webhook's 300 ms.
+	// Deadline bounds one evaluation. Built-in policies get half of it in one query; if that fails, they share
+	// the rest. Custom policies follow, with a quarter of it, shared alike. Defaults to 200 ms: less than the
+	// webhook's 300 ms.
 	Deadline time.Duration
 	// Now returns the time for Deadline, and must not run faster than the clock: a patient caller counts its
 	// processor time. Defaults to time.Now.
 	Now func() time.Time
-	// Brief omits the steps of findings.
+	// Brief omits steps.
 	Brief bool
 	// Lazy compiles policies on first use, for runs that evaluate few.
-	Lazy bool
-	// Tracer follows every evaluation, if set.
+	Lazy   bool
 	Tracer topdown.QueryTracer
 }
 
-// Engine evaluates policies. It is safe for concurrent use.
+// Engine evaluates policies, and is safe for concurrent use.
 type Engine struct {
 	options EngineOptions
 	store   *store
@@ -57,18 +56,16 @@ type Engine struct {
 	on      map[Trigger][]candidate
 	groups  sync.Map // []group, by the policies' ids
 
-	mu        sync.Mutex               // held while policies compile
+	mu        sync.Mutex               // held during compilation
 	compilers map[string]*ast.Compiler // by the policies' ids
 }
 
-// group is policies of one compiler, with their common query.
 type group struct {
 	policies []Policy
 	query    rego.PreparedEvalQuery
 }
 
-// NewEngine prepares the policies of a set. An unknown id in options.Off is an error: that policy would stay
-// on.
+// NewEngine prepares a set. An unknown id in options.Off is an error: that policy would stay on.
 func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, error) {
 	if options.Deadline <= 0 {
 		options.Deadline = 200 * time.Millisecond
@@ -113,7 +110,7 @@ func (e *Engine) Policies() []Policy {
 
 const answer = "answer"
 
-// prepare returns the policies' queries, prepared on first use: few combinations occur.
+// prepare prepares queries on first use: few combinations occur.
 func (e *Engine) prepare(ctx context.Context, of []Policy) ([]group, error) {
 	ids := make([]string, len(of))
 	for i, p := range of {
@@ -162,7 +159,7 @@ func (e *Engine) query(ctx context.Context, compiler *ast.Compiler, of []Policy)
 	).PrepareForEval(ctx)
 }
 
-// compile returns the policies' compilers by id. It compiles the missing ones together.
+// compile returns the policies' compilers by id, and compiles missing ones together.
 func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,8 +200,7 @@ func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (resu
 	return result, ok
 }
 
-// Evaluate evaluates the policies of a trigger about one request, and never panics. Failed policies are in
-// the result.
+// Evaluate evaluates the policies about one request, and never panics. Failed policies are in the result.
 func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string]any, facts Facts) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -259,7 +255,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return f.Kind != KindHang })
 		}
 		if about.eviction {
-			// Whatever an eviction finds, the API server then deletes the pod without admission.
+			// In any case the API server then deletes the pod, without admission.
 			for i := range result.Findings {
 				result.Findings[i].Certainty = May
 			}
@@ -341,7 +337,7 @@ func (c clock) Cancelled() bool {
 	return c.ctx.Err() != nil || time.Now().After(c.earliest) && c.now().After(c.until)
 }
 
-// eval returns the sets of each policy, by id.
+// eval returns each policy's sets, by id.
 func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
 	defer func() { // a conversion in OPA may panic on an unknown type
 		if r := recover(); r != nil {
@@ -355,7 +351,7 @@ func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.Prepa
 		rego.EvalParsedInput(input),
 		rego.EvalTransaction(txn),
 		rego.EvalExternalCancel(clock{ctx, time.Now().Add(limit), e.options.Now().Add(limit), e.options.Now}),
-		// The index walks the whole of x for data.cluster.x[k] == "constant", on every evaluation.
+		// The index walks all of x for data.cluster.x[k] == "constant", on every evaluation.
 		rego.EvalRuleIndexing(false),
 	}
 	if e.options.Tracer != nil {

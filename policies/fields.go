@@ -11,7 +11,7 @@ import (
 
 // checkFields rejects reads of fields that no request and no facts have. OPA's type checker takes
 // additionalProperties for any: below a name, as in data.cluster.nodes[name].redy, every field would exist.
-// So it runs again with a wildcard property in each map, and with the keys that the modules write.
+// So it runs again with a wildcard in each map, and with the keys that modules write.
 func (l *loader) checkFields() error {
 	modules := maps.Clone(l.modules)
 	maps.DeleteFunc(modules, func(file string, module *ast.Module) bool {
@@ -47,10 +47,9 @@ func (l *loader) checkFields() error {
 	}
 }
 
-// wildcard begins the property that represents all keys of a map.
+// wildcard begins the property for all keys of a map.
 const wildcard = "*"
 
-// anyKey returns the unknown key, and the wildcard in its place, or "".
 func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	word, _ := detail.Ref[detail.Pos].Value.(ast.String)
 	for _, value := range detail.OneOf {
@@ -61,7 +60,7 @@ func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	return "", ""
 }
 
-// withKeys turns maps in a schema into objects of the keys in use and a wildcard.
+// withKeys adds the keys in use and a wildcard to the maps of a schema.
 func withKeys(schema any, path string, keys map[string][]string) any {
 	node, is := schema.(map[string]any)
 	if !is {

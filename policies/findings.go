@@ -14,8 +14,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// Bounds of a policy's answer. The API server cuts warnings at 256 characters; people read no more than a
-// screenful.
+// Bounds of a policy's answer. The API server cuts warnings at 256 characters; people read a screenful.
 const (
 	MaxFindings = 64
 	MaxMessage  = 256 // characters
@@ -25,11 +24,11 @@ const (
 	maxText     = 4096 // characters of evidence, or of a remedy
 )
 
-// misformatted matches sprintf's output for mismatched verbs and arguments: %!s(MISSING), %!d(string=x),
-// %!(EXTRA …), %!(NOVERB).
+// misformatted matches sprintf's output for wrong verbs or arguments: %!s(MISSING), %!d(string=x), %!(EXTRA
+// …), %!(NOVERB).
 var misformatted = regexp.MustCompile(`%!.?\(`)
 
-// ErrMalformed is the error of a member of a policy's sets that is no finding; other findings are unaffected.
+// ErrMalformed is for a member of a policy's sets that is no finding; others are unaffected.
 var ErrMalformed = errors.New("malformed")
 
 func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, errs []error) {
@@ -175,8 +174,8 @@ func step(s *Step, value any) error {
 	return nil
 }
 
-// command reads a line for a shell, or its words. A line that is too long is left out: half of a command is
-// worse than none.
+// command reads a line for a shell, or its words. A long line is left out: half of a command is worse than
+// none.
 func command(into *string, value any) error {
 	if words, split := value.([]any); split {
 		line := make([]string, len(words))
@@ -297,7 +296,7 @@ func members(value any, want string, read func(key string, value any) error) err
 	if !ok {
 		return fmt.Errorf("want %s, got %T", want, value)
 	}
-	keys := make([]string, 0, len(m)) // slices.Sorted would grow it, for each finding
+	keys := make([]string, 0, len(m)) // slices.Sorted would grow it
 	for key := range m {
 		keys = append(keys, key)
 	}
@@ -320,7 +319,7 @@ func fields(value any, want string, into map[string]*string) error {
 	})
 }
 
-// text reads a string; one over limit characters ends in "…".
+// text cuts a string at limit characters, with "…".
 func text[T ~string](into *T, value any, limit int) error {
 	s, ok := value.(string)
 	if !ok {

@@ -18,13 +18,12 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// Folders without a policy.
 const (
 	libFolder    = "lib" // lib/pods is package termguard.lib.pods
 	schemaFolder = "schema"
 )
 
-// sharedFile, beside the embedded folders, applies to all policies.
+// sharedFile applies to all policies.
 const sharedFile = "termguard.rego"
 
 // namedFS has a path for error messages.
@@ -33,7 +32,7 @@ type namedFS struct {
 	name string
 }
 
-// Dir returns the policies below a folder, for Load. Errors name its files by path.
+// Dir returns the policies below a folder, for Load.
 func Dir(name string) fs.FS { return Named(os.DirFS(name), name) }
 
 // Named returns a file system with a name for errors.
@@ -44,7 +43,7 @@ type Set struct {
 	policies []Policy // sorted by ID
 	// checked is a compiler of all, with types; nil if all are built in, which TestEmbedded checks.
 	checked *ast.Compiler
-	// compile returns a compiler with at least these policies, with or without the steps of findings.
+	// compile compiles at least these policies, with or without steps.
 	compile func(of []Policy, steps bool) (*ast.Compiler, error)
 }
 
@@ -60,11 +59,11 @@ func (s *Set) IDs() []string {
 	return ids
 }
 
-// Load compiles the policies in the folders of file systems, which may import the embedded library,
-// data.termguard.lib.NAME. Errors name file and line, and are joined.
+// Load compiles the policies in folders of file systems, which may import data.termguard.lib.NAME. Errors
+// name file and line, and are joined.
 //
-// Built-in policies are checked by TestEmbedded, not again here. Without others, only their METADATA is read,
-// and an Engine compiles them on use.
+// Built-in policies are only checked by TestEmbedded. Without others, only their METADATA is read, and an
+// Engine compiles them on use.
 func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
 		return loadEmbedded()
@@ -79,7 +78,7 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 	return set, nil
 }
 
-// load compiles everything; everything set also checks the built-in policies.
+// load also checks the built-in policies if everything is set.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := newLoader(everything)
 	l.parse(Embedded(), sharedFile, libFolder+"/*/*.rego")
@@ -143,7 +142,7 @@ func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	return compiler, errors.Join(l.errs...)
 }
 
-// withoutSteps empties "steps", which are most of the cost of a finding.
+// withoutSteps empties "steps", which are most of a finding's cost.
 func withoutSteps(module *ast.Module) *ast.Module {
 	key := ast.StringTerm("steps")
 	brief, err := ast.Transform(ast.NewGenericTransformer(func(x any) (any, error) {
@@ -166,7 +165,7 @@ func withoutSteps(module *ast.Module) *ast.Module {
 
 type loader struct {
 	everything bool
-	described  bool // METADATA is known, and not parsed again
+	described  bool // METADATA is known
 
 	set     *Set
 	modules map[string]*ast.Module // by file
@@ -261,11 +260,11 @@ func (l *loader) load(fsys fs.FS) {
 	}
 }
 
-// compareLibrary rejects a library beside policies, which only serves editors and other tools, if it differs
-// from the embedded one.
+// compareLibrary rejects a library beside policies, which only serves other tools, if it differs from the
+// embedded one.
 func (l *loader) compareLibrary(fsys fs.FS) {
 	for _, pattern := range []string{libFolder + "/*.rego", libFolder + "/*/*.rego"} {
-		files, _ := fs.Glob(fsys, pattern) // the pattern is valid
+		files, _ := fs.Glob(fsys, pattern)
 		for _, name := range slices.DeleteFunc(files, isTest) {
 			file := path.Join(nameOf(fsys), name)
 			text, err := fs.ReadFile(fsys, name)
@@ -377,8 +376,8 @@ var metadataFields = []string{
 	"labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// metadataField returns the metadata field of the reviewed object that a reference reads, or "" if none or
-// variable. Other fields depend on the kind.
+// metadataField returns the metadata field that a reference reads, "" if none or variable. Other fields
+// depend on the kind.
 func metadataField(ref ast.Ref) string {
 	if len(ref) < 5 || !ref[0].Equal(ast.InputRootDocument) || !ref[1].Equal(ast.InternedTerm("request")) || !ref[3].Equal(ast.InternedTerm("metadata")) ||
 		!ref[2].Equal(ast.InternedTerm("object")) && !ref[2].Equal(ast.InternedTerm("oldObject")) {

@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// metadata reads the METADATA of a package. OPA's parser drops unknown keys, so the block is parsed again, as
-// YAML, and compared to its schema if check is set.
+// metadata reads METADATA. OPA's parser drops unknown keys, so it is parsed again, and compared to its schema
+// if check is set.
 func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	at := slices.IndexFunc(module.Annotations, func(a *ast.Annotations) bool { return a.Scope == "package" })
 	if at < 0 {
@@ -90,7 +90,6 @@ func checkMetadata(file string, first int, block *yaml.Node) []error {
 	return errs
 }
 
-// violation is one place that does not match the schema.
 type violation struct {
 	path    []string
 	problem string
@@ -103,9 +102,9 @@ func (v violation) String() string {
 	return fmt.Sprintf("key %q: %s", strings.Join(v.path, "."), v.problem)
 }
 
-// matchSchema validates with the library in OPA's json.match_schema: the original one would duplicate it, and
-// compiles ten meta-schemas at start, in 4 ms or more. OPA returns the place and kind of a violation; the
-// rest is looked up.
+// matchSchema uses the library in OPA's json.match_schema: the original one would duplicate it, and compiles
+// ten meta-schemas at start, in 4 ms or more. OPA returns the place and kind of a violation; the rest is
+// looked up.
 func matchSchema(document, schema any) ([]violation, error) {
 	operands := make([]*ast.Term, 2)
 	for i, operand := range []any{document, schema} {
@@ -141,7 +140,6 @@ func matchSchema(document, schema any) ([]violation, error) {
 	return slices.CompactFunc(found, func(a, b violation) bool { return slices.Equal(a.path, b.path) && a.problem == b.problem }), err
 }
 
-// violations returns the violations of one kind, given the value and the schema at their place.
 func violations(kind, description string, path []string, value, schema any) (found []violation) {
 	rules, _ := schema.(map[string]any)
 	keys, _ := value.(map[string]any)
@@ -204,13 +202,12 @@ var kinds = sync.OnceValue(func() []string {
 		err = json.Unmarshal(text, &list)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("policies/kinds.json: %v", err)) // TestKinds reads it
+		panic(fmt.Sprintf("policies/kinds.json: %v", err))
 	}
 	return list
 })
 
-// unknownKinds returns kinds that do not exist. Kinds of other groups may: a CustomResourceDefinition is
-// enough.
+// unknownKinds leaves out other groups: a CustomResourceDefinition is enough.
 func unknownKinds(value any, path []string) (found []violation) {
 	switch v := value.(type) {
 	case map[string]any:

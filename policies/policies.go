@@ -1,9 +1,8 @@
 // Package policies evaluates, in Rego, whether a deletion will finish.
 //
-// A policy is a folder: FOLDER/FOLDER.rego, package termguard.FOLDER, with tests, fixtures and a generated
-// README. It defines the sets deny (it will hang) and warn (it may hang, will be slow, or is unwise) over
-// input, data.cluster and data.params, with schemas in schema/. The METADATA of its package applies to all
-// its findings.
+// A policy is FOLDER/FOLDER.rego, package termguard.FOLDER, with tests, fixtures and a generated README. It
+// defines the sets deny (it will hang) and warn (it may hang, will be slow, or is unwise) over input,
+// data.cluster and data.params, with schemas in schema/. METADATA applies to all its findings.
 //
 // The package does not depend on Kubernetes clients: facts are plain maps.
 package policies
@@ -20,8 +19,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// Tests are embedded, too, since a pattern cannot exclude them: they are a few kilobytes, and Load skips
-// them.
+// Tests are embedded, too: a pattern cannot exclude them.
 //
 //go:embed termguard.rego kinds.json schema/*.json */*.rego lib/*/*.rego
 var embedded embed.FS
@@ -32,7 +30,6 @@ func Embedded() fs.FS { return namedFS{embedded, "policies"} }
 // Digest identifies the built-in policies by the SHA-256 of their files.
 func Digest() string {
 	sum := sha256.New()
-	// Embedded files can be read.
 	_ = fs.WalkDir(embedded, ".", func(file string, d fs.DirEntry, _ error) error {
 		if !d.IsDir() && !isTest(file) {
 			text, _ := embedded.ReadFile(file)
@@ -43,13 +40,13 @@ func Digest() string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// Trigger is an operation that policies are evaluated about, as METADATA has it (see question.Trigger).
+// Trigger is an operation to evaluate, as METADATA has it (see question.Trigger).
 type Trigger string
 
 const (
 	Delete        Trigger = "delete"         // a DELETE, or the CREATE of an eviction
 	FinalizerEdit Trigger = "finalizer-edit" // an UPDATE that changes finalizers, or of namespaces/finalize
-	Apply         Trigger = "apply"          // a manifest that is about to be applied
+	Apply         Trigger = "apply"          // a manifest, before it is applied
 )
 
 // Triggers returns all triggers.
@@ -68,11 +65,10 @@ type Kind string
 
 const (
 	KindHang      Kind = ""          // the deletion starts, and does not finish
-	KindRefused   Kind = "refused"   // the API server refuses the request: nothing happens
+	KindRefused   Kind = "refused"   // nothing happens
 	KindForbidden Kind = "forbidden" // a user's own rule forbids it
 )
 
-// findingKinds are the kinds that a policy can name.
 var findingKinds = []string{string(KindRefused), string(KindForbidden)}
 
 // Severity is how much a finding matters. Info does not affect the verdict.
@@ -90,7 +86,7 @@ const (
 
 var severities = []Severity{High, Medium, Low, Info}
 
-// Policy is the METADATA of a policy's package.
+// Policy is METADATA.
 type Policy struct {
 	ID               string     `json:"id"` // kebab-case of Folder
 	Title            string     `json:"title"`
@@ -105,18 +101,17 @@ type Policy struct {
 	Remedy           string     `json:"remedy"` // unless a finding has its own
 	Limits           string     `json:"limits"` // facts that it cannot see
 	RelatedResources []Resource `json:"relatedResources"`
-	// Aliases are policies with the same findings on another trigger: lint's ignores for one apply to this
-	// policy, too.
+	// Aliases are policies with the same findings on another trigger: lint's ignores for one apply to this one.
 	Aliases  []string `json:"aliases,omitempty"`
 	Manifest Manifest `json:"manifest,omitzero"`
 	// Custom policies are not built in: their authors only advise.
 	Custom bool `json:"-"`
-	// ReadsObject says that a custom policy may read more of the object than a snapshot holds, and ReadsUser
-	// that it may read the user.
+	// ReadsObject says that a custom policy may read more than a snapshot's object holds, and ReadsUser the
+	// user.
 	ReadsObject bool   `json:"-"`
 	ReadsUser   bool   `json:"-"`
 	Folder      string `json:"folder"`
-	File        string `json:"file"` // with METADATA
+	File        string `json:"file"`
 }
 
 func (p *Policy) ref(rule string) ast.Ref {
@@ -128,7 +123,7 @@ func (p *Policy) sets(compiler *ast.Compiler) []string {
 	return slices.DeleteFunc([]string{"deny", "warn"}, func(rule string) bool { return len(compiler.GetRulesExact(p.ref(rule))) == 0 })
 }
 
-// Manifest overrides parts of a finding for authors of manifests, who cannot change the cluster.
+// Manifest overrides a finding for authors of manifests, who cannot change the cluster.
 type Manifest struct {
 	Severity Severity `json:"severity,omitempty"`
 	Remedy   string   `json:"remedy,omitempty"` // a change to the manifest
@@ -138,17 +133,14 @@ type Manifest struct {
 
 // Reliance names kinds that a policy must see: while one is hidden, the absence of findings means nothing.
 type Reliance struct {
-	// Kinds are plural or plural.group. $CONTENT are namespaced ones, $INSTANCES custom resources of the
-	// definition under review, $REFERRERS resources that may refer to the object, and $ELSEWHERE resources
-	// hidden in other namespaces.
+	// Kinds are plural or plural.group, or placeholders.
 	Kinds  []string `json:"kinds"`
 	Except []string `json:"except,omitempty"`
-	// For limits it to requests about these resources; all, if empty. $FINALIZERS are objects with finalizers,
-	// $CUSTOM custom resources.
+	// For limits it to requests about these resources; all, if empty.
 	For []string `json:"for,omitempty"`
 }
 
-// Resource is a source that a policy is based on.
+// Resource is a source of a policy.
 type Resource struct {
 	Ref         string `json:"ref"`
 	Description string `json:"description,omitempty"`
@@ -186,13 +178,11 @@ type Finding struct {
 	// Message is one sentence, up to MaxMessage characters.
 	Message string `json:"message"`
 	// Objects are the blockers, the most important first.
-	Objects  []Object `json:"objects"`
-	Evidence []string `json:"evidence"`
-	// EstimateSeconds is for a deletion that completes.
-	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
+	Objects         []Object `json:"objects"`
+	Evidence        []string `json:"evidence"`
+	EstimateSeconds *int     `json:"estimateSeconds,omitempty"`
 	// Field is a path in the manifest of Objects[0], such as "spec.finalizers[1]".
-	Field string `json:"field,omitempty"`
-	// Remedy is the solution in prose, Steps step by step.
+	Field    string   `json:"field,omitempty"`
 	Remedy   string   `json:"remedy"`
 	Steps    []Step   `json:"steps,omitempty"`
 	Cause    Cause    `json:"cause,omitzero"`
@@ -206,18 +196,16 @@ type Finding struct {
 // Cause blocks a deletion, and may block others.
 type Cause struct {
 	// Title does not name the blocked objects.
-	Title string `json:"title,omitempty"`
-	// Object is to blame, or something on Node is.
-	Object *Object `json:"object,omitempty"`
-	Node   string  `json:"node,omitempty"`
-	// Finalizer and Owner are set if they are the cause.
-	Finalizer string `json:"finalizer,omitempty"`
-	Owner     *Owner `json:"owner,omitempty"`
-	// Refusal is the refusing webhook or admission policy, as the facts name it: webhook/TYPE/….
+	Title     string  `json:"title,omitempty"`
+	Object    *Object `json:"object,omitempty"`
+	Node      string  `json:"node,omitempty"`
+	Finalizer string  `json:"finalizer,omitempty"`
+	Owner     *Owner  `json:"owner,omitempty"`
+	// Refusal is a webhook or admission policy, as the facts name it: webhook/TYPE/….
 	Refusal string `json:"refusal,omitempty"`
 	// Declared says that an annotation names the owner, which a tenant may have written.
 	Declared bool `json:"declared,omitempty"`
-	// Consequence: the finding only counts what other causes hold. Elapsed: its message says how long the object
+	// Consequence: the finding only counts what other causes hold. Elapsed: its message says how long the target
 	// has been Terminating.
 	Consequence bool `json:"consequence,omitempty"`
 	Elapsed     bool `json:"elapsed,omitempty"`
@@ -229,7 +217,6 @@ type Owner struct {
 	State string `json:"state"`
 }
 
-// Class says how to deal with a finding.
 type Class string
 
 const (
@@ -243,7 +230,7 @@ type StepKind string
 
 // The kinds of steps, in the order to try them.
 const (
-	Mend   StepKind = "mend"   // restores the prerequisites of the deletion
+	Mend   StepKind = "mend"   // restores a prerequisite of the deletion
 	Remove StepKind = "remove" // gives up one thing without an owner
 	Force  StepKind = "force"  // gives up more: Do names the price
 )
@@ -255,7 +242,7 @@ func StepKinds() []StepKind { return []StepKind{Mend, Remove, Force} }
 type Step struct {
 	Kind StepKind `json:"kind"`
 	Do   string   `json:"do"` // with the promise
-	// Then follows if nothing else blocks; Act is Do without it.
+	// Act is Do without Then.
 	Then Promise `json:"then,omitempty"`
 	Act  string  `json:"-"`
 	// Command is a complete shell line; "" if the step takes human judgement.
@@ -315,16 +302,15 @@ func (f Finding) compare(g Finding) int {
 
 // Result is the policies' answer about one request.
 type Result struct {
-	// Findings are sorted: will before may, then by severity, policy, message.
+	// Findings are sorted as compare does.
 	Findings []Finding
-	// Omitted counts findings beyond MaxFindings of a policy.
-	Omitted int
-	// Errors are failed policies and malformed findings, each a PolicyError. Other findings still count.
+	Omitted  int
+	// Errors are PolicyErrors; other findings still count.
 	Errors []error
-	// Unseen are hidden resources that matter to the request.
+	// Unseen are hidden resources that matter.
 	Unseen []Unseen
-	// Readers are custom policies that may concern the request and read more of its object than a snapshot
-	// holds; UserReaders read the user.
+	// Readers are relevant custom policies that read more than a snapshot's object holds; UserReaders read the
+	// user.
 	Readers, UserReaders []string
 }
 
@@ -364,8 +350,7 @@ func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err
 
 func (e PolicyError) Unwrap() error { return e.Err }
 
-// Whole reports whether all built-in policies were evaluated; failures of custom ones do not affect other
-// findings.
+// Whole reports whether all built-in policies were evaluated; failed custom ones affect no other findings.
 func (r Result) Whole() bool {
 	return !slices.ContainsFunc(r.Errors, func(err error) bool {
 		var of PolicyError
@@ -380,7 +365,7 @@ const (
 	Refused   Verdict = "refused"   // or forbidden: nothing starts
 	Hangs     Verdict = "hangs"     // at least one "will"
 	AtRisk    Verdict = "at-risk"   // only "may"
-	Completes Verdict = "completes" // neither, and nothing relevant is unseen
+	Completes Verdict = "completes" // nothing relevant is unseen
 	Unknown   Verdict = "unknown"   // otherwise
 )
 

@@ -7,8 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// told are the fields that a snapshot holds: a policy that reads no others gives the same answer without the
-// object.
+// told are the fields that a snapshot holds: without others, a policy needs no object.
 var told = []string{
 	"ownership", "refusals",
 	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
@@ -16,8 +15,8 @@ var told = []string{
 	"request.oldObject.metadata.finalizers", "request.oldObject.metadata.name", "request.oldObject.metadata.namespace",
 }
 
-// reads reports whether a policy of these modules, or the library for it, reads other fields of the object,
-// and the user. If in doubt, as with the whole input, it does.
+// reads reports whether these modules, or the library for them, read other fields of the object, and the
+// user; true in doubt, as for the whole input.
 func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 	var next []*ast.Rule
 	for _, module := range of {
@@ -60,8 +59,8 @@ func (l *loader) rulesOf(ref ast.Ref) (rules []*ast.Rule) {
 	return rules
 }
 
-// inputOf returns the input paths that a rule reads, and the rules that it may refer to: a variable may be a
-// rule of its package.
+// inputOf returns the input paths that a rule reads, and the rules that it may refer to, such as by a
+// variable.
 func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	imported := map[ast.Var]ast.Ref{}
 	for _, i := range rule.Module.Imports {
@@ -148,7 +147,6 @@ func isTold(path string) bool {
 	return slices.ContainsFunc(told, func(known string) bool { return below(known, path) })
 }
 
-// below reports whether a path equals another, or is below it.
 func below(top, path string) bool { return top == "" || strings.HasPrefix(path+".", top+".") }
 
 // mayConcern reports whether the policy may have a finding, whatever the object's unknown fields are.

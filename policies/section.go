@@ -2,9 +2,7 @@ package policies
 
 // Section is a map of the facts that is computed on read.
 type Section interface {
-	// Get returns the value of a key, or nil.
 	Get(key string) any
-	// All returns the map.
 	All() map[string]any
 }
 

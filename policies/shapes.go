@@ -13,7 +13,6 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// findingKeys are the keys of a finding that decodeFinding reads.
 var findingKeys = map[string]types.Type{
 	"msg": types.S, "kind": types.S, "remedy": types.S, "field": types.S, "estimate_seconds": types.N,
 	"objects":  types.NewArray(nil, types.NewObject(nil, types.NewDynamicProperty(types.S, types.S))),
@@ -24,7 +23,7 @@ var findingKeys = map[string]types.Type{
 }
 
 // checkFindings returns errors for rules that can produce no valid finding, by Rego's static types; other
-// mistakes fail in evaluation (Result.Errors).
+// mistakes fail in evaluation.
 func (s *Set) checkFindings() error {
 	var errs []error
 	for _, p := range s.policies {
@@ -108,7 +107,6 @@ func objectShape(t *types.Object) error {
 	return nil
 }
 
-// fits reports whether a value of one type could be of another.
 func fits(t, want types.Type) bool {
 	switch t := t.(type) {
 	case types.Any:

@@ -10,9 +10,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
 
-// store reads data.cluster and data.params from plain maps, and converts only values that a rule reads. The
-// facts come with the transaction, so that one compiled query serves any document. OPA's own paths are in an
-// in-memory store.
+// store reads data.cluster and data.params from plain maps, and converts only values that a rule reads. Facts
+// come with the transaction: one compiled query serves any document. OPA's own paths are in an in-memory
+// store.
 type store struct {
 	storage.Store
 	params map[string]any
@@ -25,7 +25,7 @@ func newStore(params map[string]any) *store {
 // view is a read transaction over facts that do not change.
 type view struct {
 	storage.Transaction
-	roots map[string]any // by first path element
+	roots map[string]any
 }
 
 // view opens a transaction, which the caller aborts.
@@ -37,7 +37,6 @@ func (s *store) view(ctx context.Context, cluster map[string]any) (*view, error)
 	return &view{inner, map[string]any{"cluster": cluster, "params": s.params}}, nil
 }
 
-// Abort ends a transaction.
 func (s *store) Abort(ctx context.Context, txn storage.Transaction) {
 	if v, ok := txn.(*view); ok {
 		txn = v.Transaction

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Unseen is something that an answer depends on and that could not be read; its text in JSON.
+// Unseen is unreadable, but an answer depends on it; in JSON it is text.
 type Unseen struct {
 	// Resource is a hidden kind, What another thing in words: "pods/a -n b itself".
 	Resource, What string
 	Reason         string
 }
 
-// String returns "WHAT: REASON", or the reason if that says it all.
 func (u Unseen) String() string {
 	if what := cmp.Or(u.What, u.Resource); what != "" {
 		return what + ": " + u.Reason
@@ -35,7 +34,6 @@ func SortUnseen(list []Unseen) []Unseen {
 	return slices.Compact(list)
 }
 
-// UnseenTexts returns a list as text.
 func UnseenTexts(list []Unseen) (texts []string) {
 	for _, u := range list {
 		texts = append(texts, u.String())
@@ -45,12 +43,12 @@ func UnseenTexts(list []Unseen) (texts []string) {
 
 // Placeholders in a policy's reliances.
 const (
-	content    = "$CONTENT"    // namespaced resources
-	instances  = "$INSTANCES"  // of the definition under review
-	referrers  = "$REFERRERS"  // resources that may refer to the object under review
-	finalizers = "$FINALIZERS" // objects with finalizers
-	custom     = "$CUSTOM"     // custom resources
-	// Resources that rights hide in other namespaces than the request's, or in all.
+	content    = "$CONTENT"   // namespaced
+	instances  = "$INSTANCES" // of the definition under review
+	referrers  = "$REFERRERS" // may refer to the object under review
+	finalizers = "$FINALIZERS"
+	custom     = "$CUSTOM"
+	// hidden in namespaces other than the request's, or in all
 	elsewhere = "$ELSEWHERE"
 )
 
@@ -61,10 +59,9 @@ type hiddenResource struct {
 	refers     bool // to the request's object
 }
 
-// elsewhere reports whether only the request's namespace is visible.
 func (h hiddenResource) elsewhere() bool { return h.reason == "elsewhere" }
 
-// unseen returns the hidden resources that the answer depends on: the request's, and the policies' reliances.
+// unseen returns the hidden resources that matter: the request's, and the policies' reliances.
 func (s *subject) unseen(all []candidate) []Unseen {
 	list, _ := s.cluster["unseen"].([]any)
 	var relevant []Unseen

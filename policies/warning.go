@@ -11,8 +11,8 @@ const WarningStart = "termguard: "
 // WarningEnd ends a warning about a finding.
 func WarningEnd(policy string) string { return " [" + policy + "]" }
 
-// PolicyOf returns the policy of "termguard: SAYS: MESSAGE [POLICY]", or "": so the webhook in a cluster, of
-// any version, tells a client of a finding.
+// PolicyOf returns the policy of "termguard: SAYS: MESSAGE [POLICY]", or "": a finding of the webhook in a
+// cluster, of any version.
 func PolicyOf(warning string) string {
 	line, own := strings.CutPrefix(warning, WarningStart)
 	said, _, _ := strings.Cut(line, ": ")
