@@ -50,7 +50,8 @@ type Cause struct {
 
 // Mended is an evaluation without one cause, or without all broken ones.
 type Mended struct {
-	// Asked counts the objects, Free those deletable then, Unknown those with unseen facts and no known blocker.
+	// Asked counts the objects, Free the deletable ones then, and Unknown others with unseen facts and no known
+	// blocker.
 	Asked   int `json:"asked"`
 	Free    int `json:"free"`
 	Unknown int `json:"unknown,omitempty"`
@@ -76,7 +77,6 @@ const (
 	nodes       = "nodes"
 )
 
-// grouping gathers causes, by ID.
 type grouping map[string]*Cause
 
 func (g grouping) add(c Cause) *Cause {
@@ -227,7 +227,7 @@ func (g grouping) unseen(what []policies.Unseen) *Cause {
 	id, title := "unseen", "not all that matters could be seen"
 	if len(what) > 0 {
 		resource, why := what[0].Resource, what[0].Reason
-		if what[0].What != "" { // it names the object
+		if what[0].What != "" {
 			resource = "the objects themselves"
 		}
 		if resource != "" {

@@ -179,7 +179,6 @@ func (d document) bar(class string, part, most int) {
 		class, 100*float64(part)/float64(max(most, 1)))
 }
 
-// maxTimeline bounds the rows of terminating.
 const maxTimeline = 200
 
 func (d document) terminating(s *Scan) {
@@ -222,7 +221,7 @@ func (d document) items(s *Scan) {
 	d.write(`</select></label></form>
 <p id="shown" class="soft" role="status">%d objects are not free to go, or are going</p>
 `, len(s.Items))
-	places := map[string]int{} // of causes
+	places := map[string]int{}
 	for i, c := range s.Causes {
 		places[c.ID] = i
 	}

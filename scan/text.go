@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// shownCauses bounds the causes shown whole, and shownRest those in one line: an ordinary cluster fits on 24
-	// lines.
+	// shownCauses bounds the causes shown whole, and shownRest others, in one line: an ordinary cluster fits on
+	// 24 lines.
 	shownCauses, shownRest = 4, 5
 	shownNames             = 2
 	shownTerminating       = 3
@@ -126,7 +126,7 @@ func (s *Scan) promise() string {
 	return fmt.Sprintf("once %s are fixed together, %s", s.numbers(broken), s.Mended.of(" that they hold"))
 }
 
-// numbers names broken causes by their number in the output, where they come first.
+// numbers names broken causes by their number in the output: they come first.
 func (s *Scan) numbers(ids []string) string {
 	var numbers []string
 	for i, c := range s.Causes {
@@ -144,7 +144,7 @@ func (s *Scan) numbers(ids []string) string {
 	return "broken " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
 }
 
-// once says what a fix unblocks, alone or together with other causes.
+// once describes the effect of a fix, alone or together with other causes.
 func (s *Scan) once(c Cause) string {
 	switch {
 	case len(c.Mended.With) > 0:
@@ -219,7 +219,6 @@ func (s *Scan) Failing(on string) bool {
 	return s.Verdict.Compare(policies.Verdict(on)) >= 0 || s.Interrupted != ""
 }
 
-// Limits beside verdicts.
 const (
 	FailNever  = "never"
 	FailBroken = "broken" // something broken certainly blocks objects
