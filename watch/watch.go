@@ -22,17 +22,16 @@ import (
 )
 
 const (
-	// rest is the shortest pause after a look at the cluster, and share the pause in multiples of the look's
-	// duration: one at 100,000 objects takes seconds of an API server's time.
+	// rest is the shortest pause, and share the pause in multiples of a look's duration: one at 100,000 objects
+	// takes seconds of an API server's time.
 	rest  = 2 * time.Second
 	share = 4
-	// blind is the number of looks after which the watch ends with only unlistable types left: an API may come
-	// back.
+	// blind looks end the watch if only unlistable types are left: an API may come back.
 	blind = 3
 )
 
 // Watch prints looks until no Terminating object is left or ctx ends, and returns the objects left. An error
-// says that they are unknown; one of check.Gone ends the watch without any.
+// means that they are unknown.
 func (p *Printer) Watch(ctx context.Context, look func(context.Context) (check.Answer, error)) (left check.Answer, err error) {
 	type answer struct {
 		check.Answer
@@ -92,7 +91,7 @@ type Printer struct {
 	Style page.Style
 
 	last   map[string]line
-	more   int    // the number of others
+	more   int
 	hidden string // the unseen facts
 	failed string // the reason of the last failed read
 }
