@@ -115,10 +115,9 @@ func (r *Run) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// loop takes the allowed steps, deletes, and waits.
 func (r *Run) loop(ctx context.Context) error {
 	var until time.Time // of the wait for the deletion
-	again := false      // looked once more, as others took the steps that were due
+	again := false      // looked once more, as others took the due steps
 	for {
 		if len(r.last.Targets) == 0 {
 			return r.gone(ctx)
@@ -233,7 +232,7 @@ func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 // is valid for that question alone.
 func (r *Run) step(ctx context.Context, due []check.Deed) error {
 	question := questionOf(due)
-	if r.Ask == nil || r.answered(question) { // else the prompt says it
+	if r.Ask == nil || r.answered(question) {
 		var p page.Page
 		p.Blank()
 		p.Line("%s", question.Do)

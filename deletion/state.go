@@ -14,7 +14,6 @@ import (
 
 // State is the cluster before a step.
 type State struct {
-	// Targets are the objects to delete that still exist.
 	Targets []check.Subject
 	check.Answer
 	// Plan is without the deletion.
