@@ -1,5 +1,5 @@
-// Package page lays out text for people in lines, trees and tables. Wrapping and color depend on what a part
-// is, never on what it says: a tenant may have written any of it.
+// Package page lays out text in lines, trees and tables. Wrapping and color depend on a part's role, never on
+// its text: a tenant may have written any of it.
 package page
 
 import (
@@ -26,13 +26,12 @@ type Page struct{ blocks []block }
 
 // block is a line, or a row of a table.
 type block struct {
-	// lead begins the first line, and below the continued ones.
+	// lead begins the first line, below the others.
 	lead, below string
-	// before and after surround a word with a tone.
+	// before and after surround word, which has the tone.
 	before, word, after string
 	tone                Tone
-	// command is copied to a shell as it is.
-	command bool
+	command             bool
 	// table is where the last column begins, 0 outside of tables; hang indents that column if a row is too long.
 	table, hang int
 }
@@ -49,7 +48,7 @@ func (p *Page) Verdict(before, word string, tone Tone, after string) {
 	p.add(block{below: "  ", before: before, word: word, tone: tone, after: after})
 }
 
-// Item adds a line behind a lead, such as a number or a label; lines below are as far in.
+// Item adds a line behind a lead, such as a number; lines below are as far in.
 func (p *Page) Item(lead, format string, args ...any) {
 	p.add(block{lead: lead, below: strings.Repeat(" ", utf8.RuneCountInString(lead)), after: fmt.Sprintf(format, args...)})
 }
@@ -66,7 +65,7 @@ func (p *Page) Blank() { p.blocks = append(p.blocks, block{}) }
 // Add adds the blocks of another page.
 func (p *Page) Add(other *Page) { p.blocks = append(p.blocks, other.blocks...) }
 
-// First returns the first line if it has a verdict, else an empty page.
+// First returns the first line if it has a verdict.
 func (p *Page) First() (first Page) {
 	if len(p.blocks) > 0 && p.blocks[0].tone != Plain && p.blocks[0].table == 0 {
 		first.blocks = p.blocks[:1]
@@ -87,7 +86,7 @@ type Node struct {
 	Below []*Node
 }
 
-// Child returns the node below n with this line, added if necessary.
+// Child returns the node below n with this line, added if missing.
 func (n *Node) Child(line string) *Node { return n.Verdict("", Plain, line) }
 
 // Verdict is Child for a line that begins with a word of a tone.
@@ -122,8 +121,8 @@ type Cell struct {
 	Tone Tone
 }
 
-// Table adds rows below a heading. In a narrow terminal the last column stands on lines of its own, as far in
-// as the second.
+// Table adds rows below a heading. In a narrow terminal the last column has lines of its own, as far in as
+// the second.
 func (p *Page) Table(heading []string, rows [][]Cell) {
 	all := [][]Cell{make([]Cell, len(heading))}
 	for i, text := range heading {
@@ -159,7 +158,7 @@ func (p *Page) Table(heading []string, rows [][]Cell) {
 			}
 		}
 		if n == 0 {
-			b.hang = 0 // the heading of the last column needs no line
+			b.hang = 0
 		}
 		p.blocks = append(p.blocks, b)
 	}
@@ -188,7 +187,7 @@ type Style struct {
 	ASCII bool
 }
 
-// toASCII keeps the width, except of the ellipsis.
+// toASCII keeps the width.
 var toASCII = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|")
 
 // narrowest is the least width for wrapping: below it, nothing is readable.
@@ -250,7 +249,7 @@ func (b block) color(line string, first bool) string {
 	return line[:from] + paints[b.tone] + b.word + normal + line[to:]
 }
 
-// wrap breaks a line between words, a command with backslashes, and JSON between its members.
+// wrap breaks a line between words, a command with backslashes, and JSON between members.
 func (b block) wrap(width int) (lines []string) {
 	if b.table > 0 {
 		return b.row(width)
@@ -264,7 +263,6 @@ func (b block) wrap(width int) (lines []string) {
 	return broken(b.lead, b.below, ` \`, commandWords(b.after), width)
 }
 
-// row puts the last column on lines of its own.
 func (b block) row(width int) (lines []string) {
 	runes := []rune(b.text())
 	begin := strings.Repeat(" ", b.hang)
@@ -288,7 +286,7 @@ func Fill(text, lead, below string, width int) string {
 	return strings.Join(broken(lead, below, "", strings.Fields(text), width), "\n") + "\n"
 }
 
-// broken joins words to lines as Fill does; end ends all but the last.
+// broken is Fill with an end for all lines but the last.
 func broken(lead, below, end string, words []string, width int) (lines []string) {
 	current, empty := lead, true
 	joined := false // in JSON: no space, no end
@@ -311,11 +309,10 @@ func broken(lead, below, end string, words []string, width int) (lines []string)
 	return append(lines, current)
 }
 
-// jsonBreak ends a piece of a word that may be broken as JSON allows.
+// jsonBreak ends a piece of a word, where JSON may be broken.
 const jsonBreak = "\x00"
 
-// commandWords returns the words of a shell line, with JSON in single quotes in pieces that end with
-// jsonBreak.
+// commandWords returns the words of a shell line, with quoted JSON in pieces that end with jsonBreak.
 func commandWords(command string) (found []string) {
 	var piece strings.Builder
 	flush := func(end string) {
@@ -325,7 +322,7 @@ func commandWords(command string) (found []string) {
 		}
 	}
 	var quote byte                 // the open one, or 0
-	inJSON, inText := false, false // of single quotes: JSON, and a text in it
+	inJSON, inText := false, false // in single quotes: JSON, and a text in it
 	for i := 0; i < len(command); i++ {
 		c := command[i]
 		if c == ' ' && quote == 0 {
