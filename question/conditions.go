@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// MaxConditions bounds the conditions of one object, and MaxConditionText each text in them, in bytes: a
-// status may contain anything.
+// MaxConditions bounds an object's conditions, and MaxConditionText each text, in bytes: a status may contain
+// anything.
 const MaxConditions, MaxConditionText = 32, 1 << 10
 
-// Conditions returns the status of an object for policies: its conditions, except about an older spec, or
-// else its phase and message. Each has the time of its last change, if known, and when the object was
-// created, its deletion began, and its run ended.
+// Conditions returns an object's status for policies: its conditions, except about an older spec, or else its
+// phase and message. Each has the time of its last change, if known, and when the object was created, its
+// deletion began, and its run ended.
 func Conditions(object map[string]any) []any {
 	o := &unstructured.Unstructured{Object: object}
 	status, _ := object["status"].(map[string]any)
@@ -62,7 +62,6 @@ func Conditions(object map[string]any) []any {
 	return conditions
 }
 
-// first returns the first of some members that is a text, bounded.
 func first(status map[string]any, keys ...string) string {
 	for _, key := range keys {
 		if text, _ := status[key].(string); text != "" {
@@ -72,9 +71,8 @@ func first(status map[string]any, keys ...string) string {
 	return ""
 }
 
-// failureIn returns the error in a status without conditions.
 func failureIn(status map[string]any) string {
-	failure, _ := status["error"].(map[string]any) // as that of a VolumeSnapshot
+	failure, _ := status["error"].(map[string]any) // of a VolumeSnapshot
 	return cmp.Or(first(failure, "message"), first(status, "error", "lastError", "errorMessage", "failureMessage"))
 }
 

@@ -15,7 +15,7 @@ var Cascades = map[string]metav1.DeletionPropagation{
 	"orphan":     metav1.DeletePropagationOrphan,
 }
 
-// DeleteOptions returns the DeleteOptions with a propagation policy.
+// DeleteOptions returns DeleteOptions with a propagation policy.
 func DeleteOptions(propagation metav1.DeletionPropagation) map[string]any {
 	return map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": string(propagation)}
 }
@@ -24,7 +24,7 @@ func DeleteOptions(propagation metav1.DeletionPropagation) map[string]any {
 func Background() map[string]any { return DeleteOptions(metav1.DeletePropagationBackground) }
 
 // FromFlags returns kubectl delete's options. A negative grace period, in seconds, means the object's own; 0
-// without force becomes 1.
+// without force becomes 1, as in kubectl.
 func FromFlags(cascade string, grace int64, force bool) (map[string]any, error) {
 	propagation, ok := Cascades[strings.ToLower(cascade)]
 	if !ok {

@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Target is an object that a command asks about without a request.
+// Target is an object without a request.
 type Target struct {
 	Kind            schema.GroupVersionKind
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
-	// Object is as the API server has it, as far as known.
+	// Object is the API server's, as far as known.
 	Object map[string]any
 	// User would send the request; zero if unknown.
 	User authenticationv1.UserInfo
 }
 
-// Delete returns the request that deletes the target, with DeleteOptions.
+// Delete returns the request that deletes the target.
 func (t Target) Delete(options map[string]any) *Request {
 	r := t.request(admissionv1.Delete, options)
 	r.OldObject = Part(t.Object)
@@ -39,8 +39,7 @@ func (t Target) Evict(options map[string]any) *Request {
 	return r
 }
 
-// Drain returns the question whether a node's pods can be evicted. API servers never see it: clients evict
-// the pods.
+// Drain returns the question whether a node can be drained. API servers never see it: clients evict the pods.
 func (t Target) Drain() *Request {
 	r := t.request(admissionv1.Connect, nil)
 	r.SubResource, r.subject = "drain", t.Object
@@ -86,15 +85,14 @@ func (t Target) request(operation admissionv1.Operation, options map[string]any)
 
 // Set is the objects that one command deletes: data.cluster.set. The zero value is for kubectl delete -f.
 type Set struct {
-	// By is the command, for messages.
 	By string
 	// Waits means that each place is deleted only after the previous one is.
 	Waits   bool
 	objects map[string]any
 }
 
-// Add adds an object of a resource (plural, or plural.group), with its place in the order. Objects in one
-// place are deleted together, or in unknown order.
+// Add adds an object of a resource (plural, or plural.group). Objects in one place are deleted together, or
+// in unknown order.
 func (s *Set) Add(resource, namespace, name string, place int) {
 	if s.objects == nil {
 		s.objects = map[string]any{}

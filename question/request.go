@@ -1,5 +1,5 @@
 // Package question defines the input of policies: an AdmissionRequest as an API server sends it, or would
-// send it (k8s.io/api/admission/v1), and the objects that are deleted together.
+// send it (k8s.io/api/admission/v1), and the objects deleted together.
 package question
 
 import (
@@ -32,7 +32,6 @@ const (
 	OnOther         Trigger = "other"
 )
 
-// Resources with special requests.
 var (
 	Namespaces = schema.GroupResource{Resource: "namespaces"}
 	Nodes      = schema.GroupResource{Resource: "nodes"}
@@ -52,7 +51,7 @@ type Request struct {
 	UnderWay bool
 
 	subject map[string]any // if the request does not carry it
-	sent    map[string]any // see asSent
+	sent    map[string]any
 }
 
 var (
@@ -62,15 +61,15 @@ var (
 	errNoName     = errors.New("the request has no name")
 )
 
-// Review returns the request of an admission review, with an error if a required field is missing; it can
-// still describe itself.
+// Review returns the request of a review, with an error if a required field is missing: it can still describe
+// itself.
 func Review(request admission.Request) (*Request, error) {
 	r := &Request{Request: request, UnderWay: true}
 	trigger := r.Trigger()
 	switch {
 	case r.Resource.Resource == "":
 		return r, errNoResource
-	case trigger == OnOther: // not evaluated
+	case trigger == OnOther:
 		return r, nil
 	case trigger != OnEviction && trigger != OnApply && r.Old() == nil:
 		return r, errNoOld
@@ -113,8 +112,8 @@ func (r *Request) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 }
 
-// Key returns the object's namespace and name. The namespace is "" for a Namespace, though requests carry its
-// name there.
+// Key returns the object's namespace and name: no namespace for a Namespace, whose requests carry its name
+// there.
 func (r *Request) Key() types.NamespacedName {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 	if r.GroupResource() == Namespaces {
@@ -211,7 +210,7 @@ func (r *Request) Finalizers(object map[string]any) []string {
 	return slices.Concat((&unstructured.Unstructured{Object: object}).GetFinalizers(), r.SpecFinalizers(object))
 }
 
-// Input returns the input of policies, which policies/schema/input.schema.json describes.
+// Input returns the input of policies (policies/schema/input.schema.json).
 func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any {
 	input := map[string]any{"request": r.asSent(), "ownership": ownership}
 	// Built-in kinds' status is not about their finalizers.
@@ -226,7 +225,7 @@ func (r *Request) Input(ownership map[string]any, refusals []any) map[string]any
 	return input
 }
 
-// asSent returns the request in JSON's form, as an API server sends it (TestAsSent), built once.
+// asSent returns the JSON of the request as an API server sends it (TestAsSent).
 func (r *Request) asSent() map[string]any {
 	if r.sent != nil {
 		return r.sent
@@ -298,7 +297,7 @@ func list[S ~[]string](texts S) []any {
 	return values
 }
 
-// orNull returns nil for a nil map, which would become an empty object.
+// orNull avoids an empty object for a nil map.
 func orNull(object map[string]any) any {
 	if object == nil {
 		return nil
