@@ -1,4 +1,4 @@
-// Package background runs tasks in which a panic is reported and does not end the process.
+// Package background runs tasks whose panics are reported and do not end the process.
 package background
 
 import (
@@ -16,7 +16,7 @@ type Report func(part string, panicked any, stack []byte)
 
 type reportKey struct{}
 
-// With returns a context in which panics are passed to report, instead of slog.Default().
+// With returns a context that passes panics to report, instead of slog.Default().
 func With(ctx context.Context, report Report) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }

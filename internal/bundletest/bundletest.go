@@ -11,8 +11,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 )
 
-// Archive returns a bundle as opa build makes it, signed with secret unless that is "". later is appended to
-// each file after signing.
+// Archive returns a bundle as opa build makes it, signed unless secret is "". later is appended to each file
+// after signing.
 func Archive(t testing.TB, secret string, files map[string]string, later ...string) []byte {
 	t.Helper()
 	b := bundle.Bundle{Data: map[string]any{}}

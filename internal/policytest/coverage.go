@@ -19,7 +19,7 @@ func NewTracer() *Tracer { return &Tracer{cover.New()} }
 func (t *Tracer) Reset() { t.Cover = cover.New() }
 
 // Covered returns the percentage of evaluated Rego lines in folder, without tests, and the others as
-// FILE:LINE. folder is relative to fsys, which policies call dir.
+// FILE:LINE. Policies call fsys dir.
 func (t *Tracer) Covered(fsys fs.FS, dir, folder string) (percent float64, missed []string, err error) {
 	files, err := fs.Glob(fsys, folder+"/*.rego")
 	if err != nil {

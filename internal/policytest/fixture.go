@@ -26,8 +26,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects as kubectl prints them, a Request, and
-// optionally a Cluster for facts that objects cannot show. Each finding must match a comment
+// Fixture is a file testdata/{hang,ok}_*.yaml of a policy: objects, a Request, and optionally a Cluster for
+// facts that objects cannot show. Each finding must match a comment
 //
 // # want "regexp"
 //
@@ -139,7 +139,7 @@ func (f *Fixture) parse(text []byte) error {
 	return nil
 }
 
-// find finds resources of definitions in the fixture, too.
+// find also finds resources of the fixture's definitions.
 func (f Fixture) find(resource, namespace, name string) (document, bool) {
 	for _, d := range f.documents {
 		gvk := d.object.GroupVersionKind()

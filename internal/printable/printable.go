@@ -30,7 +30,7 @@ func But(text, kept string) string {
 	}, text)
 }
 
-// JSON escapes such characters in a JSON text, where they can only be inside strings.
+// JSON escapes such characters in a JSON text, which has them only in strings.
 func JSON(text string) string {
 	if Line(text) == text {
 		return text
@@ -50,8 +50,7 @@ func JSON(text string) string {
 	return out.String()
 }
 
-// odd reports whether r is a control or format character (including bidirectional ones), a line separator,
-// for private use, or not valid UTF-8.
+// odd includes bidirectional characters, line separators, characters for private use, and invalid UTF-8.
 func odd(r rune) bool {
 	if r <= unicode.MaxASCII {
 		return r < ' ' || r == '\x7f'

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Main is the TestMain of a package whose stress test starts more goroutines than its other tests: under the
-// race detector, -short runs only that (make test).
+// Main is TestMain with a stress test, which starts more goroutines than the others: under the race detector,
+// -short runs only that (make test).
 func Main(m *testing.M, stress string) {
 	flag.Parse()
 	if Detector && testing.Short() && flag.Lookup("test.run").Value.String() == "" {

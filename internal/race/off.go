@@ -1,6 +1,6 @@
 //go:build !race
 
-// Package race lets single-goroutine tests skip themselves under the race detector, which takes ten times as
+// Package race lets tests of one goroutine skip themselves under the race detector, which takes ten times as
 // long and finds nothing there. make test and make check run them without it.
 package race
 

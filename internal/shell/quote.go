@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// plain matches words that need no quotes.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Quote quotes a word for a shell: object names may contain anything but "/" and "%" (k8s.io/apimachinery,
