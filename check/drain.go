@@ -42,8 +42,7 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	return items, nil
 }
 
-// drains adds the answers about a node's pods. Deleted pods add only their duration: the node's findings
-// cover them.
+// drains adds the answers about pods. Deleted ones add only their duration: the node's findings cover them.
 func (r *Item) drains(pods []Item) {
 	r.drained, r.WaitsFor = true, []Wait{} // a drain does not wait for the node's own finalizers
 	told := slices.Clone(r.Findings)

@@ -31,8 +31,7 @@ var (
 	helmReleases    = schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}
 )
 
-// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false for others or a
-// missing one.
+// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false if it has none.
 func FromInventory(ctx context.Context, config *rest.Config, name Name) (together Together, deletes bool, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -197,8 +196,7 @@ func (t *Together) kustomization(k *unstructured.Unstructured) {
 	}
 }
 
-// parseEntry parses NAMESPACE_NAME_GROUP_KIND (cli-utils, pkg/object), with two underscores for a colon of
-// RBAC names.
+// parseEntry parses NAMESPACE_NAME_GROUP_KIND, in which RBAC names have __ for a colon (cli-utils, pkg/object).
 func parseEntry(id string) (Name, bool) {
 	namespace, rest, _ := strings.Cut(id, "_")
 	rest, kind, _ := cutLast(rest)

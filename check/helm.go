@@ -53,8 +53,7 @@ func ofRelease(r *release.Release, namespace string) (Together, error) {
 	return together, err
 }
 
-// FromHelmManifest is FromRelease for the output of helm get manifest or helm template: in a file, a folder,
-// or stdin for "-".
+// FromHelmManifest is FromRelease for helm get manifest or helm template, in a file, a folder, or stdin ("-").
 func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
 	var all bytes.Buffer
 	err := Files{Stdin: stdin}.each(path, func(_ string, text []byte) error {

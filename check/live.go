@@ -151,8 +151,7 @@ func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster
 // maxSelected bounds the objects of Selected.
 const maxSelected = 1000
 
-// Selected returns objects by kubectl's selectors; in all namespaces if namespace is "". Too many are an
-// error.
+// Selected returns objects by kubectl's selectors, in all namespaces for "". Too many are an error.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
 	known, err := Served(ctx, config)
 	if err != nil {

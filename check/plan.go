@@ -325,8 +325,7 @@ func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
-// blockers returns the certain blockers of a deletion, or of a removal of finalizers, as repairs and
-// deletions.
+// blockers returns certain blockers of a deletion, or of a removal of finalizers, as repairs and deletions.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	exists := false

@@ -154,8 +154,7 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 	return a, nil
 }
 
-// Each evaluates n things in parallel, in few goroutines: the stack that policies need grows once in each. The
-// first error ends it.
+// Each evaluates n things in few goroutines: the stack for policies grows once in each. An error ends it.
 func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) error) error {
 	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
 }

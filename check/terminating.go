@@ -98,8 +98,7 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 	e.found[end.uid] = end
 }
 
-// Ask evaluates the subjects and the objects deleted with them: a namespace's content, a definition's
-// objects, and dependents.
+// Ask also evaluates the objects deleted with subjects: content of a namespace or definition, and dependents.
 func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Answer, error) {
 	var next []types.UID
 	for _, s := range subjects {

@@ -463,8 +463,7 @@ func (r Item) cause(certainty policies.Certainty, refused bool) (cause policies.
 	return cause
 }
 
-// holds returns the best explanation of a hang. Content left in a namespace is certain, but no cause: its
-// possible blockers are.
+// holds explains a hang. Content left in a namespace is certain, but no cause: its possible blockers are.
 func (r Item) holds() policies.Finding {
 	lead := r.cause(policies.Will, false)
 	if !lead.Cause.Consequence {

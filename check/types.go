@@ -36,8 +36,7 @@ type Types struct {
 	discovered *live.Discovered
 }
 
-// Served reads the types of a cluster, without groups that do not answer; an error means that discovery
-// failed.
+// Served reads the types of a cluster, without groups that do not answer. The error is of all discovery.
 func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

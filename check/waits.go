@@ -239,8 +239,7 @@ func (r *Item) estimate(stops int) {
 	}
 }
 
-// stopsOf returns how long the awaited pods usually take to stop, in seconds; 0 unless all workloads were
-// observed.
+// stopsOf returns how long awaited pods usually take to stop, in seconds; 0 unless observed for all.
 func stopsOf(f cluster.Facts, s Subject) int {
 	var waiting []cluster.Pod
 	switch s.Type.GroupResource() {

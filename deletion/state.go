@@ -60,8 +60,7 @@ func (v *State) terminating() bool {
 	return !slices.ContainsFunc(v.Targets, func(s check.Subject) bool { return !s.Terminating() })
 }
 
-// hangs distrusts symptoms after steps: the controller of a namespace renews its conditions only after a
-// while.
+// hangs distrusts symptoms after steps: the namespace controller renews its conditions only after a while.
 func (v *State) hangs(steps int) bool {
 	return v.Verdict == policies.Hangs && (!v.Symptoms() || steps == 0)
 }

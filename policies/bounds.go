@@ -7,8 +7,7 @@ import (
 	"unicode"
 )
 
-// volumes are types of volumes and claims: deleting one deletes data that a finalizer's owner might have
-// kept.
+// volumes are types of volumes and claims: deleting one deletes data that a finalizer's owner might keep.
 var volumes = []string{"pv", "persistentvolume", "persistentvolumes", "pvc", "persistentvolumeclaim", "persistentvolumeclaims"}
 
 // IsVolume reports whether RESOURCE/NAME is a volume or a claim.

@@ -126,8 +126,7 @@ func needOf(text string) need {
 // evictions names evicted pods in METADATA.
 const evictions = "pods/eviction"
 
-// about reports whether the policy is for the request's resource. A policy for pods is for evictions, too,
-// but not vice versa.
+// about: a policy for pods is also for evictions, but not vice versa.
 func (p *Policy) about(s *subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }

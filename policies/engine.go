@@ -255,7 +255,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return f.Kind != KindHang })
 		}
 		if about.eviction {
-			// In any case the API server then deletes the pod, without admission.
+			// Whatever an eviction finds, the API server then deletes the pod, without admission.
 			for i := range result.Findings {
 				result.Findings[i].Certainty = May
 			}

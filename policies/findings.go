@@ -174,8 +174,7 @@ func step(s *Step, value any) error {
 	return nil
 }
 
-// command reads a line for a shell, or its words. A long line is left out: half of a command is worse than
-// none.
+// command reads a line for a shell, or its words. A long line is left out: half a command is worse than none.
 func command(into *string, value any) error {
 	if words, split := value.([]any); split {
 		line := make([]string, len(words))

@@ -260,8 +260,7 @@ func (l *loader) load(fsys fs.FS) {
 	}
 }
 
-// compareLibrary rejects a library beside policies, which only serves other tools, if it differs from the
-// embedded one.
+// compareLibrary rejects a library for other tools, beside policies, that differs from the embedded one.
 func (l *loader) compareLibrary(fsys fs.FS) {
 	for _, pattern := range []string{libFolder + "/*.rego", libFolder + "/*/*.rego"} {
 		files, _ := fs.Glob(fsys, pattern)
@@ -376,8 +375,7 @@ var metadataFields = []string{
 	"labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// metadataField returns the metadata field that a reference reads, "" if none or variable. Other fields
-// depend on the kind.
+// metadataField returns the metadata field that a reference reads. Other fields depend on the kind.
 func metadataField(ref ast.Ref) string {
 	if len(ref) < 5 || !ref[0].Equal(ast.InputRootDocument) || !ref[1].Equal(ast.InternedTerm("request")) || !ref[3].Equal(ast.InternedTerm("metadata")) ||
 		!ref[2].Equal(ast.InternedTerm("object")) && !ref[2].Equal(ast.InternedTerm("oldObject")) {

@@ -106,8 +106,7 @@ type Policy struct {
 	Manifest Manifest `json:"manifest,omitzero"`
 	// Custom policies are not built in: their authors only advise.
 	Custom bool `json:"-"`
-	// ReadsObject says that a custom policy may read more than a snapshot's object holds, and ReadsUser the
-	// user.
+	// ReadsObject says that a custom policy may read more than a snapshot holds, and ReadsUser the user.
 	ReadsObject bool   `json:"-"`
 	ReadsUser   bool   `json:"-"`
 	Folder      string `json:"folder"`
@@ -309,13 +308,11 @@ type Result struct {
 	Errors []error
 	// Unseen are hidden resources that matter.
 	Unseen []Unseen
-	// Readers are relevant custom policies that read more than a snapshot's object holds; UserReaders read the
-	// user.
+	// Readers are relevant custom policies with ReadsObject, and UserReaders with ReadsUser.
 	Readers, UserReaders []string
 }
 
-// OfStub returns the result without Readers' answers, which need more of the object than its source (where)
-// has.
+// OfStub returns the result without Readers' answers, which need more than the source (where) has.
 func (r Result) OfStub(where string) Result {
 	return r.without(r.Readers, fmt.Sprintf("it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", where))
 }

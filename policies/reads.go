@@ -59,8 +59,7 @@ func (l *loader) rulesOf(ref ast.Ref) (rules []*ast.Rule) {
 	return rules
 }
 
-// inputOf returns the input paths that a rule reads, and the rules that it may refer to, such as by a
-// variable.
+// inputOf returns the input paths that a rule reads, and rules that it may refer to, also by a variable.
 func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
 	imported := map[ast.Var]ast.Ref{}
 	for _, i := range rule.Module.Imports {

@@ -39,7 +39,7 @@ func (t Target) Evict(options map[string]any) *Request {
 	return r
 }
 
-// Drain returns the question whether a node can be drained. API servers never see it: clients evict the pods.
+// Drain returns the question whether a node can be drained. API servers never see it: clients evict pods.
 func (t Target) Drain() *Request {
 	r := t.request(admissionv1.Connect, nil)
 	r.SubResource, r.subject = "drain", t.Object

@@ -52,8 +52,7 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// HTML writes the scan as one page without network access, whose content security policy allows its one
-// script by hash.
+// HTML writes one page without network access. Its content security policy allows its script by hash.
 func (s *Scan) HTML(w io.Writer) error {
 	d := document{bufio.NewWriterSize(w, 64<<10)}
 	d.raw(`<!doctype html>

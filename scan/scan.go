@@ -111,8 +111,7 @@ type answer struct {
 	parts []answer
 }
 
-// Run evaluates places. If ctx ends, or a place was not read whole, it returns the answers so far, and sets
-// Interrupted.
+// Run evaluates places. If ctx ends, or a place was not read whole, it sets Interrupted.
 func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
 	s := &Scan{Answer: check.NewAnswer(check.AsDelete)}

@@ -31,7 +31,7 @@ const (
 )
 
 // Watch prints looks until no Terminating object is left or ctx ends, and returns the objects left. An error
-// means that they are unknown.
+// means that they are unknown; check.Gone of a look's error, that none is left.
 func (p *Printer) Watch(ctx context.Context, look func(context.Context) (check.Answer, error)) (left check.Answer, err error) {
 	type answer struct {
 		check.Answer
