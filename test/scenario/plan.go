@@ -33,7 +33,7 @@ const (
 // plans are all results, in the order of their price.
 var plans = []string{Restores, Runs, Force, Person}
 
-// Report is an answer about one object.
+// Report is an answer about one object, and the objects that are deleted along with it, as by a Kustomization.
 type Report struct {
 	check.Item
 	Plan []check.Step
@@ -45,10 +45,16 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &a); err != nil {
 		return err
 	}
-	if len(a.Items) != 1 {
-		return fmt.Errorf("%d objects, want 1", len(a.Items))
+	if len(a.Items) == 0 {
+		return errors.New("no objects, want 1")
 	}
 	r.Item, r.Plan = a.Items[0], a.Plan
+	for _, item := range a.Items[1:] {
+		r.Findings = append(r.Findings, item.Findings...)
+		r.WaitsFor = append(r.WaitsFor, item.WaitsFor...)
+		r.Unseen = append(r.Unseen, item.Unseen...)
+	}
+	r.Verdict = a.Verdict
 	return nil
 }
 
