@@ -21,7 +21,7 @@ type Item struct {
 	// Kind is for scans.
 	Kind   string          `json:"kind,omitempty"`
 	Target policies.Object `json:"target"`
-	// TerminatingSince is the deletionTimestamp: when the target would have gone without finalizers.
+	// TerminatingSince is the deletionTimestamp: when it would have been deleted without finalizers.
 	TerminatingSince string           `json:"terminatingSince,omitempty"`
 	Verdict          policies.Verdict `json:"verdict"`
 	// EstimateSeconds is the longest duration, and UsualSeconds the usual one here, if known.

@@ -40,8 +40,7 @@ func (a Answer) DOT(w io.Writer) error {
 	return err
 }
 
-// quoted returns a string of the DOT language, where backslashes begin escapes of labels
-// (graphviz.org/doc/info/lang.html).
+// quoted returns a DOT string: backslashes begin escapes of labels (graphviz.org/doc/info/lang.html).
 func quoted(label string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(printable.Lines(label)) + `"`
 }

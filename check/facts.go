@@ -45,7 +45,7 @@ func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) Typ
 	return Type{GroupVersionResource: resource.WithVersion("v1"), Namespaced: namespaced} // of an extension API server
 }
 
-// unowned is about a foreground deletion without the UID, by which alone facts name the owner of dependents.
+// unowned is about a foreground deletion without the UID: facts name the owner of dependents by UID alone.
 func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.Unseen {
 	finalizers, _ := child(s.Object, "metadata")["finalizers"].([]any)
 	foreground := request.With()["propagationPolicy"] == "Foreground" || slices.Contains(finalizers, any(metav1.FinalizerDeleteDependents))

@@ -196,7 +196,7 @@ func (t *Together) kustomization(k *unstructured.Unstructured) {
 	}
 }
 
-// parseEntry parses NAMESPACE_NAME_GROUP_KIND, in which RBAC names have __ for a colon (cli-utils, pkg/object).
+// parseEntry parses NAMESPACE_NAME_GROUP_KIND; RBAC names have __ for a colon (cli-utils, pkg/object).
 func parseEntry(id string) (Name, bool) {
 	namespace, rest, _ := strings.Cut(id, "_")
 	rest, kind, _ := cutLast(rest)

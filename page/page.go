@@ -309,7 +309,7 @@ func broken(lead, below, end string, words []string, width int) (lines []string)
 	return append(lines, current)
 }
 
-// jsonBreak ends a piece of a word, where JSON may be broken.
+// jsonBreak ends a piece of a word that may be broken as JSON allows.
 const jsonBreak = "\x00"
 
 // commandWords returns the words of a shell line, with quoted JSON in pieces that end with jsonBreak.

@@ -7,7 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// told are the fields that a snapshot holds: without others, a policy needs no object.
+// told are the fields that a snapshot holds: a policy that reads no others needs no object.
 var told = []string{
 	"ownership", "refusals",
 	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
