@@ -8,7 +8,6 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// identity distinguishes objects in a cluster.
 type identity struct{ group, kind, namespace, name string }
 
 func identityOf(o *source.Object) identity {
@@ -16,10 +15,9 @@ func identityOf(o *source.Object) identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// splitAlternatives splits a folder's set if files of it are alternatives, such as an installer and a quick
-// start, of which users apply one: they define the same webhooks or resources, or the same namespace and an
-// object in it. The alternative with the most objects stays with the other files of the folder; each other one
-// becomes a set.
+// splitAlternatives makes a set of each alternative file of a folder, such as an installer and a quick start,
+// of which users apply one: they define the same webhooks or resources, or the same namespace and an object
+// in it. The one with the most objects stays with the other files.
 func (s *set) splitAlternatives() []*set {
 	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}
@@ -27,7 +25,7 @@ func (s *set) splitAlternatives() []*set {
 	const sameNamespace, sameOther = 1, 2
 	conflicts := map[[2]*source.File]int{}
 	first := map[identity]*source.File{}
-	objects := map[*source.File]int{} // their number
+	objects := map[*source.File]int{}
 	for _, o := range s.objects {
 		if !s.combinedByFolder() && s.run.isInKustomization(o.File) {
 			continue // a kustomization makes them one

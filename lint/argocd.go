@@ -19,21 +19,19 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// argoController is the workload of Argo CD that removes the finalizers of Applications, as its manifests and
-// its chart name it.
+// argoController removes the finalizers of Applications; Argo CD's manifests and chart name it so.
 const argoController = "argocd-application-controller"
 
-// argoFinalizer is the prefix of the finalizers with which Argo CD deletes the objects of an Application
+// argoFinalizer, also with a suffix, makes Argo CD delete an Application's objects
 // (github.com/argoproj/argo-cd, pkg/apis/application/v1alpha1/application_defaults.go).
 const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
-// noDeleteOption is the option that exempts an object when Argo CD deletes the rest (argo-cd.readthedocs.io,
-// user-guide/sync-options).
+// noDeleteOption exempts an object from Argo CD's deletion (argo-cd.readthedocs.io, user-guide/sync-options).
 const noDeleteOption = "Delete=false"
 
-// selfManagedControllers finds the Applications of a set, also in ApplicationSets, that deploy the Argo CD
-// that manages them. It sets the status that Argo CD writes, for policies to read, and returns the
-// controllers, which then run.
+// selfManagedControllers finds the Applications, also in ApplicationSets, that deploy the Argo CD that
+// manages them. It sets the status that Argo CD writes, for policies to read, and returns the controllers,
+// which then run.
 func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
 		if !s.isSelfManagedApp(sub.Object, sub.object.Object) {
@@ -54,8 +52,7 @@ func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstru
 	return controllers
 }
 
-// isSelfManaged reports whether an object is such an Application, before the rest of its set is read:
-// usually, Applications deploy something outside it.
+// isSelfManaged finds such objects before the rest of the set is read: most deploy something outside it.
 func (s *set) isSelfManaged(o *source.Object) bool {
 	if !isGitOps(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), isArgoFinalizer)) {
 		return false
@@ -64,8 +61,7 @@ func (s *set) isSelfManaged(o *source.Object) bool {
 	return err == nil && wellFormed(value) && (s.isSelfManagedApp(o, value) || s.generatedApp(o, value) != nil)
 }
 
-// generatedApp returns an ApplicationSet's Application that deploys the Argo CD that manages it, nil if none
-// surely does.
+// generatedApp returns an ApplicationSet's Application that surely deploys the Argo CD that manages it.
 func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]any {
 	if o.Kind != "ApplicationSet" || !isGitOps(o) {
 		return nil
@@ -96,8 +92,7 @@ func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]an
 	return nil
 }
 
-// generatorReplacers returns a replacer for each Application of a generator; none for generators that combine
-// others or query something.
+// generatorReplacers returns none for generators that combine others or query something.
 func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (replacers []*strings.Replacer) {
 	fill := func(params map[string]string) {
 		var forms []string
@@ -142,13 +137,12 @@ func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (re
 	return replacers
 }
 
-// isArgoFinalizer reports whether a finalizer makes Argo CD delete the objects of an Application.
 func isArgoFinalizer(finalizer string) bool {
 	return finalizer == argoFinalizer || strings.HasPrefix(finalizer, argoFinalizer+"/")
 }
 
-// isSelfManagedApp reports whether an Application has such a finalizer and deploys the Argo CD of its own
-// namespace, in its own cluster. Any ambiguity counts as no.
+// isSelfManagedApp reports whether an Application has argoFinalizer and deploys the Argo CD of its own
+// namespace and cluster. Any ambiguity counts as no.
 func (s *set) isSelfManagedApp(o *source.Object, value map[string]any) bool {
 	if value["kind"] != "Application" || !isGitOps(o) {
 		return false
@@ -178,9 +172,8 @@ func (s *set) isSelfManagedApp(o *source.Object, value map[string]any) bool {
 	})
 }
 
-// sourceInstallsArgo reports whether a folder of an object's repository installs Argo CD. The Application may
-// mean another repository, but the same folder there is likely the same; the root folder, which every
-// repository has, is excluded.
+// sourceInstallsArgo takes the folder in the object's repository, which is likely the same in another that
+// the Application may mean; not the root folder, which every repository has.
 func (s *set) sourceInstallsArgo(o *source.Object, folder, namespace string) bool {
 	root := s.repositoryRoot(o)
 	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
@@ -190,7 +183,6 @@ func (s *set) sourceInstallsArgo(o *source.Object, folder, namespace string) boo
 	return installs && !exempts
 }
 
-// repositoryRoot returns the root folder of an object's repository, or "".
 func (s *set) repositoryRoot(o *source.Object) string {
 	dir := s.folder()
 	if s.build != nil {
@@ -211,12 +203,11 @@ func (s *set) repositoryRoot(o *source.Object) string {
 // maxDepth bounds the nesting of kustomizations.
 const maxDepth = 4
 
-// remoteArgo matches remote bases that are Argo CD by name: argocd-autopilot's, or a folder of any
-// repository.
+// remoteArgo matches remote bases by name: argocd-autopilot's, or a folder of any repository.
 var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/?]+){2}/|//)([^?]*/)?argo-?cd/?(\?|$)`)
 
-// folderInstallsArgo reports whether a folder installs Argo CD or has its namespace, and whether anything in it
-// exempts an object from deletion by Argo CD.
+// folderInstallsArgo reports whether a folder installs Argo CD or has its namespace, and whether anything in
+// it exempts an object from deletion.
 func folderInstallsArgo(root, folder, namespace string, depth int) (installs, exempts bool) {
 	if tree.Inside(root, folder) != nil {
 		return false, false
@@ -270,7 +261,6 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 	return installs, exempts
 }
 
-// containsArgoController reports whether a file has Argo CD's controller or its namespace.
 func containsArgoController(file, namespace string) bool {
 	contains := false
 	for c := range (&source.File{Path: file}).ReadMatching(source.ContainsAny(argoController, "Namespace")) {
@@ -282,7 +272,6 @@ func containsArgoController(file, namespace string) bool {
 	return contains
 }
 
-// dependsOnArgo reports whether a chart depends on Argo CD's.
 func dependsOnArgo(file string) bool {
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > maxKustomization {

@@ -16,8 +16,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// impliedNamespaces returns the namespaces of the set's objects that are not in the set, each at the first
-// object in it.
+// impliedNamespaces returns the namespaces that the set lacks, each at the first object in it.
 func (a *evaluator) impliedNamespaces(subjects []*subject) []*subject {
 	var missing []*subject
 	for _, sub := range subjects {
@@ -38,18 +37,18 @@ func (a *evaluator) impliedNamespaces(subjects []*subject) []*subject {
 
 var namespaces = cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 
-// evaluator evaluates the policies about the objects of a set.
 type evaluator struct {
 	set         *set
 	engine      *policies.Engine
 	facts       *cluster.Layers
 	index       map[policies.Object]*subject
-	deletionSet question.Set // of the set
-	hookText    string       // the Helm hooks that run before the release is deleted, in lower case
+	deletionSet question.Set
+	hookText    string // Helm hooks that run before the release is deleted, in lower case
 }
 
-// evaluateSubject evaluates the questions about a subject. The controllers of a GitOps object are elsewhere: then its
-// deletion hangs only with them, in a set that includes them, or if it is an Application that deploys its own.
+// evaluateSubject evaluates the questions about a subject. The controllers of a GitOps object are elsewhere:
+// its deletion hangs only with them, in a set that includes them, or if it is an Application that deploys its
+// own.
 func (a *evaluator) evaluateSubject(ctx context.Context, sub *subject) error {
 	gitOps, finalizers := isGitOps(sub.Object), sub.object.GetFinalizers()
 	if gitOps && len(finalizers) == 0 {
@@ -96,7 +95,6 @@ func (a *evaluator) evaluateSubject(ctx context.Context, sub *subject) error {
 	return a.evaluate(ctx, sub, DeleteSet, policies.Delete, deletionInput, a.deletionSet.Over(a.facts))
 }
 
-// evaluate evaluates a question about a subject.
 func (a *evaluator) evaluate(ctx context.Context, sub *subject, q Question, trigger policies.Trigger, input map[string]any, facts policies.Facts) error {
 	if len(a.engine.Asked(trigger, input, facts)) == 0 {
 		return nil
@@ -118,7 +116,6 @@ func (a *evaluator) evaluate(ctx context.Context, sub *subject, q Question, trig
 	return nil
 }
 
-// hasLiveOwner reports whether the set has the owner of a finalizer of the object.
 func hasLiveOwner(owners cluster.Verdicts) bool {
 	for _, verdict := range owners.All() {
 		if verdict.State == cluster.Alive {
@@ -128,9 +125,8 @@ func hasLiveOwner(owners cluster.Verdicts) bool {
 	return false
 }
 
-// completeOwners completes the verdicts on finalizers whose owner neither the catalog nor the domain surely
-// names: no owner for a near miss of a catalog entry, which is misspelt, and else the project of that domain,
-// if a file of the run runs it.
+// completeOwners sets owners that neither the catalog nor the domain surely names: none for a misspelt
+// catalog entry, else the project of that domain, if a file of the run runs it.
 func (a *evaluator) completeOwners(ctx context.Context, sub *subject, owners cluster.Verdicts) cluster.Verdicts {
 	for finalizer, verdict := range owners.All() {
 		entry, ok := owners[finalizer].(map[string]any)
@@ -151,8 +147,8 @@ func (a *evaluator) completeOwners(ctx context.Context, sub *subject, owners clu
 	return owners
 }
 
-// deletedByHook reports whether a Helm hook deletes an object before the rest, its controller included: a hook
-// that names its kind, as kubectl delete or the rules of a role do.
+// deletedByHook reports whether a Helm hook that names an object's kind, as kubectl delete or a role's rules
+// do, deletes it before the rest, its controller included.
 func (a *evaluator) deletedByHook(sub *subject) bool {
 	if a.hookText == "" {
 		for _, o := range a.set.deleteHooks {
@@ -166,7 +162,6 @@ func (a *evaluator) deletedByHook(sub *subject) bool {
 	return a.hookText != "" && regexp.MustCompile(`\b(`+plural+`|delete[^a-z]+`+kind+`)\b`).MatchString(a.hookText)
 }
 
-// countUnknownOwners counts the finalizers whose owners only a cluster knows.
 func (a *evaluator) countUnknownOwners(owners cluster.Verdicts) {
 	names := map[string]bool{}
 	for _, verdict := range owners.All() {

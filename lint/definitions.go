@@ -19,9 +19,8 @@ import (
 
 const definitionKind = "CustomResourceDefinition"
 
-// reread calls visit with the kind, metadata and spec of the objects of some kinds in all files, from documents that
-// match, without the schemas. Unreadable ones are left out, as is the rest of a file after a panic:
-// linting the file reports them.
+// reread calls visit with the kind, metadata and spec of objects in all files, from documents that match,
+// without the schemas. It skips unreadable ones, and the rest of a file after a panic: linting reports them.
 func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds []string, visit func(*unstructured.Unstructured)) {
 	var buffer bytes.Buffer
 	for _, i := range r.sets {
@@ -47,8 +46,8 @@ func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds 
 	}
 }
 
-// readWorkloads reads the workloads whose pods budgets count, and their autoscalers, in all files, reduced to the
-// number of pods, by namespace.
+// readWorkloads returns workloads whose pods budgets count, and their autoscalers, by namespace, reduced to
+// the number of pods.
 func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
 	workloads := map[string][]*unstructured.Unstructured{}
 	kinds := []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
@@ -68,7 +67,7 @@ func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unst
 	return workloads
 }
 
-// runsWorkload reports whether a file has a workload of the catalog that is not scaled to zero.
+// runsWorkload reports whether a file has the workload, not scaled to zero.
 func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	if known, found := r.running.Load(w); found {
 		return known.(bool)
@@ -98,8 +97,7 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	return running
 }
 
-// ownerByDomain returns the catalog's owner for a finalizer's domain if a file has a running workload of it,
-// or "".
+// ownerByDomain returns the catalog's owner for a finalizer's domain if a file runs its workload, or "".
 func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	domain, _, found := strings.Cut(finalizer, "/")
 	if !found {
@@ -115,13 +113,13 @@ func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	return ""
 }
 
-// definition is the definition of a custom resource, reduced to its scope and versions.
+// definition is reduced to the scope and versions.
 type definition struct {
 	*unstructured.Unstructured
 	ambiguous bool // files define its kind differently
 }
 
-// readDefinitions reads the definitions in all files, by group and kind.
+// readDefinitions returns the definitions in all files, by group and kind.
 func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*definition {
 	all := map[string]map[string]*definition{}
 	r.reread(ctx, source.ContainsAny(definitionKind), []string{definitionKind}, func(full *unstructured.Unstructured) {
@@ -154,8 +152,7 @@ func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*defini
 	return all
 }
 
-// definitionsInOtherFiles returns the definitions, in other files, of the set's kinds and of the kinds that
-// its webhooks match.
+// definitionsInOtherFiles returns definitions for the set's kinds and the groups that its webhooks match.
 func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (definitions []*unstructured.Unstructured) {
 	own := cluster.Defined(objects, "spec", "scope")
 	groups := map[string]bool{}

@@ -8,10 +8,10 @@ import "github.com/termguard/termguard/policies"
 type Question string
 
 const (
-	DeleteObject    Question = "delete"           // this object is deleted later
-	DeleteNamespace Question = "delete-namespace" // its namespace is deleted
-	DeleteSet       Question = "delete-set"       // kubectl delete -f runs on the whole set
-	ApplyObject     Question = "apply"            // it is applied
+	DeleteObject    Question = "delete" // this object is deleted later
+	DeleteNamespace Question = "delete-namespace"
+	DeleteSet       Question = "delete-set" // kubectl delete -f runs on the whole set
+	ApplyObject     Question = "apply"
 )
 
 // Finding is a policy's finding at a place in a file.
@@ -20,14 +20,14 @@ type Finding struct {
 	Question Question `json:"question"`
 	// Target is the object that is deleted or applied.
 	Target policies.Object `json:"target"`
-	// Object is the object of the manifest at the finding's place.
+	// Object is the object at the finding's place.
 	Object policies.Object `json:"object"`
 	Place  Place           `json:"place"`
-	// Fingerprint identifies the finding across runs; SetFingerprints sets it.
+	// Fingerprint is set by SetFingerprints.
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Value is the value of the finding's field, such as the name of a finalizer; "" if it is no scalar.
+	// Value is that of the finding's field, such as the name of a finalizer; "" if it is no scalar.
 	Value string `json:"-"`
-	// Kustomization is the folder of the kustomization that the object was rendered from, or "".
+	// Kustomization is the folder that the object was rendered from, or "".
 	Kustomization string `json:"-"`
 }
 
@@ -40,21 +40,21 @@ func (f Finding) AtLeast(severity string) bool {
 // Place is a place in a file.
 type Place struct {
 	File      string `json:"file"`   // as given or found, with forward slashes
-	Line      int    `json:"line"`   // from 1, in the file
+	Line      int    `json:"line"`   // from 1
 	Column    int    `json:"column"` // from 1, in characters
 	EndColumn int    `json:"endColumn,omitempty"`
 	Source    string `json:"source,omitempty"`   // the line, without its end
-	Rendered  string `json:"rendered,omitempty"` // the template that it was rendered from, as its source comment says
+	Rendered  string `json:"rendered,omitempty"` // the template, as its source comment says
 }
 
-// Problem is an input that could not be read, or only in part. Others are reported nevertheless.
+// Problem is an input that could not be read, or only in part.
 type Problem struct {
 	Place
 	Message string `json:"message"`
 }
 
-// Mark ignores findings: the text of a "# termguard:ignore" comment after that word, or the value of the
-// annotation termguard.dev/ignore. It applies to places in File from line From to line To.
+// Mark ignores findings in File from line From to line To: the text after "# termguard:ignore", or the value
+// of the annotation termguard.dev/ignore.
 type Mark struct {
 	Place
 	Text     string
@@ -66,8 +66,7 @@ type Result struct {
 	Findings []Finding `json:"findings"`
 	Problems []Problem `json:"problems"`
 	Marks    []Mark    `json:"-"`
-	// Notes apply to the whole run: the inputs that were skipped and how to include them, and the questions
-	// that need a cluster.
+	// Notes apply to the whole run, such as skipped inputs and how to include them.
 	Notes []string `json:"notes"`
 	Counts
 }
@@ -77,6 +76,6 @@ type Counts struct {
 	Files     int `json:"files"`
 	Documents int `json:"documents"`
 	Objects   int `json:"objects"`
-	Skipped   int `json:"skipped"` // documents that are no Kubernetes objects
-	Tests     int `json:"tests"`   // files and objects that were left out because only tests read them
+	Skipped   int `json:"skipped"` // no Kubernetes objects
+	Tests     int `json:"tests"`   // left out, as only tests read them
 }

@@ -7,14 +7,12 @@ import (
 	"regexp"
 )
 
-// listIndex is the index of a list item in a field.
 var listIndex = regexp.MustCompile(`\[\d+\]$`)
 
-// SetFingerprints sets what identifies findings across runs. Fingerprints include the value of the
-// field, such as a finalizer, but neither its position nor the message: so they survive moved lines and a
-// newer termguard, and a baseline with one finalizer does not hide another in its place. rel makes a file
-// name independent of the folder that the run started in. Findings that are equal in all of that are
-// numbered.
+// SetFingerprints identifies findings across runs by the value of the field, such as a finalizer, but not by
+// its position or the message: they survive moved lines and a newer termguard, and a baseline with one
+// finalizer does not hide another in its place. rel makes a file name independent of the folder that the run
+// started in; equal findings are numbered.
 func SetFingerprints(findings []Finding, rel func(file string) string) {
 	seen := map[string]int{}
 	for i, f := range findings {

@@ -14,10 +14,10 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// kustomization has the fields that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
+// kustomization is the part that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
 	directory *source.Directory
-	files     map[string]bool // the files that it names, relative to the folder
+	files     map[string]bool // that it names, relative to the folder
 
 	APIVersion                         string `yaml:"apiVersion"`
 	Kind                               string
@@ -40,10 +40,9 @@ type helmChart struct {
 	ChartName string `yaml:"chartName"`
 }
 
-// maxKustomization bounds a kustomization, in bytes.
+// maxKustomization is in bytes.
 const maxKustomization = 1 << 20
 
-// readKustomization reads a folder's kustomization.
 func readKustomization(d *source.Directory) (k kustomization, err error) {
 	k.directory = d
 	path := filepath.Join(d.Path, d.Kustomization)
@@ -60,15 +59,14 @@ func readKustomization(d *source.Directory) (k kustomization, err error) {
 	return k, err
 }
 
-// isRemote reports whether a kustomization has remote references: lint opens no network connection, directly or
-// through the renderer.
+// isRemote reports whether a kustomization has remote references: lint and its renderer open no connection.
 func (k kustomization) isRemote() bool {
 	return len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 ||
 		slices.ContainsFunc(slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations), isRemote) ||
 		slices.ContainsFunc(k.Patches, func(p patch) bool { return isRemote(p.Path) })
 }
 
-// isPlain reports whether a kustomization only includes others, so that its files are applied unchanged. An
+// isPlain reports whether a kustomization only includes others, whose files are applied unchanged. An
 // absolute path counts as more: kustomize rejects it with the reason.
 func (k kustomization) isPlain() bool {
 	for key := range k.Rest {
@@ -80,8 +78,8 @@ func (k kustomization) isPlain() bool {
 		!slices.ContainsFunc(slices.Concat(k.Resources, k.Bases), filepath.IsAbs)
 }
 
-// rootKustomizations returns the kustomizations to render: roots whose files are not applied unchanged. Of a
-// circle it returns one, and the renderer reports the error.
+// rootKustomizations returns the roots whose files are not applied unchanged, to be rendered, and one folder
+// of a circle: the renderer reports the error.
 func (r *run) rootKustomizations() (roots []*source.Directory) {
 	parents := r.parents()
 	read := map[string]bool{} // folders
@@ -92,7 +90,7 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 	}
 	all := slices.Sorted(maps.Keys(r.kustomizations))
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(min(len(parents[a]), 1), min(len(parents[b]), 1)) })
-	reached := map[string]bool{} // from previous ones
+	reached := map[string]bool{}
 	for _, folder := range all {
 		if reached[folder] {
 			continue
@@ -121,7 +119,7 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 	return roots
 }
 
-// below returns a folder and those that its kustomization includes, directly or not.
+// below returns a folder and the folders that its kustomization includes, directly or not.
 func (r *run) below(folder string, includes func(from, part string) bool) []string {
 	folders, seen := []string{folder}, map[string]bool{folder: true}
 	for at := 0; at < len(folders); at++ {
@@ -135,7 +133,7 @@ func (r *run) below(folder string, includes func(from, part string) bool) []stri
 	return folders
 }
 
-// parents returns the folders of the kustomizations that include a folder.
+// parents returns the folders whose kustomizations include a folder.
 func (r *run) parents() map[string][]string {
 	parents := map[string][]string{}
 	for folder, k := range r.kustomizations {
@@ -157,7 +155,7 @@ func isRemote(name string) bool {
 			slices.Contains([]string{"github.com", "gitlab.com", "bitbucket.org"}, strings.TrimPrefix(host, "www.")))
 }
 
-// parts returns the folders that a kustomization includes, and those below it that it includes files from.
+// parts returns the folders that a kustomization includes, and folders below it that it includes files from.
 func (k kustomization) parts() []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
@@ -175,7 +173,6 @@ func (k kustomization) parts() []string {
 	return folders
 }
 
-// namedFiles returns the manifests that a kustomization names for any purpose.
 func (k kustomization) namedFiles() map[string]bool {
 	names := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
@@ -188,8 +185,7 @@ func (k kustomization) namedFiles() map[string]bool {
 	return files
 }
 
-// isInKustomization reports whether the kustomization of a file's folder names the file, or is missing or
-// unreadable.
+// isInKustomization reports whether a file's kustomization names it, or is missing or unreadable.
 func (r *run) isInKustomization(file *source.File) bool {
 	if file.Rendered != "" {
 		return true
@@ -199,8 +195,8 @@ func (r *run) isInKustomization(file *source.File) bool {
 	return !known || k.files[base]
 }
 
-// isSuperseded reports whether an object is in a file that no kustomization names, while one names another file
-// of the folder with the same object, which is applied instead.
+// isSuperseded reports whether no kustomization names an object's file, while one names another file of the
+// folder with the same object, which is applied instead.
 func (r *run) isSuperseded(o *source.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
@@ -221,11 +217,10 @@ func (r *run) isSuperseded(o *source.Object) bool {
 	return read.(func() map[identity]bool)()[identityOf(o)]
 }
 
-// placeholder is the namespace in the files of a kubebuilder project, which its kustomization replaces
-// (sigs.k8s.io/kubebuilder, pkg/plugins/common/kustomize/v2/scaffolds).
+// placeholder is the namespace that a kubebuilder project's kustomization replaces (sigs.k8s.io/kubebuilder,
+// pkg/plugins/common/kustomize/v2/scaffolds).
 const placeholder = "system"
 
-// replacePlaceholder replaces the placeholder by a namespace, as kustomize does.
 func replacePlaceholder(value any, namespace string) {
 	switch value := value.(type) {
 	case []any:
@@ -243,8 +238,8 @@ func replacePlaceholder(value any, namespace string) {
 	}
 }
 
-// patchesWebhooks reports whether a patch of a kustomization changes which requests webhooks match, or their
-// failure policy: then the webhooks in the files alone are not what is applied.
+// patchesWebhooks reports whether a patch changes which requests webhooks match, or their failure policy: the
+// webhooks in the files are not the applied ones.
 func (k kustomization) patchesWebhooks() bool {
 	texts := slices.Clone(k.PatchesStrategicMerge) // file names, or inline patches
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
@@ -275,8 +270,7 @@ func (k kustomization) patchesWebhooks() bool {
 }
 
 // joinKustomizations merges the parts of a kustomization into its set, as kubectl delete -k reads them, if no
-// other kustomization includes them. Samples and files that no kustomization names are not deployed with it:
-// the files of a folder remain a set.
+// other one includes them. Samples and files that none names are not deployed with it, and remain a set.
 func (r *run) joinKustomizations() {
 	parents := r.parents()
 	whole := func(folder string) string {

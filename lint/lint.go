@@ -29,56 +29,54 @@ import (
 
 // Options configure a run. The zero value finds nothing to lint.
 type Options struct {
-	// Paths are files, directories, and "-" for Stdin. Relative ones are below Dir, and appear in findings as
-	// given.
+	// Paths are files, directories, and "-" for Stdin, relative to Dir; findings name them as given.
 	Paths []string
 	Stdin io.Reader
-	// Dir is the working directory. Defaults to the process's.
+	// Dir defaults to the working directory of the process.
 	Dir string
-	// Exclude is what searched directories are read without. A path in Paths is read nevertheless.
+	// Exclude applies to searched directories, not to Paths themselves.
 	Exclude source.Exclude
-	// IncludeTests lints manifests of tests, too: fixtures, golden files, copies from a cluster. A path in
-	// Paths is linted in any case.
+	// IncludeTests lints manifests of tests, too: fixtures, golden files, copies from a cluster. Paths are
+	// linted in any case.
 	IncludeTests bool
-	// Only, if not nil, limits findings to these files: to the deleted objects in them, and
-	// the places in them. The others of Paths are read for their facts.
+	// Only, if not nil, limits findings to deleted objects and places in these files. Other files are read
+	// for their facts.
 	Only []string
-	// Render renders charts and kustomizations in directories, if Renderer is found: charts with their own
-	// values and the files Values. The parts of a kustomization are then not linted themselves.
+	// Render renders charts, with their own values and the files Values, and kustomizations, if Renderer is
+	// found. The parts of a kustomization are then not linted themselves.
 	Render bool
 	Values []string
-	// Snapshot is a file with the facts of a cluster, as "termguard snapshot" writes it.
+	// Snapshot is a file of "termguard snapshot".
 	Snapshot string
-	// KubernetesVersion is the version of the API server that manifests are for, such as v1.36.3. Defaults to
-	// the snapshot's; without both it is unknown.
+	// KubernetesVersion of the API server, such as v1.36.3. Defaults to the snapshot's; else it is unknown.
 	KubernetesVersion string
-	// Policies loads the policies, while files are read. Defaults to the built-in ones.
+	// Policies runs while files are read. Defaults to the built-in ones.
 	Policies func() (*policies.Set, error)
 	// Params are data.params, by policy id.
 	Params map[string]any
-	// Off names the policies that are not evaluated.
+	// Off are policies that are not evaluated.
 	Off map[string]bool
-	// Owners declares who removes a finalizer, by finalizer, as in cluster.Options.
+	// Owners are those of cluster.Options.
 	Owners map[string]string
 	// Catalog of known finalizers. Defaults to the built-in one.
 	Catalog *catalog.Catalog
 
-	// noShortcuts disables all shortcuts: tests compare the findings with and without it.
+	// noShortcuts is for tests, which compare the findings with and without it.
 	noShortcuts bool
 }
 
-// ErrNoInput is returned if there is nothing to lint.
+// ErrNoInput means that there is nothing to lint.
 var ErrNoInput = errors.New("nothing to lint")
 
 // evaluationTimeout bounds the processor time of one evaluation: a linter can wait, and must not lose findings
 // on a busy machine.
 const evaluationTimeout = 10 * time.Second
 
-// Run reads manifests and evaluates the policies. Unreadable input is a Problem of the result; an error
-// concerns the whole run, such as ErrNoInput, or a missing path.
+// Run reads manifests and evaluates the policies. Unreadable input is a Problem; an error concerns the whole
+// run, such as ErrNoInput, or a missing path.
 //
-// If ctx ends, it returns at once with the cause and the findings so far; work in progress may run on for a
-// moment, and is discarded.
+// If ctx ends, it returns at once with the cause and the findings so far; work in progress may run on
+// for a moment, and is discarded.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(o.Paths) == 0 {
 		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNoInput)
@@ -139,7 +137,6 @@ func (r *run) execute(ctx context.Context) error {
 	return nil
 }
 
-// run is one run.
 type run struct {
 	options  Options
 	engine   func() (*policies.Engine, error)
@@ -148,32 +145,31 @@ type run struct {
 	only map[string]bool // nil for all files
 	sets []*input
 
-	charts        []*source.Directory     // folders with a Chart.yaml
-	builds        map[*source.File]*build // rendered charts and kustomizations
-	renderedFiles map[string]bool         // files that they include, by path without links
+	charts        []*source.Directory
+	builds        map[*source.File]*build
+	renderedFiles map[string]bool // that builds include, by path without links
 
-	kustomizations     map[string]kustomization   // folders with a readable kustomization, by path
+	kustomizations     map[string]kustomization   // readable ones, by path of the folder
 	kustomizationFiles map[string]map[string]bool // files that kustomizations name, by folder
 	objectCache        sync.Map                   // the objects in them, by folder
 	definitions        func() map[string]map[string]*definition
 	workloads          func() map[string][]*unstructured.Unstructured // by namespace
-	running            sync.Map                                       // whether a file runs a workload of the catalog
+	running            sync.Map                                       // by workload of the catalog
 
 	mu       sync.Mutex
-	stopped  bool         // later results are discarded
-	findings []*[]Finding // of each set
+	stopped  bool
+	findings []*[]Finding // by set
 	problems []Problem
 	marks    []Mark
 	counts   Counts
 	notes    notes
 }
 
-// stop ends the run.
 func (r *run) stop() {
 	r.record(func() { r.stopped = true })
 }
 
-// record changes the results of a run, unless it was stopped.
+// record changes the results, unless the run was stopped.
 func (r *run) record(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +186,6 @@ func (r *run) addProblem(at Place, message string) {
 	r.record(func() { r.problems = append(r.problems, Problem{at, message}) })
 }
 
-// prepare loads the policies while files are searched.
 func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	load := sync.OnceValues(func() (*policies.Engine, error) {
 		from := o.Policies
@@ -207,7 +202,6 @@ func prepare(ctx context.Context, o Options) func() (*policies.Engine, error) {
 	return load
 }
 
-// readSnapshot reads the snapshot once, nil if there is none.
 func (r *run) readSnapshot(ctx context.Context) func() (*cluster.World, error) {
 	return sync.OnceValues(func() (*cluster.World, error) {
 		if r.options.Snapshot == "" {
@@ -225,7 +219,6 @@ func (r *run) readSnapshot(ctx context.Context) func() (*cluster.World, error) {
 	})
 }
 
-// absolute returns an absolute path for one that is relative to a folder, which is relative to the working directory.
 func absolute(dir, path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
@@ -236,11 +229,11 @@ func absolute(dir, path string) string {
 	return path
 }
 
-// maxInMemory bounds standard input, and all rendered text, in bytes: it is held in memory.
+// maxInMemory bounds standard input, and all rendered text, in bytes.
 const maxInMemory = 256 << 20
 
-// findInputs finds the sets of files that are applied and deleted together. Files that are given one by one
-// are a set; so are the files directly in a directory, as for kubectl delete -f DIR.
+// findInputs finds the sets of files that are applied and deleted together: files given one by one, and the
+// files directly in a directory, as for kubectl delete -f DIR.
 func (r *run) findInputs(ctx context.Context) error {
 	arguments := &input{}
 	for _, path := range r.options.Paths {
@@ -295,8 +288,8 @@ func (r *run) findInputs(ctx context.Context) error {
 	return nil
 }
 
-// linkBoundary returns the folder that links below a path may not leave: its repository, or else the working
-// directory, or else the folder itself. A path that links out of its repository is an error: the repository's
+// linkBoundary returns the folder that links below a path may not leave: its repository, else the working
+// directory, else the folder itself. A path that links out of its repository is an error: the repository's
 // author made that link.
 func (r *run) linkBoundary(full string) (string, error) {
 	from := filepath.Dir(full)
@@ -312,7 +305,6 @@ func (r *run) linkBoundary(full string) (string, error) {
 	return full, nil
 }
 
-// addDirectory adds a folder that Walk found.
 func (r *run) addDirectory(d *source.Directory) {
 	if d.Kustomization != "" {
 		if k, err := readKustomization(d); err == nil {
@@ -327,7 +319,6 @@ func (r *run) addDirectory(d *source.Directory) {
 	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
 }
 
-// lintSets lints the sets, one per processor at a time.
 func (r *run) lintSets(ctx context.Context) error {
 	group, untilFailure := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -342,7 +333,6 @@ func (r *run) lintSets(ctx context.Context) error {
 	return cmp.Or(group.Wait(), context.Cause(ctx))
 }
 
-// lint reads and evaluates a set.
 func (r *run) lint(ctx context.Context, s *set) error {
 	if err := s.read(ctx); err != nil {
 		return err
@@ -358,7 +348,7 @@ func (r *run) lint(ctx context.Context, s *set) error {
 // ErrPanic is a defect of lint, which must not lose other findings.
 var ErrPanic = errors.New("termguard failed, which is a defect of its own: please report it")
 
-// CatchPanic turns a panic into an error.
+// CatchPanic turns a panic into an ErrPanic.
 func CatchPanic(work func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -368,7 +358,7 @@ func CatchPanic(work func() error) (err error) {
 	return work()
 }
 
-// catchPanic is CatchPanic for work on files: a panic becomes a problem with them.
+// catchPanic turns a panic into a problem with the files.
 func (r *run) catchPanic(files []*source.File, work func() error) error {
 	err := CatchPanic(work)
 	if errors.Is(err, ErrPanic) {
@@ -378,7 +368,6 @@ func (r *run) catchPanic(files []*source.File, work func() error) error {
 	return err
 }
 
-// result returns the findings so far, in order.
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -400,8 +389,8 @@ func (r *run) result() *Result {
 	return &Result{Findings: append([]Finding{}, findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks, Notes: r.notes.list(), Counts: r.counts}
 }
 
-// mergeKustomizations merges a policy's findings at one place from several kustomizations into the worst one.
-// The findings are sorted by place and policy.
+// mergeKustomizations merges a policy's findings at one place from several kustomizations into the worst;
+// findings are sorted by place and policy.
 func mergeKustomizations(findings []Finding) []Finding {
 	merged := findings[:0]
 	for from := 0; from < len(findings); {
@@ -421,8 +410,8 @@ func mergeKustomizations(findings []Finding) []Finding {
 	return merged
 }
 
-// dropRenderedDuplicates drops findings about rendered text whose object has the same finding in its own file,
-// at an exact place.
+// dropRenderedDuplicates drops findings about rendered text that its object's own file has, at an exact
+// place.
 func (r *run) dropRenderedDuplicates(findings []Finding) []Finding {
 	type key struct {
 		policy string

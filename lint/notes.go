@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// note is a kind of note about a run, in the order of the result.
+// note is a kind of note, in the order of the result.
 type note int
 
 const (
 	unrenderedChart         note = iota // a folder
 	unrenderedKustomization             // a folder
 	renderingOff                        // why
-	remoteKustomization                 // a folder whose kustomization has remote references
+	remoteKustomization                 // a folder
 	renderFailure                       // a folder, and why
 	template                            // a file
 	incompleteWebhooks                  // a webhook configuration without rules
@@ -21,10 +21,10 @@ const (
 	snippet                             // the place of a document that is neither YAML nor a manifest
 	userPolicy                          // the id of a custom policy that reads the user
 	redactedSnapshot                    // a file
-	unknownOwner                        // an owner of a finalizer that only a cluster knows, for each object
+	unknownOwner                        // an owner that only a cluster knows, for each object
 )
 
-// noteTexts are the texts of notes, by kind, for the sorted names.
+// noteTexts take sorted names.
 var noteTexts = []func(names []string) string{
 	unrenderedChart: func(names []string) string {
 		return fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", Plural(len(names), "Helm chart"), names[0])
@@ -69,7 +69,6 @@ var noteTexts = []func(names []string) string{
 	},
 }
 
-// notes are the names of each kind.
 type notes map[note][]string
 
 func (n notes) list() []string {
@@ -82,10 +81,9 @@ func (n notes) list() []string {
 	return texts
 }
 
-// maxReason bounds an error in a note, in bytes: libraries write the cause last.
+// maxReason bounds an error in a note, in bytes, from its end: libraries write the cause last.
 const maxReason = 240
 
-// noteFailure notes a folder that could not be rendered.
 func (r *run) noteFailure(name string, err error) {
 	reason := strings.Join(strings.Fields(err.Error()), " ")
 	if len(reason) > maxReason {
@@ -94,7 +92,6 @@ func (r *run) noteFailure(name string, err error) {
 	r.note(renderFailure, name+": "+reason)
 }
 
-// joinFirst returns the first names of a list.
 func joinFirst(names []string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > 3 {

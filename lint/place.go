@@ -8,7 +8,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// mergeSameCause merges findings about several objects of a set with the same cause, at the first of them.
+// mergeSameCause merges findings of a set with the same cause, at the first of them.
 func mergeSameCause(findings []Finding) []Finding {
 	type key struct {
 		policy string
@@ -34,8 +34,8 @@ func mergeSameCause(findings []Finding) []Finding {
 	return merged
 }
 
-// dropDuplicates keeps one finding per policy and place: the questions find the same trouble several times. It
-// prefers findings about the object at the place, then about its namespace, and the worst.
+// dropDuplicates keeps one finding per policy and place: preferably about the object at the place, then about
+// its namespace, and the worst.
 func dropDuplicates(findings []Finding) []Finding {
 	type key struct {
 		policy, file string
@@ -108,7 +108,7 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)
 	}
 	if !a.set.run.isSelected(sub.File) && !a.set.run.isSelected(at.File) {
-		return // neither the deleted object nor the place is in a linted file
+		return
 	}
 	p, _ := at.Find(field)
 	placedFinding := Finding{Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placeOf(at.File, p, at.Source()), Value: p.Value}
@@ -128,8 +128,8 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 	})
 }
 
-// spansFiles reports whether other objects of a finding are in other files of the folder that nothing else
-// combines: a kustomization may name others.
+// spansFiles reports whether other objects of a finding are in other files that only the folder combines: a
+// kustomization may name others.
 func (a *evaluator) spansFiles(sub *subject, objects []policies.Object) bool {
 	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]
@@ -137,7 +137,6 @@ func (a *evaluator) spansFiles(sub *subject, objects []policies.Object) bool {
 	})
 }
 
-// removedIn returns the release since which one of the objects cannot be applied, or "".
 func (a *evaluator) removedIn(objects []policies.Object) string {
 	for _, o := range objects {
 		if sub := a.index[o]; sub != nil && !sub.implied {

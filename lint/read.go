@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// maxSet bounds the text of a set, in bytes: all of it is held until it is evaluated, and takes up to fifty
-// times as much when parsed.
+// maxSet bounds the text of a set, in bytes: it is held until evaluated, and takes up to fifty times as much
+// parsed.
 const maxSet = 32 << 20
 
 func (s *set) read(ctx context.Context) error {
@@ -27,7 +27,6 @@ func (s *set) read(ctx context.Context) error {
 	return nil
 }
 
-// isSelected reports whether the objects of a file are evaluated.
 func (r *run) isSelected(file *source.File) bool {
 	if b := r.builds[file]; b != nil && r.only != nil {
 		return len(b.sources) == 0 || slices.ContainsFunc(b.sources, func(name string) bool { return r.only[b.locations[name].path] })
@@ -49,7 +48,6 @@ func (s *set) readFile(ctx context.Context, file *source.File) {
 	}
 }
 
-// readIgnores reads only the ignores of a file whose objects are in other sets.
 func (s *set) readIgnores(file *source.File) {
 	if text, err := os.ReadFile(file.Path); err != nil || !bytes.Contains(text, []byte("termguard")) {
 		return
@@ -67,7 +65,6 @@ func (s *set) addMarks(file *source.File, c source.Contents) {
 	})
 }
 
-// addDocument adds a document of a file.
 func (s *set) addDocument(file *source.File, c source.Contents) {
 	for _, p := range c.Problems {
 		if c.Snippet {
@@ -109,7 +106,6 @@ func (s *set) addDocument(file *source.File, c source.Contents) {
 	}
 }
 
-// addTemplate notes a file or object that has to be rendered first.
 func (s *set) addTemplate(file *source.File) {
 	s.run.note(template, file.Name)
 	s.run.record(func() { s.run.counts.Skipped++ })

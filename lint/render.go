@@ -21,17 +21,17 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// Renderer is the program that renders charts and kustomizations: cmd/termguard-render.
+// Renderer is the program cmd/termguard-render.
 const Renderer = "termguard-render"
 
-// Limits of rendering: the time of one chart or kustomization, of a whole run, and the bytes of one.
+// Limits of one chart or kustomization, of a whole run, and of the bytes of one.
 const (
 	renderTime      = 15 * time.Second
 	totalRenderTime = time.Minute
 	maxRendered     = 64 << 20
 )
 
-// findRenderer finds it beside this program, or in PATH.
+// findRenderer searches beside this program, then in PATH.
 func findRenderer() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
@@ -45,7 +45,7 @@ func findRenderer() (string, error) {
 	return path, nil
 }
 
-// RenderKustomization returns the objects of the kustomization in a folder, which may include folders anywhere.
+// RenderKustomization returns the objects of a kustomization, which may include folders anywhere.
 func RenderKustomization(ctx context.Context, folder string) (string, error) {
 	program, err := findRenderer()
 	if err != nil {
@@ -66,10 +66,8 @@ func RenderKustomization(ctx context.Context, folder string) (string, error) {
 	return a.Text, nil
 }
 
-// request and answer are the messages to and from the renderer: answer has the objects, and the files that a
-// kustomization includes.
 type request struct {
-	Kind   string   `json:"kind"` // chart or kustomization
+	Kind   string   `json:"kind"`
 	Root   string   `json:"root"` // which links may not leave
 	Dir    string   `json:"dir"`
 	Values []string `json:"values,omitempty"`
@@ -82,11 +80,11 @@ type answer struct {
 	Error     string   `json:"error"`
 }
 
-// requestsPerRenderer is the number of requests per process: starting one takes as long as some five answers.
+// requestsPerRenderer is per process: starting one takes as long as some five answers.
 const requestsPerRenderer = 8
 
-// renderAll renders builds, one per processor at a time, and calls done with each result, one at a time. A
-// process that fails or times out is replaced, without effect on other builds.
+// renderAll renders builds, one per processor at a time, and calls done one at a time. A process that fails
+// or times out is replaced.
 func renderAll(ctx context.Context, program string, builds []*build, done func(*build, answer, error)) {
 	next := make(chan *build)
 	var wait sync.WaitGroup
@@ -120,7 +118,7 @@ func renderAll(ctx context.Context, program string, builds []*build, done func(*
 	wait.Wait()
 }
 
-// renderBuild renders a chart or kustomization: a chart that rejects its values with others of its own.
+// renderBuild tries a chart that rejects its values with others of its own.
 func (r *renderer) renderBuild(ctx context.Context, b *build) (answer, error) {
 	first, err := r.render(ctx, b.request)
 	if err != nil || first.Error == "" || b.request.Kind != "chart" {
@@ -136,7 +134,6 @@ func (r *renderer) renderBuild(ctx context.Context, b *build) (answer, error) {
 	return first, nil
 }
 
-// renderer is a process that renders one request after the other.
 type renderer struct {
 	cancel  context.CancelFunc
 	cmd     *exec.Cmd
@@ -151,8 +148,8 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, program, "serve")
-	// Templates must not see our environment. Most kustomizations need less than 20 MB: with the default
-	// GOGC, collecting that would take a fifth of the rendering time.
+	// Templates must not see our environment. With the default GOGC, collection would take a fifth of the
+	// rendering time: most kustomizations need less than 20 MB.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOGC=400"}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
@@ -171,7 +168,6 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 	return &renderer{cancel, cmd, in, limitedOut, json.NewDecoder(limitedOut)}, nil
 }
 
-// stop ends the process.
 func (r *renderer) stop() {
 	if r != nil {
 		r.cancel()
@@ -202,20 +198,18 @@ func (r *renderer) render(ctx context.Context, q request) (a answer, err error) 
 	return answer{}, fmt.Errorf("it ended %s: %w", Renderer, err)
 }
 
-// build is a rendered chart or kustomization.
 type build struct {
 	directory *source.Directory
-	fileName  string // the file that defines it
+	fileName  string // that defines it
 	request   request
-	sources   []string            // the files that a kustomization includes
-	locations map[string]location // known files, by path without links
+	sources   []string            // that a kustomization includes
+	locations map[string]location // by path without links
 	namespace string              // of objects without one, "" for kubectl's default
 }
 
-// location is a known file, and its name in findings.
+// location is a known file; name is the one in findings.
 type location struct{ name, path string }
 
-// builds returns the charts and kustomizations to render.
 func (r *run) findBuilds() (builds []*build) {
 	add := func(d *source.Directory, file string, q request) {
 		root, err := r.linkBoundary(d.Path)
@@ -239,8 +233,7 @@ func (r *run) findBuilds() (builds []*build) {
 	return builds
 }
 
-// render renders the charts and kustomizations that were found. On failure it adds a note, and their files
-// are read unrendered.
+// render renders the builds. On failure it adds a note, and their files are read unrendered.
 func (r *run) render(ctx context.Context) error {
 	builds := r.findBuilds()
 	if len(builds) == 0 {
@@ -285,8 +278,7 @@ func (r *run) render(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// topCharts returns the charts that are no subchart: those in charts/ are rendered with their parent, by its
-// conditions and values.
+// topCharts returns the charts that are no subchart: a parent renders its own, by its conditions and values.
 func (r *run) topCharts() (tops []*source.Directory) {
 	charts, hasTemplates := map[string]*source.Directory{}, map[string]bool{}
 	for _, d := range r.charts {
@@ -312,8 +304,8 @@ func (r *run) topCharts() (tops []*source.Directory) {
 // maxTries bounds the value files that a chart is tried with.
 const maxTries = 4
 
-// valueFilesIn returns value files in a chart: chart-testing's (github.com/helm/chart-testing,
-// ci/*-values.yaml), and per environment.
+// valueFilesIn returns chart-testing's value files (github.com/helm/chart-testing, ci/*-values.yaml), and
+// those per environment.
 func valueFilesIn(root, dir string) (values []string) {
 	for _, pattern := range []string{"ci/*-values.yaml", "values-*.yaml", "values/*.yaml"} {
 		files, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // the pattern is valid
@@ -326,7 +318,6 @@ func valueFilesIn(root, dir string) (values []string) {
 	return values
 }
 
-// locateFiles returns the files of the folders that were found.
 func (r *run) locateFiles() map[string]location {
 	locations := map[string]location{}
 	for _, i := range r.sets {
@@ -340,8 +331,7 @@ func (r *run) locateFiles() map[string]location {
 	return locations
 }
 
-// dropRenderedFiles removes files that a rendered kustomization includes from the sets; they are read only for
-// their ignores.
+// dropRenderedFiles keeps files that a rendered kustomization includes only for their ignores.
 func (r *run) dropRenderedFiles() {
 	if len(r.renderedFiles) == 0 {
 		return
@@ -362,8 +352,8 @@ func (r *run) dropRenderedFiles() {
 
 var errNoOrigin = errors.New("nothing tells where it is from")
 
-// origin returns the place of a rendered object's field in its original file: of the value if it is found,
-// else of the object.
+// origin returns the place of a rendered object's field in its original file: the value's if found, else the
+// object's.
 func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	if o.Source() == "" || len(b.sources) == 0 {
 		return Place{}, errNoOrigin
@@ -393,7 +383,7 @@ func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	return placeOf(base, at, ""), nil
 }
 
-// findInline returns the line of a kustomization that sets a field, as in an inline patch.
+// findInline finds the line of a kustomization that sets a field, as in an inline patch.
 func (b *build) findInline(field string) (Place, bool) {
 	key := strings.TrimRight(field, "[]0123456789")
 	key = key[strings.LastIndexAny(key, `."]`)+1:]
@@ -416,8 +406,8 @@ func (b *build) findInline(field string) (Place, bool) {
 	return Place{}, false
 }
 
-// original returns the object of a file that a rendered one was made from: of its kind, with the name that
-// shares most with its own, since kustomize adds prefixes and suffixes.
+// original returns the object that a rendered one was made from: of its kind, with the longest name within
+// its own, since kustomize adds prefixes and suffixes.
 func (b *build) original(real string, o *source.Object) (*source.File, *source.Object) {
 	from, found := b.locations[real]
 	if !found {
@@ -436,8 +426,8 @@ func (b *build) original(real string, o *source.Object) (*source.File, *source.O
 	return f, best
 }
 
-// templatePlace returns the place of rendered text: the first line of its template if a comment names an
-// existing one, else of the rendered file. The exact line is unknown.
+// templatePlace returns the first line of the template if a comment names an existing one, else of the
+// rendered file: the exact line is unknown.
 func templatePlace(file *source.File, p source.Position, template string) Place {
 	at := Place{File: file.Name, Line: 1, Column: 1, Source: p.Text, Rendered: template}
 	if template == "" {

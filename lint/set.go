@@ -14,16 +14,14 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// input locates the files of a set. All are found before the first is linted, so it must be small.
+// input locates the files of a set. All are found before the first is linted: it must be small.
 type input struct {
 	directories []*source.Directory // its own, and those of its parts
 	files       []*source.File      // given by the user, or rendered
-	// ignoresOnly says that the files are read only for their ignores: their objects are in other sets, as they
-	// will be applied.
+	// ignoresOnly is for files whose objects are in other sets, as they will be applied.
 	ignoresOnly bool
 }
 
-// folder returns the path of the files' folder, "" for files that were given.
 func (i *input) folder() string {
 	if len(i.directories) == 0 {
 		return ""
@@ -31,7 +29,6 @@ func (i *input) folder() string {
 	return i.directories[0].Path
 }
 
-// all returns all files.
 func (i *input) all() []*source.File {
 	files := slices.Clone(i.files)
 	for _, d := range i.directories {
@@ -40,7 +37,7 @@ func (i *input) all() []*source.File {
 	return files
 }
 
-// set is applied, and deleted, together.
+// set is applied and deleted together.
 type set struct {
 	*input
 	run   *run
@@ -49,11 +46,10 @@ type set struct {
 
 	objects     []*source.Object
 	deleteHooks []*source.Object // Helm hooks that run before the other objects are deleted
-	textBytes   int              // bytes of text; beyond maxSet, the rest is not read
-	findings    *[]Finding       // which outlive the set
+	textBytes   int              // beyond maxSet, the rest is not read
+	findings    *[]Finding       // outlive the set
 }
 
-// set returns the set of an input.
 func (r *run) set(i *input) *set {
 	s := &set{input: i, run: r, files: i.all()}
 	if len(i.files) == 1 {
@@ -75,7 +71,6 @@ func (s *set) isRelevant(o *source.Object) bool {
 	return s.run.options.noShortcuts || !isGitOps(o) || s.isSelfManaged(o) || s.hasMisspeltFinalizer(o)
 }
 
-// evaluate builds the facts of a set, evaluates its objects, and places the findings.
 func (s *set) evaluate(ctx context.Context) error {
 	if !slices.ContainsFunc(s.objects, s.isRelevant) {
 		return nil

@@ -21,15 +21,15 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// isGitOps reports whether an object belongs to Argo CD or Flux: the objects that it deploys and its
-// controllers are usually elsewhere.
+// isGitOps reports whether an object is Argo CD's or Flux's: its controllers and the deployed objects are
+// usually elsewhere.
 func isGitOps(o *source.Object) bool {
 	group, _ := path.Split(o.APIVersion)
 	group = strings.TrimSuffix(group, "/")
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
 }
 
-// misspellingHint returns the catalog's finalizer that an unknown one probably misspells, or "".
+// misspellingHint names the catalog's finalizer that an unknown one probably misspells, or returns "".
 func (s *set) misspellingHint(o *source.Object, finalizer string) string {
 	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
@@ -56,7 +56,6 @@ func (s *set) misspellingHint(o *source.Object, finalizer string) string {
 	return ""
 }
 
-// withoutDomain returns the name of a finalizer without its domain.
 func withoutDomain(finalizer string) string {
 	if _, name, found := strings.Cut(finalizer, "/"); found {
 		return name
@@ -65,13 +64,10 @@ func withoutDomain(finalizer string) string {
 	return name
 }
 
-// hasMisspeltFinalizer reports whether an object whose controller is elsewhere has a misspelt finalizer of the
-// catalog.
 func (s *set) hasMisspeltFinalizer(o *source.Object) bool {
 	return isGitOps(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.misspellingHint(o, name) != "" })
 }
 
-// hintFor returns the hint for a finding about a finalizer without an owner.
 func (s *set) hintFor(o *source.Object, f policies.Finding) string {
 	if f.Policy != "unowned-finalizer" {
 		return ""
@@ -84,17 +80,15 @@ func (s *set) hintFor(o *source.Object, f policies.Finding) string {
 	return ""
 }
 
-// subject is an object to evaluate.
 type subject struct {
 	*source.Object
 	id          policies.Object
 	object      *unstructured.Unstructured // as it would be in the cluster
 	resource    *cluster.Resource
 	implied     bool // manifests name it, but do not contain it
-	selfManaged bool // an Application that deploys the Argo CD that manages it
+	selfManaged bool // an Application that deploys its own Argo CD
 }
 
-// subject reads an object; nil if it is none.
 func (s *set) subject(o *source.Object) *subject {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // our own documents, as in fixtures
@@ -128,8 +122,8 @@ func (s *set) subject(o *source.Object) *subject {
 	return &subject{Object: o, object: u}
 }
 
-// isLoosePatch reports whether an object is a patch that the kustomization beside it does not name: a workload
-// without a selector, which no API server accepts, or webhooks without rules.
+// isLoosePatch reports whether an object is a patch that its kustomization does not name: a workload without
+// a selector, which no API server accepts, or webhooks without rules.
 func (s *set) isLoosePatch(o *source.Object, u *unstructured.Unstructured) bool {
 	if s.run.isInKustomization(o.File) {
 		return false
@@ -141,7 +135,7 @@ func (s *set) isLoosePatch(o *source.Object, u *unstructured.Unstructured) bool 
 	return !selects
 }
 
-// value returns the content of an object, in its final namespace.
+// value returns an object's content in its final namespace.
 func (s *set) value(o *source.Object) (map[string]any, error) {
 	value, err := o.Value()
 	if err != nil {
@@ -159,7 +153,6 @@ func (s *set) value(o *source.Object) (map[string]any, error) {
 	return value, nil
 }
 
-// wellFormed reports whether a value has the structure of an object.
 func wellFormed(value map[string]any) bool {
 	metadata, ok := value["metadata"].(map[string]any)
 	if !ok {
@@ -177,7 +170,6 @@ func wellFormed(value map[string]any) bool {
 	return true
 }
 
-// target returns the target of questions.
 func (sub *subject) target() question.Target {
 	t := question.Target{
 		Kind: sub.object.GroupVersionKind(), Resource: sub.resource.GroupVersionResource,
@@ -187,7 +179,7 @@ func (sub *subject) target() question.Target {
 	return t
 }
 
-// lacksRules reports whether a webhook configuration lacks rules: software fills them in at run time.
+// lacksRules reports whether a webhook configuration lacks rules, which software fills in at run time.
 func lacksRules(u *unstructured.Unstructured) bool {
 	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
 		return false

@@ -7,16 +7,15 @@ import (
 	"github.com/termguard/termguard/cluster/manifests"
 )
 
-// removedVersion is an API version that Kubernetes no longer serves.
 type removedVersion struct {
-	replacement string // the version that replaces it
-	release     string // the first release without it
-	// convert converts an object to the new version, nil if they are equal.
+	replacement string
+	release     string // the first without it
+	// convert is nil if the versions are equal.
 	convert func(map[string]any)
 }
 
-// removedVersions are the removed API versions of kinds that policies concern, by apiVersion and kind. The
-// releases are from APILifecycleRemoved of each type.
+// removedVersions are by apiVersion and kind, for kinds that policies concern. Releases are from each type's
+// APILifecycleRemoved.
 var removedVersions = map[string]removedVersion{
 	"apiregistration.k8s.io/v1beta1 APIService":                             {replacement: "apiregistration.k8s.io/v1", release: "1.22"},
 	"admissionregistration.k8s.io/v1beta1 ValidatingWebhookConfiguration":   {"admissionregistration.k8s.io/v1", "1.22", setIgnoreFailures},
@@ -37,7 +36,6 @@ var removedVersions = map[string]removedVersion{
 	"batch/v1beta1 CronJob":                                                 {replacement: "batch/v1", release: "1.25"},
 }
 
-// servedVersion returns the version that an object is read as.
 func servedVersion(apiVersion, kind string) string {
 	if p, removed := removedVersions[apiVersion+" "+kind]; removed {
 		return p.replacement
@@ -45,7 +43,6 @@ func servedVersion(apiVersion, kind string) string {
 	return apiVersion
 }
 
-// modernize converts an object to the served version.
 func modernize(value map[string]any) {
 	apiVersion, _ := value["apiVersion"].(string)
 	kind, _ := value["kind"].(string)
@@ -68,7 +65,7 @@ func setIgnoreFailures(value map[string]any) {
 	}
 }
 
-// dropEmptySelector removes an empty selector, which selects no pods in a v1beta1 budget.
+// dropEmptySelector removes an empty selector, which selects no pods in v1beta1.
 func dropEmptySelector(value map[string]any) {
 	spec, _ := value["spec"].(map[string]any)
 	if selector, ok := spec["selector"].(map[string]any); ok && len(selector) == 0 {
@@ -76,7 +73,7 @@ func dropEmptySelector(value map[string]any) {
 	}
 }
 
-// setSelector sets the labels of its pods as the selector of a workload without one.
+// setSelector defaults a workload's selector to its pods' labels.
 func setSelector(value map[string]any) {
 	spec, _ := value["spec"].(map[string]any)
 	if labels, found, _ := unstructured.NestedFieldNoCopy(value, "spec", "template", "metadata", "labels"); found && spec["selector"] == nil {
@@ -84,8 +81,8 @@ func setSelector(value map[string]any) {
 	}
 }
 
-// convertDefinition moves fields that v1beta1 has in other places: the only version, the conversion webhook,
-// and the default scope.
+// convertDefinition moves the version and conversion webhook from their v1beta1 fields, and sets the default
+// scope.
 func convertDefinition(value map[string]any) {
 	spec, ok := value["spec"].(map[string]any)
 	if !ok {
@@ -103,12 +100,11 @@ func convertDefinition(value map[string]any) {
 	}
 }
 
-// oldestRelease is the oldest release in use: without a known version, API versions removed before it cannot be
+// oldestRelease is the oldest in use: without a known version, API versions removed by then cannot be
 // applied.
 var oldestRelease = semver.MustParse("1.25.0")
 
-// removedIn returns the release since which an object cannot be applied, or "" if some cluster may serve its
-// version.
+// removedIn returns the release since which an object cannot be applied, or "" if some cluster may serve it.
 func removedIn(apiVersion, kind, cluster string) string {
 	p, removed := removedVersions[apiVersion+" "+kind]
 	if !removed {
