@@ -61,8 +61,8 @@ func (p *Part) Defined(resource string) bool {
 	return defined
 }
 
-// Lets reports whether RBAC gives a service account a verb on all objects of a resource in a namespace, and
-// by which role and binding, each if there is no other. known is false if something else may allow it.
+// Lets reports whether RBAC gives an account a verb on all objects of a resource in a namespace, and by which
+// role and binding, each if there is no other. known is false if something else may allow it.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
 	if p.options.Manifests || p.hidesGrants() || !p.inForce() && len(p.bound[account]) == 0 {
 		return false, false, nil
@@ -77,14 +77,13 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 	return len(bindings) > 0, true, only
 }
 
-// Candid reports whether all subjects that may write Events in a namespace, by a right there alone, may also
-// update the objects of a resource: then their Events claim no more than they could do.
+// Candid reports whether all subjects that may write Events by a right in a namespace may also update the
+// objects of a resource: then their Events claim no more than they could do.
 func (p *Part) Candid(resource, namespace string) bool {
 	return p.onlyWriters("events", namespace, verdictKey{resource: resource, namespace: namespace})
 }
 
-// telling are the resources that report on others, with their API groups: anyone with a right in one
-// namespace may write them.
+// telling are the resources that report on others: anyone with a right in one namespace may write them.
 var telling = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
 
 func tells(rule rbacv1.PolicyRule) (found []string) {
@@ -99,8 +98,7 @@ func tells(rule rbacv1.PolicyRule) (found []string) {
 	return found
 }
 
-// onlyWriters reports whether all subjects that may write such reports in a namespace, by a right there
-// alone, may remove finalizers from objects.
+// onlyWriters is Candid for any such reports, and finalizers.
 func (p *Part) onlyWriters(resource, namespace string, key verdictKey) bool {
 	return !p.options.Manifests && !p.hidesGrants() && !slices.ContainsFunc(p.writers[resource+"/"+namespace], func(subject string) bool {
 		return !p.mayTake(subjectsOf(subject), key)

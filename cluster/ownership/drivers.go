@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Each CSI driver has its own sidecars (csi-provisioner, csi-attacher), which do nothing for other drivers'
-// volumes. A sidecar gets its driver from a socket; here it shows only if its pod names the driver.
+// A CSI driver's sidecars (csi-provisioner, csi-attacher) do nothing for other drivers' volumes. They get
+// their driver from a socket; here it shows only if their pod names it.
 
 type sidecar struct {
 	images []string
@@ -91,8 +91,8 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true
 }
 
-// servesOthers reports whether an account's sidecars belong to other drivers: then their removals say nothing
-// about this driver's objects.
+// servesOthers reports whether an account's sidecars belong to other drivers: then their removals say
+// nothing.
 func (p *Part) servesOthers(account, driver string) bool {
 	installed := p.installedDrivers()
 	some := installed[driver] || p.driversHidden() != ""

@@ -18,23 +18,21 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// evidence is an object's own evidence about a finalizer's owner.
 type evidence struct {
 	// declared is the value of Annotation.
 	declared string
 	// managers are the field managers that wrote the finalizer (k8s.io/apimachinery, ManagedFieldsEntry).
 	managers []string
-	// status are other managers that wrote the status of a custom object with a finalizer outside the catalog.
+	// status are other managers that wrote a custom object's status, for a finalizer outside the catalog.
 	status []string
-	// owners are the kinds of its owner references, as Kind.group.
+	// owners are the kinds of its owner references.
 	owners []string
-	// driver is its CSI driver.
 	driver string
-	// spared says that the owner need not create anything to clear this object, unlike others.
+	// spared says that the owner need not create anything for this object, unlike others.
 	spared bool
-	// spares are the obstacles, by id, that do not occur with the object.
+	// spares are the obstacles that do not occur with the object.
 	spares []string
-	// paused is the label or annotation that pauses an owner outside the catalog for this object.
+	// paused is the label or annotation that pauses an owner outside the catalog.
 	paused string
 	// at is the index in metadata.finalizers, or facts.Nowhere. It is no evidence: the signature omits it.
 	at int
@@ -49,7 +47,6 @@ func (t told) equal(other told) bool {
 	return t.finalizer == other.finalizer && t.at == other.at && t.signature() == other.signature()
 }
 
-// signature identifies evidence, readably.
 func (e evidence) signature() string {
 	spared := ""
 	if e.spared {
@@ -67,12 +64,11 @@ func (e evidence) signature() string {
 	return strings.Join(parts, " ")
 }
 
-// Annotation declares, on an object, the owner of its finalizers: a workload's "KIND/NAMESPACE/NAME", or
-// "external".
+// Annotation declares the owner of an object's finalizers: a workload's "KIND/NAMESPACE/NAME", or "external".
 const Annotation = "termguard.dev/finalizer-owner"
 
-// maxFinalizers bounds the finalizers read of one object, and maxGroups the groups of objects in one
-// namespace: its users may create any number. Real objects have a handful.
+// maxFinalizers bounds the finalizers read of an object, and maxGroups the groups of objects in a namespace:
+// users may create any number. Real objects have a handful.
 const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf with the catalog's conditions on the object.
@@ -113,8 +109,7 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []tol
 	return found
 }
 
-// contentOf returns all known content of an object if it is unstructured or asked is set, or labels and
-// annotations.
+// contentOf returns all of an object if it is unstructured or asked is set, or labels and annotations.
 func contentOf(m metav1.Object, asked bool) map[string]any {
 	if u, whole := m.(*unstructured.Unstructured); whole {
 		return u.Object
@@ -134,8 +129,7 @@ func contentOf(m metav1.Object, asked bool) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": of(m.GetLabels()), "annotations": of(m.GetAnnotations())}}
 }
 
-// finalizersOf returns at most maxFinalizers, each once, without the namespace controller's own in a
-// namespace's spec, which is removed last.
+// finalizersOf omits the namespace controller's own in a namespace's spec, which is removed last.
 func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	all := m.GetFinalizers()
 	if len(all) == 0 && !slices.ContainsFunc(spec, func(finalizer string) bool { return finalizer != "kubernetes" }) {
@@ -187,9 +181,9 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	return found
 }
 
-// claims yields field managers with the finalizers that they claim in managedFields, or "" for the status:
-// keys v:"NAME" under f:metadata, f:finalizers (or f:spec for a namespace's, an atomic list without names).
-// Invalid managedFields are ignored.
+// claims yields field managers with the finalizers that they claim in managedFields (v:"NAME" under
+// f:metadata, f:finalizers; a namespace's f:spec has an atomic list without names), or "" for the status.
+// Invalid ones are ignored.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
 		claim := func(manager string, finalizers map[string]any) bool {

@@ -42,16 +42,14 @@ type binding struct {
 	users    []string
 }
 
-// granted is a resource in a namespace, "" for all.
 type granted struct{ resource, scope string }
 
 type grantee struct {
 	account string
 	scope   string
-	// controls says that it may also write the status or finalizers subresource, as a controller may and a mere
-	// user may not.
+	// controls says that it may also write the status or finalizers subresource, unlike a mere user.
 	controls bool
-	// whole says that a wildcard gives it the group. That shows who may, not who does: Cluster API's core may
+	// whole says that a wildcard gives it the group. Such an account may be no owner: Cluster API's core may
 	// update all resources of its providers, and handles none (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
 	whole bool
 }
@@ -173,7 +171,6 @@ func (p *Part) indexGrants(yield func()) {
 	p.bound, p.writers, p.apart, p.grantees, p.narrow = bound, writers, apart, grantees, narrow
 }
 
-// mayUpdate returns the service accounts with their own grant.
 func (p *Part) mayUpdate(res, namespace string) []grantee {
 	var found []grantee
 	for _, covering := range covering(res) {

@@ -46,8 +46,7 @@ type bucket struct {
 	ending  map[string]int64 // deletion times of Terminating objects
 }
 
-// Keep records an object's finalizers, and reports whether it has any. specFinalizers are a namespace's
-// spec.finalizers.
+// Keep records an object's finalizers, and reports whether it has any. specFinalizers are a namespace's.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
 	if len(m.GetFinalizers()) == 0 && len(specFinalizers) == 0 {
 		p.Gone(resource, key)
@@ -100,7 +99,6 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// tally counts an object, or with -1 takes it away.
 func (of *holdings) tally(namespace string, h *holding, by int) {
 	of.count.Add(namespace, by)
 	if of.in[namespace] == nil {
@@ -114,7 +112,6 @@ func (of *holdings) tally(namespace string, h *holding, by int) {
 	}
 }
 
-// controllers is the section with the controllers of finalized objects, by resource and "namespace/name".
 func (p *Part) controllers() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.held) },
@@ -201,8 +198,7 @@ func (p *Part) Held(resource, namespace string) (objects int, finalizers []strin
 	return of.count[namespace], slices.Sorted(maps.Keys(of.in[namespace]))
 }
 
-// Carries reports whether exactly this object is known to have a finalizer, in its metadata or a namespace's
-// spec.
+// Carries reports whether exactly this object is known to have a finalizer.
 func (p *Part) Carries(resource string, key types.NamespacedName, uid types.UID, finalizer string) bool {
 	h := p.holding(resource, key)
 	return h != nil && h.uid == uid && h.has(finalizer)
@@ -249,13 +245,11 @@ func (p *Part) bucket(resource string, key types.NamespacedName, finalizer strin
 	return b
 }
 
-// spread returns the path to the namespaces with buckets like one.
 func spread(b *bucket) []string {
 	return []string{"spread", b.path[3], b.path[2], b.path[4]}
 }
 
-// blocking returns an object's buckets that may block its owner, without built-in finalizers: every pod of a
-// Job has one.
+// blocking omits built-in finalizers: every pod of a Job has one.
 func (p *Part) blocking(h *holding) []*bucket {
 	if h.owner == "" {
 		return nil
@@ -271,7 +265,7 @@ func (p *Part) blocking(h *holding) []*bucket {
 
 type verdictKey struct {
 	finalizer, resource string
-	// evidence is the objects' signature, with the namespace if RBAC or observations differ between namespaces.
+	// evidence is the objects' signature, with the namespace if its rights or observations differ.
 	evidence  string
 	namespace string
 }
@@ -306,7 +300,6 @@ func (p *Part) verdictFor(key verdictKey, e evidence) *verdict {
 	return v
 }
 
-// unjudge drops a bucket, and with the last one its verdict.
 func (p *Part) unjudge(b *bucket) {
 	v := b.verdict
 	delete(v.buckets, b.path[1])
@@ -317,8 +310,7 @@ func (p *Part) unjudge(b *bucket) {
 	}
 }
 
-// Settle updates all verdicts after changes. It calls yield between pieces of work, when the facts may
-// change.
+// Settle updates all verdicts. It calls yield between pieces of work, when the facts may change.
 func (p *Part) Settle(yield func()) {
 	if p.grantsDirty {
 		p.acts++
@@ -350,8 +342,7 @@ func (p *Part) Settle(yield func()) {
 	}
 }
 
-// regrant indexes grants again, and moves objects whose verdict begins or ceases to depend on their
-// namespace.
+// regrant also moves objects whose verdict begins or ceases to depend on their namespace.
 func (p *Part) regrant(yield func()) {
 	p.indexGrants(yield)
 	for resource, of := range p.held {

@@ -25,7 +25,7 @@ const (
 type judgement struct {
 	state   string
 	certain bool // an absent or down owner will never remove it
-	// hearsay is the evidence that a tenant may have written, and that the judgement depends on, "" for none.
+	// hearsay is the decisive evidence that a tenant may have written, "" for none.
 	hearsay   string
 	declared  bool // by an annotation, which a tenant may write
 	owner     string
@@ -36,7 +36,7 @@ type judgement struct {
 	unsure    bool // the effect of a missing need is uncertain
 	// watches are the namespaces that the owner watches, if not this one.
 	watches []string
-	// maker is the missing object that the objects' definition was made from.
+	// maker is the missing object that the definition was made from.
 	maker    string
 	evidence []string
 	// workloads are the owner's, running or not.
@@ -45,16 +45,14 @@ type judgement struct {
 	circumstantial bool
 	// seen says that the owner was seen to remove it, or is Kubernetes itself.
 	seen bool
-	// idle are the owner's workloads that are scaled to zero.
 	idle []workload
 	// bindings are the role bindings in the objects' namespace that the owner's right depends on.
 	bindings []string
-	// barred is the service account that lacks the right to update resource.
+	// barred is the account that has no right to update resource.
 	barred, resource string
-	// namesake says that only a name or image points to the owner: anyone who may create workloads in its
-	// namespace may have chosen it.
+	// namesake says that only a name or image points to the owner: its namespace's users may have chosen it.
 	namesake bool
-	// lease is the lease that it has no right to renew, as "namespace/name".
+	// lease is the lease that it has no right to renew.
 	lease string
 }
 
@@ -155,8 +153,7 @@ func (p *Part) whyIdle(account string) (proof string, sure bool) {
 	return p.whyDown(workload{account: account, wanted: 1, refused: "no workload runs under it"})
 }
 
-// whyDown returns why nothing is ready under a workload's service account, and whether that certainly
-// persists.
+// whyDown returns why no pod of a workload's account is ready, and whether that certainly persists.
 func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	if wl.wanted == 0 {
 		return "is scaled to zero", true
@@ -193,8 +190,8 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	return proof, true
 }
 
-// withCrashes marks an owner down if none of its pods is ready, whatever its workloads' status says, and
-// uncertain if all ready pods kept crashing until recently.
+// withCrashes marks an owner down if no pod is ready, whatever its workloads' status says, and uncertain if
+// all ready pods kept crashing until recently.
 func (p *Part) withCrashes(j judgement) judgement {
 	if j.state != Alive || p.options.Manifests {
 		return j
@@ -236,8 +233,8 @@ func (p *Part) readyPod(a *account) string {
 	return ""
 }
 
-// managed returns the field manager that names a ready pod. Generic names do not count: kubebuilder scaffolds
-// "manager" (sigs.k8s.io/kubebuilder, pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
+// managed returns the field manager that names a ready pod, unless generic: kubebuilder scaffolds "manager"
+// (sigs.k8s.io/kubebuilder, pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
 func (p *Part) managed(g grantee, managers []string) string {
 	a := p.accounts[g.account]
 	for pod := range a.pods.All() {
@@ -254,7 +251,7 @@ func (p *Part) managed(g grantee, managers []string) string {
 	return ""
 }
 
-// ownerInputs are the resources without which no owner can be judged absent.
+// Without ownerInputs no owner can be judged absent.
 var ownerInputs = []string{
 	"pods", "serviceaccounts", "deployments.apps", "statefulsets.apps", "daemonsets.apps",
 	"roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
@@ -307,8 +304,8 @@ func inCloud(id string) bool {
 	return !slices.Contains([]string{"", "kubemark"}, provider)
 }
 
-// controllerOf names an unknown owner after the custom resource's group, if the finalizer shares its
-// project's name or has no domain.
+// controllerOf names an unknown owner after the API group, if the finalizer shares its project or has no
+// domain.
 func controllerOf(res, finalizer string) string {
 	group := facts.GroupOf(res)
 	if !facts.Custom(group) {

@@ -9,8 +9,7 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// outsideFresh is how long an identity outside the cluster counts as up after its last removal: nothing else
-// shows it.
+// outsideFresh is how long an identity outside the cluster counts as up: only its last removal shows it.
 const outsideFresh = 24 * time.Hour
 
 type witness struct {
@@ -25,7 +24,7 @@ type witness struct {
 	sure bool
 }
 
-// witness evaluates all identities that were seen to remove a finalizer; CSI sidecars only if they may serve
+// witness evaluates the identities that were seen to remove a finalizer; CSI sidecars only if they may serve
 // the driver, "" for any.
 func (p *Part) witness(q *asked, driver string) witness {
 	all := witness{sure: true}
@@ -119,8 +118,8 @@ const byLearning = "what was learned from requests"
 
 // weigh combines observations with the other evidence. A seen identity that does not run is the owner,
 // certainly only if the other evidence agrees (a user who may remove a finalizer once can make itself seen),
-// or if administrators vouch for it and there is no other evidence. One outside the cluster is never absent.
-// A deleted one proves nothing, since its successor may have another name, unless nothing else may do it.
+// or if administrators vouch for it and there is none. One outside the cluster is never absent. A deleted one
+// proves nothing, unless nothing else may do it: its successor may have another name.
 func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	seen, j := q.seen, q.base
 	blind := p.blind() != ""

@@ -18,19 +18,19 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Leases, by which controllers elect a leader, show that their holder is active. They are renewed every few
-// seconds, so they are listed every LeaseInterval rather than kept in the inventory.
+// Leases show that the holder, a controller's leader, is active. They are listed every LeaseInterval, not
+// kept in the inventory, since they are renewed every few seconds.
 
 const (
 	// LeaseInterval is the time between lists of leases.
 	LeaseInterval = 15 * time.Second
 	// leaseSlack is the tolerated delay of an observed renewal.
 	leaseSlack = 2 * LeaseInterval
-	// leaseSkew is a holder's tolerated clock skew for a lease seen once: later its renewals are observed, as in
-	// leader election itself (client-go, tools/leaderelection).
+	// leaseSkew is a holder's tolerated clock skew until a renewal is observed, as in leader election itself
+	// (client-go, tools/leaderelection).
 	leaseSkew = 2 * time.Minute
-	// leaseDuration is the default, and maxDuration the longest that counts: OpenShift uses 270 s on a single
-	// node (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
+	// leaseDuration is the default, and maxDuration bounds what counts: OpenShift uses 270 s on a single node
+	// (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
 	leaseDuration, maxDuration = 15 * time.Second, 5 * time.Minute
 )
 
@@ -116,8 +116,8 @@ func (p *Part) fresh(l lease) bool {
 	return l.moved || now.Sub(l.renewed).Abs() <= l.duration+leaseSkew
 }
 
-// named returns the fresh leases named after an API group, or a domain that only this group is under, as
-// controllers name theirs (kubebuilder, pkg/plugins/golang/v4/scaffolds: LeaderElectionID is HASH.DOMAIN).
+// named returns the fresh leases named after an API group, or a domain that only this group is under
+// (kubebuilder, pkg/plugins/golang/v4/scaffolds: LeaderElectionID is HASH.DOMAIN).
 func (p *Part) named(group string) []lease {
 	if !strings.Contains(group, ".") {
 		return nil // built in
@@ -142,8 +142,7 @@ func (p *Part) named(group string) []lease {
 	return found
 }
 
-// holder returns the pod that holds a lease, or nil. It searches the lease's namespace first, but the pod may
-// be in another.
+// holder returns the pod that holds a lease, in its namespace or another, or nil.
 func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	key = types.NamespacedName{Namespace: l.namespace, Name: l.pod()}
 	if pod = p.running.At(key); pod != nil {
@@ -165,13 +164,13 @@ func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
 		p.onlyWriters("leases", l.namespace, q.verdictKey)
 }
 
-// podOfDeployment matches the end of its pods' names: a template hash and a random part (k8s.io/apimachinery,
-// pkg/util/rand; k8s.io/kubernetes, pkg/controller/deployment/sync.go).
+// podOfDeployment matches a template hash and a random part (k8s.io/apimachinery, pkg/util/rand;
+// k8s.io/kubernetes, pkg/controller/deployment/sync.go).
 var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// stranger reports whether the holder of a lease neither is nor was a pod. A former pod was seen, or has a
-// pod's name and missed the renewal deadline (two thirds of the duration, as in client-go), or is named like
-// a workload. The first two do not count if it keeps renewing: a force-deleted pod may still run.
+// stranger reports whether a lease's holder neither is nor was a pod. A former pod was seen, or has a pod's
+// name and missed the renewal deadline (two thirds of the duration, as in client-go), or is named like a
+// workload. The first two do not count if it keeps renewing: a force-deleted pod may still run.
 func (p *Part) stranger(l lease) bool {
 	name := l.pod()
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
@@ -205,16 +204,15 @@ func (l lease) heldBy(pod types.NamespacedName) bool {
 	return pod.Namespace == l.namespace && pod.Name == l.pod()
 }
 
-// left reports whether the holder of a lease was a pod here, without which the lease lasts for a while: its
-// namespace is Terminating, which deletes pods first, or its kubelet stopped it, by Events that only subjects
-// with rights to the objects can have written.
+// left reports whether a lease outlives its holder, a pod: its namespace is Terminating, which deletes pods
+// first, or its kubelet stopped it, by Events that only subjects with rights to the objects can have written.
 func (p *Part) left(l lease, q *asked) bool {
 	return p.goes(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
 }
 
-// election returns the lease by which a workload elects its active pod: in its namespace, with a holder named
-// like its pods.
+// election returns the lease of a workload's leader election: in its namespace, held by a name like its
+// pods'.
 func (p *Part) election(wl workload) (found lease, elects bool) {
 	for l := range inOrder(p.leases) {
 		suffix, own := strings.CutPrefix(l.pod(), wl.name+"-")
@@ -228,14 +226,14 @@ func (p *Part) election(wl workload) (found lease, elects bool) {
 	return lease{}, false
 }
 
-// outside reports whether the holder of a lease runs outside the cluster: it keeps renewing, and no pod has
-// its name. One renewal proves nothing: the pod may have been deleted before it was listed.
+// outside reports whether a lease's holder runs outside the cluster: it keeps renewing, and no pod has its
+// name. One renewal proves nothing: the pod may have been deleted before it was listed.
 func (p *Part) outside(l lease) bool {
 	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.stranger(l)
 }
 
-// leading describes the fresh lease that a pod holds, or "". A pod without running containers counts only if
-// a renewal was observed.
+// leading describes the fresh lease that a pod holds, or "". Without running containers, a renewal must have
+// been observed.
 func (p *Part) leading(pod types.NamespacedName, stopped bool) string {
 	for l := range inOrder(p.leases) {
 		if l.heldBy(pod) && p.fresh(l) && (l.moved || !stopped) {

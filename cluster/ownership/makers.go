@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some operators generate definitions, and run a controller for each while the object that it was made from
-// exists: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a ConstraintTemplate
+// Some operators run a controller for each generated definition while the object exists that it was made
+// from: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a ConstraintTemplate
 // of Gatekeeper. Without that maker nothing handles the kind.
 
 type definition struct {
@@ -26,15 +26,15 @@ type definition struct {
 	owners, labels []mention
 }
 
-// mention is a definition's reference to an object that it may have been made from.
+// mention is a possible maker.
 type mention struct {
 	kind string // "Kind.group", or in lower case
 	name string
 	sure bool // certainly an object, of any kind
 }
 
-// nameSuffix ends the key of a label that names the maker, after the kind, as in
-// kro.run/resource-graph-definition-name; "-id" ends the key of its UID
+// nameSuffix ends the key of a label with the maker's name, after the kind, as in
+// kro.run/resource-graph-definition-name; "-id" the key of its UID
 // (github.com/kubernetes-sigs/kro:pkg/metadata/labels.go).
 const nameSuffix = "-name"
 
@@ -90,8 +90,8 @@ type maker struct {
 	name     string
 }
 
-// makersOf returns the makers of a resource's definition. A label counts if its domain is an API group with
-// the kind in its key, or was one: then another label has the UID.
+// makersOf returns the makers of a definition. A label counts if its domain is an API group with the kind in
+// its key, or was one: then another label has the UID.
 func (p *Part) makersOf(resource string) []maker {
 	d := p.definitions[resource]
 	if len(d.owners)+len(d.labels) == 0 {
@@ -116,8 +116,7 @@ func (p *Part) makersOf(resource string) []maker {
 // maxMakers bounds the names kept of one kind.
 const maxMakers = 1000
 
-// KeepMaker records a cluster-scoped custom object, which definitions may be made from, and reports whether
-// it did.
+// KeepMaker records a cluster-scoped custom object, a possible maker, and reports whether it did.
 func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
 	if key.Namespace != "" || !facts.Custom(facts.GroupOf(resource)) {
 		return false
@@ -139,7 +138,7 @@ func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
 	}
 }
 
-// withMakers marks a running owner as uncertain for a kind whose definition has lost its maker.
+// withMakers marks a running owner as uncertain if the kind's definition has lost its maker.
 func (p *Part) withMakers(q *asked, j judgement) judgement {
 	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
 		return j
@@ -164,9 +163,8 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 	return j
 }
 
-// askMaker evaluates the controller of the kind that a definition was made from, which also controls the
-// generated kinds, if the finalizer has its API group's name: installers of other software create
-// definitions, too.
+// askMaker evaluates the maker's controller, which also controls the generated kinds, if the finalizer has
+// its API group's name: installers of other software create definitions, too.
 func (p *Part) askMaker(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || p.options.Manifests {
 		return judgement{}

@@ -15,7 +15,6 @@ type obstacle struct {
 	release string // "IMAGE:TAG", or "Kubernetes VERSION"; "" if all are affected
 }
 
-// releasesOf returns a pod's image references with known bugs in some releases.
 func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 	var found []string
 	for _, c := range spec.Containers {
@@ -48,7 +47,6 @@ func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	return j
 }
 
-// releaseWith returns a running release with a known bug, or "".
 func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 	if f.Image == "" {
 		if f.In(p.version) {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// watchSuffix ends environment variables with the namespaces that an operator watches (WATCH_NAMESPACE of
+// watchSuffix ends variables with the namespaces that an operator watches (WATCH_NAMESPACE of
 // github.com/operator-framework/operator-sdk, KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of
 // github.com/kedacore/http-add-on), and watchVariables are others; empty or "*" is all. They are never
 // certain: an operator may ignore its variable (github.com/kubevirt/kubevirt,
@@ -35,8 +35,8 @@ var ownArguments = map[string]string{
 	"watch-all-namespaces": "false", // github.com/fluxcd, main.go of each controller
 }
 
-// targetNamespaces is the Operator Lifecycle Manager's annotation for an operator's pods
-// (github.com/operator-framework/api, pkg/operators/v1/operatorgroup_types.go).
+// targetNamespaces is the Operator Lifecycle Manager's annotation of pods (github.com/operator-framework/api,
+// pkg/operators/v1/operatorgroup_types.go).
 const targetNamespaces = "olm.targetNamespaces"
 
 // maxOutlook bounds the namespaces kept of one workload: more count as all.
@@ -73,8 +73,8 @@ func (p *Part) TakeSettings(values map[Setting]string) {
 	}
 }
 
-// outlookOf returns the namespaces that a workload's pods watch, sorted and comma-separated, "" for all or
-// unknown; and the settings that it refers to.
+// outlookOf returns the namespaces that a workload watches, comma-separated, "" for all or unknown; and the
+// settings that it refers to.
 func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[Setting]string) (outlook string, asks []Setting) {
 	var told []string
 	for _, c := range template.Spec.Containers {

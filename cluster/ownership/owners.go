@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// maxLinks bounds the objects of one resource whose owner is kept: few are between an operator and its
-	// installer.
+	// maxLinks bounds a resource's objects with a kept owner: few are between an operator and its installer.
 	maxLinks  = 1000
 	maxHeight = 8
 )
 
-// owner is an object's only owner, and is deleted with it. An object with several stays until all are deleted
+// owner is an object's only owner, and is deleted with it. With several, it stays until all are deleted
 // (k8s.io/kubernetes, pkg/controller/garbagecollector, attemptToDeleteItem).
 type owner struct {
 	uid  types.UID
@@ -41,7 +40,7 @@ type link struct {
 	owner owner
 }
 
-// KeepLink records the owner of a custom object, which may own workloads in turn, and reports whether it did.
+// KeepLink records a custom object's owner, and reports whether it did: the object may own workloads in turn.
 func (p *Part) KeepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if !facts.Custom(facts.GroupOf(resource)) {
 		return false

@@ -1,5 +1,4 @@
-// Package ownership finds the owners of finalizers: one verdict with its evidence for each, shared by all its
-// objects.
+// Package ownership finds the owners of finalizers: one verdict with its evidence, shared by all its objects.
 package ownership
 
 import (
@@ -24,7 +23,7 @@ import (
 // Options of a Part. All but Owners, Trusts and Others are needed.
 type Options struct {
 	Catalog *catalog.Catalog
-	// Owners declares owners, by finalizer: "KIND/NAMESPACE/NAME" of a workload, or "external".
+	// Owners declares owners, by finalizer, as Annotation does.
 	Owners map[string]string
 	// Trusts reports whether annotations count in a namespace, the Namespace included. Defaults to always.
 	Trusts func(namespace string) bool
@@ -32,7 +31,7 @@ type Options struct {
 	Manifests bool
 	// Others reports whether other manifests run a workload of the catalog. It may be nil.
 	Others func(catalog.Workload) bool
-	// MaxNames bounds the names that the facts hold of a group of objects.
+	// MaxNames bounds the names that the facts hold of a group.
 	MaxNames int
 	Now      func() time.Time
 	Sight    *facts.Sight
@@ -164,7 +163,7 @@ func (p *Part) SetVersion(git string) {
 // Resight records that visibility has changed.
 func (p *Part) Resight() { p.dirty = true }
 
-// SetLearned replaces the memory of finalizers' owners, which must not be changed any more.
+// SetLearned replaces the memory, which must not be changed any more.
 func (p *Part) SetLearned(m learned.Memory) {
 	p.learned = m
 	p.dirty = true
@@ -185,7 +184,7 @@ func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 	return p.learned.Owners(finalizer, resource, namespace)
 }
 
-// RunsPods reports whether pods run under a service account, given as "namespace/name".
+// RunsPods reports whether pods run under a service account.
 func (p *Part) RunsPods(account string) bool {
 	a := p.accounts[account]
 	return a != nil && !a.pods.Empty()
@@ -220,10 +219,10 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 	return verdicts
 }
 
-// Declares reports whether objects in a namespace declare the owner of their finalizers.
+// Declares reports whether objects in a namespace declare their owner.
 func (p *Part) Declares(namespace string) bool { return p.declared[namespace] > 0 }
 
-// Undeclared returns the document without the declarations in a namespace.
+// Undeclared returns the document without a namespace's declarations.
 func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
 	finalized, _ := doc["finalized"].(map[string]any)
 	in, _ := finalized[namespace].(map[string]any)
@@ -241,7 +240,7 @@ func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
 	return replaced(doc, in, "finalized", namespace)
 }
 
-// replaced returns a copy of a document with another value at a path; it shares the rest.
+// replaced returns a copy of a document, which shares the rest.
 func replaced(doc map[string]any, value any, path ...string) map[string]any {
 	doc = maps.Clone(doc)
 	if len(path) > 1 {

@@ -11,13 +11,13 @@ import (
 )
 
 // pausing matches annotations and labels that pause a controller for an object. Many then ignore its
-// deletion, too, such as Crossplane (github.com/crossplane/crossplane#4839), providers of Cluster API
-// (github.com/kubernetes-sigs/cluster-api-provider-aws#4584) and Infinispan
+// deletion, too: Crossplane (github.com/crossplane/crossplane#4839), providers of Cluster API
+// (github.com/kubernetes-sigs/cluster-api-provider-aws#4584), Infinispan
 // (github.com/infinispan/infinispan-operator#2585).
 var pausing = regexp.MustCompile(`(?i)^(reconcil\w*[-_.]?)?paused?([-_.]?reconcil\w*)?$|^(skip|stop|disable|do-not|no)[-_.]?reconcil\w*$`)
 
-// pausesOf returns pausing annotations and labels, as "annotation KEY", by the key's site: read once, since
-// an object may have any number of these and of finalizers.
+// pausesOf returns pausing annotations and labels by the key's site. It reads them once: an object may have
+// any number of these and of finalizers.
 func pausesOf(m metav1.Object) map[string]string {
 	found := map[string]string{}
 	for _, kept := range []struct {
@@ -34,7 +34,7 @@ func pausesOf(m metav1.Object) map[string]string {
 	return found
 }
 
-// pausedBy returns the pause for a finalizer's owner, or "": of the domain of the API group or the finalizer.
+// pausedBy returns the pause of a finalizer's owner, or "".
 func pausedBy(pauses map[string]string, resource, finalizer string) string {
 	own, _, _ := strings.Cut(finalizer, "/")
 	return first(pauses[site(facts.GroupOf(resource))], pauses[site(own)])

@@ -31,9 +31,9 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 }
 
 // removersOf returns the objects that the removal of a finalizer depends on: owners of its workloads, their
-// namespace, a single workload, the service account, the only role and binding for the right or for the lease
-// of its leader election, and all bindings in the objects' namespace together. An owner that does not work at
-// the moment counts, too: without these it never will.
+// namespace, a single workload, the account, the only role and binding for the right or its leader election's
+// lease, and all bindings in the objects' namespace together. An owner that does not work counts, too:
+// without these it never will.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	switch {
@@ -48,7 +48,7 @@ func (p *Part) removersOf(v *verdict) []remover {
 		if v.judgement.state != Alive {
 			break // it may be deleted already, or hidden
 		}
-		// Deleting a maker stops the kind's controller, and deleting the definition of the maker's kind deletes it.
+		// Without a maker the kind's controller stops; it is deleted with the definition of its kind.
 		removers = append(removers, remover{"", m.what})
 		if m.resource != "" {
 			removers = append(removers, remover{"", "customresourcedefinitions.apiextensions.k8s.io/" + m.resource})
@@ -83,8 +83,8 @@ func (p *Part) removersOf(v *verdict) []remover {
 	return removers
 }
 
-// onlyGrants returns the role and the binding for a service account's right to remove finalizers, each if
-// there is no other: in one namespace, or, if that is "", in all that verdictKey does not distinguish.
+// onlyGrants returns the role and the binding for an account's right, each if there is no other: in one
+// namespace, or, if that is "", in all that verdictKey does not distinguish.
 func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 	if p.hidesGrants() {
 		return nil // there may be another

@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// admits reports whether an account's workloads are evidence of a finalizer's owner: RBAC lets it remove it,
-// or the catalog names its namespace. Users may give workloads in their own namespace any name and image.
+// admits reports whether an account's workloads are evidence: RBAC lets it remove the finalizer, or the
+// catalog names its namespace. Users may give workloads in their own namespace any name and image.
 func (p *Part) admits(q *asked, account string) bool {
 	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayTake(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
 		return true
@@ -24,9 +24,9 @@ func (p *Part) admits(q *asked, account string) bool {
 	return false
 }
 
-// bereft returns the likely owner if it had the right: the catalog's workload or, without one, a workload
-// named like a manager of the finalizer or status. Users can fake those, unless it is vouched for: then a
-// lease named after the API group suffices.
+// bereft returns the likely owner if it had the right: the catalog's workload or, without one, one named like
+// a manager of the finalizer or status. Users can fake those, unless it is vouched for: then a lease named
+// after the API group suffices.
 func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 	found := q.namesakes
 	if !q.named && q.custom {
@@ -78,7 +78,7 @@ func (p *Part) mayTake(subjects []string, key verdictKey) bool {
 	return some(p.granting(subjects, key.namespace, p.taking(key.resource)))
 }
 
-// rightsOf returns the roles and bindings that let a service account remove finalizers from a resource.
+// rightsOf returns the roles and bindings that let a service account remove finalizers.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[types.NamespacedName]bool) {
 	return collected(p.granting(subjectsOf(account), in, p.taking(res)))
 }
@@ -94,8 +94,8 @@ func (p *Part) taking(res string) func(role) bool {
 	}
 }
 
-// granting yields the roles that asked selects, with the bindings that give them to subjects: in one
-// namespace, or in all if that is "".
+// granting yields the roles that asked selects, and their bindings: in one namespace, or in all if that is
+// "".
 func (p *Part) granting(subjects []string, in string, asked func(role) bool) iter.Seq2[types.NamespacedName, types.NamespacedName] {
 	return func(yield func(role, binding types.NamespacedName) bool) {
 		for _, subject := range subjects {
@@ -138,8 +138,7 @@ func ofAccounts(group string) bool {
 	return group == everybody || group == accountGroups || strings.HasPrefix(group, accountGroups+":")
 }
 
-// WorksElsewhere reports whether the account of a workload in a namespace may write, or may have rights
-// hidden that let it write, objects in others.
+// WorksElsewhere reports whether a workload in a namespace may write objects in others, or that is hidden.
 func (p *Part) WorksElsewhere(namespace string) bool {
 	for _, wl := range p.workloads {
 		if wl.namespace != namespace {
@@ -154,8 +153,8 @@ func (p *Part) WorksElsewhere(namespace string) bool {
 	return false
 }
 
-// anyMay reports whether any workload, running or starting, may remove finalizers from a resource, or whether
-// that is unknown.
+// anyMay reports whether any workload, running or starting, may remove finalizers, or whether that is
+// unknown.
 func (p *Part) anyMay(key verdictKey) bool {
 	if p.hidesGrants() || p.blind() != "" {
 		return true
@@ -215,7 +214,7 @@ func accountsFor(q *asked, j judgement) []string {
 }
 
 // bar marks a running owner as barred if RBAC gives the right to no candidate, and no other account with it
-// runs. That is certain for an owner that the catalog knows to run in the cluster, with its own binding.
+// runs: certainly for an owner that the catalog knows to run in the cluster, with its own binding.
 func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
 		a := p.accounts[g.account]
@@ -245,7 +244,7 @@ func lacking(q *asked, j judgement, account string, certain bool) judgement {
 // leases are the resource of leader election (k8s.io/client-go, tools/leaderelection).
 const leases = "leases.coordination.k8s.io"
 
-// withElections marks a running owner as barred if no role lets it renew its lease of leader election: it
+// withElections marks a running owner as barred if no role lets it renew its leader election's lease: it
 // waits, and is ready. That is uncertain: a lease stays when a new release stops electing.
 func (p *Part) withElections(j judgement) judgement {
 	var lost lease
@@ -279,8 +278,8 @@ func (p *Part) goneAccount(name string) bool {
 	return !exists(name) && exists(namespace+"/default")
 }
 
-// ruled reports whether RBAC decides an account's rights. Without a binding of its own, another authorizer
-// may, unless RBAC is in force; or the workload has its own credentials, and then uses the default account.
+// ruled reports whether RBAC decides an account's rights. Without its own binding, another authorizer may,
+// unless RBAC is in force; or the workload has its own credentials, and then uses the default account.
 func (p *Part) ruled(account string) bool {
 	return len(p.bound[account]) > 0 || p.inForce() && !strings.HasSuffix(account, "/default")
 }

@@ -30,7 +30,7 @@ type asked struct {
 	made    []workload // together with the definition
 	// namesakes look like matched, and are no evidence.
 	namesakes []workload
-	// unread is a service account that would be evidence if another authorizer than RBAC gives it rights.
+	// unread is an account that would be evidence if another authorizer than RBAC gives it rights.
 	unread string
 	// stranger describes a lease whose holder is no pod, or is "".
 	stranger string
@@ -43,15 +43,14 @@ func (q *asked) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
-// source is a source of evidence about a finalizer's owner: it completes an empty judgement, or passes with
-// one without a state.
+// source completes an empty judgement about a finalizer's owner, or returns one without a state.
 type source struct {
 	name string
 	ask  func(p *Part, q *asked, empty judgement) judgement
 }
 
 // sources are evaluated in this order, strongest first, until one answers. surmises ignore identities that
-// were seen to remove the finalizer: weigh combines their answer with seen identities that do not run.
+// were seen to remove the finalizer: weigh adds those that do not run.
 var (
 	sources = []source{
 		{"Kubernetes itself", (*Part).askKubernetes},
@@ -114,8 +113,7 @@ func (p *Part) consult(q *asked) judgement {
 	return p.weigh(q, surmised)
 }
 
-// mayControl returns the accounts that may update a resource and run, and those that control it and run
-// nothing.
+// mayControl returns the accounts that may update a resource and run, or control it and run nothing.
 func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	for _, c := range p.mayUpdate(resource, namespace) {
 		a := p.accounts[c.account]
@@ -137,7 +135,6 @@ func (p *Part) first(sources []source, q *asked) (j judgement) {
 	return j
 }
 
-// askDeclaration evaluates the configuration, or the object's annotation.
 func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 	declared := cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
 	if declared == "" {
@@ -224,8 +221,8 @@ func (p *Part) runs(wl workload) string {
 	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, pods(wl.ready))
 }
 
-// askImages answers if an image of the catalog is ready, in any workload; a CSI sidecar only if it serves the
-// object's driver.
+// askImages answers if the catalog's image is ready in any workload; a CSI sidecar only if it serves the
+// driver.
 func (p *Part) askImages(q *asked, j judgement) judgement {
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
@@ -248,7 +245,6 @@ func (p *Part) askImages(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// askManagers answers if a field manager of the finalizer runs and may update the resource.
 func (p *Part) askManagers(q *asked, j judgement) judgement {
 	managers := q.object.managers
 	if q.sidecar { // by its own image name, whatever a distribution calls it
@@ -266,8 +262,7 @@ func (p *Part) askManagers(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// askDefinition answers if a ready workload has the same owner as the definition: a package manager created
-// both.
+// askDefinition answers if a ready workload has the definition's owner: a package manager created both.
 func (p *Part) askDefinition(q *asked, j judgement) judgement {
 	if wl, found := p.firstUp(q.made, q.namespace); found {
 		j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
@@ -316,8 +311,8 @@ func (p *Part) askPermissions(q *asked, j judgement) judgement {
 		account, q.resource, p.readyPod(p.accounts[account]))
 }
 
-// onlyController returns the only service account that controls the resource, "" if several do or an idle one
-// does: a running one may be its mere helper. named says that a role names the resource.
+// onlyController returns "" if several control the resource or an idle one does: a running one may be its
+// mere helper. named says that a role names the resource.
 func (q *asked) onlyController() (account string, named bool) {
 	for _, c := range q.live {
 		switch {
@@ -331,8 +326,8 @@ func (q *asked) onlyController() (account string, named bool) {
 	return account, named
 }
 
-// leads reports whether a service account with rights to a whole group is its controller's: unlike Cluster
-// API's core, it may update no other group of custom resources, and unlike mere helpers, it elects a leader.
+// leads reports whether an account with rights to a whole group is its controller's: unlike Cluster API's
+// core, it may update no other custom group, and unlike mere helpers, it elects a leader.
 func (p *Part) leads(account, resource string) bool {
 	group := facts.GroupOf(resource)
 	return !some(p.granting([]string{account}, "", func(r role) bool {
@@ -345,8 +340,8 @@ func (p *Part) leads(account, resource string) bool {
 	})
 }
 
-// askLeases answers if the holder of a lease named after a custom resource's API group runs, and may update
-// it. The lease alone proves nothing: it outlives its holder.
+// askLeases answers if the holder of a lease named after the API group runs, and may update the resource. The
+// lease alone proves nothing: it outlives its holder.
 func (p *Part) askLeases(q *asked, j judgement) judgement {
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return judgement{}
@@ -438,8 +433,7 @@ func (p *Part) askCandidates(q *asked, j judgement) judgement {
 	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource)
 }
 
-// candidates returns the running accounts that may update the resource; none for a built-in kind, which many
-// may update, with an owner in the catalog.
+// candidates is empty for a built-in kind with an owner in the catalog: many may update it.
 func (p *Part) candidates(q *asked) []grantee {
 	if !q.custom && q.catalogued {
 		return nil
@@ -447,10 +441,10 @@ func (p *Part) candidates(q *asked) []grantee {
 	return slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 }
 
-// cleansOthers reports whether a candidate casts no doubt on the catalog's owner. It runs only images that
-// the catalog knows for other finalizers, and may update the whole group, like Cluster API's core beside an
-// uninstalled provider; or the owner is a CSI sidecar that was seen here, like the CSI snapshotter beside the
-// snapshot controller.
+// cleansOthers reports whether a candidate casts no doubt on the catalog's owner. It runs only images of
+// owners of other finalizers, and may update the whole group, like Cluster API's core beside an uninstalled
+// provider; or the owner is a CSI sidecar that was seen here, like the CSI snapshotter beside the snapshot
+// controller.
 func (p *Part) cleansOthers(q *asked, c grantee) bool {
 	ran := q.sidecar && (q.seen.down != nil || q.seen.barred != "")
 	if !ran && (!q.named || q.entry.Component != catalog.InCluster || !c.whole) {
@@ -509,8 +503,7 @@ func (p *Part) askIdle(q *asked, j judgement) judgement {
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
 }
 
-// askNobody answers if no other source did. An owner that usually runs outside the cluster, and was seen in
-// this one, is absent.
+// askNobody judges an owner absent if it usually runs outside the cluster, and was seen in this one.
 func (p *Part) askNobody(q *asked, j judgement) judgement {
 	like, vouched := p.bereft(q)
 	j = p.nobody(q, vouched || q.seen.gone != "" || q.seen.barred != "" && p.servesDriver(q, q.seen.account))

@@ -11,8 +11,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some owners create Jobs and RoleBindings beside their objects, also to clean up, which they cannot do in a
-// Terminating namespace.
+// Some owners create Jobs and RoleBindings beside their objects, also to clean up, which a Terminating
+// namespace forbids.
 
 // task is a Job or a RoleBinding.
 type task struct{ resource, name string }
@@ -41,9 +41,8 @@ func (p *Part) ForgetTask(resource string, key types.NamespacedName) {
 	}
 }
 
-// tasked is the section with the finalized objects that have such tasks, by namespace, finalizer and
-// resource, if the owner runs, may create more, and is not in the catalog, which lists what its owners
-// create.
+// tasked is the section with the finalized objects that have such tasks, if the owner runs, may create more,
+// and is not in the catalog, which lists what its owners create.
 func (p *Part) tasked() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.tasks) },

@@ -17,13 +17,12 @@ type terminating struct {
 	at              int   // the finalizer's index
 }
 
-// kindHeld groups objects across namespaces.
 type kindHeld struct{ finalizer, resource string }
 
-// deletion is the progress of an object's deletion; zero if it has not begun.
+// deletion is zero if it has not begun.
 type deletion struct {
 	asked int64 // its time, in seconds of Unix time
-	// stops is set during a grace period, in which another controller finishes first, such as a pod's kubelet.
+	// stops is set in a grace period, when another controller, such as a kubelet, finishes first.
 	stops bool
 }
 
@@ -105,8 +104,7 @@ func (p *Part) builtIn(key verdictKey) bool {
 	return known && entry.BuiltIn()
 }
 
-// settleEnding publishes the Terminating objects that have waited longest, of each bucket and of each
-// finalizer on each resource.
+// settleEnding publishes the Terminating objects that have waited longest.
 func (p *Part) settleEnding() {
 	for kind := range p.endingDirty {
 		var all []terminating

@@ -95,14 +95,14 @@ func (p *Part) forgetWorkload(kind string) func(types.NamespacedName) {
 	}
 }
 
-// matches caches the workloads of each catalog entry. It has its own lock, since concurrent readers of the
-// facts may look up an entry first.
+// matches caches the workloads of catalog entries. It has its own lock: concurrent readers of the facts may
+// look up an entry first.
 type matches struct {
 	mu      sync.Mutex
 	byEntry map[string]*match
 }
 
-// match is the workloads of a catalog entry, by key. In matches, only writers of the facts change it.
+// match is an entry's workloads, by key. In matches, only writers of the facts change it.
 type match struct {
 	entry     catalog.Entry
 	workloads map[string]struct{}
@@ -146,8 +146,7 @@ func (m *match) note(key string, wl workload) {
 	}
 }
 
-// matching returns the workloads of the catalog entry that are evidence of a finalizer's owner, and
-// lookalikes.
+// matching returns the catalog entry's workloads that are evidence, and lookalikes.
 func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	for _, key := range p.matches.of(q.entry, p.workloads) {
 		switch wl := p.workloads[key]; {
@@ -161,14 +160,13 @@ func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
 	return admitted, namesakes
 }
 
-// runningPod is the part of a pod that ownership keeps. There are many: pods of one workload in the same
-// state share a value.
+// runningPod is the kept part of a pod. There are many: pods of one workload in the same state share a value.
 type runningPod struct {
 	name string
 	*facts.One[running]
 }
 
-// Named implements facts.Directory's interface.
+// Named implements facts.Named.
 func (r runningPod) Named() string { return r.name }
 
 type running struct {
