@@ -11,14 +11,14 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Volumes that the CSI external-attacher cannot detach from their nodes, as far as the API shows it.
+// Volumes that the CSI external-attacher cannot detach, as far as the API shows it.
 
-// attacherPrefix begins the finalizer that the external-attacher sets before it attaches a volume and removes
-// after it has detached it (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
+// attacherPrefix begins the finalizer that the external-attacher sets before it attaches a volume, and
+// removes after it has detached it (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
 const attacherPrefix = "external-attacher/"
 
-// nodeIDAnnotation is the driver's name of the node. The attacher first looks in the CSINode (same
-// repository, csi_handler.go, getNodeID).
+// nodeIDAnnotation has the driver's name of the node, if the CSINode has not (same repository,
+// csi_handler.go, getNodeID).
 const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
 // The reasons that a volume is not detached.
@@ -29,7 +29,6 @@ const (
 	fails = "fails"
 )
 
-// attachment is the row of a VolumeAttachment that an attacher must detach.
 type attachment struct {
 	driver, volume, node string
 	hasID                bool   // an annotation has the driver's name of the node
@@ -60,8 +59,7 @@ func (p *Part) listAttachment(key types.NamespacedName, before, now attachment) 
 	}
 }
 
-// whyAttached returns why an attachment stays, "" if unknown: manifests do not show which drivers are
-// registered.
+// whyAttached returns "" if unknown: manifests do not show which drivers are registered.
 func (p *Part) whyAttached(a attachment) string {
 	switch {
 	case a == attachment{}:

@@ -12,9 +12,9 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Pods whose node lacks a DRA driver that must release their devices: without the driver's plugin a kubelet
-// does not finish terminating the pod (pkg/kubelet/cm/dra/manager.go, unprepareResources: "DRA driver … is
-// not registered").
+// Pods whose node lacks a DRA driver that must release their devices: without its plugin a kubelet does not
+// finish terminating the pod (pkg/kubelet/cm/dra/manager.go, unprepareResources: "DRA driver … is not
+// registered").
 
 type devices struct {
 	claims map[types.NamespacedName]claim
@@ -24,14 +24,14 @@ type devices struct {
 	local facts.Sets[slice, string]
 }
 
-// claim is the row of a ResourceClaim that is allocated on one node.
+// claim is a ResourceClaim that is allocated on one node.
 type claim struct {
 	node    string
 	drivers []string
 	shared  bool // only the last of its pods releases the devices
 }
 
-// slice is the row of a ResourceSlice: a driver has devices on a node.
+// slice says that a driver has devices on a node.
 type slice struct{ driver, node string }
 
 func newDevices() devices {
@@ -58,8 +58,7 @@ func (p *Part) claimChanged(_ types.NamespacedName, before, now claim) {
 	p.relistOn(now.node)
 }
 
-// nodeOf returns the node to which an allocation is tied by name, as for devices published for it; "" if
-// none.
+// nodeOf returns the only node that an allocation names, or "".
 func nodeOf(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil {
 		return ""
@@ -101,7 +100,6 @@ func claimsOf(o *corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// listUndriven lists a pod whose node has no devices of a driver that one of its claims needs.
 func (p *Part) listUndriven(o *pod, u *use) {
 	node := o.on.name
 	missing := map[string]bool{}

@@ -12,7 +12,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Pods whose node lacks a CSI driver that their volumes need: without it a kubelet cannot unmount
+// Pods whose node lacks a CSI driver of their volumes: without it a kubelet cannot unmount
 // (pkg/volume/csi/csi_client.go, "not found in the list of registered CSI drivers").
 
 type storage struct {
@@ -91,8 +91,8 @@ func (p *Part) driversChanged(key types.NamespacedName, _, now []string) {
 	p.relistNode(key.Name)
 }
 
-// usesOf returns nil for a pod without volumes and devices. One that has not started leaves nothing for its
-// kubelet to clean up, and the API server removes a finished one at once.
+// usesOf returns nil for a pod without volumes and devices, and for one that has not started, which leaves
+// nothing to clean up, or has finished: the API server removes it at once.
 func usesOf(o *corev1.Pod) *use {
 	if o.Spec.NodeName == "" || isMirror(o) || o.Status.Phase != corev1.PodRunning && !cleaningUp(o) {
 		return nil

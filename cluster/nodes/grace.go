@@ -12,12 +12,12 @@ const (
 	// minimumGrace is the least time, in seconds, that the kubelet gives a container to stop
 	// (pkg/kubelet/kuberuntime/kuberuntime_container.go, minimumGracePeriodInSeconds).
 	minimumGrace = 2
-	// maxGrace bounds grace periods, in seconds: 68 years. The API accepts any int64, and beyond 292 years
-	// the kubelet's own arithmetic overflows.
+	// maxGrace bounds grace periods, in seconds: the API accepts any int64, and beyond 292 years the kubelet's
+	// own arithmetic overflows.
 	maxGrace = 1<<31 - 16
 )
 
-// graceSeconds returns a pod's grace period as the API server reads it: negative values become 1
+// graceSeconds reads a grace period as the API server does: negative values become 1
 // (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
 func graceSeconds(pod *corev1.Pod) int64 {
 	grace := facts.Or(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
@@ -28,8 +28,8 @@ func graceSeconds(pod *corev1.Pod) int64 {
 }
 
 // stopSeconds returns how long a pod's containers may take to stop, as in killContainer: preStop hooks and a
-// sidecar's wait count towards the grace period, and at least minimumGrace remains. It is 0 if nothing runs,
-// and for mirror pods, which the kubelet removes at once (pkg/kubelet/kubelet.go, tryReconcileMirrorPods).
+// sidecar's wait count towards the grace period, and at least minimumGrace remains. Mirror pods take 0: the
+// kubelet removes them at once (pkg/kubelet/kubelet.go, tryReconcileMirrorPods).
 func stopSeconds(pod *corev1.Pod) int64 {
 	grace := graceSeconds(pod)
 	if grace == 0 || isMirror(pod) || nothingRuns(pod) {

@@ -43,7 +43,7 @@ const (
 	hazardMounts    = "mounts"    // mounts inside a directory of the kubelet
 )
 
-// hazards returns the hazards of a pod by its manifest. Only an emptyDir on disk is removed file by file
+// hazards reads the manifest. Only an emptyDir on disk is removed file by file
 // (pkg/volume/emptydir/empty_dir.go, teardownDefault); files in unmounted volumes stay.
 func hazards(pod *corev1.Pod) []string {
 	if pod.Status.Phase != corev1.PodRunning {
@@ -73,8 +73,8 @@ func hazards(pod *corev1.Pod) []string {
 // freezesFiles matches a command that sets the immutable or append-only attribute, with its files.
 var freezesFiles = regexp.MustCompile(`\bchattr\s+((?:-[A-Za-z]+\s+)*)\+[A-Za-z]*[ia]\w*([^;&|\n]*)`)
 
-// freezes reports whether a container's command may set such an attribute in a mount. Relative paths and
-// paths with shell expansions may be in any mount.
+// freezes reports whether a container's command may do so in a mount. Relative paths and paths with shell
+// expansions may be in any mount.
 func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 	for _, match := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
 		files := strings.Fields(match[2])
@@ -120,7 +120,7 @@ func mayFreezeFiles(c corev1.Container) bool {
 }
 
 // registrar returns the directory, usually named after the driver, that a CSI driver's sidecar registers with
-// the kubelet. ok is false if the pod registers none or is failing.
+// the kubelet. ok is false if none does, or the pod is failing.
 func registrar(pod *corev1.Pod) (dir string, ok bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || facts.Failing(pod) != "" {
 		return "", false

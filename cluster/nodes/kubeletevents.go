@@ -11,15 +11,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Kubelet events come by the thousand: only a bounded number of failures to stop or clean up is kept. Package
+// Kubelet events come by the thousand: only failures to stop or clean up are kept, up to a bound. Package
 // refusals reads events about webhooks.
 
 const (
 	// MaxKubeletEvents bounds the events kept in all, and MaxNodeEvents by node; the newest stay.
 	MaxKubeletEvents = 2000
 	MaxNodeEvents    = 16
-	// oftenKilled is how many reports of killing the same container count as a failure. A kubelet reports each
-	// attempt, and needs three after a shim was killed.
+	// oftenKilled is how many reports of killing a container count as a failure. A kubelet reports each attempt,
+	// and needs three after a shim was killed.
 	oftenKilled = 5
 )
 

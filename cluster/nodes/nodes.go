@@ -11,10 +11,10 @@ import (
 
 // Additional time per pod, in ms, when many pods of a node stop at once.
 const (
-	// stopWork is the processor time of the kubelet, the runtime and their helpers: measured at 220 to 300 ms
-	// per pod with one container (test/results/node.md).
+	// stopWork is the processor time of the kubelet, the runtime and their helpers: 220 to 300 ms with one
+	// container (test/results/node.md).
 	stopWork = 250
-	// stopRequests is the time of the kubelet's four requests per pod (get, status update, get, delete:
+	// stopRequests is the time of the kubelet's four requests (get, status update, get, delete:
 	// pkg/kubelet/status/status_manager.go) at its limit of 50 per second (kubeAPIQPS).
 	stopRequests = 4 * 1000 / 50
 )
@@ -101,7 +101,6 @@ func (p *Part) notReady(node string) bool {
 	return exists && !ready
 }
 
-// restrand updates the pods that block their owner after their node's readiness has changed.
 func (p *Part) restrand(node string) {
 	for o := range p.hosts[node].pods() {
 		if p.notReady(node) {

@@ -1,5 +1,5 @@
-// Package nodes finds what keeps pods from terminating on their nodes: nodes that do not respond or do not
-// exist, missing drivers, known bugs, full disks, and effects of the pods themselves.
+// Package nodes finds what keeps pods from terminating on their nodes: missing or unresponsive nodes, missing
+// drivers, known bugs, full disks, and effects of the pods themselves.
 package nodes
 
 import (
@@ -11,7 +11,7 @@ import (
 
 // Options of a Part. All are required.
 type Options struct {
-	// Manifests means that the objects are manifests: anything not among them is unknown.
+	// Manifests means that the objects are manifests: anything else is unknown.
 	Manifests bool
 	MaxNames  int
 	// Dropped is called for each event that is dropped to make room.
@@ -82,8 +82,7 @@ func (p *Part) Keepers() []facts.Keeper {
 
 func named(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
 
-// Settle updates facts that change with many pods at once. It calls yield between steps, when the facts may
-// change.
+// Settle updates facts that change with many pods. It calls yield between steps, when the facts may change.
 func (p *Part) Settle(yield func()) {
 	p.settleLeaving(yield)
 	p.settleGone()

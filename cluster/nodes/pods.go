@@ -14,8 +14,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// pod is kept small because there are many: pods of one workload share alike, and few need special. The facts
-// about them are generated when they are read.
+// pod is kept small because there are many: pods of one workload share alike, and few need special. Their
+// facts are generated when they are read.
 type pod struct {
 	name    string
 	in      *space
@@ -259,7 +259,7 @@ func (p *Part) record(o *pod) map[string]any {
 	return entry
 }
 
-// sections sets the generated sections; drainedByGrace are the pods that kubectl drain --ignore-daemonsets
+// sections sets the generated sections; drainedByGrace has the pods that kubectl drain --ignore-daemonsets
 // evicts.
 func (p *Part) sections() {
 	p.doc["pods"] = facts.Section{
@@ -351,7 +351,7 @@ func (s *space) waitingFor() iter.Seq[string] {
 	return maps.Keys(nodes)
 }
 
-// stopping returns the names of a few running pods for each stop time. It stops once it has them all.
+// stopping returns the names of a few running pods for each stop time.
 func (s *space) stopping(few int) map[int64][]string {
 	names, missing := map[int64][]string{}, 0
 	for _, count := range s.stops {
@@ -370,7 +370,7 @@ func (s *space) stopping(few int) map[int64][]string {
 	return names
 }
 
-// waits reports whether the pod's deletion waits for its kubelet. The API server itself removes pods that are
+// waits reports whether a deletion waits for the kubelet. The API server itself removes pods that are
 // unscheduled, finished or without a grace period (pkg/registry/core/pod/strategy.go, CheckGracefulDelete),
 // unless a pod ended after its deletion and the node must still clean up.
 func waits(o *corev1.Pod) bool {

@@ -13,17 +13,16 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Services and pods that serve the volumes of pods: a kubelet hangs when it unmounts NFS after the server is
-// gone (https://github.com/kubernetes/kubernetes/issues/72048).
+// Servers of pods' volumes: a kubelet hangs when it unmounts NFS after the server is gone
+// (https://github.com/kubernetes/kubernetes/issues/72048).
 
-// serverAttribute is the volume attribute with the server's address in the CSI driver for NFS
+// serverAttribute has the server's address in the CSI driver for NFS
 // (https://github.com/kubernetes-csi/csi-driver-nfs/blob/v4.11.0/docs/driver-parameters.md).
 const serverAttribute = "server"
 
 // serving is the port of NFS (RFC 7530, section 3.1). A pod that declares it may serve a volume.
 const serving = 2049
 
-// server is a Service or a pod, with its section of the facts.
 type server struct {
 	section string
 	types.NamespacedName
@@ -49,8 +48,8 @@ type endpointSlice struct {
 	ready   bool
 }
 
-// down reports whether a Service has no ready endpoint. A Service whose selector matches no pod has one slice
-// without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); without any slice the
+// down reports whether a Service has no ready endpoint. If its selector matches no pod, it has one slice
+// without endpoints (staging/src/k8s.io/endpointslice/reconciler.go, placeholderSlice); without any, the
 // state is unknown.
 func (s servers) down(service types.NamespacedName) bool {
 	return s.endpoints[service] > 0 && s.ready[service] == 0
@@ -153,7 +152,7 @@ func (p *Part) listServed(o *pod, u *use) {
 	}
 }
 
-// addressOf returns the IP, or "namespace/name" of the Service, that a server address refers to
+// addressOf returns a server address as IP or "namespace/name" of the Service
 // (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/); "" if it is neither.
 func addressOf(server string) string {
 	if ip, err := netip.ParseAddr(strings.Trim(server, "[]")); err == nil {
@@ -170,8 +169,7 @@ func addressOf(server string) string {
 	return labels[at-1] + "/" + labels[at-2]
 }
 
-// serverOf returns a PersistentVolume's server address, "" if it has none or is mounted soft: its client
-// gives up.
+// serverOf returns "" for a volume that is mounted soft: its client gives up.
 func serverOf(pv *corev1.PersistentVolume) string {
 	soft := slices.ContainsFunc(pv.Spec.MountOptions, func(option string) bool {
 		return slices.ContainsFunc(strings.Split(option, ","), func(o string) bool { return o == "soft" || o == "softerr" })

@@ -26,8 +26,8 @@ func workloadOf(o *corev1.Pod) string {
 	return kind.Kind + "/" + name
 }
 
-// Gone records how long a deleted pod took, if its containers had ended before it was removed at the given
-// time: otherwise it was removed by force.
+// Gone records how long a deleted pod took, if its containers had ended by the given time: otherwise it was
+// removed by force.
 func (p *Part) Gone(key types.NamespacedName, at time.Time) {
 	entry := p.pod(key)
 	if entry == nil || len(p.stops) == maxStops {
