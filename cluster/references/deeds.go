@@ -14,21 +14,20 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// deed is what the owner of a finalizer does with other objects first.
 type deed struct {
 	finalizer string
 	catalog.Deed
 }
 
-// serving is an object that the owner of a finalizer on a resource needs.
+// serving is an object that an owner needs.
 type serving struct {
 	object
 	finalizer, resource string
 	named               bool // a field names it, but the owner may not need it
 }
 
-// barring is an operation that the owner of a finalizer on a resource has no right to, its effect on the
-// finalizer, and the service account beside the object that it acts as.
+// barring is an operation that an owner has no right to, its effect on the finalizer, and the service account
+// beside the object that it acts as.
 type barring struct{ finalizer, resource, without, what, as string }
 
 func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[string]any) []deed {
@@ -41,7 +40,6 @@ func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[stri
 	return found
 }
 
-// impersonate is the verb of the right to act as another user.
 const impersonate = "impersonate"
 
 // Regrant records how often rights may have changed.
@@ -59,8 +57,7 @@ func (p *Part) Regrant(times int) {
 	}
 }
 
-// settleDeeds adds missing rights of the owners of finalizers, and the roles and bindings that alone grant
-// others.
+// settleDeeds adds missing rights of owners, and the roles and bindings that alone grant others.
 func (p *Part) settleDeeds(id object, served facts.Sets[serving, string], barred facts.Sets[barring, string]) {
 	note := func(d deed, account string, lets bool, only []Thing) {
 		if !lets {
@@ -74,8 +71,7 @@ func (p *Part) settleDeeds(id object, served facts.Sets[serving, string], barred
 	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) bool { return p.look("serviceaccounts", account, id.Namespace).There }, note)
 }
 
-// deeds visits the known rights of the deeds for an object, each with the acting service account, "" for the
-// owner's own.
+// deeds visits the known rights of an object's deeds, each with the acting account, "" for the owner's own.
 func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) bool, visit func(d deed, account string, lets bool, only []Thing)) {
 	var lacked deed
 	ask := func(d deed, account string) {
@@ -152,8 +148,8 @@ func phrase(d catalog.Deed, account string) string {
 	return what
 }
 
-// Unallowed returns the operations that the owner needs to clear a finalizer off an object and has no right
-// to, each with the effect on the finalizer.
+// Unallowed returns the operations that the owner needs to clear a finalizer and has no right to, each with
+// the effect on the finalizer.
 func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || p.options.Manifests {

@@ -55,7 +55,6 @@ func (n *namer) object() object {
 	return object{in[0], types.NamespacedName{Namespace: in[1], Name: n.name}}
 }
 
-// mentioned is a mention, by its namer and its index there.
 type mentioned struct {
 	by *namer
 	as uint8
@@ -115,8 +114,8 @@ func (p *Part) heed(m mention) {
 }
 
 // visit visits the first objects that name an object, or have an identifier from its status, and returns how
-// many more there are. Users may write any name and identifier into their own objects, so another namespace
-// counts only for the same API group.
+// many more there are. Another namespace counts only for the same API group: users may write any name and
+// identifier into their own objects.
 func (p *Part) visit(id object, r *record, f func(by object, path string, carries bool)) (more int) {
 	for i, target := range append([]object{id}, r.ids...) {
 		all := p.mentions[p.hash(target)]
@@ -169,8 +168,8 @@ func (p *Part) naming(id object, obj runtime.Object) (n naming) {
 	return n
 }
 
-// bound keeps one mention per target, up to the limit. An object without a controller counts only if a label
-// and a field agree.
+// bound keeps one mention per target. An object without a controller counts only if a label and a field
+// agree.
 func (n *naming) bound(labeled []mention, live bool) {
 	seen := map[uint64]bool{}
 	var kept []mention
@@ -216,7 +215,7 @@ func (l *look) at(path []string, value any) {
 	}
 }
 
-// text reads a text field: an identifier, or the name of an object of the kind that the field is named after.
+// text reads an identifier, or the name of an object of the kind that the field is named after.
 func (l *look) text(path []string, value string) {
 	n, inStatus, key := l.found, path[0] == "status", strings.ToLower(path[len(path)-1])
 	stem, identifies := strings.CutSuffix(key, "id")
@@ -306,7 +305,6 @@ func (p *plan) namedAfter(group, key string) (found []string) {
 	return found
 }
 
-// hint adds resources that fields may name.
 func (p *plan) hint(added []string) {
 	for _, resource := range slices.Sorted(slices.Values(added)) {
 		if !facts.Custom(facts.GroupOf(resource)) {

@@ -104,7 +104,7 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 }
 
 // Unknown returns the objects of unknown existence that a namespace's objects need, directly or through
-// objects that they wait for, in order.
+// objects that they wait for.
 func (p *Part) Unknown(namespace string) []Thing {
 	u := unknowns{part: p, noted: map[object]bool{}}
 	for _, id := range p.needs[namespace] {
@@ -162,7 +162,7 @@ func (u unknowns) things() (found []Thing) {
 	return found
 }
 
-// awaitedFrom returns the objects that the owners of a namespace's objects delete first, and wait for.
+// awaitedFrom returns the objects that the owners of a namespace's objects delete first.
 func (p *Part) awaitedFrom(namespace string) (found []object) {
 	for _, waiting := range p.awaiting {
 		for id := range waiting {
@@ -183,7 +183,7 @@ func (p *Part) awaitedFrom(namespace string) (found []object) {
 	return found
 }
 
-// Thing is an object that others need, of a resource as "plural.group".
+// Thing is an object that others need.
 type Thing struct {
 	Resource string
 	types.NamespacedName
@@ -221,8 +221,8 @@ func (p *Part) state(resource string, at Presence, fixed bool, without string, i
 	return ""
 }
 
-// walk visits the needs of an object: the needed object, the bindings of a service account, and the objects
-// that are read from it, if visit reports that it exists.
+// walk visits the needed object, a service account's bindings, and the objects that are read from it, if
+// visit reports that it exists.
 func (p *Part) walk(n need, namespace string, visit func(resource string, target types.NamespacedName, without string, fixed bool) bool) {
 	target := types.NamespacedName{Name: n.Named.Name}
 	if p.plan.namespaced(n.Resource) {
@@ -267,8 +267,7 @@ func nameIn(namespace string, target types.NamespacedName) string {
 	return target.String()
 }
 
-// Missing returns the missing objects that the owner of a finalizer needs to clear it, each with the effect
-// on the finalizer.
+// Missing returns the missing objects that an owner needs to clear a finalizer, each with the effect on it.
 func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	u, whole := obj.(*unstructured.Unstructured)
 	if !whole || p.options.Manifests {
@@ -298,8 +297,7 @@ func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
 	return found
 }
 
-// Waits returns the objects that the owner of a finalizer needs to clear it, and waits for indefinitely if
-// they are missing.
+// Waits returns the objects that an owner waits for indefinitely if they are missing.
 func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
 	for _, one := range needsOf(finalizer, p.plan.rulesFor(finalizer, resource), obj) {
 		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {

@@ -1,5 +1,5 @@
-// Package references finds the objects that name one another, as far as the owners of finalizers depend on
-// it: they must read some to clear a finalizer, and wait for others, by the catalog or by their fields.
+// Package references finds the objects that name one another, as far as the owners of finalizers read or wait
+// for them, by the catalog or by their fields.
 package references
 
 import (
@@ -28,9 +28,8 @@ type World interface {
 	Look(resource string, key types.NamespacedName) Presence
 	// Undefined reports whether a kind is not served for lack of a definition.
 	Undefined(kind schema.GroupKind) bool
-	// Lets reports whether the owner of a finalizer has the right to a deed, as a service account, or as itself
-	// if that is "", and the roles and bindings without which it would not. known is false if the facts do not
-	// show it.
+	// Lets reports whether an owner has the right to a deed, as a service account, or as itself if that is "",
+	// and the roles and bindings without which it would not. known is false if the facts do not show it.
 	Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
 }
 
@@ -45,10 +44,9 @@ type Presence struct {
 // Options of a Part. All are needed.
 type Options struct {
 	Catalog *catalog.Catalog
-	// Manifests says that the objects are manifests: others may exist, and references among them are an
-	// ordinary set.
+	// Manifests says that the objects are manifests: others may exist, and references among them are ordinary.
 	Manifests bool
-	// MaxNames bounds the names that the facts hold of a group of objects.
+	// MaxNames bounds the names that the facts hold of a group.
 	MaxNames int
 	World    World
 }
@@ -58,15 +56,14 @@ type object struct {
 	types.NamespacedName
 }
 
-// need is an object that the owner of a finalizer must read, as another names it.
+// need is an object that an owner must read, as another names it.
 type need struct {
 	finalizer string // "" for an intermediate object
 	*catalog.Need
 	catalog.Named
 }
 
-// reference is a reference to an object, or to all of a resource if the name is empty, in one namespace if
-// set.
+// reference is to an object, or to all of a resource if the name is empty, in one namespace if set.
 type reference struct {
 	*rule
 	target types.NamespacedName
@@ -91,13 +88,12 @@ type ties struct {
 	places    []place         // where owners of its finalizers must run that run on each node
 }
 
-// untied are the ties of most objects.
 var untied ties
 
-// place is the node that objects of a namespace and a resource name, which have a finalizer.
+// place is the node that finalized objects of a namespace and a resource name.
 type place struct{ namespace, finalizer, resource, node string }
 
-// maxPlaces bounds the places that are kept of a namespace: its users may name any nodes.
+// maxPlaces bounds the places kept of a namespace: its users may name any nodes.
 const maxPlaces = 1000
 
 // wait is a finalizer that stays while others refer to the object by a rule, or, without rules, may stay
@@ -107,7 +103,6 @@ type wait struct {
 	rules     []*rule
 }
 
-// needed is the last known state of an object that some namespaces need.
 type needed struct {
 	Presence
 	by map[string]bool
@@ -171,14 +166,14 @@ func (p *Part) Follow(resources map[string]bool) {
 	}
 }
 
-// ReadsWhole reports whether more than the metadata of a resource's objects is read; never for Secrets,
-// whatever a catalog says.
+// ReadsWhole reports whether more than a resource's metadata is read; never for Secrets, whatever a catalog
+// says.
 func (p *Part) ReadsWhole(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.whole() && resource != "secrets"
 }
 
-// ReadsFields reports whether the fields of a resource's objects are read for names.
+// ReadsFields reports whether a resource's fields are read for names.
 func (p *Part) ReadsFields(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.peers > 0
@@ -336,7 +331,7 @@ func appendNeeds(found []need, finalizer string, n *catalog.Need, fields map[str
 	return found
 }
 
-// appendHints adds names in fields. If the catalog has the owner's needs, it adds only intermediate objects.
+// appendHints adds names in fields, only of intermediate objects if the catalog has the owner's needs.
 func appendHints(found []need, finalizer string, rules *rules, hints []need) []need {
 	for _, n := range hints {
 		if len(found) < maxNamed && (len(rules.needs) == 0 || n.Without == through) {
@@ -464,7 +459,7 @@ func (p *Part) dirtyAll(resource string) {
 	}
 }
 
-// Settle updates the document after changes. It calls yield after each piece of work, when more may arrive.
+// Settle updates the document. It calls yield after each piece of work, when more may arrive.
 func (p *Part) Settle(yield func()) {
 	if p.allDirty {
 		for namespace := range p.carriers {

@@ -8,7 +8,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// rule is one referrer of the catalog, with the resource that it keeps.
 type rule struct {
 	catalog.Referrer
 	target string
@@ -188,8 +187,7 @@ func (p *plan) rulesFor(finalizer, resource string) *rules {
 	return &rules{}
 }
 
-// namespaced assumes the core group's unfollowed resources to be: its three cluster-scoped ones are always
-// followed.
+// namespaced assumes it of the core group's unfollowed resources: its three cluster-scoped ones are followed.
 func (p *plan) namespaced(resource string) bool {
 	namespaced, followed := p.followed[resource]
 	return namespaced || !followed && !strings.Contains(resource, ".")

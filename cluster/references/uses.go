@@ -70,8 +70,8 @@ func only(set map[object]bool, namespace string, inside bool) map[object]bool {
 	return found
 }
 
-// told reports whether a reference is in the status of a custom resource: the kind's owner should write it,
-// but anyone with rights to it can.
+// told reports whether a reference is in a custom resource's status: the kind's owner should write it, but
+// anyone with rights to it can.
 func (r *rule) told() bool {
 	return strings.HasPrefix(r.Path, "status.") && facts.Custom(facts.GroupOf(r.Resource))
 }
@@ -154,7 +154,6 @@ func prefixes(texts []string) []netip.Prefix {
 	return found
 }
 
-// keeps reports whether an object keeps another, by its own reference, with a finalizer that the other has.
 func (p *Part) keeps(id, other object) bool {
 	held := p.records[other]
 	if held == nil || len(held.waits) == 0 {
