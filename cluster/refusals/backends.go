@@ -22,7 +22,6 @@ const (
 	unknown state = "unknown"
 )
 
-// backend is the state of a Service that the API server calls, for a webhook, an APIService or a conversion.
 type backend struct {
 	state  state
 	reason string
@@ -48,7 +47,6 @@ type service struct {
 	selector map[string]string
 }
 
-// podTemplate is the kept part of a workload's pod template.
 type podTemplate struct {
 	labels  map[string]string
 	secrets []string // that its pods do not start without
@@ -128,8 +126,7 @@ func (p *Part) hides(namespace string) bool {
 	})
 }
 
-// behind returns the workloads whose pods a Service selects, and the Secrets that these mount, each with such
-// a workload.
+// behind returns the workloads behind a Service, and the Secrets that these mount, each with such a workload.
 func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[string]any) {
 	s := p.services[name]
 	if len(s.selector) == 0 {

@@ -50,7 +50,7 @@ func calledAt(namespace, name string, port *int32, caBundle []byte) called {
 	return called{Endpoint{types.NamespacedName{Namespace: namespace, Name: name}, facts.Or(port, 443), string(caBundle)}, readAuthority(caBundle)}
 }
 
-// distrusted returns why the API server cannot trust an endpoint, by the last handshake or caBundle, or "".
+// distrusted returns why the API server cannot trust an endpoint, or "".
 func (p *Part) distrusted(c called) string {
 	if p.options.Manifests {
 		return "" // a caBundle is filled in later
@@ -123,7 +123,7 @@ func (p *Part) Due() map[Endpoint]string {
 	return wanted
 }
 
-// Distrust returns the error of a handshake with a backend whose certificate is not trusted.
+// Distrust returns the error of a handshake with an untrusted backend.
 func Distrust(why string) error { return &tls.CertificateVerificationError{Err: errors.New(why)} }
 
 // Distrusted returns why the certificates of backends are not trusted, by address.
@@ -143,9 +143,8 @@ func (p *Part) ShookHands(e Endpoint, t Handshake) {
 	p.handshakes[e] = t
 }
 
-// Try makes a TLS handshake with a backend, as the API server would, and nothing more: a webhook with a
-// certificate that caBundle does not verify refuses everything. Other errors say nothing about the API
-// server's connection.
+// Try only makes a TLS handshake, as the API server would: a webhook with a certificate that caBundle does
+// not verify refuses everything. Other errors say nothing about the API server's connection.
 func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Handshake {
 	err := shakeHands(ctx, dial, e, address)
 	t := Handshake{at: now, ok: err == nil}

@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// ConversionFailure is part of the API server's error for a custom resource that cannot be converted to the
-// requested version (apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
+// ConversionFailure is part of the API server's error for an unconvertible custom resource
+// (apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
 const ConversionFailure = "conversion webhook for "
 
 // uncached is part of its error while one unconvertible object keeps it from filling its cache of a resource
@@ -54,7 +54,7 @@ type converter struct {
 	called           *called // nil if called by URL
 }
 
-// possible returns the versions that objects may be stored in: all in one without a status, as in manifests.
+// possible returns the versions that objects may be stored in: one without a status, as in manifests.
 func (c *converter) possible() []string {
 	if len(c.stored) == 0 {
 		return []string{c.storage}
@@ -62,13 +62,12 @@ func (c *converter) possible() []string {
 	return c.stored
 }
 
-// needed reports whether some objects may have to be converted before they can be deleted.
 func (c *converter) needed() bool {
 	return c.version != "" && slices.ContainsFunc(c.possible(), func(stored string) bool { return stored != c.version })
 }
 
 // settleConversions updates the definitions whose objects cannot be converted or listed, and, by the
-// namespace of the backend, the definitions whose deletion needs it.
+// backend's namespace, the definitions whose deletion needs it.
 func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	if !p.conversionsDirty {
 		return
@@ -167,7 +166,7 @@ func (p *Part) SetListError(res facts.Resource, message string) {
 	p.SetConversionError(res.String(), message)
 }
 
-// SetConversionError is SetListError for a custom resource, as "plural.group".
+// SetConversionError is SetListError for a custom resource.
 func (p *Part) SetConversionError(resource, message string) {
 	if p.listErrors[resource] == message {
 		return
@@ -182,15 +181,13 @@ func (p *Part) SetConversionError(resource, message string) {
 // Converts reports whether a webhook converts the objects of a definition.
 func (p *Part) Converts(definition string) bool { return p.converters[definition] != nil }
 
-// ConvertsFrom reports whether deletions in any namespace may need a conversion webhook that runs in this
-// one.
+// ConvertsFrom reports whether deletions anywhere may need a conversion webhook in this namespace.
 func (p *Part) ConvertsFrom(namespace string) bool {
 	served, _ := p.doc["conversionsFrom"].(map[string]any)
 	return served[namespace] != nil
 }
 
-// Unconverted returns the resources whose objects may be unconvertible: some may be stored in another version
-// than deletions request, and the conversion webhook may be down or untrusted.
+// Unconverted returns the resources that may need conversion by a webhook that is down or untrusted.
 func (p *Part) Unconverted() []facts.Resource {
 	var found []facts.Resource
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {

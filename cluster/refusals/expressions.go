@@ -213,7 +213,6 @@ func (s *shape) field(name string) *shape {
 	return s.rest
 }
 
-// partial is a map that is known in part.
 type partial struct {
 	traits.Mapper
 	shape *shape

@@ -10,7 +10,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// ours prefixes the labels and annotations that the facts keep of a namespace.
 const ours = "termguard.dev/"
 
 // Implied is the annotation of a namespace that manifests use but do not contain: its labels are unknown.
@@ -23,8 +22,7 @@ type namespace struct {
 	whole *corev1.Namespace
 }
 
-// maxAnnotations bounds a namespace's kept annotations, in bytes: an installer may have stored its manifest
-// in one.
+// maxAnnotations bounds a namespace's kept annotations, in bytes: an installer may have stored its manifest.
 const maxAnnotations = 8 << 10
 
 func wholeOf(o *corev1.Namespace) *corev1.Namespace {

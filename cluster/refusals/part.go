@@ -31,7 +31,7 @@ type Cluster interface {
 	// Contents returns the resources with objects in a namespace, by name; for "", cluster-scoped ones.
 	Contents(namespace string) []Content
 	Total(resource string) int
-	// NeedsKubelet reports whether the deletion of pods in a namespace waits for their kubelet.
+	// NeedsKubelet reports whether the deletion of a namespace's pods waits for their kubelet.
 	NeedsKubelet(namespace string) bool
 }
 
@@ -66,8 +66,8 @@ type Part struct {
 	converters map[string]*converter        // definitions with a conversion webhook, by name
 	listErrors map[string]string            // of custom resources, by "plural.group"
 
-	// Since the last Settle: namespaces whose contents changed; changed webhooks; and whether all, or the
-	// policies, did.
+	// Since the last Settle: namespaces with changed contents; changed webhooks; whether all, or the policies,
+	// changed.
 	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
 
@@ -130,15 +130,13 @@ func (p *Part) record(section, key string) map[string]any {
 	return found
 }
 
-// Touch records a change of a resource's objects or their finalizers in a namespace, "" for cluster-scoped
-// ones.
+// Touch records a change of a resource's objects or their finalizers in a namespace.
 func (p *Part) Touch(resource, namespace string) {
 	p.touched[namespace] = true
 	p.conversionsDirty = p.conversionsDirty || p.converters[resource] != nil
 }
 
-// Settle updates the refusals after changes. It calls yield between pieces of work, when the facts may
-// change.
+// Settle updates the refusals. It calls yield between pieces of work, when the facts may change.
 func (p *Part) Settle(cluster Cluster, yield func()) {
 	p.settleBlocked(cluster, yield)
 	p.settleConversions(cluster, yield)

@@ -52,7 +52,6 @@ type boundPolicy struct {
 	reading *reading
 }
 
-// scope selects the requests of a policy or a binding.
 type scope struct {
 	namespaces, objects labels.Selector
 	rules, excluded     []admissionv1.NamedRuleWithOperations
@@ -60,8 +59,8 @@ type scope struct {
 	nothing             bool // a selector that cannot be parsed
 }
 
-// variable is a policy's, as the API server compiles it (policy/validating/interface.go; importing that
-// package brings informers).
+// variable is compiled as by the API server (policy/validating/interface.go; importing that package brings
+// informers).
 type variable admissionv1.Variable
 
 func (v *variable) GetName() string       { return v.Name }
@@ -70,7 +69,7 @@ func (v *variable) ReturnTypes() []*celgo.Type {
 	return []*celgo.Type{celgo.AnyType, celgo.DynType}
 }
 
-// mutation is as the API server compiles it (policy/mutating/accessor.go).
+// mutation is compiled as by the API server (policy/mutating/accessor.go).
 type mutation struct {
 	expression string
 	returns    *celgo.Type
@@ -80,8 +79,8 @@ func (m *mutation) GetExpression() string      { return m.expression }
 func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns} }
 
 // compilePolicy returns nil if the API server's base environment is invalid, which cannot happen. A mutation
-// counts as a validation that is true if its expression can be evaluated; whether its result can be applied
-// is not checked.
+// counts as a validation that is true if it can be evaluated; whether its result can be applied is not
+// checked.
 func compilePolicy(made policy, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition, validations []admissioncel.ExpressionAccessor) *policy {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -165,8 +164,8 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	return min(sure, best)
 }
 
-// selected returns how certainly an object selector matches: the old or the new object suffices, and an
-// unknown one may match.
+// selected returns how certainly a selector matches: the old or the new object suffices, an unknown one may
+// match.
 func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	if by.Empty() {
 		return will
@@ -196,8 +195,7 @@ func newBinding(policy string, matches *admissionv1.MatchResources, params *admi
 	return &policyBinding{name: policy, scope: newScope(matches), params: params}
 }
 
-// refuses returns how certainly the policy denies a request, and for which objects, if they were read and it
-// denies some.
+// refuses also returns for which objects, if they were read and the policy denies some.
 func (b boundPolicy) refuses(a neededRequest) refusal {
 	why := "the policy denies it"
 	if b.mutates {
@@ -256,7 +254,6 @@ func (b boundPolicy) denies(attributes admission.Attributes, namespaceLabels map
 	return min(sure, denies)
 }
 
-// deniesWith is denies for a request in scope, with one of the parameters.
 func (b boundPolicy) deniesWith(attributes admission.Attributes, callerKnown bool, param runtime.Object, paramKnown bool) certainty {
 	in := input{attributes: attributes, callerKnown: callerKnown, manifest: b.reading.manifests, param: param, paramKnown: paramKnown, namespace: b.reading.namespace(attributes.GetNamespace())}
 	sure := will

@@ -20,7 +20,7 @@ import (
 
 const maxLookups = 500
 
-// Lookup is a query for objects that a policy or a webhook's conditions read and the facts do not hold:
+// Lookup is a query for objects that policies or webhooks' conditions read and the facts do not hold:
 // parameters, or the objects of requests.
 type Lookup struct {
 	// Kind of parameters; empty for objects of requests.
@@ -64,7 +64,6 @@ var (
 	errNotFound     = errors.New("no parameters were found")
 )
 
-// reading holds the results of lookups, and the open ones.
 type reading struct {
 	found map[Lookup]Found
 	// wanted are the lookups at the last Settle, wanting those since.
@@ -90,7 +89,7 @@ func (r *reading) lookUp(l Lookup) (Found, bool) {
 	return found, read
 }
 
-// objects returns the objects of a resource in a namespace; the namespace itself is cluster-scoped.
+// objects reads a namespace itself as cluster-scoped.
 func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, bool) {
 	if !r.withObjects || r.within != "" && r.within != namespace {
 		return nil, false
@@ -103,8 +102,8 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 	return found.Objects, read
 }
 
-// parameters returns a binding's parameters for requests in a namespace, one nil if it has none. errNotRead
-// says that they were not read; other errors are the API server's.
+// parameters returns a binding's parameters in a namespace, one nil if it has none. errNotRead says that they
+// were not read; other errors are the API server's.
 func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	ref := b.binding.params
 	if b.params == nil || ref == nil {
@@ -142,7 +141,7 @@ func (p *Part) AskForObjects(namespace string) {
 	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
 }
 
-// Lookups returns the lookups that policies, and matchConditions and objectSelectors of webhooks, need, in
+// Lookups returns the lookups that policies, and webhooks' matchConditions and objectSelectors, need, in
 // order.
 func (p *Part) Lookups() []Lookup {
 	return slices.SortedFunc(maps.Keys(p.reading.wanted), func(a, b Lookup) int {
@@ -178,8 +177,7 @@ func (a neededRequest) attributes(object, old runtime.Object, kind schema.GroupV
 	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, known(a.caller))
 }
 
-// judge returns how certainly of refuses a request, and for which objects, if that depends on them and they
-// were read.
+// judge evaluates of with the objects if it depends on them, and returns for which it refuses.
 func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) refusal {
 	name := ""
 	if a.resource == namespacesResource {

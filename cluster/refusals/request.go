@@ -20,8 +20,7 @@ import (
 )
 
 // Of returns the refusals of one request: by webhooks that fail closed and cannot be called, admission
-// policies, and the API server itself. If it depends on unknown parts of the object, or an unknown user, it
-// is "may".
+// policies, and the API server. If it depends on unknown parts of the object or an unknown user, it is "may".
 func (p *Part) Of(request *question.Request) []any {
 	if request.Operation != admissionv1.Delete && request.Operation != admissionv1.Update {
 		return nil
@@ -77,8 +76,8 @@ func (p *Part) Once(request *question.Request, gone func(key, namespace, name st
 	return found
 }
 
-// Guards returns the webhooks (TYPE/CONFIGURATION/NAME) whose answer to a request is unknown in advance: one
-// of their rules names exactly its operation and resource.
+// Guards returns the webhooks (TYPE/CONFIGURATION/NAME) whose answer is unknown in advance: a rule names
+// exactly the request's operation and resource.
 func (p *Part) Guards(request *question.Request) []string {
 	resource := request.GroupResource()
 	return p.closed(request, func(_ string, of *admissionregistrationv1.ValidatingWebhook) bool {
@@ -120,8 +119,6 @@ func (p *Part) closed(request *question.Request, asked func(key string, of *admi
 	return keys
 }
 
-// attributesOf returns a request as admission sees it: a DELETE, or an UPDATE of an object, which may be a
-// manifest.
 func attributesOf(request *question.Request, manifest bool) admission.Attributes {
 	key, namespace := request.Key(), request.Namespace
 	gvr := schema.GroupVersionResource(request.Resource)
@@ -141,7 +138,7 @@ func options(request *question.Request) runtime.Object {
 	return nil
 }
 
-// whole returns an object that is known as the API server holds it, or is a manifest; otherwise nil.
+// whole returns nil for an object that is neither known as the API server holds it, nor a manifest.
 func whole(object map[string]any, manifest bool) runtime.Object {
 	if len(object) == 0 {
 		return nil

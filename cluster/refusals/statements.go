@@ -15,8 +15,8 @@ import (
 // Failures of a running webhook show in the API server's errors: controllers put them into events, the
 // namespace controller into the conditions of a namespace that it cannot empty.
 
-// MaxStatements bounds the statements, and MaxStatementsOf those from events of one namespace: the newest are
-// kept.
+// MaxStatements bounds the statements, and MaxStatementsOf the ones from a namespace's events: the newest
+// stay.
 const MaxStatements, MaxStatementsOf = 500, 20
 
 // home is the namespace whose events count everywhere: only administrators write there, users may forge
@@ -42,7 +42,7 @@ type statement struct {
 // statements are kept by source: an event, or, without a namespace, a namespace.
 type statements map[types.NamespacedName]statement
 
-// statementFrom has the namespace of the event, "" for the namespace controller's conditions.
+// statementFrom has the event's namespace, "" for the namespace controller's conditions.
 type statementFrom struct {
 	namespace string
 	statement
@@ -56,8 +56,8 @@ func (t statements) byWebhook() map[string][]statementFrom {
 	return found
 }
 
-// newest returns the newest statement about a webhook behind a Service that counts in a namespace: events
-// count in their own. Names of webhooks are not unique.
+// newest returns the newest statement about a webhook that counts in a namespace: events count in their own.
+// Names of webhooks are not unique, so the Service must match.
 func newest(about []statementFrom, service, namespace string) (found statement, any bool) {
 	for _, s := range about {
 		if s.namespace != "" && s.namespace != home && s.namespace != namespace {
@@ -78,7 +78,7 @@ func newer(a, b statement) bool {
 	return a.last.After(b.last)
 }
 
-// readStatement finds a statement about a webhook in a text. Refusals count only for a deletion.
+// readStatement finds a statement about a webhook. Refusals count only for a deletion.
 func readStatement(text string, deletion bool) (t statement, found bool) {
 	text, _, _ = strings.Cut(text, "\n")
 	if said := failedCall.FindStringSubmatch(text); said != nil {
@@ -147,8 +147,7 @@ func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) 
 	return true
 }
 
-// restate records that statements about webhooks in a namespace have changed, which affects only that
-// namespace.
+// restate records changed statements, which affect only their namespace, or all.
 func (p *Part) restate(namespace string, webhooks ...string) {
 	for key, h := range p.hooks {
 		if !slices.Contains(webhooks, h.Name) {

@@ -40,7 +40,6 @@ type hook struct {
 	reach      reach     // at the last Settle
 }
 
-// reach says why the API server cannot call a webhook, and whether its backend is up.
 type reach struct {
 	refusal
 	up bool
@@ -132,7 +131,7 @@ const (
 func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] }
 
 // sees returns how certainly the webhook sees a request for some object, and the condition that fails on it:
-// the API server then refuses the request without a call (k8s.io/apiserver,
+// the API server then refuses without a call (k8s.io/apiserver,
 // pkg/admission/plugin/webhook/matchconditions). caller is nil if unknown.
 func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
 	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
@@ -185,7 +184,7 @@ func (p *Part) SeesUpdatesFrom(namespace string) bool {
 	return false
 }
 
-// concerns reports whether a webhook sees writes of an object with such labels in some namespace.
+// concerns reports whether a webhook sees writes of an object with such labels.
 func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of map[string]string) bool {
 	return h.selects(of) && slices.ContainsFunc([]admission.Operation{admission.Create, admission.Update, admission.Delete}, func(op admission.Operation) bool {
 		return h.rules(admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, namespace, "", gvr, "", op, nil, false, &user.DefaultInfo{}))
@@ -208,7 +207,6 @@ type refusal struct {
 	about []string
 }
 
-// refusingHook is a webhook that fails closed, with the reason why it cannot be called, if any.
 type refusingHook struct {
 	*hook
 	refusal
@@ -253,7 +251,7 @@ func (p *Part) reachOf(h *hook) reach {
 	return r
 }
 
-// stated returns a refusal in a place since the last change of a webhook that can be called.
+// stated returns an observed refusal since the last change of a webhook that can be called.
 func stated(h *hook, at place) refusal {
 	if t, found := newest(at.said[h.Name], h.backend.service.String(), at.name); found && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
@@ -261,8 +259,8 @@ func stated(h *hook, at place) refusal {
 	return refusal{}
 }
 
-// settleBlocked updates the deletes that run into a webhook whose backend is down, or will be after the
-// deletion of its namespace: in changed namespaces, and for changed webhooks in all.
+// settleBlocked updates the requests of deletions that are refused: in changed namespaces, and for changed
+// webhooks in all.
 func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	for key, h := range p.hooks {
 		if now := p.reachOf(h); !reflect.DeepEqual(now, h.reach) {
@@ -388,9 +386,9 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	}
 }
 
-// blockedBy lists the requests of a deletion in a place that a webhook or a policy refuses: the deletes of
-// its objects, the updates that remove finalizers, and its own deletion. deletesPods are the callers that
-// delete pods: the kubelet does so again when a pod has stopped.
+// blockedBy lists the requests of a deletion that are refused: the deletes of its objects, the updates that
+// remove finalizers, and its own. deletesPods are the callers that delete pods: the kubelet does so again
+// when a pod has stopped.
 func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	if at.kubelet {
 		deletesPods = append(deletesPods, kubeletUser)
@@ -481,7 +479,6 @@ func (p *Part) keepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
 	return true
 }
 
-// keepWebhook records a webhook's matching fields as the API writes them, and the state of its backend.
 func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook admissionv1.ValidatingWebhook, whole any) {
 	found, err := asMap(whole)
 	if err != nil {
@@ -533,8 +530,8 @@ func asMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(data, &m)
 }
 
-// settleOwn updates the effects of a webhook on its backend's namespace: it sees the creation of its own
-// pods, so that none can be created after all are deleted; and the requests that it blocks while it is down.
+// settleOwn updates the effects of a webhook on its backend's namespace: if it sees the creation of its own
+// pods, none can be created after all are deleted.
 func (p *Part) settleOwn(key string, h *hook) {
 	sure := p.seesOwnPods(h)
 	delete(p.record("webhooks", key), "ownPods")
@@ -623,9 +620,9 @@ var workloads = []schema.GroupVersionResource{
 	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
-// ownKinds returns the writes of custom resources in its backend's namespace that the webhook sees, and that
-// the namespace's deletion needs, as "DELETE things.example.com", or "DELETE *.example.com" if a rule names
-// the group alone. Such objects may not exist.
+// ownKinds returns the writes of custom resources that the webhook sees, and that the deletion of its
+// backend's namespace needs, as "DELETE things.example.com", or "DELETE *.example.com" if a rule names the
+// group alone. Such objects may not exist.
 func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	if of == nil {
 		of = map[string]string{corev1.LabelMetadataName: home}
@@ -669,8 +666,8 @@ func (p *Part) foretells(h *hook, namespace string) bool {
 	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
-// seesOwnPods returns how certainly the webhook sees the creation of the pods behind it, as far as their
-// templates' labels determine that.
+// seesOwnPods returns how certainly the webhook sees the creation of its pods, as far as template labels
+// show.
 func (p *Part) seesOwnPods(h *hook) certainty {
 	service, found := p.services[h.backend.service]
 	if !found || len(service.selector) == 0 {
