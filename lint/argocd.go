@@ -29,9 +29,8 @@ const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 // noDeleteOption exempts an object from Argo CD's deletion (argo-cd.readthedocs.io, user-guide/sync-options).
 const noDeleteOption = "Delete=false"
 
-// selfManagedControllers finds the Applications, also in ApplicationSets, that deploy the Argo CD that
-// manages them. It sets the status that Argo CD writes, for policies to read, and returns the controllers,
-// which then run.
+// selfManagedControllers finds the Applications that deploy the Argo CD that manages them, sets the status
+// that Argo CD writes, for policies to read, and returns the controllers, which then run.
 func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
 		if !s.isSelfManagedApp(sub.Object, sub.object.Object) {
@@ -61,7 +60,6 @@ func (s *set) isSelfManaged(o *source.Object) bool {
 	return err == nil && wellFormed(value) && (s.isSelfManagedApp(o, value) || s.generatedApp(o, value) != nil)
 }
 
-// generatedApp returns an ApplicationSet's Application that surely deploys the Argo CD that manages it.
 func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]any {
 	if o.Kind != "ApplicationSet" || !isGitOps(o) {
 		return nil
@@ -200,14 +198,12 @@ func (s *set) repositoryRoot(o *source.Object) string {
 	return root
 }
 
-// maxDepth bounds the nesting of kustomizations.
 const maxDepth = 4
 
 // remoteArgo matches remote bases by name: argocd-autopilot's, or a folder of any repository.
 var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/?]+){2}/|//)([^?]*/)?argo-?cd/?(\?|$)`)
 
-// folderInstallsArgo reports whether a folder installs Argo CD or has its namespace, and whether anything in
-// it exempts an object from deletion.
+// folderInstallsArgo also reports whether anything in the folder exempts an object from deletion.
 func folderInstallsArgo(root, folder, namespace string, depth int) (installs, exempts bool) {
 	if tree.Inside(root, folder) != nil {
 		return false, false

@@ -46,9 +46,8 @@ type evaluator struct {
 	hookText    string // Helm hooks that run before the release is deleted, in lower case
 }
 
-// evaluateSubject evaluates the questions about a subject. The controllers of a GitOps object are elsewhere:
-// its deletion hangs only with them, in a set that includes them, or if it is an Application that deploys its
-// own.
+// evaluateSubject evaluates a subject. A GitOps object's controllers are elsewhere: its deletion hangs only
+// with them, in a set with both, or if it is an Application that deploys its own.
 func (a *evaluator) evaluateSubject(ctx context.Context, sub *subject) error {
 	gitOps, finalizers := isGitOps(sub.Object), sub.object.GetFinalizers()
 	if gitOps && len(finalizers) == 0 {

@@ -97,7 +97,7 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	return running
 }
 
-// ownerByDomain returns the catalog's owner for a finalizer's domain if a file runs its workload, or "".
+// ownerByDomain returns an owner only if a file runs its workload.
 func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	domain, _, found := strings.Cut(finalizer, "/")
 	if !found {
@@ -113,13 +113,11 @@ func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
 	return ""
 }
 
-// definition is reduced to the scope and versions.
 type definition struct {
 	*unstructured.Unstructured
 	ambiguous bool // files define its kind differently
 }
 
-// readDefinitions returns the definitions in all files, by group and kind.
 func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*definition {
 	all := map[string]map[string]*definition{}
 	r.reread(ctx, source.ContainsAny(definitionKind), []string{definitionKind}, func(full *unstructured.Unstructured) {
@@ -152,7 +150,6 @@ func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*defini
 	return all
 }
 
-// definitionsInOtherFiles returns definitions for the set's kinds and the groups that its webhooks match.
 func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (definitions []*unstructured.Unstructured) {
 	own := cluster.Defined(objects, "spec", "scope")
 	groups := map[string]bool{}

@@ -14,18 +14,17 @@ const (
 	ApplyObject     Question = "apply"
 )
 
-// Finding is a policy's finding at a place in a file.
+// Finding is a policy's finding at a place.
 type Finding struct {
 	policies.Finding
 	Question Question `json:"question"`
 	// Target is the object that is deleted or applied.
 	Target policies.Object `json:"target"`
-	// Object is the object at the finding's place.
 	Object policies.Object `json:"object"`
 	Place  Place           `json:"place"`
 	// Fingerprint is set by SetFingerprints.
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Value is that of the finding's field, such as the name of a finalizer; "" if it is no scalar.
+	// Value of the finding's field, such as the name of a finalizer; "" if it is no scalar.
 	Value string `json:"-"`
 	// Kustomization is the folder that the object was rendered from, or "".
 	Kustomization string `json:"-"`
@@ -41,7 +40,7 @@ func (f Finding) AtLeast(severity string) bool {
 type Place struct {
 	File      string `json:"file"`   // as given or found, with forward slashes
 	Line      int    `json:"line"`   // from 1
-	Column    int    `json:"column"` // from 1, in characters
+	Column    int    `json:"column"` // in characters
 	EndColumn int    `json:"endColumn,omitempty"`
 	Source    string `json:"source,omitempty"`   // the line, without its end
 	Rendered  string `json:"rendered,omitempty"` // the template, as its source comment says

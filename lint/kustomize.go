@@ -82,7 +82,7 @@ func (k kustomization) isPlain() bool {
 // of a circle: the renderer reports the error.
 func (r *run) rootKustomizations() (roots []*source.Directory) {
 	parents := r.parents()
-	read := map[string]bool{} // folders
+	read := map[string]bool{}
 	for _, i := range r.sets {
 		for _, d := range i.directories {
 			read[d.Path] = true
@@ -119,7 +119,7 @@ func (r *run) rootKustomizations() (roots []*source.Directory) {
 	return roots
 }
 
-// below returns a folder and the folders that its kustomization includes, directly or not.
+// below includes the folder itself.
 func (r *run) below(folder string, includes func(from, part string) bool) []string {
 	folders, seen := []string{folder}, map[string]bool{folder: true}
 	for at := 0; at < len(folders); at++ {
@@ -133,7 +133,6 @@ func (r *run) below(folder string, includes func(from, part string) bool) []stri
 	return folders
 }
 
-// parents returns the folders whose kustomizations include a folder.
 func (r *run) parents() map[string][]string {
 	parents := map[string][]string{}
 	for folder, k := range r.kustomizations {
@@ -155,7 +154,7 @@ func isRemote(name string) bool {
 			slices.Contains([]string{"github.com", "gitlab.com", "bitbucket.org"}, strings.TrimPrefix(host, "www.")))
 }
 
-// parts returns the folders that a kustomization includes, and folders below it that it includes files from.
+// parts returns the folders that a kustomization includes, or includes files from if below it.
 func (k kustomization) parts() []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
@@ -195,8 +194,8 @@ func (r *run) isInKustomization(file *source.File) bool {
 	return !known || k.files[base]
 }
 
-// isSuperseded reports whether no kustomization names an object's file, while one names another file of the
-// folder with the same object, which is applied instead.
+// isSuperseded reports whether a kustomization names only another file of the folder with the same object,
+// which is applied instead.
 func (r *run) isSuperseded(o *source.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
@@ -270,7 +269,7 @@ func (k kustomization) patchesWebhooks() bool {
 }
 
 // joinKustomizations merges the parts of a kustomization into its set, as kubectl delete -k reads them, if no
-// other one includes them. Samples and files that none names are not deployed with it, and remain a set.
+// other one includes them. Samples and unnamed files are not deployed with it, and remain a set.
 func (r *run) joinKustomizations() {
 	parents := r.parents()
 	whole := func(folder string) string {
@@ -297,7 +296,7 @@ func (r *run) joinKustomizations() {
 	for folder, k := range r.kustomizations {
 		for file := range k.files {
 			if filepath.Ext(file) == "" {
-				continue // a folder
+				continue
 			}
 			dir := filepath.Join(folder, filepath.Dir(file))
 			if r.kustomizationFiles[dir] == nil {

@@ -32,18 +32,17 @@ type Options struct {
 	// Paths are files, directories, and "-" for Stdin, relative to Dir; findings name them as given.
 	Paths []string
 	Stdin io.Reader
-	// Dir defaults to the working directory of the process.
+	// Dir defaults to the process's.
 	Dir string
 	// Exclude applies to searched directories, not to Paths themselves.
 	Exclude source.Exclude
-	// IncludeTests lints manifests of tests, too: fixtures, golden files, copies from a cluster. Paths are
-	// linted in any case.
+	// IncludeTests lints tests, too: fixtures, golden files, copies from a cluster.
 	IncludeTests bool
-	// Only, if not nil, limits findings to deleted objects and places in these files. Other files are read
-	// for their facts.
+	// Only, if not nil, limits findings to deleted objects and places in these files; others are read for
+	// facts.
 	Only []string
-	// Render renders charts, with their own values and the files Values, and kustomizations, if Renderer is
-	// found. The parts of a kustomization are then not linted themselves.
+	// Render renders charts, also with the files Values, and kustomizations, if Renderer is found. Their
+	// parts are then not linted themselves.
 	Render bool
 	Values []string
 	// Snapshot is a file of "termguard snapshot".
@@ -56,7 +55,7 @@ type Options struct {
 	Params map[string]any
 	// Off are policies that are not evaluated.
 	Off map[string]bool
-	// Owners are those of cluster.Options.
+	// Owners are as in cluster.Options.
 	Owners map[string]string
 	// Catalog of known finalizers. Defaults to the built-in one.
 	Catalog *catalog.Catalog
@@ -151,7 +150,7 @@ type run struct {
 
 	kustomizations     map[string]kustomization   // readable ones, by path of the folder
 	kustomizationFiles map[string]map[string]bool // files that kustomizations name, by folder
-	objectCache        sync.Map                   // the objects in them, by folder
+	objectCache        sync.Map
 	definitions        func() map[string]map[string]*definition
 	workloads          func() map[string][]*unstructured.Unstructured // by namespace
 	running            sync.Map                                       // by workload of the catalog
@@ -293,7 +292,7 @@ func (r *run) findInputs(ctx context.Context) error {
 // author made that link.
 func (r *run) linkBoundary(full string) (string, error) {
 	from := filepath.Dir(full)
-	if info, err := os.Lstat(full); err == nil && info.IsDir() { // no link
+	if info, err := os.Lstat(full); err == nil && info.IsDir() {
 		from = full
 	}
 	if root := tree.Root(from); root != "" {
@@ -389,8 +388,8 @@ func (r *run) result() *Result {
 	return &Result{Findings: append([]Finding{}, findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks, Notes: r.notes.list(), Counts: r.counts}
 }
 
-// mergeKustomizations merges a policy's findings at one place from several kustomizations into the worst;
-// findings are sorted by place and policy.
+// mergeKustomizations keeps the worst of a policy's findings at one place from several kustomizations; they
+// are sorted.
 func mergeKustomizations(findings []Finding) []Finding {
 	merged := findings[:0]
 	for from := 0; from < len(findings); {
@@ -410,8 +409,7 @@ func mergeKustomizations(findings []Finding) []Finding {
 	return merged
 }
 
-// dropRenderedDuplicates drops findings about rendered text that its object's own file has, at an exact
-// place.
+// dropRenderedDuplicates drops findings that the object's own file has, at an exact place.
 func (r *run) dropRenderedDuplicates(findings []Finding) []Finding {
 	type key struct {
 		policy string

@@ -16,12 +16,12 @@ const (
 	remoteKustomization                 // a folder
 	renderFailure                       // a folder, and why
 	template                            // a file
-	incompleteWebhooks                  // a webhook configuration without rules
-	patchedWebhooks                     // a webhook configuration that a kustomization patches
-	snippet                             // the place of a document that is neither YAML nor a manifest
-	userPolicy                          // the id of a custom policy that reads the user
+	incompleteWebhooks                  // a webhook configuration
+	patchedWebhooks                     // a webhook configuration
+	snippet                             // a place
+	userPolicy                          // the id of a custom policy
 	redactedSnapshot                    // a file
-	unknownOwner                        // an owner that only a cluster knows, for each object
+	unknownOwner                        // for each object
 )
 
 // noteTexts take sorted names.

@@ -34,8 +34,8 @@ func mergeSameCause(findings []Finding) []Finding {
 	return merged
 }
 
-// dropDuplicates keeps one finding per policy and place: preferably about the object at the place, then about
-// its namespace, and the worst.
+// dropDuplicates keeps one finding per policy and place: preferably about the object there, then its
+// namespace, and the worst.
 func dropDuplicates(findings []Finding) []Finding {
 	type key struct {
 		policy, file string
@@ -148,7 +148,6 @@ func (a *evaluator) removedIn(objects []policies.Object) string {
 	return ""
 }
 
-// forAuthor returns a finding for readers who can change a manifest.
 func forAuthor(f policies.Finding) policies.Finding {
 	f.Severity = cmp.Or(f.Manifest.Severity, f.Severity)
 	if f.Manifest.Remedy != "" {

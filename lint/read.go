@@ -10,8 +10,7 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// maxSet bounds the text of a set, in bytes: it is held until evaluated, and takes up to fifty times as much
-// parsed.
+// maxSet bounds the text of a set, in bytes, which takes up to fifty times as much parsed.
 const maxSet = 32 << 20
 
 func (s *set) read(ctx context.Context) error {

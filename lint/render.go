@@ -24,11 +24,10 @@ import (
 // Renderer is the program cmd/termguard-render.
 const Renderer = "termguard-render"
 
-// Limits of one chart or kustomization, of a whole run, and of the bytes of one.
 const (
 	renderTime      = 15 * time.Second
 	totalRenderTime = time.Minute
-	maxRendered     = 64 << 20
+	maxRendered     = 64 << 20 // bytes of one chart or kustomization
 )
 
 // findRenderer searches beside this program, then in PATH.
@@ -45,7 +44,7 @@ func findRenderer() (string, error) {
 	return path, nil
 }
 
-// RenderKustomization returns the objects of a kustomization, which may include folders anywhere.
+// RenderKustomization returns a kustomization's objects; it may include folders anywhere.
 func RenderKustomization(ctx context.Context, folder string) (string, error) {
 	program, err := findRenderer()
 	if err != nil {
@@ -76,7 +75,7 @@ type request struct {
 type answer struct {
 	Text      string   `json:"text"`
 	Files     []string `json:"files"`
-	Namespace string   `json:"namespace"` // that a chart was installed in
+	Namespace string   `json:"namespace"`
 	Error     string   `json:"error"`
 }
 
@@ -148,8 +147,8 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, program, "serve")
-	// Templates must not see our environment. With the default GOGC, collection would take a fifth of the
-	// rendering time: most kustomizations need less than 20 MB.
+	// Templates must not see our environment. Most kustomizations need less than 20 MB: collection by the
+	// default GOGC would take a fifth of the rendering time.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOGC=400"}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
@@ -200,7 +199,7 @@ func (r *renderer) render(ctx context.Context, q request) (a answer, err error) 
 
 type build struct {
 	directory *source.Directory
-	fileName  string // that defines it
+	fileName  string
 	request   request
 	sources   []string            // that a kustomization includes
 	locations map[string]location // by path without links
@@ -301,7 +300,6 @@ func (r *run) topCharts() (tops []*source.Directory) {
 	return tops
 }
 
-// maxTries bounds the value files that a chart is tried with.
 const maxTries = 4
 
 // valueFilesIn returns chart-testing's value files (github.com/helm/chart-testing, ci/*-values.yaml), and
@@ -352,8 +350,7 @@ func (r *run) dropRenderedFiles() {
 
 var errNoOrigin = errors.New("nothing tells where it is from")
 
-// origin returns the place of a rendered object's field in its original file: the value's if found, else the
-// object's.
+// origin returns the place of a rendered object's field, or of the object, in its original file.
 func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	if o.Source() == "" || len(b.sources) == 0 {
 		return Place{}, errNoOrigin
@@ -383,7 +380,6 @@ func (b *build) origin(o *source.Object, field, value string) (Place, error) {
 	return placeOf(base, at, ""), nil
 }
 
-// findInline finds the line of a kustomization that sets a field, as in an inline patch.
 func (b *build) findInline(field string) (Place, bool) {
 	key := strings.TrimRight(field, "[]0123456789")
 	key = key[strings.LastIndexAny(key, `."]`)+1:]

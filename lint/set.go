@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// input locates the files of a set. All are found before the first is linted: it must be small.
+// input locates a set's files. All are found before the first is linted: it must be small.
 type input struct {
 	directories []*source.Directory // its own, and those of its parts
 	files       []*source.File      // given by the user, or rendered
@@ -45,7 +45,7 @@ type set struct {
 	build *build // of its objects; nil if they are in their own files
 
 	objects     []*source.Object
-	deleteHooks []*source.Object // Helm hooks that run before the other objects are deleted
+	deleteHooks []*source.Object // run before the other objects are deleted
 	textBytes   int              // beyond maxSet, the rest is not read
 	findings    *[]Finding       // outlive the set
 }
@@ -66,7 +66,6 @@ func (s *set) combinedByFolder() bool {
 	return len(s.directories) > 0 && s.directories[0].Kustomization == ""
 }
 
-// isRelevant reports whether an object is a reason to evaluate the set.
 func (s *set) isRelevant(o *source.Object) bool {
 	return s.run.options.noShortcuts || !isGitOps(o) || s.isSelfManaged(o) || s.hasMisspeltFinalizer(o)
 }

@@ -81,8 +81,7 @@ func setSelector(value map[string]any) {
 	}
 }
 
-// convertDefinition moves the version and conversion webhook from their v1beta1 fields, and sets the default
-// scope.
+// convertDefinition moves fields from their v1beta1 places, and sets the default scope.
 func convertDefinition(value map[string]any) {
 	spec, ok := value["spec"].(map[string]any)
 	if !ok {
@@ -104,7 +103,7 @@ func convertDefinition(value map[string]any) {
 // applied.
 var oldestRelease = semver.MustParse("1.25.0")
 
-// removedIn returns the release since which an object cannot be applied, or "" if some cluster may serve it.
+// removedIn returns "" if some cluster may serve the object's version.
 func removedIn(apiVersion, kind, cluster string) string {
 	p, removed := removedVersions[apiVersion+" "+kind]
 	if !removed {
