@@ -9,8 +9,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Document is the JSON output, apiVersion termguard.dev/v1, kind Lint. It is a contract: keys are added, and
-// not changed.
+// Document is the JSON output. It is a contract: keys are added, and not changed.
 type Document struct {
 	APIVersion string                     `json:"apiVersion"`
 	Kind       string                     `json:"kind"`

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// writeJUnit writes a failed test case for each finding, one with an error for each unreadable input, and a
-// passed one if there are none: CI systems reject a report without cases.
+// writeJUnit writes a failed case per finding, an error per unreadable input, and a passed case if there are
+// none: CI systems reject a report without cases.
 func writeJUnit(r Report, out io.Writer) error {
 	s := suite{Name: "termguard lint"}
 	for _, f := range r.Findings {
@@ -46,7 +46,7 @@ func writeJUnit(r Report, out io.Writer) error {
 	return err
 }
 
-// suites is JUnit's XML as CI systems read it; there is no standard: https://github.com/testmoapp/junitxml
+// suites is JUnit's XML as CI systems read it, without a standard: https://github.com/testmoapp/junitxml
 type suites struct {
 	XMLName  xml.Name `xml:"testsuites"`
 	Name     string   `xml:"name,attr"`
@@ -65,7 +65,6 @@ type suite struct {
 	Out      string     `xml:"system-out,omitempty"`
 }
 
-// testCase is a test case, which passed if it has neither a failure nor an error.
 type testCase struct {
 	Class   string  `xml:"classname,attr"`
 	Name    string  `xml:"name,attr"`
@@ -75,7 +74,6 @@ type testCase struct {
 	Error   *detail `xml:"error"`
 }
 
-// detail says why a case did not pass.
 type detail struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr"`

@@ -1,5 +1,4 @@
-// Package report writes the findings of a lint run: for people, code scanning, test reports and annotations
-// of a pull request.
+// Package report writes the findings of a lint run for people, code scanning, test reports and annotations.
 package report
 
 import (
@@ -13,17 +12,16 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Report is a run of lint, after triage.
+// Report is a run after triage.
 type Report struct {
 	lint.Result   // sorted, with fingerprints
 	Suppressed    []triage.SuppressedFinding
-	BaselineCount int // findings in the baseline
-	// Policies that findings may be of.
-	Policies []policies.Policy
-	Version  string // of termguard
-	ExitCode int
-	// Rel makes a file name relative to the root of its repository, as readers of SARIF, JUnit and
-	// annotations expect. Nil leaves names alone.
+	BaselineCount int
+	Policies      []policies.Policy
+	Version       string
+	ExitCode      int
+	// Rel makes a file name relative to its repository, as readers of SARIF, JUnit and annotations expect;
+	// may be nil.
 	Rel func(file string) string
 }
 
@@ -89,7 +87,6 @@ func (r Report) count(severity policies.Severity) int {
 	return n
 }
 
-// headline returns a finding's message after its verdict. Findings about applying an object have no verdict.
 func headline(f lint.Finding) string {
 	switch {
 	case f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info:
@@ -99,7 +96,6 @@ func headline(f lint.Finding) string {
 	}
 }
 
-// occasion says which deletion, or object, a finding is about.
 func occasion(f lint.Finding) string {
 	switch f.Question {
 	case lint.DeleteObject, lint.DeleteNamespace:
@@ -113,7 +109,7 @@ func occasion(f lint.Finding) string {
 	}
 }
 
-// details returns the evidence of a finding and its way out, in lines behind a word each.
+// details returns the evidence and the way out.
 func details(f lint.Finding, because, wayOut string) (lines []string) {
 	for _, e := range f.Evidence {
 		lines = append(lines, because+e)
@@ -127,7 +123,6 @@ func details(f lint.Finding, because, wayOut string) (lines []string) {
 // stdin replaces the file name "-" in outputs that could misread it.
 const stdin = "stdin"
 
-// path returns a file name for machines, relative to the repository if possible.
 func (r Report) path(file string) string {
 	if file == "-" {
 		return stdin
@@ -138,7 +133,6 @@ func (r Report) path(file string) string {
 	return strings.TrimPrefix(file, "./")
 }
 
-// level returns "error", "warning" or "note".
 func level(f lint.Finding) string {
 	switch {
 	case f.Severity == policies.High && f.Certainty == policies.Will:
@@ -150,8 +144,7 @@ func level(f lint.Finding) string {
 	}
 }
 
-// toPrintable makes text fit for a line of a terminal; manifests may be indented by tabs.
+// toPrintable keeps tabs, which may indent manifests.
 func toPrintable(text string) string { return printable.But(text, "\t") }
 
-// toPrintableLines is visible, but keeps line ends.
 func toPrintableLines(text string) string { return printable.But(text, "\t\r\n") }

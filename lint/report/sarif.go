@@ -14,15 +14,14 @@ import (
 
 const home = "https://github.com/termguard/termguard"
 
-// fingerprint is our key in partialFingerprints. GitHub uses its own, primaryLocationLineHash, which its
-// upload action adds.
+// fingerprint is our key in partialFingerprints, beside the one of GitHub's upload action.
 const fingerprint = "termguardFinding/v2"
 
 // fields are an object of SARIF; tests validate it against the official schema. (The usual library contains a
-// schema validator, through which the linker keeps every method of every type: a third of the binary.)
+// schema validator that makes the linker keep every method: a third of the binary.)
 type fields = map[string]any
 
-// writeSARIF writes SARIF 2.1.0, with the properties that GitHub code scanning reads:
+// writeSARIF writes SARIF 2.1.0 for GitHub code scanning:
 // https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 func writeSARIF(r Report, out io.Writer) error {
 	rules, results, notifications := []fields{}, []fields{}, []fields{}
@@ -67,8 +66,7 @@ func writeSARIF(r Report, out io.Writer) error {
 
 var sarifLinks = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`)
 
-// sarifText returns a message in which viewers see no link, "[text](where)": manifests may contain one (SARIF
-// 2.1.0, section 3.11.6).
+// sarifText prevents links, "[text](where)", which manifests may contain (SARIF 2.1.0, section 3.11.6).
 func sarifText(text string) fields {
 	if strings.Contains(text, "](") {
 		text = sarifLinks.Replace(text)
@@ -84,7 +82,6 @@ func sarifMessage(f lint.Finding) string {
 	return strings.Join(append([]string{text}, details(f, "Because: ", "Way out: ")...), "\n")
 }
 
-// rule returns the METADATA of a policy.
 func rule(p policies.Policy) fields {
 	var plain, markdown strings.Builder
 	section := func(title, text string) {
@@ -141,15 +138,14 @@ func (r Report) location(p lint.Place, o policies.Object) fields {
 	return location
 }
 
-// uri returns the URI of a file, relative if its name is, so that viewers find it in their own copy of the
-// repository.
+// uri returns a relative URI if the name is, so that viewers find the file in their own copy.
 func (r Report) uri(file string) string {
 	file = r.path(file)
 	drive := len(file) > 2 && file[1] == ':' && file[2] == '/' // of Windows
 	switch {
 	case drive:
 		return (&url.URL{Scheme: "file", Path: "/" + file}).String()
-	case strings.HasPrefix(file, "//"): // a share of Windows: //HOST/…
+	case strings.HasPrefix(file, "//"): // a share: //HOST/…
 		host, path, _ := strings.Cut(file[2:], "/")
 		return (&url.URL{Scheme: "file", Host: host, Path: "/" + path}).String()
 	case filepath.IsAbs(filepath.FromSlash(file)):

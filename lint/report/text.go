@@ -17,14 +17,13 @@ type Text struct {
 	Color bool
 }
 
-// width is the line width of remedies, in characters.
+// width bounds the lines of remedies, in characters.
 const width = 100
 
-// maxSource bounds the shown part of a source line, in characters.
+// maxSource bounds the shown part of a line, in characters.
 const maxSource = 160
 
-// Write writes the summary, each finding with its line, the problems, the notes, and the summary again for
-// readers who see only the end.
+// Write begins and ends with the summary: some readers see only the end.
 func (t Text) Write(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	// A remedy is written once; --explain shows the policy's.
@@ -78,7 +77,6 @@ func (t Text) finding(b *bytes.Buffer, f lint.Finding, wayOut string) {
 	}
 }
 
-// source shows the line of a place, with a caret below the value.
 func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	if p.Source == "" || p.Line < 1 {
 		return
@@ -86,7 +84,6 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 	line := []rune(toPrintable(p.Source))
 	from := min(max(p.Column-1, 0), len(line))
 	length := max(p.EndColumn-p.Column, 1)
-	// The part of a long line around the place.
 	cut := ""
 	if len(line) > maxSource {
 		start := max(0, min(from-maxSource/4, len(line)-maxSource))
@@ -128,7 +125,6 @@ func placeText(p lint.Place) string {
 	}
 }
 
-// fill wraps text at width characters; first and rest are the prefixes of the first and other lines.
 func fill(text, first, rest string) string { return page.Fill(text, first, rest, width) }
 
 // Escapes of ECMA-48.
