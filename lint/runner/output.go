@@ -13,10 +13,9 @@ import (
 	"github.com/termguard/termguard/lint/settings"
 )
 
-// Formats returns the formats of Options.Outputs.
+// Formats lists the formats of Options.Outputs.
 func Formats() []string { return report.Names() }
 
-// output is a format and its file, "" for standard output.
 type output struct{ format, file string }
 
 // parseOutputs parses FORMAT[=FILE].
@@ -47,7 +46,7 @@ func parseOutputs(values []string) ([]output, error) {
 	return all, nil
 }
 
-// report writes all outputs. If standard output gets no text, standard error gets the notes for people.
+// report writes all outputs; standard error gets the problems and summary if standard output gets no text.
 func (r *runner) report(result report.Report) error {
 	text := false
 	var errs []error

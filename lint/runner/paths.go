@@ -11,7 +11,6 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// onlyChanged removes problems with unchanged files from a result.
 func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	if r.changed == nil {
 		return
@@ -26,8 +25,7 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	}
 }
 
-// excludeFlags returns flags that exclude files with problems, three at most: "" if the files were named
-// themselves.
+// excludeFlags returns at most three flags, not for files that were named.
 func (r *runner) excludeFlags(problems []lint.Problem) string {
 	var flags []string
 	for _, problem := range problems {
@@ -42,10 +40,8 @@ func (r *runner) excludeFlags(problems []lint.Problem) string {
 	return strings.Join(flags, " ")
 }
 
-// isSelected reports whether a file is to be linted.
 func (r *runner) isSelected(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
 
-// folder returns the folder of a path argument.
 func (r *runner) folder(path string) string {
 	if path == "-" {
 		return r.dir
@@ -65,7 +61,7 @@ func (r *runner) absolute(path string) string {
 	return filepath.Clean(path)
 }
 
-// relative returns a file's path below a folder, with forward slashes, or its absolute path.
+// relative returns a path below a folder, with forward slashes, or an absolute one.
 func (r *runner) relative(folder, file string) string {
 	if file == "-" {
 		return file
@@ -77,7 +73,6 @@ func (r *runner) relative(folder, file string) string {
 	return filepath.ToSlash(path)
 }
 
-// shorten returns the shortest path of a file from the working directory.
 func (r *runner) shorten(file string) string {
 	if rel, err := filepath.Rel(r.dir, file); err == nil && len(rel) < len(file) {
 		return filepath.ToSlash(rel)
@@ -92,8 +87,8 @@ func (r *runner) shortenOrNone(file string) string {
 	return r.shorten(file)
 }
 
-// root returns the base of paths in fingerprints and outputs for machines: the root of the repository, or
-// else the folder of the configuration, or else the working directory.
+// root returns the base of paths in fingerprints and outputs for machines: the repository's root, else the
+// configuration's folder, else the working directory.
 func (r *runner) root() string {
 	from := r.folder(r.Paths[0])
 	if root := tree.Root(from); root != "" {
@@ -105,7 +100,7 @@ func (r *runner) root() string {
 	return r.dir
 }
 
-// patternRoot returns the base of patterns: the folder of the configuration, or root if that is elsewhere.
+// patternRoot returns the configuration's folder, or root if that is elsewhere.
 func (r *runner) patternRoot() string {
 	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
 		return filepath.Dir(r.settings.File)
@@ -113,8 +108,7 @@ func (r *runner) patternRoot() string {
 	return r.root()
 }
 
-// checkWritable rejects a file in a repository that is a link out of it: the repository's author would choose
-// the file that is overwritten.
+// checkWritable rejects a link out of its repository: the author would choose the file that is overwritten.
 func (r *runner) checkWritable(file string) error {
 	if file == "" {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// configure reads the configuration. It finds every mistake in it before the work begins.
+// configure finds every mistake in the configuration before the work begins.
 func (r *runner) configure(ctx context.Context) error {
 	if len(r.Paths) == 0 {
 		return errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
@@ -94,10 +94,9 @@ func (r *runner) configure(ctx context.Context) error {
 	return nil
 }
 
-// globEscaper escapes special characters of .gitignore patterns.
 var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
 
-// readSettings finds the configuration and the policies; it supplies the values of unset flags.
+// readSettings supplies the values of unset flags from the configuration.
 func (r *runner) readSettings(ctx context.Context) error {
 	file := r.Config
 	if file == "" {
@@ -131,7 +130,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 		}
 	}
 	folders := slices.Concat(s.Policies, r.Policies)
-	r.load = startAsync(func() (*policies.Set, error) { return r.Load(folders) }) // while files are read
+	r.load = startAsync(func() (*policies.Set, error) { return r.Load(folders) })
 	if s.NamesPolicies() || len(r.Only) > 0 {
 		set, err := r.load(ctx)
 		if err != nil {
@@ -160,7 +159,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 	return nil
 }
 
-// startAsync starts work, and returns a function that waits for it, until a context ends.
+// startAsync returns a function that waits for work, until a context ends.
 func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) {
 	var value T
 	var err error
@@ -185,8 +184,8 @@ func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) 
 	}
 }
 
-// trustBoundary returns the folder that a configuration may not refer outside of, or "" for a configuration of
-// the user, not of the author of the linted files.
+// trustBoundary returns the folder that a configuration may not refer outside of; "" if it is the user's, not
+// the author's of the linted files.
 func (r *runner) trustBoundary(file string) string {
 	dir := filepath.Dir(file)
 	root := tree.Root(r.folder(r.Paths[0]))
@@ -220,7 +219,7 @@ func (r *runner) readBaseline() error {
 	return nil
 }
 
-// writeBaseline writes a baseline, unless problems with the input may hide findings.
+// writeBaseline refuses if problems with the input may hide findings.
 func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 	if len(result.Problems) > 0 {
 		for _, problem := range result.Problems {
@@ -239,7 +238,6 @@ func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 	return nil
 }
 
-// findChanged queries git for the changed files.
 func (r *runner) findChanged(ctx context.Context) error {
 	root := tree.Root(r.folder(r.Paths[0]))
 	for _, path := range r.Paths {

@@ -1,5 +1,4 @@
-// Package runner is termguard lint: it reads the configuration, lints, decides which findings count, and
-// reports.
+// Package runner is termguard lint, from its configuration to its reports.
 package runner
 
 import (
@@ -17,16 +16,15 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Options are the flags of the command. The configuration supplies unset ones.
+// Options are the flags; the configuration supplies unset ones.
 type Options struct {
 	// Paths are files, folders, and "-" for Stdin.
 	Paths []string
-	// Config is the configuration file. Defaults to settings.FileName beside the first of Paths and upwards.
+	// Config defaults to settings.FileName beside the first of Paths and upwards.
 	Config string
 	// Policies are folders with policies beyond the built-in ones. Load loads them, and the configuration's.
-	Policies []string
-	Load     func(folders []string) (*policies.Set, error)
-	// NoRepoPolicies ignores the policies that a configuration in the repository names.
+	Policies       []string
+	Load           func(folders []string) (*policies.Set, error)
 	NoRepoPolicies bool
 	// Outputs are FORMAT or FORMAT=FILE.
 	Outputs []string
@@ -34,51 +32,43 @@ type Options struct {
 	Exclude []string
 	// FailOn is the least severity that returns ErrFindings, or settings.Never.
 	FailOn string
-	// Only are the ids of the policies to evaluate; none means all.
-	Only []string
-	// Snapshot is a file with the facts of a cluster, and KubernetesVersion the version of the API server
-	// that the manifests are for.
+	// Only are ids of policies; none means all.
+	Only                        []string
 	Snapshot, KubernetesVersion string
-	// Baseline is a file with known findings; WriteBaseline writes it.
-	Baseline      string
-	WriteBaseline bool
-	// ChangedSince limits the run to files changed since this branch, tag or commit.
+	Baseline                    string
+	WriteBaseline               bool
+	// ChangedSince is a branch, tag or commit.
 	ChangedSince string
-	// IncludeTests lints manifests of tests, too.
 	IncludeTests bool
-	// Render renders charts and kustomizations, charts with the files Values.
+	// Render uses the files Values for charts.
 	Render bool
 	Values []string
-	// Timeout bounds the run; 0 means no limit.
+	// Timeout of 0 means no limit.
 	Timeout time.Duration
-	// Version of termguard.
 	Version string
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Color colors text on Stdout.
-	Color bool
+	Color          bool
 	// Progress shows that work continues until done is called; may be nil.
 	Progress func() (done func())
-	// Bound, if not nil, limits the memory of the whole process.
+	// Bound limits the memory of the process; may be nil.
 	Bound func(bytes uint64)
 }
 
 // ErrFindings is returned by a completed run with findings.
 var ErrFindings = errors.New("something was found")
 
-// Exit codes in reports.
 const (
-	exitFindings = 1 // ErrFindings
-	exitError    = 2 // any other error
+	exitFindings = 1
+	exitError    = 2
 )
 
-// runner is one run.
 type runner struct {
 	Options
-	dir      string // the working directory
+	dir      string
 	settings *settings.Settings
-	load     func(context.Context) (*policies.Set, error) // loads the policies, once
+	load     func(context.Context) (*policies.Set, error)
 	off      map[string]bool
 	options  lint.Options
 	outputs  []output
@@ -91,7 +81,7 @@ type runner struct {
 const foreignMemory = 2 << 30
 
 // Run lints, and writes Outputs. It returns ErrFindings for findings, and another error if the work could not
-// be done; findings up to then are reported nevertheless.
+// be done; findings up to then are reported.
 func Run(ctx context.Context, options Options) error {
 	growHeap()
 	r := &runner{Options: options}
@@ -151,7 +141,7 @@ func Run(ctx context.Context, options Options) error {
 		counted, known, missing := r.baseline.Compare(counted)
 		report.Findings, report.Suppressed, report.BaselineCount, gone = triage.Bundle(counted), suppressed, known, missing
 		return nil
-	}); panicErr != nil { // the findings are reported unbundled
+	}); panicErr != nil {
 		err, stopped = panicErr, true
 		report.Notes = append(report.Notes, err.Error())
 	}
