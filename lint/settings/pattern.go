@@ -8,7 +8,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// checkPattern returns an error for an invalid file pattern.
 func checkPattern(pattern string) error {
 	switch {
 	case strings.Contains(pattern, `\`):
@@ -25,8 +24,7 @@ func checkPattern(pattern string) error {
 
 var errUnclosed = errors.New("a bracket or brace is not closed")
 
-// matchPattern reports whether a file, with forward slashes, matches a pattern. A folder's name matches
-// everything in it.
+// matchPattern takes a file with forward slashes; a folder's name matches everything in it.
 func matchPattern(pattern, file string) bool {
 	pattern = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/")
 	if pattern == "." {

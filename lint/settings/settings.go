@@ -1,5 +1,5 @@
-// Package settings reads .termguard.yaml, a repository's lint configuration. termguard.schema.json beside it
-// is the same for editors.
+// Package settings reads .termguard.yaml, a repository's lint configuration; termguard.schema.json is the
+// same for editors.
 package settings
 
 import (
@@ -37,10 +37,8 @@ const maxSize = 1 << 20
 //go:embed termguard.schema.json
 var Schema []byte
 
-// Settings are the content of FileName, apiVersion termguard.dev/v1, kind LintConfig. Names are as in the
-// webhook's Config if they mean the same.
+// Settings are the content of FileName. Names are as in the webhook's Config if they mean the same.
 type Settings struct {
-	// File that they were read from, or "".
 	File       string `yaml:"-"`
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -48,19 +46,15 @@ type Settings struct {
 	Policies []string
 	// Exclude are patterns as in .gitignore.
 	Exclude []string
-	// Severity overrides a policy's severity, by its id.
+	// Severity overrides a policy's severity.
 	Severity map[string]policies.Severity
 	// FailOn is the least severity that fails a run, or Never.
-	FailOn string `yaml:"failOn"`
-	// KubernetesVersion of the API servers that the manifests are for.
+	FailOn            string `yaml:"failOn"`
 	KubernetesVersion string `yaml:"kubernetesVersion"`
-	// Snapshot is a file with the facts of a cluster.
-	Snapshot string
-	// Baseline is a file with known findings.
-	Baseline string
-	// Enforcement as in Config: a policy that is off is not evaluated; the other modes mean the same here.
-	Enforcement Enforcement
-	// FinalizerOwners, Params and Catalog are those of config.Shared.
+	Snapshot          string
+	Baseline          string
+	// Enforcement off prevents evaluation; the other modes mean the same here.
+	Enforcement     Enforcement
 	FinalizerOwners map[string]string `yaml:"finalizerOwners"`
 	Params          map[string]any
 	Catalog         []any
@@ -70,36 +64,33 @@ type Settings struct {
 	root    *yaml.Node
 }
 
-// Enforcement is the part of config.Enforcement that lint has.
+// Enforcement is lint's part of config.Enforcement.
 type Enforcement struct {
 	Default  config.Mode
 	Policies map[string]config.Mode
 	Unknown  unknown `yaml:",inline"`
 }
 
-// Ignore ignores a policy in some files, or about some objects.
+// Ignore ignores a policy in some files, or about some objects; an empty list means any.
 type Ignore struct {
 	Policy string
-	// Paths are doublestar patterns, relative to the folder of the configuration. None means all files.
+	// Paths are doublestar patterns, relative to the configuration's folder.
 	Paths []string
-	// Resources (plural.group), Namespaces and Names are path.Match patterns of the finding's object; none
-	// means any.
+	// Resources (plural.group), Namespaces and Names are path.Match patterns of the finding's object.
 	Resources, Namespaces, Names []string
 
 	Reason string
-	// LastDay of the ignore as YYYY-MM-DD, "" without end; Until is the same.
-	LastDay string    `yaml:"until"`
-	Until   time.Time `yaml:"-"`
-	// Its place in the file.
-	Line, Column int     `yaml:"-"`
-	Source       string  `yaml:"-"` // the line
-	Unknown      unknown `yaml:",inline"`
+	// LastDay is YYYY-MM-DD, "" without end; Until is the same.
+	LastDay      string    `yaml:"until"`
+	Until        time.Time `yaml:"-"`
+	Line, Column int       `yaml:"-"`
+	Source       string    `yaml:"-"`
+	Unknown      unknown   `yaml:",inline"`
 }
 
-// unknown are the keys of a mapping that mean nothing.
 type unknown map[string]yaml.Node
 
-// Never as FailOn fails a run for no severity.
+// Never as FailOn fails no run.
 const Never = "never"
 
 // FailOn returns the values of FailOn, the highest severity first.
@@ -107,7 +98,7 @@ func FailOn() []string {
 	return []string{string(policies.High), string(policies.Medium), string(policies.Low), string(policies.Info), Never}
 }
 
-// Find looks for FileName in dir and upwards to the root of the repository. It returns "" if there is none.
+// Find searches dir and upwards to the repository's root, and returns "" if there is none.
 func Find(dir string) (string, error) {
 	for {
 		file := filepath.Join(dir, FileName)
@@ -127,8 +118,8 @@ func Find(dir string) (string, error) {
 	}
 }
 
-// Load reads a configuration file. Relative paths in it are relative to its folder, and are returned joined
-// with it. Unless root is "", neither the file nor a path in it may lead out of root.
+// Load joins relative paths in a configuration with its folder. Unless root is "", neither the file nor a
+// path in it may lead out of root.
 func Load(file, root string) (*Settings, error) {
 	if root != "" {
 		if err := inside(root, file); err != nil {
@@ -175,7 +166,7 @@ func inside(root, path string) error {
 	return tree.Inside(root, path)
 }
 
-// Read reads a configuration; errors name it file, and are joined.
+// Read returns joined errors, which name file.
 func Read(in io.Reader, file string) (*Settings, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
 	if err != nil {
@@ -212,7 +203,6 @@ func Read(in io.Reader, file string) (*Settings, error) {
 
 const header = "apiVersion: termguard.dev/v1 and kind: LintConfig"
 
-// check checks the values of settings, and completes them.
 func (s *Settings) check(r *reader, lines []string) {
 	if s.APIVersion != "termguard.dev/v1" || s.Kind != "LintConfig" {
 		r.errorf(r.root, "want %s; got apiVersion: %s and kind: %s", header, cmp.Or(s.APIVersion, "(none)"), cmp.Or(s.Kind, "(none)"))
@@ -294,7 +284,7 @@ func (s *Settings) Off(ids []string) map[string]bool {
 	return config.Enforcement{Default: s.Enforcement.Default, Policies: s.Enforcement.Policies}.Off(ids)
 }
 
-// NamesPolicies reports whether the settings depend on the set of policies.
+// NamesPolicies reports whether the settings depend on the policies.
 func (s *Settings) NamesPolicies() bool {
 	return len(s.Enforcement.Policies)+len(s.Severity)+len(s.Params)+len(s.Ignore) > 0 || s.Enforcement.Default != ""
 }
@@ -322,8 +312,7 @@ func (s *Settings) Check(ids []string) error {
 	return r.err()
 }
 
-// Matches reports whether an entry applies to a file and one of some objects. rel is the file's path relative
-// to the folder of the configuration.
+// Matches takes a file relative to the configuration's folder; one of the objects must fit.
 func (i Ignore) Matches(rel string, objects ...policies.Object) bool {
 	fits := func(patterns []string, value string) bool {
 		return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {

@@ -30,7 +30,6 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// reader collects the errors of a configuration.
 type reader struct {
 	file string
 	root *yaml.Node
@@ -57,7 +56,6 @@ func (r *reader) err() error {
 	return errors.Join(errs...)
 }
 
-// decodingErrors adds the errors of decoding nodes.
 func (r *reader) decodingErrors(err error) {
 	var all *yaml.LoadErrors
 	if !errors.As(err, &all) {
@@ -69,7 +67,6 @@ func (r *reader) decodingErrors(err error) {
 	}
 }
 
-// unknownKeys adds an error for each unknown key of a mapping, which is decoded into a struct.
 func (r *reader) unknownKeys(unknown map[string]yaml.Node, mapping any, path ...string) {
 	var names []string
 	for _, field := range reflect.VisibleFields(reflect.Indirect(reflect.ValueOf(mapping)).Type()) {
@@ -94,13 +91,11 @@ func (r *reader) oneOf(value string, values []string, path ...string) {
 	}
 }
 
-// value returns the node of a value, by its keys and indexes from the root.
 func (r *reader) value(path ...string) *yaml.Node {
 	_, value := r.find(path)
 	return value
 }
 
-// key returns the node of the last key of a path.
 func (r *reader) key(path ...string) *yaml.Node {
 	key, _ := r.find(path)
 	return key
@@ -124,7 +119,6 @@ func (r *reader) find(path []string) (key, value *yaml.Node) {
 	return key, value
 }
 
-// toJSON returns a value as JSON has it.
 func toJSON[T any](value T) (converted T, err error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -133,7 +127,6 @@ func toJSON[T any](value T) (converted T, err error) {
 	return converted, kjson.UnmarshalCaseSensitivePreserveInts(text, &converted)
 }
 
-// resolve follows an alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
