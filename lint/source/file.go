@@ -1,5 +1,4 @@
-// Package source reads manifests: it finds files, splits them into documents, and locates the fields of each
-// Kubernetes object.
+// Package source finds manifests, splits them into documents, and locates the fields of each object.
 package source
 
 import (
@@ -22,34 +21,33 @@ import (
 
 // File is one input.
 type File struct {
-	// Name is the file's name in findings, with forward slashes.
+	// Name is the name in findings, with forward slashes.
 	Name string
-	// Path is its location, "" for input without a file; then Content is all of it.
+	// Path is "" for input without a file; then Content is all of it.
 	Path    string
 	Content []byte
-	// Rendered is the folder that Content was rendered from, "" for a file of its own.
+	// Rendered is the folder that Content was rendered from, or "".
 	Rendered string
-	// FromSearch says that a search found the file: text in it that is neither readable nor like an object is
-	// ignored.
+	// FromSearch, for files that a search found, ignores text that is neither readable nor like an object.
 	FromSearch bool
-	// Buffer, if not nil, holds the text of the file until the next one is read into it.
+	// Buffer, if not nil, holds the text until the next file is read into it.
 	Buffer *bytes.Buffer
-	// KeepSchemas keeps parts that no built-in policy reads: the schemas of CustomResourceDefinitions.
+	// KeepSchemas keeps the schemas of CustomResourceDefinitions, which no built-in policy reads.
 	KeepSchemas bool
 }
 
-// maxFile bounds a file, and maxDocument a document in it, in bytes: parsed, a document takes up to fifty times as
-// much. An object has 3 MiB at most (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes), a List any number of them.
+// maxFile bounds a file, and maxDocument a document, in bytes: parsed, it takes up to fifty times as much. An
+// object has 3 MiB at most (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes), a List any number of them.
 const maxFile, maxDocument = 64 << 20, 32 << 20
 
 var (
 	errBinary      = errors.New("not text in UTF-8: it contains a zero byte")
 	errLarge       = fmt.Errorf("a document of more than %d MiB, which is no object: split it", maxDocument>>20)
 	errLargeFile   = fmt.Errorf("more than %d MiB: split it", maxFile>>20)
-	gitCryptHeader = []byte("\x00GITCRYPT\x00") // the first bytes of a git-crypt file (github.com/AGWA/git-crypt, commands.cpp)
+	gitCryptHeader = []byte("\x00GITCRYPT\x00") // of git-crypt (github.com/AGWA/git-crypt, commands.cpp)
 )
 
-// text returns the text of a file in UTF-8, in which only LF and CRLF end a line.
+// text returns UTF-8, in which only LF and CRLF end a line.
 func (f *File) text() ([]byte, error) {
 	text := f.Content
 	if f.Path != "" {
@@ -85,8 +83,8 @@ func (f *File) text() ([]byte, error) {
 	return unifyBreaks(text), nil
 }
 
-// unifyBreaks replaces line breaks that YAML 1.1 has beside LF and CRLF (section 4.1.4), as long as they are: NEL, LS
-// and PS, which editors do not count as lines, by spaces, and CR by LF.
+// unifyBreaks replaces YAML 1.1's other line breaks (section 4.1.4), in equal length: NEL, LS and PS, which
+// editors do not count as lines, by spaces, and CR by LF.
 func unifyBreaks(text []byte) []byte {
 	for _, space := range [][2]string{{"\u0085", "\u00a0"}, {"\u2028", "\u2002"}, {"\u2029", "\u2002"}} {
 		if bytes.Contains(text, []byte(space[0])) {
@@ -114,16 +112,16 @@ type Problem struct {
 // Contents are the contents of a document.
 type Contents struct {
 	Objects  []*Object
-	Plain    int // values that are no Kubernetes objects
+	Plain    int // no Kubernetes objects
 	Marks    []Mark
 	Problems []Problem
-	// Template says that it is a template, which is not YAML yet.
+	// Template says that it is not YAML yet.
 	Template bool
 	// Snippet says that the text with Problems is no manifest anyway.
 	Snippet bool
 }
 
-// Contains reports whether the text of a file holds a word. An unreadable file holds none.
+// Contains returns false for an unreadable file.
 func (f *File) Contains(word string) bool {
 	text, err := f.text()
 	return err == nil && bytes.Contains(text, []byte(word))
@@ -136,13 +134,13 @@ func ContainsAny(words ...string) func(text []byte) bool {
 	}
 }
 
-// Read yields the contents of each non-empty document of a file. A broken document hides no other.
+// Read yields the contents of each non-empty document. A broken one hides no other.
 func (f *File) Read() iter.Seq[Contents] {
 	return f.ReadMatching(func([]byte) bool { return true })
 }
 
-// ReadMatching is Read for the documents with a text that matches: the others are not parsed, nor is a file that does
-// not match as a whole.
+// ReadMatching is Read for documents that match: others are not parsed, nor is a file that does not match as
+// a whole.
 func (f *File) ReadMatching(matches func(text []byte) bool) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		unreadable := func(line int, err error) Contents {
@@ -181,7 +179,7 @@ func (f *File) ReadMatching(matches func(text []byte) bool) iter.Seq[Contents] {
 	}
 }
 
-// reason returns an error of reading a file without the file's name, which its place has.
+// reason omits the file's name, which its place has.
 func reason(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -190,7 +188,6 @@ func reason(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// contents parses a document of a file's text.
 func (f *File) contents(text []byte, d document) (c Contents) {
 	root, err := parse(d.text)
 	if err != nil && d.shortened { // what was left out may be the cause
@@ -233,20 +230,19 @@ func (f *File) contents(text []byte, d document) (c Contents) {
 	return c
 }
 
-// hiddenFile matches the path of files that begin with a dot, or are in such a folder.
+// hiddenFile matches files that begin with a dot, or are in such a folder.
 var hiddenFile = regexp.MustCompile(`(^|/)\.[^./]`)
 
-// brokenExample matches the path of files that are broken on purpose, for a test or a text.
+// brokenExample matches files that are broken on purpose, for a test or a text.
 var brokenExample = regexp.MustCompile(`(^|/)(fail(s|ed|ing|ures?)?|invalid|broken|malformed|bad|snippets?|keps?)/`)
 
-// isSettings reports whether a file is, by its name, probably for another tool, such as tsconfig.json and
-// devcontainer.json, which may hold comments, or .releaserc.yml.
+// isSettings reports whether a file is probably another tool's, by its name: JSON, such as tsconfig.json, may
+// hold comments, or .releaserc.yml.
 func (f *File) isSettings() bool {
 	return strings.HasSuffix(f.Name, ".json") || hiddenFile.MatchString(f.Name)
 }
 
-// looksLikeObject reports whether an unreadable text was probably an object: settings have an apiVersion,
-// too, without a kind.
+// looksLikeObject is for unreadable text: settings have an apiVersion, too, without a kind.
 func looksLikeObject(text []byte) bool {
 	return bytes.Contains(text, []byte("apiVersion")) && kindKey.Match(text)
 }
@@ -266,7 +262,7 @@ func hasTemplateKey(node *yaml.Node, depth int) bool {
 	return false
 }
 
-// Size returns the bytes of the document's text.
+// Size is in bytes.
 func (t *Text) Size() int { return len(t.bytes) }
 
 // Source returns the file that the object was rendered from, as a comment says, or "".

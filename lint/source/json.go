@@ -11,8 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// parseJSON returns JSON as nodes, with their positions. Several values, as kubectl and jq write them, become
-// the items of a sequence.
+// parseJSON returns nodes with positions. Several values, as kubectl and jq write them, become a sequence.
 func parseJSON(text []byte) (*yaml.Node, error) {
 	b := &jsonBuilder{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), line: 1, column: 1}
 	b.decoder.UseNumber()
@@ -36,7 +35,7 @@ func parseJSON(text []byte) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: stream, Line: values[0].Line, Column: values[0].Column, Content: values}, nil
 }
 
-// stream tags a sequence of consecutive values.
+// stream tags consecutive values.
 const stream = "!stream"
 
 type jsonBuilder struct {
@@ -47,7 +46,6 @@ type jsonBuilder struct {
 	depth        int
 }
 
-// errEnd is the delimiter that closes an array or object.
 var errEnd = errors.New("end of array or object")
 
 func (b *jsonBuilder) value() (*yaml.Node, error) {
@@ -101,7 +99,6 @@ func (b *jsonBuilder) value() (*yaml.Node, error) {
 	return node, nil
 }
 
-// advance moves line and column to an offset.
 func (b *jsonBuilder) advance(to int) {
 	for b.at < to {
 		r, n := utf8.DecodeRune(b.text[b.at:])

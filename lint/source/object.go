@@ -15,27 +15,27 @@ import (
 // Position is a place in a file.
 type Position struct {
 	Line, Column int // from 1; the column in characters
-	EndColumn    int // behind the last character, on the same line; 0 if unknown
+	EndColumn    int // behind the last character; 0 if unknown
 	Text         string
-	// Value is the scalar at the position, set by Find for an existing field.
+	// Value is an existing field's scalar, set by Find.
 	Value string
 }
 
-// Text is the text of a document, and its position in its file.
+// Text is the text of a document.
 type Text struct {
 	File   *File
 	bytes  []byte
-	line   int // of its first line, in the file
+	line   int // the first, in the file
 	source string
 
-	starts []int // offsets of its lines, set on first use
+	starts []int // set on first use
 }
 
-// maxLine bounds a line, in bytes, whose text positions include: each holds all of it, and a file without
-// line breaks may hold any number of objects.
+// maxLine bounds a line, in bytes, that positions hold: a file without line breaks may have any number of
+// objects.
 const maxLine = 64 << 10
 
-// position turns a line and column of the document into those of the file.
+// position takes a line and column of the document, and returns the file's.
 func (t *Text) position(line, column, width int) Position {
 	if line > t.last() { // its end, which is not on the line of the next document
 		line, column = t.last(), len(t.bytes)
@@ -53,10 +53,8 @@ func (t *Text) position(line, column, width int) Position {
 	return p
 }
 
-// fileLine returns the file's line for a line of the document.
 func (t *Text) fileLine(line int) int { return t.line + min(line, t.last()) - 1 }
 
-// lines returns the offsets of the document's lines.
 func (t *Text) lines() []int {
 	if t.starts == nil {
 		t.starts = lineStarts(t.bytes)
@@ -64,13 +62,13 @@ func (t *Text) lines() []int {
 	return t.starts
 }
 
-// last returns the last line of the document that is not empty.
+// last returns the last line that is not empty.
 func (t *Text) last() int {
 	end := len(bytes.TrimRight(t.bytes, "\r\n"))
 	return sort.SearchInts(t.lines(), end+1)
 }
 
-// lineText returns the text of a line of the document, without its end.
+// lineText omits the line's end.
 func (t *Text) lineText(line int) []byte {
 	start, end := t.lines()[line-1], len(t.bytes)
 	if line < len(t.starts) {
@@ -79,7 +77,6 @@ func (t *Text) lineText(line int) []byte {
 	return bytes.TrimSuffix(t.bytes[start:end], []byte("\r"))
 }
 
-// lineStarts returns the offsets of the lines of a text.
 func lineStarts(text []byte) []int {
 	starts := append(make([]int, 0, bytes.Count(text, []byte("\n"))+1), 0)
 	for i, c := range text {
@@ -94,15 +91,14 @@ func lineStarts(text []byte) []int {
 type Object struct {
 	*Text
 	APIVersion, Kind, Namespace, Name string
-	// Written is the apiVersion in the manifest.
-	Written string
-	// From and To are its first and last line in the file.
+	Written                           string
+	// From and To are lines of the file.
 	From, To int
 
 	node *yaml.Node
 }
 
-// Value returns the object as the API server would read it: all of it, or just the given keys.
+// Value returns the object, or just the given keys, as the API server would read it.
 func (o *Object) Value(keys ...string) (map[string]any, error) {
 	node := o.node
 	if len(keys) > 0 {
@@ -116,8 +112,8 @@ func (o *Object) Value(keys ...string) (map[string]any, error) {
 	return mapping(node, 0)
 }
 
-// Find returns the position of a field such as "spec.finalizers[1]" or `metadata.annotations["a.b/c"]`, or of
-// the longest prefix that the object has, or of its name.
+// Find returns the position of a field such as "spec.finalizers[1]" or `metadata.annotations["a.b/c"]`, of
+// its longest prefix in the object, or of the name.
 func (o *Object) Find(field string) (p Position, exact bool) {
 	segments := splitField(field)
 	node, at, matched := o.node, o.node, 0
@@ -143,7 +139,6 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	return p, exact
 }
 
-// namePosition returns the position of the object's name, or else of its kind.
 func (o *Object) namePosition() Position {
 	for _, path := range [][]string{{"metadata", "name"}, {"metadata", "generateName"}, {"kind"}} {
 		if node := o.at(path...); node != nil {
@@ -153,7 +148,6 @@ func (o *Object) namePosition() Position {
 	return o.nodePosition(o.node)
 }
 
-// at returns the node at a path of keys, nil if there is none.
 func (o *Object) at(path ...string) *yaml.Node {
 	node := o.node
 	for _, key := range path {
@@ -174,8 +168,7 @@ func (o *Object) nodePosition(node *yaml.Node) Position {
 	return o.position(line, column, max(width, 1))
 }
 
-// step returns the entry of a node for a key, the last one, which counts, or for an index. key is nil for items of
-// lists.
+// step returns a node's entry for an index, or for a key: the last one counts. key is nil for items of lists.
 func step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	switch {
 	case node == nil:
@@ -193,10 +186,8 @@ func step(node *yaml.Node, segment string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// segment matches a segment of a field path: ["KEY"], [INDEX] or KEY.
 var segment = regexp.MustCompile(`\["(.*?)"\]|\[([^\]]*)\]|([^.\[]+)`)
 
-// splitField splits a field path at dots and brackets.
 func splitField(field string) (segments []string) {
 	for _, match := range segment.FindAllStringSubmatch(field, -1) {
 		segments = append(segments, match[1]+match[2]+match[3])
@@ -204,8 +195,7 @@ func splitField(field string) (segments []string) {
 	return segments
 }
 
-// extents calls visit with the first and last line of each child, as YAML counts them: it ends before the
-// next begins.
+// extents calls visit with each child's first and last line: it ends before the next begins.
 func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -233,22 +223,21 @@ func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int
 type Mark struct {
 	Position
 	Text     string
-	From, To int // lines of the file that it applies to
+	From, To int // of the file
 }
 
 var ignore = []byte("termguard:ignore")
 
-// IgnoreAnnotation is the annotation that ignores findings about its object.
+// IgnoreAnnotation ignores findings about its object.
 const IgnoreAnnotation = "termguard.dev/ignore"
 
-// marks finds the comments "# termguard:ignore TEXT" of a document. A trailing comment applies to its entry
-// with everything below it, a comment on its own line to the next entry, and before the first to the whole
-// document.
+// marks finds "# termguard:ignore TEXT". A trailing comment applies to its entry with everything below it,
+// one on its own line to the next entry, and before the first to the document.
 func (t *Text) marks(root *yaml.Node) []Mark {
 	if !bytes.Contains(t.bytes, ignore) {
 		return nil
 	}
-	last := map[int]int{}     // last line of the outermost entry, by its first line
+	last := map[int]int{}     // of the outermost entry, by its first line
 	scalars := map[int]bool{} // lines within scalars that contain the marker, and are no comments
 	extents(root, t.last(), func(node *yaml.Node, from, to int) {
 		if _, known := last[from]; !known {
@@ -295,7 +284,6 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	return marks
 }
 
-// cutIgnore returns what is before the comment of a line that ignores findings, and its text.
 func cutIgnore(line []byte) (before []byte, text string, found bool) {
 	before, after, found := bytes.Cut(line, ignore)
 	hash := bytes.LastIndexByte(before, '#')
@@ -305,8 +293,7 @@ func cutIgnore(line []byte) (before []byte, text string, found bool) {
 	return before[:hash], strings.TrimSpace(string(after)), found
 }
 
-// objectsIn finds the Kubernetes objects of a node: the root itself, the items of a List, or the values of a
-// stream. plain counts other values.
+// objectsIn finds objects in the root, the items of a List, or a stream. plain counts other values.
 func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {
 	if root.Kind == yaml.SequenceNode && root.Tag == stream {
 		eachItem(root, last, func(node *yaml.Node, from, to int) {
@@ -321,7 +308,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	o := &Object{Text: t, node: root}
 	o.APIVersion, o.Kind = text(root, "apiVersion"), text(root, "kind")
 	if o.APIVersion == "" || o.Kind == "" || strings.Count(o.APIVersion, "/") > 1 {
-		return nil, 1 // as a fully encrypted file
+		return nil, 1 // a fully encrypted file
 	}
 	if _, items := step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
 		if items.Kind == yaml.SequenceNode {
@@ -334,7 +321,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	}
 	_, metadata := step(root, "metadata")
 	if metadata == nil || metadata.Kind != yaml.MappingNode {
-		return nil, 1 // as a kustomization or a kubeconfig
+		return nil, 1 // a kustomization or a kubeconfig
 	}
 	o.Name, o.Namespace = text(metadata, "name"), text(metadata, "namespace")
 	if o.Name == "" {
@@ -355,7 +342,6 @@ func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to in
 	}
 }
 
-// text returns the scalar at a key of a mapping, or "".
 func text(node *yaml.Node, key string) string {
 	_, v := step(node, key)
 	if v == nil || v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
@@ -364,7 +350,6 @@ func text(node *yaml.Node, key string) string {
 	return v.Value
 }
 
-// annotationMarks returns the marks of the object's own annotation.
 func (o *Object) annotationMarks() []Mark {
 	value := o.at("metadata", "annotations", IgnoreAnnotation)
 	if value == nil || value.Kind != yaml.ScalarNode {
@@ -381,9 +366,9 @@ func (o *Object) HasHook(events ...string) bool {
 	})
 }
 
-// IsRecord reports whether an object is never applied: it is a copy from a cluster with its resourceVersion,
-// which the API server rejects on create, or a name with a status, which tests compare with (a namespace has
-// little else). So is the test of a chart, which only helm test applies (helm.sh/docs/topics/chart_tests).
+// IsRecord reports whether an object is never applied: a copy from a cluster with its resourceVersion, which
+// the API server rejects on create; a name with a status, which tests compare with (a namespace has little
+// else); or a chart's test, which only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) IsRecord() bool {
 	if text(o.at("metadata"), "resourceVersion") != "" || o.HasHook("test", "test-success", "test-failure") {
 		return true

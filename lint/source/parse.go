@@ -11,16 +11,15 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// syntaxError is an error at a line of a document's text.
 type syntaxError struct {
 	line    int // from 1
-	column  int // from 1; 0 if unknown
+	column  int // 0 if unknown
 	message string
 }
 
 func (e *syntaxError) Error() string { return e.message }
 
-// parse returns the root of a document; nil for an empty one.
+// parse returns nil for an empty document.
 func parse(text []byte) (root *yaml.Node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -60,11 +59,11 @@ func parse(text []byte) (root *yaml.Node, err error) {
 	return root, nil
 }
 
-// maxComments bounds a document's comments without a space before them: each takes another parse.
+// maxComments bounds comments without a space before them: each takes another parse.
 const maxComments = 64
 
-// closeComment returns the offset of a comment that the parser rejects for lack of a space before it, as
-// kubectl does not; -1 for other errors.
+// closeComment returns the offset of a comment that the parser, unlike kubectl, rejects for lack of a space
+// before it, or -1.
 func closeComment(err error, text []byte) int {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) || !strings.Contains(load.Message, "comment without preceding whitespace") {
@@ -82,7 +81,7 @@ func closeComment(err error, text []byte) int {
 	return at
 }
 
-// explainError rewrites the parser's error for people, with its place.
+// explainError rewrites the parser's error for people.
 func explainError(err error, text []byte) error {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
@@ -107,7 +106,7 @@ func explainError(err error, text []byte) error {
 	return &syntaxError{line: max(mark.Line, 1), column: mark.Column, message: message}
 }
 
-// ErrTemplate is returned for an object that is valid YAML, but a template.
+// ErrTemplate is for valid YAML that is a template.
 var ErrTemplate = errors.New("a mapping as key, as in a template")
 
 var (
@@ -116,14 +115,14 @@ var (
 	errDepth = errors.New("it nests deeper than 1000 levels")
 )
 
-// maxExpanded bounds, in nodes, what a document's aliases expand to beyond four times its bytes: an honest one repeats
-// itself a few times, a bomb by powers of ten.
+// maxExpanded bounds, in nodes, the expansion of aliases beyond four times a document's bytes: an honest one
+// repeats itself a few times, a bomb by powers of ten.
 const maxExpanded = 100_000
 
-// inliner replaces aliases by copies of what they stand for, at their own place, and merge keys by the entries that a
-// mapping lacks (https://yaml.org/type/merge.html).
+// inliner replaces aliases by copies, at their own place, and merge keys by the entries that a mapping lacks
+// (https://yaml.org/type/merge.html).
 type inliner struct {
-	sizes map[*yaml.Node]int // nodes below each, with those of aliases; 0 while they are counted
+	sizes map[*yaml.Node]int // nodes below each, with aliases'; 0 while counting
 	limit int
 }
 
@@ -164,7 +163,6 @@ func (in *inliner) inline(node *yaml.Node) (size int, err error) {
 	return size, nil
 }
 
-// merge replaces the merge keys of a mapping, and returns the number of nodes that it looked at.
 func (in *inliner) merge(node *yaml.Node) (looked int) {
 	var own, sources []*yaml.Node
 	known := map[string]bool{}
@@ -198,7 +196,6 @@ func (in *inliner) merge(node *yaml.Node) (looked int) {
 
 const maxDepth = 1000
 
-// value returns a node as the API server reads it.
 func value(node *yaml.Node, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errDepth
@@ -219,7 +216,7 @@ func value(node *yaml.Node, depth int) (any, error) {
 	return scalar(node), nil
 }
 
-// mapping returns a mapping without nulls: to the API server they are absent.
+// mapping omits nulls, as the API server does.
 func mapping(node *yaml.Node, depth int) (map[string]any, error) {
 	m := make(map[string]any, len(node.Content)/2)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -244,7 +241,7 @@ func isMerge(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (key.Tag == "!!merge" || key.Tag == "" || key.Style == 0)
 }
 
-// scalar returns a value as JSON has it. Other types, such as a time, stay text.
+// scalar returns a value as JSON has it; other types, such as a time, stay text.
 func scalar(node *yaml.Node) any {
 	var value any
 	switch node.ShortTag() {

@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// document is the text of one YAML document, or of a whole JSON file.
 type document struct {
 	text   []byte
-	offset int // of its first line, in the file's text
-	line   int // of its first line, in the file, from 1
-	// source is the FILE of a comment "# Source: FILE", as Helm writes it.
+	offset int // in the file's text
+	line   int // the first in the file, from 1
+	// source is the FILE of Helm's comment "# Source: FILE".
 	source string
-	// shortened says that schemas of a CustomResourceDefinition were left out: most of the bytes of real
+	// shortened says that a CustomResourceDefinition's schemas were left out: most of the bytes of real
 	// manifests, and read by no policy. Their lines are empty, so that all others keep their numbers.
 	shortened bool
 
 	content    bool // more than comments
-	definition bool // it is a CustomResourceDefinition
-	schema     int  // indentation of the schema that is being left out, -1 outside of one
+	definition bool
+	schema     int // indentation of a left out schema, or -1
 }
 
 var (
@@ -30,8 +29,8 @@ var (
 	sourceComment = []byte("# Source: ")
 )
 
-// split yields the non-empty documents of a text that starts in a line. Markers are at the start of a line,
-// even within a scalar (YAML 1.2.2, section 9.1.3, production c-forbidden), so that it needs no parser.
+// split yields the non-empty documents. Markers are at the start of a line, even within a scalar (YAML 1.2.2,
+// section 9.1.3, production c-forbidden), so that it needs no parser.
 func split(text []byte, line int, keepSchemas bool) iter.Seq[document] {
 	return func(yield func(document) bool) {
 		d := document{line: line, schema: -1}
@@ -63,7 +62,6 @@ func split(text []byte, line int, keepSchemas bool) iter.Seq[document] {
 	}
 }
 
-// add adds a line to the document, behind the text before it.
 func (d *document) add(before, line []byte, keepSchemas bool) {
 	var trimmed []byte
 	if !d.content || d.definition { // else nothing depends on it
@@ -93,12 +91,10 @@ func (d *document) add(before, line []byte, keepSchemas bool) {
 	}
 }
 
-// marker reports whether a line is "---" or "...", alone or before white space.
 func marker(line, mark []byte) bool {
 	return bytes.HasPrefix(line, mark) && (len(line) == 3 || strings.IndexByte(" \t\r\n", line[3]) >= 0)
 }
 
-// trim returns a line without surrounding white space and trailing comment.
 func trim(line []byte) []byte {
 	line = bytes.TrimSpace(line)
 	if len(line) > 0 && line[0] == '#' {

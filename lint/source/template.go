@@ -5,21 +5,20 @@ import (
 	"regexp"
 )
 
-// directives are the syntax of other template languages: Go and Helm, Jinja, ERB, Terraform, FreeMarker.
+// directives are of Go and Helm, Jinja, ERB, Terraform, FreeMarker.
 var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{"), []byte("<#")}
 
-// placeholder matches text that a tool replaces before the file is applied: ${x}, $x, %x%, %X, %%x%%, @x@,
-// !X!, <x: y>, [[x]], {x}, {x[y]}, REPLACE_X, ****.
+// placeholder matches text that a tool replaces: ${x}, $x, %x%, %X, %%x%%, @x@, !X!, <x: y>, [[x]], {x},
+// {x[y]}, REPLACE_X, ****.
 var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z_]\w*%{1,2}|%[A-Z][A-Z0-9_]*\b|![A-Z][A-Z0-9_]*!|\bREPLACE_[A-Z0-9_]+\b|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*(?:\[[\w.-]+\])*\}`)
 
-// placeholderLine matches a line that holds only a placeholder.
 var placeholderLine = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)
 
 // shellDefault matches a shell's ${x:-y} with a y of several lines.
 var shellDefault = regexp.MustCompile(`\$\{[A-Za-z_]\w*:?[-=+?][^{}]*\}`)
 
-// isTemplate reports whether a text that is not YAML becomes YAML when it is rendered: it holds directives, or
-// it parses once its placeholders are filled in.
+// isTemplate reports whether a text that is not YAML holds directives, or parses once its placeholders are
+// filled in.
 func isTemplate(text []byte) bool {
 	for _, directive := range directives {
 		if bytes.Contains(text, directive) {

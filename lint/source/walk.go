@@ -17,14 +17,14 @@ import (
 
 // Directory is a folder with its direct entries.
 type Directory struct {
-	Name string // its name in findings, with forward slashes
+	Name string // in findings, with forward slashes
 	Path string
 	// Manifests are base names, to save memory: all folders are found before the first is linted.
 	Manifests []string
-	// Chart says that it has a Chart.yaml; Kustomization is the name of its kustomization file, or "".
+	// Kustomization is the name of its file, or "".
 	Chart         bool
 	Kustomization string
-	// Templates counts the files of a chart's templates folder.
+	// Templates counts files.
 	Templates int
 }
 
@@ -37,7 +37,7 @@ func (d *Directory) Files() []*File {
 	return files
 }
 
-// Split returns a folder with the manifests that are selected, by base name, and one with the rest.
+// Split returns a folder with the selected manifests, and one with the rest.
 func (d *Directory) Split(selects func(base string) bool) (selected, rest *Directory) {
 	a, b := *d, *d
 	a.Manifests, b.Manifests = nil, nil
@@ -51,44 +51,42 @@ func (d *Directory) Split(selects func(base string) bool) (selected, rest *Direc
 	return &a, &b
 }
 
-// kustomizations are the names of kustomization files (sigs.k8s.io/kustomize/api/konfig,
-// RecognizedKustomizationFileNames).
+// kustomizations are from sigs.k8s.io/kustomize/api/konfig, RecognizedKustomizationFileNames.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// IsKustomization reports whether a file of that name is a kustomization.
+// IsKustomization takes a file's name.
 func IsKustomization(name string) bool { return slices.Contains(kustomizations, name) }
 
-// ignoredFolders are folders without manifests of their owner.
+// ignoredFolders have no manifests of their owner.
 var ignoredFolders = []string{".git", ".hg", ".svn", ".terraform", "node_modules", "vendor"}
 
-// Manifests of tests are never deployed: fixtures, golden files, and the steps of kuttl, chainsaw and kyverno
-// test (kuttl.dev, docs/testing/steps.md; kyverno.github.io/chainsaw; kyverno.io/docs/testing-policies).
+// Tests are never deployed: fixtures, golden files, and the steps of kuttl, chainsaw and kyverno test
+// (kuttl.dev, docs/testing/steps.md; kyverno.github.io/chainsaw; kyverno.io/docs/testing-policies).
 var (
 	testFolder = regexp.MustCompile(`^(tests|expected|test[-_]?(data|files)|(integration|system|acceptance|e2e)[-_]?tests?|tests?[-_]e2e|(__)?fixtures?(__)?|goldens?|__snapshots__|.*_tests?|\.?(kuttl|chainsaw|kyverno)[-_]tests?|\.?(kuttl|chainsaw))$`)
-	// testStage is a test folder unless it is beside environments.
+	// testStage is a test folder unless beside environments.
 	testStage   = regexp.MustCompile(`^(e2e|acceptance)$`)
 	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)
-	// sourceCode is beside the test folder of a program. Elsewhere, a folder named test is often an environment
-	// or an app.
+	// sourceCode is beside a program's test folder. Elsewhere, one named test is often an environment or an
+	// app.
 	sourceCode = regexp.MustCompile(`^(go\.mod|Gopkg\.toml|Cargo\.toml|pom\.xml|.*\.go)$`)
 	deployment = regexp.MustCompile(`^(stag(e|ing)|prod(uction)?|live)$`)
 	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
-	// testStep are in the folder of a test.
-	testStep = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
+	testStep   = regexp.MustCompile(`^[0-9]+-(assert|errors?)([-.].*)?\.ya?ml$|^chainsaw-test\.ya?ml$`)
 )
 
 // Exclude are patterns as in .gitignore.
 type Exclude []pattern
 
 type pattern struct {
-	root            string // the folder that the pattern is relative to
+	root            string // the pattern's base
 	glob            string
 	negated, folder bool
 }
 
-// Add adds patterns as in the .gitignore of a folder: a pattern without a slash, except at its end, matches at any
-// depth; a leading "!" takes back an earlier exclusion; "**" matches any number of folders. A \ separates
-// folders if it does so in paths, and otherwise escapes the next character.
+// Add adds patterns as in root's .gitignore: without a slash, except at its end, one matches at any depth; a
+// leading "!" takes back an earlier exclusion; "**" matches any number of folders. A \ separates folders if
+// it does so in paths, and otherwise escapes.
 func (e *Exclude) Add(root string, patterns ...string) error {
 	return e.add(root, patterns, filepath.Separator)
 }
@@ -115,7 +113,7 @@ func (e *Exclude) add(root string, patterns []string, separator rune) error {
 	return nil
 }
 
-// Matches reports whether a path, an absolute one, is excluded.
+// Matches takes an absolute path.
 func (e Exclude) Matches(file string, folder bool) bool {
 	excluded := false
 	root, name := "", ""
@@ -140,34 +138,29 @@ func (e Exclude) Matches(file string, folder bool) bool {
 // Search is a search for manifests.
 type Search struct {
 	// Root is the folder that symbolic links may not leave.
-	Root string
-	// Exclude are the excluded paths.
+	Root    string
 	Exclude Exclude
-	// Tests includes the manifests of tests.
-	Tests bool
-	// Visit is called for each folder with manifests.
-	Visit func(*Directory)
-	// Problem receives unreadable files.
+	Tests   bool
+	Visit   func(*Directory)
 	Problem func(file, message string)
-	// SkipTests receives the number of test files that were left out of a folder.
+	// SkipTests receives the number of a folder's test files.
 	SkipTests func(files int)
 
-	start string          // the start folder
+	start string
 	seen  map[string]bool // by real path
 }
 
-// Walk finds the manifests below a folder, folder by folder. name is the folder's name in findings. Symbolic links are followed within s.Root, each folder
-// once; other links are a problem. The folder itself may be one of tests: it was named.
+// Walk finds the manifests below a folder, which findings call name. It follows symbolic
+// links within s.Root, each folder once; other links are a problem.
 func (s Search) Walk(name, dir string) {
 	dir = absolute(dir)
 	s.start, s.seen = dir, map[string]bool{}
 	s.walk(name, dir, tree.Real(dir))
 }
 
-// outsideMessage is the message about links that lead out of the tree.
 const outsideMessage = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
 
-// walk visits a folder and its subfolders. real is its path without symbolic links.
+// walk takes real, the path without symbolic links.
 func (s *Search) walk(name, dir, real string) {
 	if s.seen[real] {
 		return
@@ -181,7 +174,7 @@ func (s *Search) walk(name, dir, real string) {
 	d := &Directory{Name: name, Path: dir}
 	d.Chart = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "Chart.yaml" })
 	test := dir != s.start && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return testStep.MatchString(e.Name()) })
-	testFiles := 0 // files of tests
+	testFiles := 0
 	var folders, links []string
 	for _, entry := range entries {
 		base := entry.Name()
@@ -235,7 +228,6 @@ func (s *Search) walk(name, dir, real string) {
 	}
 }
 
-// isTest reports whether a folder among others holds manifests of tests.
 func isTest(dir, base string, entries []fs.DirEntry) bool {
 	hasSibling := func(pattern *regexp.Regexp) bool {
 		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return pattern.MatchString(e.Name()) })
