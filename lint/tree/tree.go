@@ -1,5 +1,5 @@
-// Package tree finds the boundary of a repository, whatever its links say: the author of a repository, as of
-// a pull request, must not decide which files outside it are read or written.
+// Package tree finds a repository's boundary: its author, as of a pull request, must not decide which files
+// outside it are read or written.
 package tree
 
 import (
@@ -29,13 +29,12 @@ func Root(dir string) string {
 	return dir
 }
 
-// Within reports whether path is root or below it, by name: Inside follows links.
+// Within reports whether path is root or below it by name: Inside follows links.
 func Within(root, path string) bool {
 	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Real returns a path, an absolute one, without symbolic links, or unchanged on an error.
 func Real(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -43,7 +42,7 @@ func Real(path string) string {
 	return path
 }
 
-// ErrOutside is returned for a path that leads out of a tree.
+// ErrOutside is for a path that leads out of a tree.
 var ErrOutside = errors.New("leads out of it")
 
 // Inside returns an error that wraps ErrOutside unless path, an absolute one, is below root after following
