@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// maxBaseline bounds a baseline, in bytes: about 100,000 findings.
+// maxBaseline is in bytes, for about 100,000 findings.
 const maxBaseline = 64 << 20
 
 const (
@@ -30,7 +30,7 @@ type Baseline struct {
 	Findings   []BaselineFinding `json:"findings"`
 }
 
-// BaselineFinding is a finding of a baseline. Only the fingerprint counts; the rest is for reviewers.
+// BaselineFinding counts by its fingerprint; the rest is for reviewers.
 type BaselineFinding struct {
 	Fingerprint string          `json:"fingerprint"`
 	Policy      string          `json:"policy"`
@@ -39,8 +39,7 @@ type BaselineFinding struct {
 	Message     string          `json:"message"`
 }
 
-// NewBaseline returns a baseline of findings with their fingerprints. rel is the function that
-// lint.SetFingerprints takes.
+// NewBaseline takes findings with fingerprints, and the rel of lint.SetFingerprints.
 func NewBaseline(findings []lint.Finding, rel func(file string) string) Baseline {
 	b := Baseline{APIVersion: baselineVersion, Kind: baselineKind, Findings: []BaselineFinding{}}
 	for _, f := range findings {
@@ -80,7 +79,7 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 	return b, nil
 }
 
-// Compare returns the new findings, the number of known ones, and the number of known ones that no longer occur.
+// Compare returns the new findings, and the numbers of known and of missing ones.
 func (b Baseline) Compare(findings []lint.Finding) (fresh []lint.Finding, known, gone int) {
 	remaining := map[string]bool{}
 	for _, k := range b.Findings {

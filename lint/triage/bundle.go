@@ -9,12 +9,11 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// maxPlaces bounds the places that a finding names beside its own.
+// maxPlaces bounds the places beside a finding's own.
 const maxPlaces = 3
 
-// Bundle merges findings of a policy about the same cause, if the policy says that they are one, and about
-// copies of one manifest: the first place names or counts the others. Ignores and baselines apply to each
-// before.
+// Bundle merges a policy's findings about the same cause, if the policy says that they are one, or about
+// copies of one manifest. Ignores and baselines apply before.
 func Bundle(findings []lint.Finding) []lint.Finding {
 	type cause struct {
 		policy          string

@@ -14,9 +14,8 @@ import (
 	"github.com/termguard/termguard/lint/tree"
 )
 
-// Changed queries git for the files that changed since the merge base of ref and HEAD: in commits, in the
-// work tree, and new ones that git does not ignore. dir, an absolute path, is a folder of the repository;
-// names are absolute. Deleted files are left out.
+// Changed returns the absolute names of files that changed since the merge base of ref and HEAD, also in the
+// work tree or untracked, but not ignored or deleted. dir is absolute.
 func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	root := tree.Root(dir)
 	if root == "" {
@@ -57,9 +56,9 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// git runs git on one untrusted repository, and prevents it from running commands that the repository names:
-// git takes a folder with the files of a bare repository for one, and runs commands from its configuration
-// (git-config(1), core.fsmonitor, core.hooksPath, filter.<driver>.clean).
+// git prevents the commands of an untrusted repository: git takes a folder with a bare repository's files for
+// one, and runs commands from its configuration (git-config(1), core.fsmonitor, core.hooksPath,
+// filter.<driver>.clean).
 type git struct {
 	root  string
 	flags []string
@@ -86,10 +85,10 @@ func newGit(ctx context.Context, root string) (*git, error) {
 	return g, nil
 }
 
-// Variables with values for --config-env, which takes keys that -c cannot.
+// --config-env takes values from variables, for keys that -c cannot.
 const off, nothing = "TERMGUARD_OFF", "TERMGUARD_NOTHING"
 
-// run returns git's output. The variables that git hooks set stay: they name the index of the commit.
+// run keeps the variables that git hooks set: they name the index of the commit.
 func (g *git) run(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, "git", slices.Concat(g.flags, args)...)
 	command.Dir = g.root

@@ -13,13 +13,13 @@ import (
 type Ignore struct {
 	Policies []string
 	Reason   string
-	Until    time.Time // the last day on which it applies; zero without end
+	Until    time.Time // inclusive; zero without end
 }
 
-// maxIgnore bounds the text of an ignore, in bytes.
+// maxIgnore is in bytes.
 const maxIgnore = 4096
 
-// policyID is the form of ids in the schema of METADATA.
+// policyID is as in the schema of METADATA.
 var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
 // ParseIgnore parses "ID[,ID] -- reason [until YYYY-MM-DD]".
@@ -74,7 +74,7 @@ func cutDashes(text string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// looksLikeDay distinguishes a day, even an impossible one, from a reason that ends in "until" and a word.
+// looksLikeDay also accepts an impossible day, but not a word at the end of a reason.
 func looksLikeDay(word string) bool {
 	return len(word) > 0 && word[0] >= '0' && word[0] <= '9'
 }

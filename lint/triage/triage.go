@@ -14,15 +14,14 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Ids of findings about ignores. They cannot be ignored themselves: there is always something to correct
-// instead.
+// Ids of findings about ignores, which cannot be ignored: there is always something to correct instead.
 const (
 	Unused  = "unused-ignore"
 	Expired = "expired-ignore"
 	Invalid = "invalid-ignore"
 )
 
-// Policies describes the findings of this package, as METADATA does for other policies.
+// Policies describes this package's findings, as METADATA does for others.
 func Policies() []policies.Policy {
 	how := []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
 	return []policies.Policy{
@@ -54,18 +53,18 @@ func Policies() []policies.Policy {
 type Options struct {
 	// Policies of the findings; ignores may name their aliases.
 	Policies []policies.Policy
-	Off      map[string]bool   // policies that were not evaluated
+	Off      map[string]bool   // not evaluated
 	Ignore   []settings.Ignore // from the configuration
-	File     string            // that configuration
-	// Rel makes a file name relative to the folder of that configuration, with forward slashes.
+	File     string            // of Ignore
+	// Rel makes a file name relative to the configuration's folder, with forward slashes.
 	Rel func(file string) string
-	// Partial says that not all files were linted: entries of the configuration may apply to the others.
-	// InScope reports whether a file was linted; nil for all.
+	// Partial says that entries of the configuration may apply to files that were not linted; InScope reports
+	// whether one was.
 	Partial bool
 	InScope func(file string) bool
-	// Stopped says that the run ended early: no ignore is known to be unused then.
+	// Stopped says that the run ended early: no ignore is known to be unused.
 	Stopped bool
-	// Now returns the time. Defaults to time.Now.
+	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
@@ -74,10 +73,9 @@ type SuppressedFinding struct {
 	lint.Finding
 	Reason string     `json:"reason"`
 	Until  string     `json:"until,omitempty"` // the last day
-	By     lint.Place `json:"by"`              // the place of the ignore
+	By     lint.Place `json:"by"`
 }
 
-// suppression is one ignored policy at one place.
 type suppression struct {
 	policy  string
 	reason  string
@@ -88,8 +86,7 @@ type suppression struct {
 	used    bool
 }
 
-// Suppress separates the findings of a result into counted and ignored ones. Unused, expired and invalid
-// ignores become findings that count.
+// Suppress separates counted and ignored findings; unused, expired and invalid ignores count.
 func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppressed []SuppressedFinding) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -122,7 +119,7 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 		}
 		byKey[at] = append(byKey[at], w)
 	}
-	ids := map[string][]string{} // by which the findings of a policy are ignored
+	ids := map[string][]string{} // aliases
 	for _, p := range o.Policies {
 		ids[p.ID] = p.Aliases
 	}
@@ -151,7 +148,6 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 			counted = append(counted, newFinding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
-	// Findings about ignores in files that were not linted are left out.
 	counted = slices.DeleteFunc(counted, func(f lint.Finding) bool {
 		return slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.InScope(f.Place.File)
 	})
@@ -162,8 +158,7 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 // maxEntries bounds the lines of one annotation: each may become a finding that shows all of it.
 const maxEntries = 64
 
-// suppressions returns the ignores in manifests, and findings about invalid ones. An annotation may hold
-// several, one per line.
+// suppressions also returns findings about invalid ignores; an annotation may hold several lines.
 func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, invalid []lint.Finding) {
 	var ids []string
 	for _, p := range o.Policies {
@@ -201,7 +196,6 @@ func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, i
 	return suppressions, invalid
 }
 
-// newFinding returns a finding about an ignore.
 func newFinding(id string, at lint.Place, message string) lint.Finding {
 	all := Policies()
 	p := all[slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })]
