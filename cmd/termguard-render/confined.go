@@ -12,8 +12,8 @@ import (
 
 var errOutside = errors.New("leads out of the repository, and is not read")
 
-// inside returns an error unless path is below root after following links: a link in a repository could
-// otherwise bring any file into findings.
+// inside returns an error unless path is below root after following links: a repository's link could bring
+// any file into findings.
 func inside(root, path string) error {
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -35,7 +35,7 @@ func inside(root, path string) error {
 	return nil
 }
 
-// confine returns an error if a link below dir leads out of root, directly or through linked folders.
+// confine returns an error if a link in dir or a linked folder leads out of root.
 func confine(root, dir string, seen map[string]bool) error {
 	if seen[dir] {
 		return nil
@@ -56,26 +56,24 @@ func confine(root, dir string, seen map[string]bool) error {
 	})
 }
 
-// confined is a file system restricted to root: it reads ordinary files up to a size, and records them.
+// confined reads only ordinary files below root, up to a size, and records them.
 type confined struct {
 	filesys.FileSystem
 	root  string
-	files *[]string // files read
-	left  *int64    // remaining budget in bytes
-	// refused is the reason that a file outside root was not read: kustomize itself reports such a base as a
-	// folder without a kustomization.
+	files *[]string
+	left  *int64 // in bytes
+	// refused is the refusal: kustomize reports such a base as a folder without a kustomization.
 	refused *error
 }
 
-// maxFile bounds a file, and maxFiles the total of one kustomization, in bytes. An object has at most 3 MiB
-// (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes); a file of generated definitions about 10 MiB.
+// maxFile bounds a file, and maxFiles one kustomization's, in bytes. An object has at most 3 MiB
+// (k8s.io/apiserver, pkg/server, MaxRequestBodyBytes); generated definitions about 10 MiB.
 const maxFile, maxFiles = 16 << 20, 64 << 20
 
 func newConfined(root string) confined {
 	return confined{filesys.MakeFsOnDisk(), root, &[]string{}, new(int64(maxFiles)), new(error)}
 }
 
-// ReadFile reads a file below root. kustomize reads all files with it.
 func (c confined) ReadFile(path string) ([]byte, error) {
 	if err := c.allow(path); err != nil {
 		return nil, err
@@ -83,7 +81,6 @@ func (c confined) ReadFile(path string) ([]byte, error) {
 	return c.FileSystem.ReadFile(path)
 }
 
-// Open opens a file below root.
 func (c confined) Open(path string) (filesys.File, error) {
 	if err := c.allow(path); err != nil {
 		return nil, err

@@ -1,9 +1,7 @@
-// Command termguard-render renders Helm charts and kustomizations for termguard lint with the libraries of
-// helm and kustomize. It is a separate program and module because they would make termguard half as large
-// again and slower to start.
+// Command termguard-render renders Helm charts and kustomizations for termguard lint. It is a separate
+// program and module because the libraries would make termguard half as large again and slower to start.
 //
-// It opens no network connection and runs no other program: a chart or kustomization that needs remote
-// content is an error.
+// It opens no network connection and runs no other program: remote content is an error.
 package main
 
 import (
@@ -47,7 +45,6 @@ func main() {
 	}
 }
 
-// offline rejects all network requests.
 type offline struct{}
 
 func (offline) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -68,7 +65,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return serve(in, out)
 }
 
-// request asks for one rendering. Links may not lead out of Root, which defaults to /.
+// request is one rendering. Links may not lead out of Root, which defaults to /.
 type request struct {
 	Kind   string   `json:"kind"`
 	Root   string   `json:"root"`
@@ -76,8 +73,6 @@ type request struct {
 	Values []string `json:"values"`
 }
 
-// answer is the result of a request. Files are the files that a kustomization read; Namespace is where a
-// chart was installed.
 type answer struct {
 	Text      string   `json:"text,omitempty"`
 	Files     []string `json:"files,omitempty"`
@@ -106,7 +101,7 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// render answers a request. A panic of a library is an error.
+// render returns a library's panic as an error.
 func (r request) render() (a answer, err error) {
 	defer func() {
 		if failed := recover(); failed != nil {
@@ -135,8 +130,8 @@ func (r request) render() (a answer, err error) {
 // namespace is where charts are installed: unlike default, it can be deleted.
 const namespace = "release"
 
-// renderChart returns the output of helm template: the objects, including hooks, in installation order, with
-// comments that name their templates. It skips the chart's values schema, which may refer to remote schemas.
+// renderChart returns the output of helm template, with hooks, in installation order, under comments that
+// name the templates. It skips the values schema, which may refer to remote ones.
 func renderChart(dir string, files []string) (string, error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil && !unversioned(c) {
@@ -184,8 +179,8 @@ func renderChart(dir string, files []string) (string, error) {
 	return out.String(), nil
 }
 
-// unversioned reports whether the chart lacks only a version, which some projects set at release, and sets
-// one. Its dependencies are not loaded in that case.
+// unversioned sets a missing version, which some projects set at release, if the chart lacks nothing else.
+// Its dependencies are not loaded then.
 func unversioned(c *chart.Chart) bool {
 	if c.Metadata == nil || len(c.Metadata.Dependencies) > 0 {
 		return false
@@ -194,7 +189,6 @@ func unversioned(c *chart.Chart) bool {
 	return c.Validate() == nil
 }
 
-// missingCharts returns the dependencies that are not in the chart's charts/.
 func missingCharts(c *chart.Chart) (missing []string) {
 	for _, needed := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(is *chart.Chart) bool { return is.Name() == needed.Name }) {
@@ -217,9 +211,8 @@ func readValues(file string) (map[string]any, error) {
 	return values, nil
 }
 
-// renderKustomization returns the output of kustomize build, with a comment for each object that names its
-// file relative to dir or, for generated objects, the kustomization. It reads no files outside root and runs
-// no plugins.
+// renderKustomization returns the output of kustomize build, with comments that name each object's file
+// relative to dir, or its generator. It reads no files outside root and runs no plugins.
 func renderKustomization(root, dir string) (text string, read []string, err error) {
 	files := newConfined(root)
 	top, err := filepath.EvalSymlinks(dir)
@@ -266,7 +259,7 @@ func renderKustomization(root, dir string) (text string, read []string, err erro
 	return out.String(), *files.files, nil
 }
 
-// traced adds to the kustomization in top the request for the origin of each object.
+// traced requests the origin of each object in the kustomization in top.
 type traced struct {
 	confined
 	top string

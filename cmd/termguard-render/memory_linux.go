@@ -6,8 +6,7 @@ import (
 	"syscall"
 )
 
-// soft and hard bound the memory, in bytes: above soft, garbage is collected more often; above hard,
-// allocations fail and end the program.
+// Above soft, in bytes, garbage is collected more often; above hard, allocations fail and end the program.
 const soft, hard = 1 << 30, 4 << 30
 
 func boundMemory() error {

@@ -4,7 +4,7 @@ package main
 
 import "runtime/debug"
 
-// boundMemory sets only a soft limit: there is no portable hard limit.
+// boundMemory sets only a soft limit: no hard one is portable.
 func boundMemory() error {
 	debug.SetMemoryLimit(1 << 30)
 	return nil
