@@ -15,9 +15,9 @@ func identityOf(o *source.Object) identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// splitAlternatives makes a set of each alternative file of a folder, as an installer and a quick start: they
-// define the same webhooks or resources, or the same namespace and an object in it. The largest stays with
-// the other files.
+// splitAlternatives makes a set of each alternative file of a folder, as an installer and a quick start: users
+// apply only one, as they define the same webhooks or resources, or the same namespace and an object in it.
+// The largest stays with the other files.
 func (s *set) splitAlternatives() []*set {
 	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}
@@ -61,7 +61,7 @@ func (s *set) splitAlternatives() []*set {
 			leader[leaderOf(files[0])], leader[to] = to, to
 		}
 	}
-	largest := map[*source.File]*source.File{}
+	largest := map[*source.File]*source.File{} // by leader
 	for _, file := range s.files {
 		if current := largest[leaderOf(file)]; leader[file] != nil && (current == nil || objects[file] > objects[current]) {
 			largest[leaderOf(file)] = file

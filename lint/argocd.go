@@ -198,6 +198,7 @@ func (s *set) repositoryRoot(o *source.Object) string {
 	return root
 }
 
+// maxDepth bounds the nesting of kustomizations.
 const maxDepth = 4
 
 // remoteArgo matches remote bases by name: argocd-autopilot's, or a folder of any repository.

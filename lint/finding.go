@@ -40,7 +40,7 @@ func (f Finding) AtLeast(severity string) bool {
 type Place struct {
 	File      string `json:"file"`   // as given or found, with forward slashes
 	Line      int    `json:"line"`   // from 1
-	Column    int    `json:"column"` // in characters
+	Column    int    `json:"column"` // from 1, in characters
 	EndColumn int    `json:"endColumn,omitempty"`
 	Source    string `json:"source,omitempty"`   // the line, without its end
 	Rendered  string `json:"rendered,omitempty"` // the template, as its source comment says

@@ -296,7 +296,7 @@ func (r *run) joinKustomizations() {
 	for folder, k := range r.kustomizations {
 		for file := range k.files {
 			if filepath.Ext(file) == "" {
-				continue
+				continue // a folder
 			}
 			dir := filepath.Join(folder, filepath.Dir(file))
 			if r.kustomizationFiles[dir] == nil {

@@ -32,11 +32,11 @@ type Options struct {
 	// Paths are files, directories, and "-" for Stdin, relative to Dir; findings name them as given.
 	Paths []string
 	Stdin io.Reader
-	// Dir defaults to the process's.
+	// Dir is the working directory. Defaults to the process's.
 	Dir string
 	// Exclude applies to searched directories, not to Paths themselves.
 	Exclude source.Exclude
-	// IncludeTests lints tests, too: fixtures, golden files, copies from a cluster.
+	// IncludeTests lints tests, too: fixtures, golden files, copies from a cluster. Paths are never left out.
 	IncludeTests bool
 	// Only, if not nil, limits findings to deleted objects and places in these files; others are read for
 	// facts.
@@ -150,7 +150,7 @@ type run struct {
 
 	kustomizations     map[string]kustomization   // readable ones, by path of the folder
 	kustomizationFiles map[string]map[string]bool // files that kustomizations name, by folder
-	objectCache        sync.Map
+	objectCache        sync.Map                   // by folder
 	definitions        func() map[string]map[string]*definition
 	workloads          func() map[string][]*unstructured.Unstructured // by namespace
 	running            sync.Map                                       // by workload of the catalog
@@ -292,7 +292,7 @@ func (r *run) findInputs(ctx context.Context) error {
 // author made that link.
 func (r *run) linkBoundary(full string) (string, error) {
 	from := filepath.Dir(full)
-	if info, err := os.Lstat(full); err == nil && info.IsDir() {
+	if info, err := os.Lstat(full); err == nil && info.IsDir() { // no link
 		from = full
 	}
 	if root := tree.Root(from); root != "" {
@@ -388,8 +388,8 @@ func (r *run) result() *Result {
 	return &Result{Findings: append([]Finding{}, findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks, Notes: r.notes.list(), Counts: r.counts}
 }
 
-// mergeKustomizations keeps the worst of a policy's findings at one place from several kustomizations; they
-// are sorted.
+// mergeKustomizations keeps the worst of a policy's findings at one place from several kustomizations;
+// findings are sorted by place and policy.
 func mergeKustomizations(findings []Finding) []Finding {
 	merged := findings[:0]
 	for from := 0; from < len(findings); {

@@ -141,7 +141,7 @@ func Run(ctx context.Context, options Options) error {
 		counted, known, missing := r.baseline.Compare(counted)
 		report.Findings, report.Suppressed, report.BaselineCount, gone = triage.Bundle(counted), suppressed, known, missing
 		return nil
-	}); panicErr != nil {
+	}); panicErr != nil { // the findings are reported unbundled
 		err, stopped = panicErr, true
 		report.Notes = append(report.Notes, err.Error())
 	}
