@@ -13,20 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Act is what the owner of a finalizer does with other objects before it removes it: it needs the rights.
+// Act is an operation of an owner on other objects before it removes the finalizer: it needs the rights.
 type Act struct {
 	// Verbs are its operations, each with the effect on the finalizer if RBAC forbids it: Hangs or May.
 	Verbs map[string]string `json:"verbs"`
-	// Path leads to texts that name the objects, and Names parses them: a regular expression with groups
-	// namespace, group and kind.
+	// Path leads to texts that name the objects, and Names parses them, with groups namespace, group and kind.
 	Path  string `json:"path,omitempty"`
 	Names string `json:"names,omitempty"`
 	// Kind replaces both, as Kind.group: pods of the ServiceAccount do it, beside the object.
 	Kind string `json:"kind,omitempty"`
-	// As leads to the ServiceAccount's name, in the object's namespace, that it acts as; without a value, as
-	// itself.
+	// As leads to the name of the ServiceAccount beside the object that it acts as; without a value, as itself.
 	As string `json:"as,omitempty"`
-	// When are conditions on the object for the act.
+	// When are conditions on the object.
 	When []Condition `json:"when,omitempty"`
 	// Source is the file or thread that shows it.
 	Source string `json:"source"`
@@ -43,13 +41,12 @@ type Deed struct {
 	Verb, Without string
 	Kind          schema.GroupKind
 	Namespace     string
-	// As is a ServiceAccount in the object's namespace, "" for the owner's own; ByPods says that pods run under
-	// it.
+	// As is a ServiceAccount beside the object, "" for the owner's own; ByPods says that pods run under it.
 	As     string
 	ByPods bool
 }
 
-// On returns the deeds that an object needs, each once, in order: certain hangs first for the same objects.
+// On returns an object's deeds, each once, in order: certain hangs first for the same objects.
 func (a *Act) On(object map[string]any) []Deed {
 	if !hold(a.When, object, nil) {
 		return nil

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Components in which the owners of finalizers run.
 const (
 	InCluster              = "in-cluster"
 	KubeControllerManager  = "kube-controller-manager"
@@ -45,42 +44,35 @@ type Entry struct {
 	On        []string `json:"resources"`
 	Owner     string   `json:"owner"`
 	Component string   `json:"component"`
-	// ServiceAccount in kube-system is the identity of kube-controller-manager's controller that removes the
-	// finalizer (cmd/kube-controller-manager/app).
+	// ServiceAccount in kube-system is the identity of kube-controller-manager's controller that removes it
+	// (cmd/kube-controller-manager/app).
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// CRDGroup is the API group without which the owner cannot work.
 	CRDGroup string `json:"crdGroup,omitempty"`
 	// Seldom is set if current versions of the owner set the finalizer only on request.
 	Seldom bool `json:"seldom,omitempty"`
-	// Set describes the owners that set the finalizer, if not all versions or configurations do.
+	// Set describes the owners that set it, if not all versions or configurations do.
 	Set *Set `json:"set,omitempty"`
-	// Carries is the finalizer of a pattern on objects of a kind: {kind} and {plural} are replaced, in lower
-	// case.
+	// Carries is a pattern's finalizer on objects of a kind: {kind} and {plural} are replaced, in lower case.
 	Carries string `json:"carries,omitempty"`
-	// Clears describes the cleanup in a few words.
-	Clears string `json:"clears,omitempty"`
-	// Creates is the resource that the owner must create in the object's namespace to clear the finalizer. The
-	// API server refuses that in a Terminating namespace (k8s.io/apiserver,
-	// pkg/admission/plugin/namespace/lifecycle/admission.go), so the finalizer stays although the owner runs. It
-	// is unset if the owner then gives up.
+	Clears  string `json:"clears,omitempty"`
+	// Creates is the resource that the owner must create in the object's namespace. The API server refuses that
+	// in a Terminating namespace (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go), so
+	// the finalizer stays although the owner runs. It is unset if the owner then gives up.
 	Creates string `json:"creates,omitempty"`
 	// CreatesWhen are conditions on the object for Creates.
 	CreatesWhen []Condition `json:"createsWhen,omitempty"`
 	// Needs are the objects that the owner must read to clear the finalizer.
 	Needs []Need `json:"needs,omitempty"`
-	// Sure are the releases for which Needs are certain: others may remove the finalizer without. Nil means
-	// all.
+	// Sure are the releases for which Needs are certain: others may remove it without. Nil means all.
 	Sure *Set `json:"sure,omitempty"`
-	// WaitsFor are the referrers of the object: the finalizer stays, by design, as long as there are any.
+	// WaitsFor are the referrers of the object: as long as there are any, the finalizer stays by design.
 	WaitsFor []Referrer `json:"waitsFor,omitempty"`
 	// Obstacles are known to keep the finalizer although the owner runs.
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
-	// Acts are what the owner does with other objects first.
-	Acts []Act `json:"acts,omitempty"`
-	// Drains says that the owner evicts the pods of a node first.
-	Drains *Drain `json:"drains,omitempty"`
-	Note   string `json:"note,omitempty"`
-	// Workloads are those of a usual installation.
+	Acts      []Act      `json:"acts,omitempty"`
+	Drains    *Drain     `json:"drains,omitempty"`
+	Note      string     `json:"note,omitempty"`
 	Workloads []Workload `json:"workloads,omitempty"`
 	// Source is the place of the string: github.com/owner/repository@VERSION:path#LLINE.
 	Source string `json:"source"`
@@ -88,7 +80,7 @@ type Entry struct {
 	regex *regexp.Regexp
 }
 
-// Drain says how the owner of a finalizer evicts the pods of a node.
+// Drain says how an owner evicts the pods of a node.
 type Drain struct {
 	// Node is the path to the node's name in the object, as fields with dots between them.
 	Node string `json:"node"`
@@ -107,8 +99,7 @@ type Set struct {
 	Option string `json:"option,omitempty"` // part of one of its arguments
 }
 
-// By reports whether a container matches s. With Since or Before, an image without a version as its tag does
-// not.
+// By reports whether a container matches s. With Since or Before, an image needs a version as its tag.
 func (s Set) By(image string, args []string) bool {
 	if imageName(image) != s.Image {
 		return false
@@ -139,13 +130,13 @@ func (s *Set) check(what string) error {
 	return cmp.Or(require(s.Image != "", "%s: an image is needed", what), version(s.Since), version(s.Before))
 }
 
-// Workload describes a workload of the owner of a finalizer. Empty fields match anything.
+// Workload describes an owner's workload. Empty fields match anything.
 type Workload struct {
 	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet, DaemonSet or Pod
 	Namespace string `json:"namespace,omitempty"` // the usual one: it counts for generic names only
 	Name      string `json:"name,omitempty"`      // may hold '*'
-	// Image is the last path element of the image's repository, without tag. It is unset if other containers run
-	// it too, such as a webhook or a managed database: they would be taken for a missing controller.
+	// Image is the last path element of the repository, without tag. It is unset if other containers run it,
+	// such as a webhook or a managed database: they would be taken for a missing controller.
 	Image string `json:"image,omitempty"`
 }
 
@@ -163,17 +154,13 @@ func Generic(name string) bool {
 // versionSuffix matches a version at the end of a name: "-v2", "-1-20-3".
 var versionSuffix = regexp.MustCompile(`^(-v?[0-9][0-9a-z]*)+$`)
 
-// Matches reports whether a workload of a cluster is the one described. The images are its containers', as
-// references or as their last path elements. It is the one described
-//   - by image, whatever its name, if one of the images is w.Image;
-//   - by name, if it is of w.Kind and has w.Name, in any namespace: as it is, or
-//     behind the name of a Helm release ("RELEASE-NAME"), or, for names of two
-//     words or more, before a version ("istio-operator-1-20"). Other words
-//     behind a name make another workload: cert-manager-webhook removes no
-//     finalizers. So do words before it that its image has, too: a
-//     cloak-external-secrets of that image is no release of External Secrets;
-//   - by a generic name, which many projects share (controller, manager,
-//     operator, server and the like), only in w.Namespace and as it is.
+// Matches reports whether a workload, with images as references or as their last path elements, is w:
+//   - by image, whatever its name, if one of them is w.Image;
+//   - by w.Kind and w.Name, in any namespace: as it is, behind the name of a Helm release ("RELEASE-NAME"), or,
+//     for names of two words or more, before a version ("istio-operator-1-20"). Other words behind a name make
+//     another workload: cert-manager-webhook removes no finalizers. So do words before it that its image has,
+//     too: a cloak-external-secrets of that image is no release of External Secrets;
+//   - by a generic name, only in w.Namespace and as it is.
 func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	if w.Image != "" && slices.ContainsFunc(images, func(ref string) bool { return imageName(ref) == w.Image }) {
 		return true
@@ -191,7 +178,7 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
 }
 
-// longer reports whether the words before w.Name come from its image, and are no release's name.
+// longer reports whether the words before w.Name come from the image, and are no release's name.
 func (w Workload) longer(name, image string) bool {
 	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))
 }
@@ -275,8 +262,7 @@ var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
 	return c.entries()
 })}
 
-// Parse reads a catalog in YAML. It rejects unknown fields, and entries that could never match. Errors name
-// the entry.
+// Parse reads YAML. It rejects unknown fields, and entries that could never match. Errors name the entry.
 func Parse(data []byte) (*Catalog, error) {
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -337,7 +323,6 @@ func (e *Entry) Key() string {
 	return "no finalizer"
 }
 
-// resourcePattern matches plural.group, or a plural of the core group.
 var resourcePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 func (e *Entry) check() error {
@@ -407,9 +392,9 @@ func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{read: sync.OnceValue(func() []Entry { return slices.Concat(user.Entries(), c.Entries()) })}
 }
 
-// Carried returns the finalizers that its controller sets on every object of a custom resource, except the
-// ones that users write or request. runs reports whether a container exists for a finalizer that only some
-// versions set.
+// Carried returns the finalizers that the controller sets on every object of a custom resource, without the
+// ones that users write or request. runs reports whether a container exists for one that only some versions
+// set.
 func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	plural, group, custom := strings.Cut(resource, ".")
 	if !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
@@ -499,16 +484,16 @@ func (e *Entry) rank(finalizer string) int {
 	return 0
 }
 
-// qualified reports whether an entry's pattern names a domain, which makes it one project's: "user.cleanup"
-// and "redisFinalizer" do not.
+// qualified reports whether a pattern names a domain, which makes it one project's: not "user.cleanup" and
+// "redisFinalizer".
 func (e *Entry) qualified() bool {
 	domain, _, _ := strings.Cut(e.Finalizer+e.Prefix+e.Suffix+e.Regex, "/")
 	dot := strings.LastIndexByte(domain, '.')
 	return dot >= 0 && !slices.Contains([]string{"", "cleanup", "finalizer", "finalizers"}, domain[dot+1:])
 }
 
-// Foreign reports whether the finalizer belongs to software that has its own kinds, and is not known to set
-// it on this resource.
+// Foreign reports whether the finalizer belongs to software with its own kinds, and is not known on this
+// resource.
 func (e *Entry) Foreign(resource string) bool {
 	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.owns(resource)
 }

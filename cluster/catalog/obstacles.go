@@ -9,21 +9,19 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Obstacle is known to keep a finalizer although its owner runs: a bug of some releases, or a setting of the
-// object that blocks all.
+// Obstacle keeps a finalizer although its owner runs: a bug of some releases, or a setting of the object.
 type Obstacle struct {
 	ID string `json:"id"`
 	// Of are the resources of the entry that have it, all if empty, as in Reference.
 	Of []string `json:"of,omitempty"`
 	// Image is the software with the bug, as in Workload; without it, the control plane of Kubernetes.
 	Image string `json:"image,omitempty"`
-	// Affected is a range of versions, as github.com/blang/semver/v4 reads it. Without it, the setting When
-	// blocks every release.
+	// Affected is a range of versions, as github.com/blang/semver/v4 reads it; without it, every release is.
 	Affected string `json:"affected,omitempty"`
 	// When are conditions on the object. If a field is unknown, a bug may occur, and a setting is not
 	// reported.
 	When []Condition `json:"when,omitempty"`
-	// Lacks is a resource in Needs: it occurs only if the needed object is missing, or is deleted with the
+	// Lacks is a resource in Needs: it occurs only if the needed object is missing, or deleted with the
 	// namespace.
 	Lacks string `json:"lacks,omitempty"`
 	// WithNamespace says that it occurs only in the deletion of the object's namespace.
@@ -33,19 +31,17 @@ type Obstacle struct {
 	// Symptom describes the failure in a few words, and Mend the repair.
 	Symptom string `json:"symptom"`
 	Mend    string `json:"mend"`
-	// Source is the file or thread that describes it.
-	Source string `json:"source"`
+	Source  string `json:"source"`
 
 	affects semver.Range
 }
 
-// Right is a verb on all objects of a resource, as plural.group.
+// Right is a verb on all objects of a resource.
 type Right struct {
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`
 }
 
-// verbs are the verbs whose holders the facts know.
 var verbs = []string{"patch", "update"}
 
 func (o *Obstacle) check(on []string) (err error) {
@@ -68,7 +64,7 @@ func (o *Obstacle) check(on []string) (err error) {
 	)
 }
 
-// ObstaclesOf returns the obstacles for objects of a resource (plural.group).
+// ObstaclesOf returns the obstacles for objects of a resource.
 func (e *Entry) ObstaclesOf(resource string) []Obstacle {
 	var found []Obstacle
 	for _, o := range e.Obstacles {
@@ -87,8 +83,7 @@ func (o *Obstacle) Shows(object map[string]any) bool {
 	return mayHold(o.When, object)
 }
 
-// In reports whether a version has it, given as a tag, or as a component reports it. Other texts are not
-// affected.
+// In reports whether a version has it, given as a tag, or as a component reports it. Other texts have not.
 func (o *Obstacle) In(version string) bool {
 	v, err := parseVersion(version)
 	return err == nil && o.affects != nil && o.affects(v)

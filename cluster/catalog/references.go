@@ -29,8 +29,8 @@ type Reference struct {
 	// Of are the resources of the entry that have it, all if empty: plural.group, *.group with the groups below
 	// it, or plural.* for all groups.
 	Of []string `json:"of,omitempty"`
-	// Resource is plural.group: the named resource of a need, the naming one of a referrer. {group} is replaced
-	// by the API group of the finalized object.
+	// Resource is plural.group: a need's named resource, a referrer's own. {group} is replaced by the finalized
+	// object's API group.
 	Resource string `json:"resource"`
 	Path     string `json:"path,omitempty"`
 	// Name is the default if Path has no value. For a need without Path it is an optional object of that name
@@ -40,14 +40,13 @@ type Reference struct {
 	// for cluster-scoped resources.
 	NamespacePath string      `json:"namespacePath,omitempty"`
 	When          []Condition `json:"when,omitempty"`
-	// Source is the file or thread that shows it.
-	Source string `json:"source"`
+	Source        string      `json:"source"`
 
 	path, namespacePath []string
 }
 
-// Condition holds if a string, boolean or whole number at Path is one of In, or none is one of NotIn; exactly
-// one of the two is set. A missing value is "".
+// Condition holds if a string, boolean or whole number at Path, "" if missing, is one of In, or none is one
+// of NotIn; exactly one of the two is set.
 type Condition struct {
 	Path  string   `json:"path"`
 	In    []string `json:"in,omitempty"`
@@ -56,7 +55,7 @@ type Condition struct {
 	path []string
 }
 
-// Need is an object that the owner of a finalizer reads to clear it. Path leads from the finalized object.
+// Need is an object that an owner reads to clear a finalizer. Path leads from the finalized object.
 type Need struct {
 	Reference
 	// Prefix precedes the name in the value at Path: other values name nothing.
@@ -66,23 +65,21 @@ type Need struct {
 	Impersonates bool `json:"impersonates,omitempty"`
 	// Without is the effect of a missing object: Hangs, May or Completes.
 	Without string `json:"without"`
-	// Needs are the objects that the owner reads next: their paths lead from the named object, and their Of
-	// is empty.
+	// Needs are the objects that the owner reads next: paths lead from the named object, and Of is empty.
 	Needs []Need `json:"needs,omitempty"`
 }
 
-// Referrer is what the owner of a finalizer waits for, by design: as long as objects of Resource name the
-// object, the finalizer stays. Path leads from the referrer; without it every object of Resource counts.
+// Referrer is awaited by an owner, by design: as long as objects of Resource name the object, the finalizer
+// stays. Path leads from the referrer; without it every object of Resource counts.
 type Referrer struct {
 	Reference
-	// Deletes says that the owner deletes the referrers: the finalizer stays only while they cannot be
-	// deleted.
+	// Deletes says that the owner deletes them: the finalizer stays only while they cannot be deleted.
 	Deletes bool `json:"deletes,omitempty"`
 	// SameNamespace says that only referrers in the namespace of the object count.
 	SameNamespace bool `json:"sameNamespace,omitempty"`
 	// AnyNamespace says that a referrer names an object of any namespace.
 	AnyNamespace bool `json:"anyNamespace,omitempty"`
-	// If are conditions on the object for the wait.
+	// If are conditions on the object.
 	If []Condition `json:"if,omitempty"`
 	// Within is a path into the finalized object, to address ranges in CIDR notation: the address at Path names
 	// the object if it is in one of its ranges and in no other object's of that kind.
@@ -94,12 +91,12 @@ type Referrer struct {
 // Named is an object that another names. An empty Namespace is the naming object's.
 type Named struct{ Namespace, Name string }
 
-// NeedsOf returns the needs of the owner for an object of a resource (plural.group).
+// NeedsOf returns the needs for an object of a resource.
 func (e *Entry) NeedsOf(resource string) []Need {
 	return holding(e.Needs, resource, func(n *Need) *Reference { return &n.Reference })
 }
 
-// WaitsForOf returns the referrers that keep the finalizer on an object of a resource (plural.group).
+// WaitsForOf returns the referrers that keep the finalizer on an object of a resource.
 func (e *Entry) WaitsForOf(resource string) []Referrer {
 	return holding(e.WaitsFor, resource, func(r *Referrer) *Reference { return &r.Reference })
 }
@@ -119,10 +116,8 @@ func holding[T any](all []T, resource string, reference func(*T) *Reference) []T
 	return found
 }
 
-// ofGroup is replaced by the API group of the finalized object.
 const ofGroup = "{group}"
 
-// covers reports whether a resource matches a pattern, plural.group, *.group or plural.*.
 func covers(pattern, resource string) bool {
 	plural, group, _ := strings.Cut(resource, ".")
 	if of, found := strings.CutPrefix(pattern, "*."); found {
@@ -138,8 +133,8 @@ func coversSome(pattern string, on []string) bool {
 	return slices.ContainsFunc(on, func(resource string) bool { return resource == "*" || covers(pattern, resource) })
 }
 
-// Names returns the objects that the owner needs for an object, each once, in the order of the object. An
-// object of a fixed name is included even if it is missing.
+// Names returns the objects that an object's owner needs, each once, in order; one of a fixed name even if
+// missing.
 func (n *Need) Names(object map[string]any) []Named {
 	if n.Path == "" {
 		if !n.holds(object, nil) {
@@ -164,8 +159,7 @@ func (r *Referrer) Names(referrer map[string]any) []Named {
 	return r.named(referrer, func(value string) string { return value })
 }
 
-// Counts reports whether the conditions hold for a referrer without Path, which then blocks whatever it
-// names.
+// Counts reports whether a referrer without Path blocks, whatever it names.
 func (r *Referrer) Counts(referrer map[string]any) bool {
 	return r.Path == "" && r.holds(referrer, nil)
 }
@@ -215,7 +209,7 @@ func hold(conditions []Condition, object map[string]any, elements []any) bool {
 
 const every = "[*]"
 
-// from returns the start of a path, the element of its last [*] that has one or the object, and its remaining
+// from returns the start of a path, the element of its last [*] that has one or the object, and the remaining
 // steps.
 func from(object map[string]any, path []string, elements []any) (any, []string) {
 	var at any = object
@@ -337,14 +331,13 @@ func (c *Condition) check(path string, of []string) (err error) {
 	)
 }
 
-// CreatesFor reports whether the owner must create something to clear an object's finalizer, or may have to
-// if a condition is unknown.
+// CreatesFor reports whether the owner must create something for an object, or may have to if a condition is
+// unknown.
 func (e *Entry) CreatesFor(object map[string]any) bool {
 	return e.Creates != "" && mayHold(e.CreatesWhen, object)
 }
 
-// mayHold reports whether every condition on an object holds or is unknown, such as on the spec if only the
-// metadata is known.
+// mayHold reports whether all conditions hold or are unknown, such as on the spec if only metadata is known.
 func mayHold(conditions []Condition, object map[string]any) bool {
 	return !slices.ContainsFunc(conditions, func(c Condition) bool {
 		_, known := object[c.path[0]]
@@ -392,7 +385,7 @@ func (r *Referrer) check(on []string) error {
 	)
 }
 
-// Ranges returns the address ranges of the finalized object, for a referrer with Within.
+// Ranges returns the finalized object's address ranges, for a referrer with Within.
 func (r *Referrer) Ranges(object map[string]any) []string {
 	var found []string
 	each(object, r.within, nil, func(at any, _ []any) {
