@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// steps are the distinguished durations, in seconds: a removal counts for the first that it does not exceed.
-// A longer one was a hang that a user ended, and says nothing about the usual duration.
+// steps are durations in seconds: a removal counts for the first that it does not exceed. A longer one was a
+// hang that a user ended, and says nothing about the usual duration.
 var steps = []int{
 	1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120, 150, 180, 240, 300, 420, 600, 900,
 	1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400,
@@ -21,13 +21,12 @@ type Took struct {
 	// Within is one of the steps, in seconds.
 	Within  int `json:"within"`
 	Objects int `json:"objects"`
-	// Only is set if it was seen in one namespace, and then counts there only: users of that namespace can
-	// cause it.
+	// Only is set if it was seen in one namespace, and then counts there only: its users can cause it.
 	Only string    `json:"only,omitempty"`
 	Last time.Time `json:"last"`
 }
 
-// Taking returns one object with a duration, in a namespace or in none (""); nil if it is too long to be
+// Taking returns one object with a duration, in a namespace or in none (""); nil if that is too long to be
 // usual.
 func Taking(d time.Duration, namespace string, at time.Time) []Took {
 	for _, step := range steps {
@@ -63,7 +62,6 @@ func (h Histogram) with(other Histogram) Histogram {
 	return all
 }
 
-// inSeconds rounds times as they are stored.
 func (h Histogram) inSeconds() Histogram {
 	h = slices.Clone(h)
 	for i := range h {
@@ -136,9 +134,8 @@ func (h Histogram) durations() (d Durations, found bool) {
 // Held is a finalizer on a resource.
 type Held struct{ Finalizer, Resource string }
 
-// Durations returns how long trusted owners took to remove finalizers after the deletion, per namespace if
-// known to differ there, and "" for the others. A namespaced owner counts in its namespace only: its users
-// can slow the owner down.
+// Durations returns how long trusted owners took to remove finalizers, per namespace if known to differ
+// there, and "" for the others. A namespaced owner counts in its namespace only: its users can slow it down.
 func (m *Memory) Durations() map[Held]map[string]Durations {
 	histograms := map[Held]map[string]Histogram{}
 	for _, o := range m.owners {

@@ -1,5 +1,5 @@
 // Package learned is the memory of the identities that remove finalizers: its content, its trust, how
-// replicas merge theirs, and how it is stored. It makes no requests.
+// replicas merge theirs, and how it is stored.
 package learned
 
 import (
@@ -21,8 +21,8 @@ const (
 	// Forget is how long an entry is kept after it was last seen.
 	Forget = 30 * 24 * time.Hour
 	// MaxOwners bounds the memory, MaxIdentities the identities of one finalizer on one resource in one
-	// namespace, and MaxLocal the entries from one namespace's service accounts, or from one other user, without
-	// rights in all namespaces. The least proven are dropped first.
+	// namespace, and MaxLocal the entries without rights in all namespaces from one namespace's service
+	// accounts, or from one other user. The least proven are dropped first.
 	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
 	// MaxSize bounds the stored text, in bytes: a ConfigMap holds 1 MiB (k8s.io/api/core/v1, MaxSecretSize,
 	// which counts for both).
@@ -33,8 +33,8 @@ const (
 	maxString  = 512
 	// maxAhead is how far the clock of another replica may be ahead.
 	maxAhead = time.Hour
-	// An identity other than a service account counts as an owner only after this many objects over this long: a
-	// person who forces a deletion does not keep doing so.
+	// A user who is no service account counts as an owner only after this many objects over this long: a person
+	// who forces a deletion does not keep doing so.
 	strangerObjects = 3
 	strangerTime    = 24 * time.Hour
 )
@@ -50,16 +50,16 @@ type Owner struct {
 	// in all.
 	Everywhere bool `json:"everywhere,omitempty"`
 	Objects    int  `json:"objects"` // how many it removed the finalizer from
-	// Outside says that no pod ran under the service account when it was last seen: its token is used outside
-	// the cluster.
+	// Outside says that no pod ran under the service account when last seen: its token is used outside the
+	// cluster.
 	Outside bool `json:"outside,omitempty"`
-	// Took is how long it took after the deletion of the object.
+	// Took is the time from the object's deletion.
 	Took  Histogram `json:"took,omitempty"`
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 }
 
-// serviceAccount is the prefix of service accounts' user names (k8s.io/apiserver,
+// serviceAccount prefixes service accounts' user names (k8s.io/apiserver,
 // pkg/authentication/serviceaccount/util.go).
 const serviceAccount = "system:serviceaccount:"
 
@@ -131,8 +131,8 @@ func (m *Memory) Clone() Memory {
 // Empty reports whether nothing is remembered.
 func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 
-// Knows reports whether news change nothing that a verdict rests on: all of it is remembered, trusted, and
-// seen within the last hour.
+// Knows reports whether news change nothing that a verdict rests on: all is remembered, trusted, and seen
+// within the last hour.
 func (m *Memory) Knows(news Memory) bool {
 	for k, o := range news.owners {
 		known, found := m.owners[k]
@@ -229,14 +229,13 @@ type document struct {
 	Stops      []json.RawMessage `json:"stops,omitempty"`
 }
 
-// apiVersion separates versions of termguard that do not understand each other's format: a new field needs a
-// new one.
+// apiVersion separates incompatible versions of termguard: a new field needs a new one.
 const (
 	group      = "termguard.dev/"
 	apiVersion = group + "v1"
 )
 
-// Encode returns the stored form, one entry per line, the newest first, as many as fit into MaxSize.
+// Encode returns the stored form, an entry per line, the newest first, as many as fit into MaxSize.
 func (m *Memory) Encode() []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
