@@ -49,8 +49,8 @@ type Part struct {
 
 // Options of a Part. All are required.
 type Options struct {
-	// Manifests means that the objects are manifests: the facts then list what their budgets allow, and no
-	// pods, since none run.
+	// Manifests means that the objects are manifests: the facts list what budgets allow, and no pods, since none
+	// run.
 	Manifests bool
 	// MaxNames bounds the names listed per group of pods.
 	MaxNames int
@@ -74,7 +74,7 @@ type alike struct {
 	drainable bool // kubectl drain evicts it
 }
 
-// budget has the reasons that the eviction of a ready or unready pod is refused, "" if it is allowed.
+// budget has the reasons that the eviction of a ready or unready pod is refused, or "".
 type budget struct {
 	selector       labels.Selector
 	ready, unready string
@@ -190,7 +190,6 @@ func (p *Part) ForgetBudget(key types.NamespacedName) {
 	}
 }
 
-// refusalReasons returns why a budget refuses the eviction of a pod that it alone covers.
 func refusalReasons(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	failed := meta.FindStatusCondition(o.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	switch {
@@ -213,7 +212,7 @@ func refusalReasons(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	return ready, ready
 }
 
-// refusal is why the eviction of a pod is refused, "" if it is not, and the first few of its budgets.
+// refusal is why the eviction of a pod is refused, or "", and the first few of its budgets.
 type refusal struct {
 	why     string
 	budgets []string
@@ -259,7 +258,7 @@ func (p *Part) nodes() iter.Seq[string] {
 	return maps.Keys(found)
 }
 
-// drain returns the pods that a drain of a node cannot evict, by namespace and reason; nil if there are none.
+// drain returns the pods that a drain of a node cannot evict, by namespace and reason.
 func (p *Part) drain(node string) any {
 	type group struct {
 		refusal
