@@ -48,8 +48,8 @@ func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running,
 func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) {
 	j, driver := q.base, q.object.driver
 	installed := p.installedDrivers()
-	var silent []types.NamespacedName // name no driver
-	unnamed := maps.Clone(installed)  // no sidecar names them
+	var silent []types.NamespacedName
+	unnamed := maps.Clone(installed) // drivers that no sidecar names
 	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
 		s := p.sidecars[key]
 		if !slices.Contains(s.images, image) || p.goes(key.Namespace) || !p.admits(q, s.account) {
@@ -82,7 +82,7 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 		return j.is(Unknown, false, "%d drivers are installed, and %d %s that name none: whether one serves %s, the cluster does not tell",
 			len(unnamed), len(accounts), image, driver), true
 	case installed[driver] || q.unread != "":
-		return j, false // its sidecars may run outside the cluster
+		return j, false // they may run outside the cluster
 	}
 	if hidden := p.driversHidden(); hidden != "" {
 		return j.is(Unknown, false, "%s cannot be seen", hidden), true

@@ -169,7 +169,7 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 		}
 	}
 	if len(all) > maxFinalizers {
-		return found // skip their managers
+		return found
 	}
 	for manager, finalizer := range claims(m) {
 		if t := of(finalizer); t != nil {

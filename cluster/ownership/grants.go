@@ -16,7 +16,7 @@ import (
 type grant struct {
 	resource    string // "plural.group" or "*.group"; "*" for the group if wide
 	subresource string
-	verbs       []string // update and patch
+	verbs       []string
 	// wide says that the grant does not show who controls the resource.
 	wide bool
 }
@@ -28,8 +28,8 @@ func (g grant) covers(res string) bool {
 }
 
 type role struct {
-	broad  bool     // one of broadRoles
-	grants []grant  // to update resources
+	broad  bool // one of broadRoles
+	grants []grant
 	powers []grant  // catalog.ActVerbs on other objects
 	tells  []string // resources of telling
 }
@@ -38,7 +38,7 @@ type binding struct {
 	role     types.NamespacedName
 	scope    string // its namespace; "" for all
 	accounts []string
-	groups   []string // of users
+	groups   []string
 	users    []string
 }
 

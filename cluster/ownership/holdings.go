@@ -18,7 +18,7 @@ type holdings struct {
 	byKey map[types.NamespacedName]*holding
 	in    map[string]facts.Counts[string] // objects by namespace and finalizer
 	count facts.Counts[string]            // objects by namespace
-	left  facts.Counts[string]            // objects with finalizers in no bucket
+	left  facts.Counts[string]            // of objects with finalizers in no bucket
 }
 
 type holding struct {
@@ -35,7 +35,7 @@ type holding struct {
 // controller recreates an object, and deletes it with itself.
 type controller struct {
 	kind schema.GroupKind
-	name string // "" for none
+	name string
 }
 
 // bucket is a group in the facts: objects of one namespace, resource, finalizer and evidence.
@@ -329,7 +329,7 @@ func (p *Part) Settle(yield func()) {
 			continue
 		}
 		v.judgement = p.judge(v.key, v.evidence)
-		p.keepRemovers(v, p.removersOf(v)) // they depend on grants, too
+		p.keepRemovers(v, p.removersOf(v))
 		now := v.judgement.facts()
 		if reflect.DeepEqual(now, v.facts) {
 			continue

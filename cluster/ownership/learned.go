@@ -15,7 +15,7 @@ const outsideFresh = 24 * time.Hour
 type witness struct {
 	owner   string
 	account string
-	alive   string     // one is up
+	alive   string
 	down    *judgement // they are in the cluster, and none runs
 	outside string     // outside the cluster, not seen lately
 	gone    string     // no longer exists

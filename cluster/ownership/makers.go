@@ -21,7 +21,7 @@ import (
 type definition struct {
 	kind       string // "Kind.group"
 	cluster    bool
-	controller types.UID // "" for none
+	controller types.UID
 	// owners are the owner references to custom resources, labels the names in labels and annotations.
 	owners, labels []mention
 }

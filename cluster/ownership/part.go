@@ -51,22 +51,22 @@ type Part struct {
 
 	held     map[string]*holdings // by "plural.group"
 	verdicts map[verdictKey]*verdict
-	grouped  facts.Counts[string] // groups of finalized objects, by namespace
-	declared facts.Counts[string] // groups whose objects declare the owner
+	grouped  facts.Counts[string] // groups, by namespace
+	declared facts.Counts[string] // groups that declare the owner
 
-	ending      facts.Sets[kindHeld, *bucket] // buckets with Terminating objects
+	ending      facts.Sets[kindHeld, *bucket] // with Terminating objects
 	endingDirty map[kindHeld]bool
 	endings     []Ending
 
 	workloads   map[string]workload // by "Kind/namespace/name"
 	settings    map[Setting]string
 	links       map[string]links    // to owners, by "plural.group"
-	ownerOf     map[types.UID]owner // the same, by UID
+	ownerOf     map[types.UID]owner // by UID
 	matches     matches
-	readyImages map[string]facts.Counts[string] // ready pods by image name and service account
+	readyImages map[string]facts.Counts[string] // pods by image name and service account
 	crashing    map[types.NamespacedName]bool
 	leaving     map[types.NamespacedName]bool // Terminating namespaces
-	accounts    map[string]*account           // service accounts, by "namespace/name"
+	accounts    map[string]*account           // by "namespace/name"
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
@@ -75,14 +75,14 @@ type Part struct {
 	writers     map[string][]string // subjects that may write reports, by "what/namespace", in that namespace alone
 	apart       map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
 	grantees    map[granted][]grantee
-	narrow      map[string]bool                   // service accounts of workloads that watch some namespaces
-	bound       map[string][]types.NamespacedName // bindings, by service account or group of users
+	narrow      map[string]bool                   // accounts of workloads that watch some namespaces
+	bound       map[string][]types.NamespacedName // by service account or group of users
 	clouds      map[types.NamespacedName]bool
 	drivers     map[types.NamespacedName]bool
 	registered  map[types.NamespacedName][]string // CSI drivers, by node
 	definitions map[string]definition             // by "plural.group"
 	kinds       map[string]string                 // resources, by "kind.group" in lower case
-	defining    facts.Counts[string]              // definitions by API group
+	defining    facts.Counts[string]              // by API group
 	makers      facts.Sets[string, string]        // names of cluster-scoped custom objects, by "plural.group"
 	learned     learned.Memory
 	local       map[learned.Lesson]bool                       // that count in one namespace only
@@ -91,7 +91,7 @@ type Part struct {
 	tasks       map[string]map[task]controller                // of Jobs and RoleBindings, by namespace
 	affected    map[string]bool                               // images with known bugs in some releases
 	version     string                                        // of the API server
-	freshLeases []string                                      // leases whose holder is up
+	freshLeases []string                                      // whose holder is up
 
 	dirty, grantsDirty bool
 	acts               int

@@ -10,7 +10,7 @@ import (
 
 // remover is an object without which a finalizer is not removed.
 type remover struct {
-	namespace string // "" for a cluster-scoped one
+	namespace string
 	what      string // "RESOURCE/NAME", or "KIND.GROUP/NAME" of an owner
 }
 

@@ -268,7 +268,7 @@ func (q *asked) certain(j judgement) bool {
 	return q.catalogued && q.entry.Component == catalog.InCluster && j.hearsay == ""
 }
 
-// goneAccount is certain: the account's namespace has the default one.
+// goneAccount reports whether an account certainly does not exist: its namespace has the default one.
 func (p *Part) goneAccount(name string) bool {
 	namespace, _, _ := strings.Cut(name, "/")
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); hidden {

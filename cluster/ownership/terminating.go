@@ -21,7 +21,7 @@ type kindHeld struct{ finalizer, resource string }
 
 // deletion is zero if it has not begun.
 type deletion struct {
-	asked int64 // its time, in seconds of Unix time
+	asked int64 // in seconds of Unix time
 	// stops is set in a grace period, when another controller, such as a kubelet, finishes first.
 	stops bool
 }

@@ -24,7 +24,7 @@ type workload struct {
 	releases              []string // image references with known bugs in some releases
 	wanted, ready         int32
 	refused               string                  // why its pods cannot be created, or ""
-	outlook               string                  // the namespaces that it watches, from outlookOf
+	outlook               string                  // namespaces, from outlookOf
 	template              *corev1.PodTemplateSpec // for outlookOf, if it refers to settings
 	goes                  bool
 	owner                 owner
