@@ -43,7 +43,7 @@ func byURL() map[string]any {
 
 type service struct {
 	external bool
-	address  string // its ClusterIP, or ""
+	address  string // ClusterIP, or ""
 	selector map[string]string
 }
 

@@ -187,7 +187,7 @@ func (p *Part) ConvertsFrom(namespace string) bool {
 	return served[namespace] != nil
 }
 
-// Unconverted returns the resources that may need conversion by a webhook that is down or untrusted.
+// Unconverted returns the resources whose objects may need a conversion webhook, which may be down or untrusted.
 func (p *Part) Unconverted() []facts.Resource {
 	var found []facts.Resource
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {

@@ -57,8 +57,8 @@ type Part struct {
 	hooks          map[string]*hook          // that fail closed, by "type/configuration/name"
 	policies       map[string]*policy        // by "KIND/NAME"
 	policyBindings map[string]*policyBinding // bindings that deny, by "KIND/NAME"
-	reading        *reading                  // of policies and webhooks
-	statements     statements                // about webhooks, from events and conditions
+	reading        *reading
+	statements     statements // about webhooks, from events and conditions
 	handshakes     map[Endpoint]Handshake
 
 	apiErrors  map[string]map[string]string // of listing their resources, by name and resource

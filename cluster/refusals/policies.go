@@ -36,7 +36,7 @@ type policy struct {
 	mutates     bool
 	failsClosed bool
 	conditions  expressions
-	validations expressions // or mutations
+	validations expressions
 }
 
 // policyBinding puts a policy into force, with action Deny.

@@ -223,7 +223,7 @@ func (h refusingHook) refuses(a neededRequest) refusal {
 		case failing != "":
 			return refusal{sure: sure, cause: "condition", why: failing}
 		case h.sure == no && (attributes.GetOldObject() != nil || h.reading.within == ""):
-			return refusal{} // no condition fails, so it can be called
+			return refusal{} // no condition fails
 		}
 		return refusal{sure: sure}
 	})
@@ -342,7 +342,7 @@ type place struct {
 	name     string
 	exists   bool
 	contents func() []heldContent // slow, and few webhooks need it
-	kubelet  bool                 // its pods wait for their kubelet
+	kubelet  bool
 	said     map[string][]statementFrom
 }
 
