@@ -17,8 +17,8 @@ import (
 // removes after it has detached it (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
 const attacherPrefix = "external-attacher/"
 
-// nodeIDAnnotation has the driver's name of the node, if the CSINode has not (same repository,
-// csi_handler.go, getNodeID).
+// nodeIDAnnotation has the driver's name of the node, which the attacher first looks up in the CSINode (same
+// repository, csi_handler.go, getNodeID).
 const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
 // The reasons that a volume is not detached.
@@ -32,7 +32,7 @@ const (
 type attachment struct {
 	driver, volume, node string
 	hasID                bool   // an annotation has the driver's name of the node
-	message              string // error of the last attempt to detach
+	message              string // of the last attempt to detach
 }
 
 func attachmentOf(o *storagev1.VolumeAttachment) (a attachment, kept bool) {

@@ -17,14 +17,14 @@ import (
 
 type storage struct {
 	volumes     map[types.NamespacedName]volume          // bound PersistentVolumes with CSI or NFS
-	claims      facts.Sets[types.NamespacedName, string] // names of volumes by claim
+	claims      facts.Sets[types.NamespacedName, string] // names of volumes
 	nodes       map[types.NamespacedName][]string        // registered drivers by node; no entry without a CSINode
 	attachments map[types.NamespacedName]attachment
 }
 
 type volume struct {
 	driver string // "" for NFS
-	server string // its address, "" for none
+	server string
 	claim  types.NamespacedName
 }
 
@@ -33,7 +33,7 @@ type use struct {
 	claims  []string   // in the pod's namespace
 	drivers []string   // of its inline volumes
 	servers []string   // addresses in its inline volumes
-	devices []string   // ResourceClaims in the pod's namespace
+	devices []string   // ResourceClaims
 	in      [][]string // groups in the facts that list it
 	// addresses are the servers of all its volumes.
 	addresses []string

@@ -29,7 +29,7 @@ type Part struct {
 	alike         facts.Shared[alike]
 	spaces        map[string]*space
 	hosts         map[string]*host // nodes that pods name
-	nodes         map[string]bool  // existing nodes, and whether they are ready
+	nodes         map[string]bool  // whether they are ready
 	kubeletEvents map[types.NamespacedName]kubeletEvent
 	storage       storage
 	devices       devices

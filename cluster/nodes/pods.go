@@ -19,8 +19,8 @@ import (
 type pod struct {
 	name    string
 	in      *space
-	on      *host // nil if none
-	next    *pod  // on the same node
+	on      *host
+	next    *pod
 	before  *pod
 	alike   *facts.One[alike]
 	special *special // nil for most
@@ -33,7 +33,7 @@ type alike struct {
 	phase       corev1.PodPhase
 	kind, owner string // of its controller, "" if none
 	workload    string
-	blocks      types.UID // owner whose foreground deletion waits for it, "" if none
+	blocks      types.UID // owner whose foreground deletion waits for it
 	grace       int64     // in seconds
 	stops       int64     // of stopSeconds
 	waits       bool      // its deletion waits for its kubelet
@@ -42,10 +42,10 @@ type alike struct {
 }
 
 type special struct {
-	deleted             string // end of its grace period, as the facts have it
+	deleted             string // end of its grace period
 	finalizers, hazards []string
-	leaves              *leaving // nil unless it is being deleted
-	uses                *use     // nil without volumes and devices
+	leaves              *leaving
+	uses                *use
 	groups              [][]string
 }
 
@@ -53,14 +53,14 @@ type special struct {
 type space struct {
 	name  string
 	pods  facts.Directory[*pod]
-	waits int                 // pods whose deletion waits for their kubelet
+	waits int
 	stops facts.Counts[int64] // running pods, by stopSeconds
 }
 
 type host struct {
 	name  string
 	first *pod
-	waits int // pods whose deletion waits for their kubelet
+	waits int
 	wired int // pods with a network of their own
 }
 

@@ -13,7 +13,7 @@ const maxStops = 1000
 
 // Stop is a pod whose kubelet finished with it.
 type Stop struct {
-	Namespace, Workload string // see workloadOf
+	Namespace, Workload string // as workloadOf returns it
 	Asked, Gone         time.Time
 }
 
