@@ -155,7 +155,7 @@ func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
 	if !whole || p.options.Manifests {
 		return nil
 	}
-	found := map[[2]string]bool{} // operations and effects
+	found := map[[2]string]bool{}
 	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.rulesFor(finalizer, resource)), func(account types.NamespacedName) bool {
 		return p.options.World.Look("serviceaccounts", account).There
 	}, func(d deed, account string, lets bool, _ []Thing) {

@@ -41,7 +41,7 @@ type mention struct {
 	target  uint64
 	path    unique.Handle[string]
 	at      uint32 // index among the target's
-	leaving bool   // the namer is Terminating
+	leaving bool
 }
 
 type namer struct {

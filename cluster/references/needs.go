@@ -20,7 +20,7 @@ const (
 	may   = catalog.May   // it is missing, and the owner may give up
 	// It is missing, or deleted with its namespace, and the owner, except some releases, removes the finalizer.
 	completes, spared = catalog.Completes, "spared"
-	leaves            = "leaves" // it is Terminating
+	leaves            = "leaves"
 )
 
 // credentials are only read by owners: others may wait for the objects that need them.

@@ -72,8 +72,8 @@ type reference struct {
 type record struct {
 	*ties
 	waits   []wait // finalizers that stay while others refer to it
-	leaving bool   // it is Terminating
-	owned   bool   // it refers to others because its controller does
+	leaving bool
+	owned   bool // it refers to others because its controller does
 }
 
 type ties struct {
@@ -128,8 +128,8 @@ type Part struct {
 	mentions map[uint64][]mentioned // by the target's hash
 	awaits   map[uint64]object      // objects that may wait for their namers
 
-	onNode      facts.Sets[place, string] // names of objects
-	placed      facts.Counts[string]      // by namespace
+	onNode      facts.Sets[place, string]
+	placed      facts.Counts[string]
 	dirtyPlaces map[place]bool
 
 	dirtyNeeds map[string]bool

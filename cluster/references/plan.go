@@ -24,7 +24,7 @@ type rules struct {
 // role is why the objects of a resource are read.
 type role struct {
 	carries bool
-	named   bool            // others need them
+	named   bool
 	below   []*catalog.Need // further needs that start from them
 	refers  []*rule
 	asks    bool // waits for others depend on its fields
@@ -48,11 +48,11 @@ func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refe
 // plan says which data is read of the served resources: catalog entries for other kinds cost nothing.
 type plan struct {
 	catalog      *catalog.Catalog
-	followed     map[string]bool // whether they are namespaced
+	followed     map[string]bool
 	roles        map[string]*role
-	byEntry      map[[2]string]*rules     // by the entry's key and the resource
-	impersonates bool                     // some owners act as other service accounts
-	peers        map[string][]string      // the custom resources of a group
+	byEntry      map[[2]string]*rules // by the entry's key and the resource
+	impersonates bool                 // some owners act as other service accounts
+	peers        map[string][]string
 	hints        map[string]*catalog.Need // for names in fields, by resource
 	endings      map[string][]string      // resources, by the end of their name
 }
