@@ -209,7 +209,7 @@ type Catalog struct {
 
 	indexing  sync.Once
 	named     map[string][]*Entry // that match one finalizer
-	patterns  []*Entry            // that match by prefix, suffix or regular expression
+	patterns  []*Entry
 	referring map[string][]*Entry // with references or conditions on fields, by each of their resources
 	affected  map[string]bool
 }
