@@ -255,7 +255,8 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 		}
 		return wrong, nil
 	}
-	gone, err := g.Gone(ctx, s, 2*time.Minute)
+	// A pod of a deleted node is collected after a minute, and the namespace controller pauses as long.
+	gone, err := g.Gone(ctx, s, 5*time.Minute)
 	if err == nil && !gone {
 		wrong = append(wrong, "the way out does not help: "+strings.Join(ran, "; "))
 	}
