@@ -23,9 +23,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Apply applies manifests as kubectl apply --server-side --force-conflicts does: in order, in namespace
-// default unless they name one, continuing after errors. It returns once discovery includes any definitions
-// among them. It runs in this process because kubectl takes a third of a second of CPU time, mostly for
+// Apply applies manifests as kubectl apply --server-side --force-conflicts does, continuing after errors, and
+// returns once discovery includes any definitions. kubectl would take a third of a second of CPU time, mostly for
 // schemas that the API server checks anyway.
 func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	a, err := newApplier(l)
@@ -51,7 +50,6 @@ func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	return errors.Join(errs...)
 }
 
-// applier applies objects and caches the resources that the API server serves.
 type applier struct {
 	discovery *discovery.DiscoveryClient
 	objects   dynamic.Interface
@@ -71,7 +69,6 @@ func newApplier(l *Lab) (*applier, error) {
 	return &applier{discovery: d, objects: objects, served: map[schema.GroupVersion]*metav1.APIResourceList{}}, nil
 }
 
-// apply applies one object, or each object of a list.
 func (a *applier) apply(ctx context.Context, manifest []byte) error {
 	decoded, _, err := unstructured.UnstructuredJSONScheme.Decode(manifest, nil, nil)
 	if err != nil {
@@ -126,8 +123,8 @@ func (a *applier) define(applied *unstructured.Unstructured) error {
 	return nil
 }
 
-// serves reports whether discovery includes every defined resource. Requests for them succeed earlier than
-// that, but kubectl and the namespace controller rely on discovery.
+// serves reports whether discovery includes every defined resource: kubectl and the namespace controller rely on
+// it, and requests succeed earlier.
 func (a *applier) serves(ctx context.Context) (bool, error) {
 	_, lists, _, err := a.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if err != nil {
@@ -139,7 +136,6 @@ func (a *applier) serves(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// resource returns the resource of a kind, as currently served.
 func (a *applier) resource(ctx context.Context, kind schema.GroupVersionKind) (metav1.APIResource, error) {
 	version := kind.GroupVersion()
 	list := a.served[version]

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Replicas balances connections to the address of a Service as kube-proxy does: a new connection is passed to
-// the next ready replica, or refused if there is none. Existing connections stay with their replica.
+// Replicas balances new connections to the address of a Service among ready replicas, as kube-proxy does.
 type Replicas struct {
 	listener net.Listener
 	turn     atomic.Uint64
@@ -47,7 +46,7 @@ func Balance(ctx context.Context, address string) (*Replicas, error) {
 	return r, nil
 }
 
-// Add adds a replica. It receives connections once it is ready.
+// Add adds a replica.
 func (r *Replicas) Add(replica Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,36 +20,34 @@ import (
 	"time"
 )
 
-// Version is the version of the Kubernetes components in the lab: the newest, or the one that KUBERNETES
-// names.
+// Version is the Kubernetes version in the lab: the newest, or the one that KUBERNETES names.
 var Version = components().version
 
-// ContainerdVersion is the version of the container runtime on real nodes.
+// ContainerdVersion is the version of containerd on real nodes.
 const ContainerdVersion = "v2.4.2"
 
-// module is a nested module of test/components and the programs built from it.
+// module is a nested module of test/components and its programs.
 type module struct {
 	name, version string
 	programs      []program
-	sources       []string // files besides go.mod and go.sum that affect the build
+	sources       []string // besides go.mod and go.sum, for the cache key
 	flags         []string
 	about         string
 	files         []published // kept beside the programs
-	chart         *chart      // installs it instead of a kustomization
-	long          bool        // only the long suite of operators runs it
+	chart         *chart      // installed instead of a kustomization
+	long          bool        // only for the long suite of operators
 }
 
-// published are files from a module of the build, such as its manifests. They are copied into the folder
-// manifests with their paths.
+// published are files from a module of the build, copied into the folder manifests.
 type published struct {
 	module string   // as in go.mod
-	paths  []string // patterns of path.Match, from the module's root
+	paths  []string // patterns of path.Match
 }
 
 // program is the program of a package, or its test binary if the name ends in .test.
 type program struct{ name, pkg string }
 
-// newest and oldest are the supported versions of Kubernetes, with the programs that every lab runs.
+// newest and oldest are the supported versions of Kubernetes.
 var newest, oldest = module{
 	name: "kubernetes", version: "v1.36.3",
 	programs: controlPlane,
@@ -68,8 +66,7 @@ var controlPlane = []program{
 	{"node", "./node"},
 }
 
-// kubeletModule contains the kubelet of real nodes and the drivers for scenarios on them, in the newest
-// version only.
+// kubeletModule contains the kubelet of real nodes and the drivers for scenarios on them.
 var kubeletModule = module{
 	name: newest.name, version: newest.version,
 	programs: []program{
@@ -82,8 +79,7 @@ var kubeletModule = module{
 	about:   "the kubelet " + newest.version + " and drivers for real nodes from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// extension is an extension API server. It may be newer than the control plane, because few versions of it
-// are published.
+// extension may be newer than the control plane, because few versions of it are published.
 var extension = module{
 	name: newest.name, version: newest.version,
 	programs: []program{{"sample-apiserver", "./sampleapiserver"}},
@@ -92,13 +88,11 @@ var extension = module{
 	about:    "sample-apiserver " + newest.version + " from Go modules: once, a minute on two cores",
 }
 
-// kubernetesFlags are build flags that set the version of Kubernetes programs.
 func kubernetesFlags(version string) []string {
 	return []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + version}
 }
 
-// components returns the module of the version that KUBERNETES names. Build returns an error if that is
-// unknown.
+// components returns the module for KUBERNETES. Build returns an error if that is unknown.
 func components() module {
 	m := newest
 	if strings.HasPrefix(oldest.version+".", "v"+os.Getenv("KUBERNETES")+".") {
@@ -122,7 +116,7 @@ var containerdModule = module{
 	about: "containerd " + ContainerdVersion + " from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// nfsServer is an NFS server in user space, for nodes whose kernel has an NFS client.
+// nfsServer runs in user space, for nodes whose kernel has an NFS client.
 var nfsServer = module{
 	name: "nfs-server", version: "v0.0.4",
 	programs: []program{{"nfs-server", "."}},
@@ -131,7 +125,6 @@ var nfsServer = module{
 	about:    "a server of NFS from Go modules: once, some seconds",
 }
 
-// conformance is Kubernetes' end-to-end tests and the scheduler that they need.
 var conformance = module{
 	name: "conformance", version: newest.version,
 	programs: []program{{"e2e.test", "k8s.io/kubernetes/test/e2e"}, {"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"}},
@@ -139,9 +132,8 @@ var conformance = module{
 	about:    "the end-to-end tests of Kubernetes " + newest.version + " from Go modules: once, 5 to 15 minutes on two cores",
 }
 
-// Build builds the control plane's components unless they are in the user's cache, and returns their folder.
-// It reports to progress. Concurrent builds wait for each other, and an interrupted one leaves nothing usable
-// behind.
+// Build builds the control plane's components unless they are cached, and returns their folder. Concurrent builds
+// wait for each other, and an interrupted one leaves nothing usable behind.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	m := components()
 	if want := os.Getenv("KUBERNETES"); want != "" && !strings.HasPrefix(m.version+".", "v"+want+".") {
@@ -150,7 +142,7 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	return m.make(ctx, progress)
 }
 
-// BuildNode is Build for real nodes. It returns the folders of the container runtime and of the kubelet.
+// BuildNode is Build for real nodes.
 func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, err error) {
 	if runtime, err = containerdModule.make(ctx, progress); err != nil {
 		return "", "", err
@@ -159,17 +151,17 @@ func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, e
 	return runtime, node, err
 }
 
-// BuildExtension is Build for the extension API server (sample-apiserver).
+// BuildExtension is Build for sample-apiserver.
 func BuildExtension(ctx context.Context, progress io.Writer) (string, error) {
 	return extension.make(ctx, progress)
 }
 
-// BuildNFSServer is Build for the NFS server (nfs-server).
+// BuildNFSServer is Build for nfs-server.
 func BuildNFSServer(ctx context.Context, progress io.Writer) (string, error) {
 	return nfsServer.make(ctx, progress)
 }
 
-// BuildConformance is Build for Kubernetes' end-to-end tests (e2e.test) and the scheduler that they need.
+// BuildConformance is Build for e2e.test and the scheduler that it needs.
 func BuildConformance(ctx context.Context, progress io.Writer) (string, error) {
 	return conformance.make(ctx, progress)
 }
@@ -200,7 +192,7 @@ func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return dir, nil // another process built it while this one waited
+		return dir, nil // another process built it meanwhile
 	}
 
 	partial := dir + ".partial"
@@ -238,7 +230,6 @@ func (m module) make(ctx context.Context, progress io.Writer) (string, error) {
 	return dir, nil
 }
 
-// key returns a short hash of everything that affects the build.
 func (m module) key(source string) (string, error) {
 	sum := sha256.New()
 	for _, name := range append([]string{"go.mod", "go.sum"}, m.sources...) {
@@ -297,15 +288,14 @@ func (m module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// noDWARF keeps compilers from writing debug information that the linkers would drop. It is not in
-// module.flags because it does not change the programs, so the cache stays valid.
+// noDWARF omits debug information that the linkers would drop. It is not in module.flags because the programs,
+// and so the cache key, are the same.
 const noDWARF = "-gcflags=all=-dwarf=false"
 
-// build builds the programs into a folder, several with one command, which compiles shared packages once and
-// links on all cores.
+// build uses one command for several programs, which compiles shared packages once and links on all cores.
 func (m module) build(ctx context.Context, source, target string) error {
 	var packages []string
-	names := map[string]string{} // program names by the go command's names
+	names := map[string]string{} // by the go command's names
 	for _, p := range m.programs {
 		command := []string{"build", noDWARF}
 		switch {
@@ -335,8 +325,7 @@ func (m module) build(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// executable returns the go command's name for the program of a package: its folder, without the module's
-// major version.
+// executable returns the go command's name for a program: the folder of its package, without the major version.
 func executable(pkg string) string {
 	if dir, last := path.Split(pkg); majorVersion.MatchString(last) {
 		return path.Base(dir)
@@ -349,8 +338,7 @@ var majorVersion = regexp.MustCompile(`^v[2-9][0-9]*$`)
 func goCommand(ctx context.Context, source string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
-	// Independent of the user's settings: no cgo, no workspace. Compilers are short processes, so they
-	// collect garbage rarely, for a little more memory.
+	// Independent of the user's settings. Compilers are short processes, so they collect garbage rarely.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=", "GOGC=400")
 	// The compilers die with the go command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -369,7 +357,6 @@ func goCommand(ctx context.Context, source string, args ...string) error {
 	return nil
 }
 
-// source returns the folder of the nested module in test/components.
 func (m module) source() (string, error) {
 	dir := filepath.Join(Root(), "test", "components", m.name)
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {

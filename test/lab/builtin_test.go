@@ -11,8 +11,6 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// TestBuiltin compares the table of kinds with an API server that serves all its APIs: it must have every
-// deletable kind with the same scope and short names.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	l, err := Start(t.Context(), Options{Progress: t.Output(), APIServer: []string{"--runtime-config=api/all=true"}})

@@ -43,13 +43,12 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.cert.Raw})
 }
 
-// Issue returns a certificate that is valid for a day, for a client (common name and groups) and for servers
-// with the given names and addresses.
+// Issue returns a certificate that is valid for a day, for a client (common name and groups) and for servers.
 func (a *Authority) Issue(name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	return a.IssueUntil(time.Now().Add(24*time.Hour), name, groups, hosts, addresses...)
 }
 
-// IssueUntil is Issue for a certificate that expires at end, which may be in the past.
+// IssueUntil is Issue with an end, which may be in the past.
 func (a *Authority) IssueUntil(end time.Time, name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -82,13 +81,11 @@ func (a *Authority) IssueUntil(end time.Time, name string, groups, hosts []strin
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), keyPEM, nil
 }
 
-// write writes a file into the lab's folder and returns its path.
 func (l *Lab) write(name string, data []byte) (string, error) {
 	path := filepath.Join(l.dir, name)
 	return path, os.WriteFile(path, data, 0o600)
 }
 
-// writePair issues a certificate and writes NAME.crt and NAME.key.
 func (l *Lab) writePair(a *Authority, name, user string, groups, hosts []string, addresses ...string) error {
 	certPEM, keyPEM, err := a.Issue(user, groups, hosts, addresses...)
 	if err != nil {

@@ -32,11 +32,11 @@ func ContainersNeed() string {
 	return ""
 }
 
-// serviceAccountDir is the path of a pod's service account token (k8s.io/client-go/rest, InClusterConfig).
+// Source: k8s.io/client-go/rest, InClusterConfig.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// contain returns the command of a container, which runs in its own root with the binary, its token and its
-// volumes, and with its pod's name and environment. It shares the network of this machine.
+// contain returns the command of a container, with its own root, the pod's name and environment, and this
+// machine's network.
 func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1.Container) (*exec.Cmd, thread, error) {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -84,14 +84,12 @@ func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1
 		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
 			return err
 		}
-		return unix.Sethostname([]byte(pod.Name)) // programs use it as their identity in a lease
+		return unix.Sethostname([]byte(pod.Name)) // identity in a lease
 	})
 }
 
-// root returns the folder that is the root of a contained program.
 func (p *Program) root() string { return filepath.Join(p.lab.dir, p.name+".root") }
 
-// mounts returns the files in the container's volumes, except its token.
 func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container corev1.Container) (contents, error) {
 	mounted := contents{}
 	for _, mount := range container.VolumeMounts {
@@ -112,8 +110,8 @@ func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *
 	return mounted, nil
 }
 
-// remount updates the files of a running container as a kubelet would: programs that create their own
-// certificate wait for it to appear.
+// remount updates the files of a running container as a kubelet would: some programs wait for the certificate
+// that they created.
 func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1.Container) error {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -148,8 +146,8 @@ func (c contents) write(root string, before contents) error {
 	return nil
 }
 
-// volume returns the files of a Secret or ConfigMap. A missing Secret contains the certificate of the
-// program's Service, which cert-manager would create.
+// volume returns the files of a Secret or ConfigMap. A missing Secret contains a certificate, which cert-manager
+// would create.
 func (p *Program) volume(ctx context.Context, client kubernetes.Interface, volume corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case volume.ConfigMap != nil:
@@ -172,7 +170,7 @@ func (p *Program) volume(ctx context.Context, client kubernetes.Interface, volum
 		}
 		return renamed(object.Data, volume.Secret.Items), nil
 	}
-	return nil, nil // an empty folder
+	return nil, nil
 }
 
 func optional(err error, may *bool) error {
@@ -193,7 +191,6 @@ func renamed(files map[string][]byte, items []corev1.KeyToPath) map[string][]byt
 	return chosen
 }
 
-// pair returns the certificate of the program's Service, with its authority.
 func (p *Program) pair() (map[string][]byte, error) {
 	files := map[string][]byte{"ca.crt": p.lab.CABundle()}
 	for name, end := range map[string]string{"tls.crt": ".crt", "tls.key": ".key"} {
@@ -273,8 +270,8 @@ func linkOrCopy(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// forward forwards the ports of the program's Service to it until ctx ends. A program with a configured port
-// listens there, others on the Service's target ports.
+// forward forwards the ports of the program's Service to it until ctx ends: to its configured port, else to the
+// target ports.
 func (p *Program) forward(ctx context.Context) error {
 	client, err := p.lab.Client()
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// TestExpand checks references to the environment against the kubelet's rules.
 func TestExpand(t *testing.T) {
 	environment := []string{"A=one", "B=$(A)", "A=two", "EMPTY="}
 	for text, want := range map[string]string{
@@ -21,15 +20,13 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestFilesFollow checks that the mounted files of a running container are updated, and that unchanged files
-// are not rewritten.
 func TestFilesFollow(t *testing.T) {
 	root := t.TempDir()
 	before := contents{"/certs": {"same": []byte("1"), "other": []byte("1")}}
 	if err := before.write(root, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(root, "certs", "same")); err != nil { // it reappears if it is rewritten
+	if err := os.Remove(filepath.Join(root, "certs", "same")); err != nil { // it would reappear if rewritten
 		t.Fatal(err)
 	}
 	now := contents{"/certs": {"same": []byte("1"), "other": []byte("2"), "new": []byte("1")}}

@@ -13,12 +13,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// crashes is the number of crashes after which Crash returns. The kubelet restarts a container after 10 s,
-// then 20 s.
+// The kubelet restarts a container after 10 s, then 20 s.
 const crashes = 3
 
-// Crash makes the containers of a Deployment's pods on the node exit whenever they start, until ctx ends. It
-// returns once the kubelet backs off (CrashLoopBackOff).
+// Crash makes a Deployment's containers on the node exit whenever they start, until ctx ends. It returns once the
+// kubelet backs off (CrashLoopBackOff).
 func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 	client, err := n.lab.Client()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServiceAccountConfig returns a config for a service account, with a token from the API server.
+// ServiceAccountConfig returns a config with a service account's token.
 func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := l.Client()
 	if err != nil {
@@ -27,9 +27,8 @@ func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) 
 }
 
 // RunDeployment plays the kubelet for a Deployment on the host network: it runs program in place of the first
-// container, as a process of this machine, with the container's arguments and the rights of its service
-// account, listening on the ClusterIP of a Service. It appends --kubeconfig FILE, --listen CLUSTERIP:443,
-// --health-listen CLUSTERIP:8081 and extra, which override earlier arguments. The API server sees no pod.
+// container, with its arguments and service account, on the ClusterIP of a Service. It appends --kubeconfig,
+// --listen CLUSTERIP:443, --health-listen CLUSTERIP:8081 and extra. The API server sees no pod.
 func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, program string, extra ...string) (*Process, error) {
 	client, err := l.Client()
 	if err != nil {

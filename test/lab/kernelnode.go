@@ -24,9 +24,9 @@ func KernelNodeNeeds() string {
 	}, "/dev/net/tun", "/usr/lib/uml/modules")...), ", ")
 }
 
-// kernelInit is the first process of a node with its own kernel. It sees the files of this machine, but can
-// write only the node's. Addresses of NodeNetwork are local to it; the lab's other addresses are behind its
-// network card. It then runs the jobs of RealNode.Run concurrently.
+// kernelInit is the first process of a node with its own kernel, which can write only the node's files. Addresses
+// of NodeNetwork are local to it; the lab's others are behind its network card. It then runs the jobs of
+// RealNode.Run concurrently.
 const kernelInit = `#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rshared /
@@ -75,8 +75,7 @@ done
 `
 
 // StartKernelNode starts a real node with its own kernel, User Mode Linux, for features that this machine's
-// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled. It takes about half
-// a minute.
+// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled. It takes half a minute.
 func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := KernelNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a node with a kernel of its own needs %s", needs)
@@ -91,7 +90,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 			return nil, err
 		}
 	}
-	// Each node of each lab has four addresses of 198.18.0.0/16, which is reserved for tests (RFC 2544).
+	// Four addresses per node of 198.18.0.0/16, which is reserved for tests (RFC 2544).
 	number, count := strings.TrimPrefix(l.network, "127."), int(l.kernels.Add(1))
 	address := func(last int) string { return fmt.Sprintf("198.18.%s.%d", number, 4*count+last) }
 	card := fmt.Sprintf("tg%s-%d", number, count)
@@ -103,7 +102,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	if err := l.plug(card, address(1)+"/30"); err != nil {
 		return nil, fmt.Errorf("make a network card for node %s: %w", name, err)
 	}
-	// A PID namespace, so that all processes die with the first.
+	// All processes of a PID namespace die with the first.
 	kernel := shell.Join([]string{"linux.uml", "mem=1G", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=" + first,
 		"con=null", "con0=null,fd:1", "umid=" + name, "quiet", "eth0=tuntap," + card})
 	cmd := exec.Command("sh", "-ec", "mount --make-rprivate /; mount -t proc proc /proc; exec "+kernel)
@@ -125,8 +124,8 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	return n, n.boot(ctx)
 }
 
-// NodeNetwork returns the first three numbers of addresses that are local to a kernel node: its pods can
-// listen there, and Services with such an address need no kube-proxy.
+// NodeNetwork returns the first three numbers of addresses that are local to a kernel node: its pods can listen
+// there, and Services there need no kube-proxy.
 func (l *Lab) NodeNetwork() string { return l.network + ".254" }
 
 // plug creates a network card with an address that may route loopback addresses. The watchdog removes it.
@@ -149,8 +148,8 @@ func ip(args ...string) error {
 	return nil
 }
 
-// job runs a command in the node's first process, in the background. It returns the path of a file: the
-// output is at that path with ending out, later the exit code with ending code.
+// job runs a command in the background in the node's first process, and returns the path of its output (.out),
+// later its exit code (.code).
 func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
 	words := slices.Concat([]string{"exec", "env", "-i"}, n.lab.environment(), cmd.Env, cmd.Args)
 	job := filepath.Join(n.Dir, "jobs", strconv.Itoa(int(n.jobs.Add(1))))

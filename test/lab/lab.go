@@ -1,14 +1,11 @@
-// Package lab runs a real Kubernetes control plane on this machine: the binaries of etcd, kube-apiserver and
-// kube-controller-manager on their own loopback addresses, and nodes that run the kubelet's code over a fake
+// Package lab runs a real Kubernetes control plane on this machine (etcd, kube-apiserver and
+// kube-controller-manager on their own loopback addresses), and nodes that run the kubelet's code over a fake
 // runtime. There is no scheduler: pods must name their node.
 //
-// Each lab has a Service network 127.N.0.0/16. It is loopback, so a process on this machine can listen on a
-// Service's ClusterIP: the API server really calls webhooks and extension API servers through their Services,
-// without kube-proxy. If nothing listens, connections are refused at once, as with kube-proxy. The API server
-// itself listens on the ClusterIP of the kubernetes Service.
+// Each lab has a Service network 127.N.0.0/16, so a process on this machine can listen on a Service's ClusterIP:
+// the API server really calls webhooks and extension API servers, without kube-proxy.
 //
-// It needs Linux, for all of 127.0.0.0/8 on loopback and for a kernel that kills the children of a dead
-// process.
+// It needs Linux: all of 127.0.0.0/8 is loopback, and the kernel kills the children of a dead process.
 package lab
 
 import (
@@ -44,19 +41,18 @@ import (
 type Options struct {
 	// Progress receives the lab's messages. Defaults to os.Stderr.
 	Progress io.Writer
-	// NodeGrace is how long a node may be silent before it is not ready (kube-controller-manager,
-	// --node-monitor-grace-period). A lab's kubelets renew their lease six times within it. Defaults to 12 s,
-	// at least 4 s; Kubernetes takes 50 s.
+	// NodeGrace is kube-controller-manager's --node-monitor-grace-period; kubelets renew their lease six times
+	// within it. Defaults to 12 s, at least 4 s; Kubernetes takes 50 s.
 	NodeGrace time.Duration
 	// APIServer are additional flags for kube-apiserver.
 	APIServer []string
-	// Authorization are the authorization modes. Defaults to Node,RBAC: Node reads ResourceSlices in v1, and
-	// without them the API server is not ready.
+	// Authorization defaults to Node,RBAC: Node reads ResourceSlices in v1, and without them the API server is
+	// not ready.
 	Authorization string
-	// Prepare, if set, writes the files for such flags into the lab's folder and returns the flags.
+	// Prepare, if set, writes files into the lab's folder and returns kube-apiserver flags for them.
 	Prepare func(dir string) ([]string, error)
-	// Thrifty makes the control plane collect garbage a quarter as often, for up to a GB of memory.
-	// Benchmarks leave it off.
+	// Thrifty makes the control plane collect garbage a quarter as often, for up to a GB of memory. Benchmarks
+	// leave it off.
 	Thrifty bool
 }
 
@@ -74,15 +70,15 @@ type Lab struct {
 	etcd, server, manager *Process
 	processes             []*Process // all others, in starting order
 	programs              map[string]*Program
-	kernels               atomic.Int64 // number of nodes started with their own kernel
+	kernels               atomic.Int64 // number of nodes with their own kernel
 	ending                atomic.Bool
 
 	config     *rest.Config
 	kubeconfig string
 }
 
-// Start starts a lab. It takes about 4 s once the components are built (two idle cores). ctx bounds the
-// start, not the lab: call Stop. If this process dies without it, processes and files are cleaned up anyway.
+// Start starts a lab, in about 4 s once the components are built. ctx bounds the start, not the lab: call Stop.
+// If this process dies without it, processes and files are cleaned up anyway.
 func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
@@ -131,8 +127,7 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	return l, nil
 }
 
-// claimNetwork picks a loopback network that no other lab on this machine uses: a lab claims its network by
-// listening on the last address.
+// claimNetwork claims a loopback network among the labs on this machine by listening on its last address.
 func claimNetwork() (string, net.Listener, error) {
 	for n := 96; n < 250; n++ {
 		network := fmt.Sprintf("127.%d", n)
@@ -140,7 +135,7 @@ func claimNetwork() (string, net.Listener, error) {
 		if err != nil {
 			continue
 		}
-		// The API server and webhooks listen on port 443 as in a cluster.
+		// The API server and webhooks need port 443.
 		probe, err := net.Listen("tcp", network+".0.1:443")
 		if err == nil {
 			probe.Close()
@@ -154,9 +149,8 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder and the cgroups and network cards of its real nodes once this process
-// closes the pipe or dies. The lab's processes are then being killed and may still write; frozen ones must
-// thaw before they can die.
+// watchdog removes the lab's folder, cgroups and network cards once this process closes the pipe or dies. The
+// lab's processes may still write then, and frozen ones must thaw before they can die.
 func watchdog(dir string) (io.Closer, error) {
 	const script = `cat >/dev/null
 cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "${1##*/}" 2>/dev/null; }
@@ -188,8 +182,8 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// environment returns the environment of every child: with the lab's kubeconfig and temporary folder, never
-// the user's.
+// environment returns every child's environment, with the lab's kubeconfig and temporary folder, never the
+// user's.
 func (l *Lab) environment() []string {
 	return []string{
 		"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "KUBECTL_KUBERC=false",
@@ -229,7 +223,7 @@ func (l *Lab) prepare() error {
 	}
 	l.config = &rest.Config{
 		Host: "https://" + l.apiserver() + ":443", QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: l.clients.PEM()},
-		WarningHandler: rest.NoWarnings{}, // Delete collects them; retries of controllers would fill the log
+		WarningHandler: rest.NoWarnings{}, // retries of controllers would fill the log
 	}
 	if l.kubeconfig, err = l.WriteKubeconfig("admin", l.config); err != nil {
 		return err
@@ -242,8 +236,8 @@ func (l *Lab) prepare() error {
 	return err
 }
 
-// etcdURL is etcd's URL, with an address that a Service is unlikely to get: the API server picks ClusterIPs at
-// random from the whole network.
+// etcdURL has an address that a Service is unlikely to get: ClusterIPs are picked at random from the whole
+// network.
 func (l *Lab) etcdURL() string { return "http://" + l.network + ".255.1:2379" }
 
 func (l *Lab) startControlPlane(ctx context.Context) (err error) {
@@ -294,7 +288,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 	server, err := l.startControl("kube-apiserver", slices.Concat([]string{
 		"--etcd-servers", l.etcdURL(),
 		"--bind-address", l.apiserver(), "--secure-port", "443",
-		// No client dials it: the kubernetes Service's ClusterIP is the API server itself.
+		// Not dialled: the kubernetes Service's ClusterIP is the API server itself.
 		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none",
 		"--tls-cert-file", file("apiserver.crt"), "--tls-private-key-file", file("apiserver.key"),
 		"--client-ca-file", file("ca.crt"), "--token-auth-file", file("tokens.csv"),
@@ -318,7 +312,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 	return l.waitReady(ctx)
 }
 
-// RestartAPIServer kills the API server and starts it again on the same address.
+// RestartAPIServer kills the API server and starts it on the same address.
 func (l *Lab) RestartAPIServer(ctx context.Context) error {
 	l.mu.Lock()
 	server := l.server
@@ -359,11 +353,10 @@ func (l *Lab) waitReady(ctx context.Context) error {
 	})
 }
 
-// Await polls a condition until it is met, up to a limit. If that fails, or a process of the lab exits by
-// itself, the error includes their last output. It is a context.DeadlineExceeded only if the limit passed.
+// Await polls a condition, up to a limit. If that fails, or a process of the lab exits by itself, the error
+// includes their last output. It is a context.DeadlineExceeded only if the limit passed.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
-	// Many conditions run a command, which takes up to half a second of CPU time, and dozens are awaited at
-	// once. So the pause grows, to four times the duration of the last try, at most 5 s.
+	// Many conditions run a command, up to half a second of CPU time, and dozens are awaited at once.
 	var took time.Duration
 	growing := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: time.Second}.DelayFunc()
 	pause := wait.DelayFunc(func() time.Duration { return max(growing(), min(4*took, 5*time.Second)) })
@@ -389,7 +382,7 @@ func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condi
 	return fmt.Errorf("wait for %s: %w%s", what, err, logs.String())
 }
 
-// running returns the lab's processes that were not ended on purpose, in starting order, control plane first.
+// running returns the processes that should run, in starting order, control plane first.
 func (l *Lab) running() []*Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -407,9 +400,8 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// StartProcess runs a program as part of the lab: with the lab's environment (KUBECONFIG is the
-// administrator's) and its output in NAME.log in the lab's folder. Stop stops it; if it exits by itself,
-// Await fails.
+// StartProcess runs a program with the lab's environment (KUBECONFIG is the administrator's) and its output in
+// NAME.log. If it exits by itself, Await fails.
 func (l *Lab) StartProcess(name, program string, args ...string) (*Process, error) {
 	p, err := l.start(name, program, args...)
 	if err != nil {
@@ -425,8 +417,7 @@ func (l *Lab) keep(p *Process) *Process {
 	return p
 }
 
-// Forget removes a process from the lab: its exit is no failure, and Stop leaves it alone. Process.Kill and
-// Stop call it.
+// Forget removes a process from the lab: its exit is no failure, and Stop leaves it alone.
 func (l *Lab) Forget(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -438,8 +429,8 @@ func (l *Lab) Forget(p *Process) {
 	l.processes = slices.DeleteFunc(l.processes, func(other *Process) bool { return other == p })
 }
 
-// Stop ends the lab, in reverse starting order with the control plane last. Processes on a real node end by
-// themselves, because they have mounts to release; all others are killed. Nothing is left behind.
+// Stop ends the lab in reverse starting order. Processes on a real node end by themselves, because they have
+// mounts to release; all others are killed.
 func (l *Lab) Stop() {
 	l.ending.Store(true)
 	thaw(filepath.Base(l.dir))
@@ -464,7 +455,7 @@ func (l *Lab) Stop() {
 	}
 }
 
-// Dir returns the lab's folder, which contains the log of each process. Stop removes it.
+// Dir returns the lab's folder, which contains the log of each process.
 func (l *Lab) Dir() string { return l.dir }
 
 // Bin returns the folder of the lab's kubectl.
@@ -473,11 +464,10 @@ func (l *Lab) Bin() string { return l.bin }
 // Config returns a config for an administrator (system:masters).
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 
-// Kubeconfig returns the path of a kubeconfig for Config, in the lab's folder.
+// Kubeconfig returns the path of a kubeconfig for Config.
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
-// ConfigFor returns a config for any user and groups, with a certificate that the lab issues. RBAC decides
-// the rights.
+// ConfigFor returns a config for any user and groups; RBAC decides the rights.
 func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	certPEM, keyPEM, err := l.clients.Issue(user, groups, nil)
 	if err != nil {
@@ -509,19 +499,19 @@ type Result struct {
 	Code           int
 }
 
-// Kubectl runs the lab's kubectl as an administrator. A non-zero exit code is not an error, unless kubectl
-// could not run or outlived ctx.
+// Kubectl runs kubectl as an administrator. A non-zero exit code is an error only if kubectl could not run or
+// outlived ctx.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 	return l.KubectlWith(ctx, "", args...)
 }
 
-// KubectlWith runs the lab's kubectl with text on standard input.
+// KubectlWith runs kubectl with text on standard input.
 func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Result, error) {
 	return l.command(ctx, stdin, filepath.Join(l.bin, "kubectl"), args...)
 }
 
-// Root returns the checkout of the current folder, "" if it is not in one. It works for binaries built with
-// -trimpath, which do not know their source.
+// Root returns the checkout of the current folder, "" if none. Binaries built with -trimpath do not know their
+// source.
 var Root = sync.OnceValue(func() string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -544,7 +534,7 @@ var HelmPath = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), err
 })
 
-// Helm runs Helm as an administrator. As with Kubectl, a non-zero exit code is not an error.
+// Helm runs Helm as an administrator; as with Kubectl, a non-zero exit code is not an error.
 func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
 	path, err := HelmPath()
 	if err != nil {
@@ -558,11 +548,11 @@ func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 	return l.command(ctx, "", "/bin/sh", "-c", line)
 }
 
-// commandLimit bounds commands without a deadline, so that the test names the one that hangs before the whole
-// package times out.
+// commandLimit applies to commands without a deadline, so that a test names the one that hangs before the package
+// times out.
 const commandLimit = 10 * time.Minute
 
-// waitDelay bounds reading the output of a command that ended: more than a second on a busy machine.
+// More than a second on a busy machine.
 const waitDelay = 10 * time.Second
 
 func (l *Lab) command(ctx context.Context, stdin, program string, args ...string) (Result, error) {
@@ -573,7 +563,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	cmd.Env = l.environment()
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// The whole group: a shell's children would keep the pipes open, and Wait would wait for them.
+	// The whole group: children of a shell would keep the pipes open for Wait.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitDelay
 	var stdout, stderr bytes.Buffer
@@ -593,8 +583,8 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	return result, nil
 }
 
-// AwaitApplied applies manifests until all are accepted, up to a limit: custom resources need their
-// definition established, and pods the service account of their namespace.
+// AwaitApplied applies manifests until all are accepted: custom resources need their definition established, and
+// pods the service account of their namespace.
 func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests string) error {
 	var last error
 	err := l.Await(ctx, limit, "the objects to be accepted", func(ctx context.Context) (bool, error) {
@@ -613,7 +603,7 @@ func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests s
 // Client returns a typed client for Config.
 func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
 
-// ClusterIP returns the address of a Service, on which a process of this machine can listen.
+// ClusterIP returns the address of a Service, on which this machine can listen.
 func (l *Lab) ClusterIP(ctx context.Context, namespace, name string) (string, error) {
 	client, err := l.Client()
 	if err != nil {

@@ -36,7 +36,6 @@ func start(t *testing.T) *Lab {
 	return l
 }
 
-// kubectl runs a command that must succeed.
 func kubectl(t *testing.T, l *Lab, args ...string) string {
 	t.Helper()
 	r, err := l.Kubectl(t.Context(), args...)
@@ -46,7 +45,6 @@ func kubectl(t *testing.T, l *Lab, args ...string) string {
 	return r.Stdout
 }
 
-// apply applies manifests, which must succeed.
 func apply(t *testing.T, l *Lab, manifests string) {
 	t.Helper()
 	if err := l.AwaitApplied(t.Context(), time.Minute, manifests); err != nil {
@@ -97,8 +95,8 @@ func TestNodesLiveAndDie(t *testing.T) {
 	}
 }
 
-// api is a Service without pods and an APIService that refers to it. The availability check wants an
-// EndpointSlice with an address, but does not dial it (RFC 5737).
+// api is a Service without pods and its APIService. The availability check wants an EndpointSlice with an
+// address, but does not dial it (RFC 5737).
 const api = `{apiVersion: v1, kind: Service, metadata: {name: api, namespace: default}, spec: {ports: [{port: 443}]}}
 ---
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: api, namespace: default, labels: {kubernetes.io/service-name: api}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}
@@ -209,7 +207,6 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestTwoLabs checks that concurrent labs are independent, and that one outlives the other.
 func TestTwoLabs(t *testing.T) {
 	t.Parallel()
 	a, b := start(t), start(t)
@@ -277,7 +274,6 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestRunDeployment runs a shell script as the program, which prints its arguments.
 func TestRunDeployment(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -310,7 +306,6 @@ func TestRunDeployment(t *testing.T) {
 	}
 }
 
-// TestInterruptedBuild checks that an interrupted build leaves nothing that counts as built.
 func TestInterruptedBuild(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -335,8 +330,7 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft checks that a test that dies leaves no processes or files: the lab runs in a child that
-// panics.
+// TestNothingIsLeft runs the lab in a child that panics.
 func TestNothingIsLeft(t *testing.T) {
 	if os.Getenv("LAB_PANIC") != "" {
 		l, err := Start(t.Context(), Options{Progress: os.Stderr})
@@ -398,8 +392,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// mentions returns the processes with a path in their environment, as all processes of a lab with that folder
-// have.
+// mentions returns the processes with a path in their environment, as all of a lab have.
 func mentions(t *testing.T, path string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -415,7 +408,6 @@ func mentions(t *testing.T, path string) (pids []string) {
 	return pids
 }
 
-// TestUsersKubeconfig checks that a lab neither reads nor writes the user's kubeconfig.
 func TestUsersKubeconfig(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, "config")

@@ -40,8 +40,8 @@ import (
 )
 
 // Controller removes a finalizer from terminating objects, like the software that owns it, until ctx ends. It
-// has the rights of a service account and, if pods run under that, works only while they do. It first runs
-// all of cleaning and retries on failure.
+// works with the rights of a service account and, if pods run under that, only while they do. It retries all of
+// cleaning first.
 func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, cleaning ...Cleaning) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -52,8 +52,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		return err
 	}
 	objects := client.Resource(gvr)
-	// The list shows whether the service account has the rights at all, once the authorizer has seen a new
-	// binding.
+	// An authorizer takes a moment to see a new binding.
 	var denied error
 	err = l.Await(ctx, time.Minute, "the rights of "+namespace+"/"+account, func(context.Context) (bool, error) {
 		_, denied = objects.List(ctx, metav1.ListOptions{Limit: 1})
@@ -69,7 +68,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	if err != nil {
 		return err
 	}
-	// Watches run as the administrator; only the rounds have the rights of the service account.
+	// Watches run as the administrator, rounds as the service account.
 	changed := newSignal()
 	pods, err := l.informed(ctx, podResource, namespace, metav1.ListOptions{}, changed.raise)
 	if err != nil {
@@ -132,8 +131,8 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	return nil
 }
 
-// Elect keeps a lease for the pod under a service account until ctx ends, like a controller with leader
-// election. It returns once the pod holds it.
+// Elect keeps a lease for the pod under a service account until ctx ends, like leader election. It returns once
+// the pod holds it.
 func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error {
 	admin, err := l.Client()
 	if err != nil {
@@ -161,8 +160,8 @@ func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error
 	return nil
 }
 
-// Tell writes Events with a reason about the objects of a resource every few seconds until ctx ends, like a
-// failing controller, with the rights of a service account. It returns once they have repeated.
+// Tell writes Events about the objects of a resource every few seconds until ctx ends, like a failing controller
+// under a service account. It returns once they have repeated.
 func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr schema.GroupVersionResource) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -198,8 +197,7 @@ func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr s
 	})
 }
 
-// Cleaning is the work that a controller does for an object before it removes its finalizer, with the
-// controller's rights. It is retried on failure.
+// Cleaning is a controller's work for an object before it removes its finalizer; it is retried on failure.
 type Cleaning func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error
 
 // DeleteConfigMap returns a Cleaning that deletes a ConfigMap.
@@ -213,7 +211,7 @@ func DeleteConfigMap(name string) Cleaning {
 	}
 }
 
-// CreateSecret returns a Cleaning that creates a Secret, as others create a Job that does the work.
+// CreateSecret returns a Cleaning that creates a Secret, as others create a Job.
 func CreateSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
@@ -233,8 +231,8 @@ func ReadSecret(name string) Cleaning {
 	}
 }
 
-// ReadNamed returns a Cleaning that reads the object named at a path of fields: in the namespace
-// named beside it, if any.
+// ReadNamed returns a Cleaning that reads the object named at a path of fields, in the namespace beside it, if
+// any.
 func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		name, _, err := unstructured.NestedString(object.Object, path...)
@@ -250,9 +248,8 @@ func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	}
 }
 
-// Drain returns a Cleaning that evicts the pods of the node named at a path in the object and waits until
-// they are deleted, like controllers that remove nodes. After the object's spec.terminationGracePeriod it
-// deletes them, like Karpenter.
+// Drain returns a Cleaning that evicts the pods of the node named at a path and waits for their deletion. After
+// the object's spec.terminationGracePeriod it deletes them, like Karpenter.
 func Drain(path string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		node, _, err := unstructured.NestedString(object.Object, strings.Split(path, ".")...)
@@ -293,8 +290,7 @@ func Drain(path string) Cleaning {
 	}
 }
 
-// Take returns a Cleaning that takes this long after the deletion of the object, like a wait for a cloud
-// provider.
+// Take returns a Cleaning that takes this long after the object's deletion, like a wait for a cloud provider.
 func Take(long time.Duration) Cleaning {
 	return func(_ context.Context, _ dynamic.Interface, object unstructured.Unstructured) error {
 		if left := long - time.Since(object.GetDeletionTimestamp().Time); left > 0 {
@@ -304,8 +300,8 @@ func Take(long time.Duration) Cleaning {
 	}
 }
 
-// WaitForReferrers returns a Cleaning that waits until no object of a resource, in any namespace, has the
-// object's name at a path of fields.
+// WaitForReferrers returns a Cleaning that waits until no object of a resource names the object at a path of
+// fields.
 func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		list, err := client.Resource(gvr).List(ctx, metav1.ListOptions{})
@@ -334,7 +330,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// signal notifies of changes; several changes may be merged into one.
+// signal notifies of changes, which may be merged.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -346,12 +342,11 @@ func (s signal) raise() {
 	}
 }
 
-// seldom bounds the wait between calls of signal.each, for state that is not watched. Watched changes are
-// never missed.
+// seldom bounds the wait in signal.each, for state that is not watched.
 const seldom = 5 * time.Second
 
-// each calls f at once and after each change until ctx ends, with at least pause in between. While f returns
-// false it is called after each pause.
+// each calls f at once and after each change until ctx ends, at least pause apart. While f returns false it is
+// called after each pause.
 func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bool)) {
 	for {
 		limit := seldom
@@ -373,14 +368,12 @@ func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bo
 	}
 }
 
-// Resources that the lab watches.
 var (
 	podResource        = corev1.SchemeGroupVersion.WithResource("pods")
 	deploymentResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	sliceResource      = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 )
 
-// informer keeps the objects of a resource by a watch.
 type informer struct {
 	cache.Store
 	changed func()
@@ -388,9 +381,9 @@ type informer struct {
 	known   chan struct{} // closed once all objects are listed
 }
 
-// informed watches the objects of a resource as the administrator, in one namespace or, if that is "", in
-// all, until ctx ends, and calls changed after each change. If the resource is not served, which changes as
-// definitions are created and deleted, it retries each second and keeps the last objects.
+// informed watches a resource as the administrator until ctx ends, in all namespaces if namespace is "", and
+// calls changed after each change. If the resource is not served, which definitions change, it retries each
+// second and keeps the last objects.
 func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, namespace string, selected metav1.ListOptions, changed func()) (*informer, error) {
 	client, err := dynamic.NewForConfig(l.config)
 	if err != nil {
@@ -431,7 +424,7 @@ func (i *informer) Delete(o any) error {
 	return i.Store.Delete(o)
 }
 
-// Replace sets the whole list, as after the first list request.
+// Replace sets the whole list.
 func (i *informer) Replace(list []any, version string) error {
 	defer i.changed()
 	defer i.once.Do(func() { close(i.known) })
@@ -447,7 +440,7 @@ func (i *informer) await(ctx context.Context) {
 	}
 }
 
-// objects returns the current objects. They are shared: read-only.
+// objects returns the current objects, which are shared: read-only.
 func (i *informer) objects() (all []unstructured.Unstructured) {
 	for _, o := range i.List() {
 		all = append(all, *o.(*unstructured.Unstructured))
@@ -481,8 +474,8 @@ func release(ctx context.Context, objects dynamic.ResourceInterface, name, final
 	})
 }
 
-// Serve serves HTTPS on port 443 of a Service's ClusterIP until ctx ends and returns the certificate
-// authority for its caBundle. CABundle has it even before.
+// Serve serves HTTPS on port 443 of a Service's ClusterIP until ctx ends. CABundle has the returned authority
+// even before.
 func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http.Handler) (caBundle []byte, err error) {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -494,9 +487,9 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 	return l.CABundle(), nil
 }
 
-// ServeEndpoints is Serve while the Service has endpoints, as behind kube-proxy: it listens while an endpoint
-// is ready or, if all are terminating, one is serving (KEP-1669), and closes connections when the last is
-// removed. It returns once it listens, which takes an endpoint within a minute.
+// ServeEndpoints is Serve while the Service has endpoints, as behind kube-proxy: while one is ready or, if all
+// are terminating, serving (KEP-1669). It closes connections when the last is removed, and returns once it
+// listens, which takes an endpoint within a minute.
 func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, handler http.Handler) error {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -550,7 +543,6 @@ func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, han
 	return nil
 }
 
-// serving returns the address of a Service, and a certificate for a server there.
 func (l *Lab) serving(ctx context.Context, namespace, service string) (address string, pair tls.Certificate, err error) {
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", pair, err
@@ -563,7 +555,6 @@ func (l *Lab) serving(ctx context.Context, namespace, service string) (address s
 	return address, pair, err
 }
 
-// serve serves HTTPS on port 443 of an address until ctx ends.
 func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, handler http.Handler) error {
 	var listener net.Listener
 	err := l.Await(ctx, 10*time.Second, "port 443 of "+address, func(ctx context.Context) (bool, error) {
@@ -590,7 +581,7 @@ func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, h
 // CABundle returns the authority of Serve's certificates, in PEM.
 func (l *Lab) CABundle() []byte { return l.clients.PEM() }
 
-// OtherCABundle returns an authority that signed none of Serve's certificates, in PEM.
+// OtherCABundle returns an authority that signed none of Serve's certificates.
 func (l *Lab) OtherCABundle() []byte { return l.front.PEM() }
 
 // serviceNames returns the names that the API server expects in a backend's certificate.
@@ -598,8 +589,8 @@ func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}
 }
 
-// Certify writes a certificate for a program that serves on the ClusterIP of a Service, as NAME.crt and
-// NAME.key. CABundle is its authority.
+// Certify writes NAME.crt and NAME.key, signed by CABundle, for a program that serves on the ClusterIP of a
+// Service.
 func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, name string, err error) {
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", "", err
@@ -609,10 +600,10 @@ func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, 
 	return address, filepath.Join(l.dir, name), err
 }
 
-// SampleAPIServer runs k8s.io/sample-apiserver, a real extension API server, on the ClusterIP of a Service:
-// it serves wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders) from the lab's etcd, with
-// an administrator's rights. The caller creates the APIService, with CABundle as caBundle. Kill and Stop end
-// it. With "--protobuf" in args it fails as described at test/components/kubernetes/sampleapiserver.
+// SampleAPIServer runs k8s.io/sample-apiserver, a real extension API server, on the ClusterIP of a Service: it
+// serves wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders) as an administrator. The caller
+// creates the APIService, with CABundle. With "--protobuf" it fails as described at
+// test/components/kubernetes/sampleapiserver.
 func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, args ...string) (*Process, error) {
 	address, certificate, err := l.Certify(ctx, namespace, service)
 	if err != nil {
@@ -629,7 +620,7 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 
-// Review returns a webhook that answers every review with a decision.
+// Review returns a webhook with a decision for every review.
 func Review(decide func(request map[string]any) (allowed bool, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any
@@ -656,8 +647,8 @@ func Deny(message string) http.Handler {
 	return Review(func(map[string]any) (bool, string) { return false, message })
 }
 
-// Convert returns the conversion webhook of a CustomResourceDefinition whose versions differ only in name
-// (apiextensions.k8s.io/v1, ConversionReview).
+// Convert returns a conversion webhook for versions that differ only in name (apiextensions.k8s.io/v1,
+// ConversionReview).
 func Convert() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review apiextensionsv1.ConversionReview
@@ -681,7 +672,7 @@ func Convert() http.Handler {
 	})
 }
 
-// Hang returns a handler that never answers, until the caller hangs up.
+// Hang returns a handler that never answers.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the server notices the hang-up only after the body is read
@@ -689,8 +680,7 @@ func Hang() http.Handler {
 	})
 }
 
-// ExtensionAPI serves the discovery of one API group with one namespaced resource without objects: just
-// enough to make an APIService available. SampleAPIServer is a real one.
+// ExtensionAPI serves the discovery of one resource without objects: just enough to make an APIService available.
 func ExtensionAPI(group, version, resource, kind string, verbs ...string) http.Handler {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: group + "/" + version,

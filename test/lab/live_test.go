@@ -16,8 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestSignal checks that each calls f at once, then no more often than the pause allows, and seldom without
-// changes.
 func TestSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -47,8 +45,6 @@ func TestSignal(t *testing.T) {
 	})
 }
 
-// TestInformedOfLateKind checks that the objects of a kind are listed once it is served, and stay after it is
-// no longer served.
 func TestInformedOfLateKind(t *testing.T) {
 	t.Parallel()
 	var served atomic.Bool
@@ -67,7 +63,7 @@ func TestInformedOfLateKind(t *testing.T) {
 		default:
 			list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 				Items: []corev1.ConfigMap{{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
-			_ = json.NewEncoder(w).Encode(list) // the client may have hung up
+			_ = json.NewEncoder(w).Encode(list)
 		}
 	}))
 	t.Cleanup(server.Close)

@@ -20,9 +20,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Objects returns the objects that kubectl get shows for TYPE [NAME] [-n NAMESPACE] [-l SELECTOR]. If NAME
-// does not exist it returns the API server's error. It runs in this process because kubectl takes a tenth of
-// a second of CPU time.
+// Objects returns the objects that kubectl get shows for TYPE [NAME] [-n NAMESPACE] [-l SELECTOR], or the API
+// server's error. kubectl would take a tenth of a second of CPU time.
 func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unstructured, error) {
 	of, name, selector, err := l.named(l.config, words)
 	if err != nil {
@@ -42,9 +41,8 @@ func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unst
 	return list.Items, nil
 }
 
-// Gone waits until the object that kubectl get shows for TYPE NAME [-n NAMESPACE] is deleted, up to a limit,
-// and reports whether it is. An object recreated with the same name does not count. The limit starts after a
-// first read, which takes seconds on a busy machine.
+// Gone reports whether the object of TYPE NAME [-n NAMESPACE] is deleted within a limit, even if one with the
+// same name follows. The limit starts after a first read, which takes seconds on a busy machine.
 func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (bool, error) {
 	of, name, _, err := l.named(l.config, words)
 	if err == nil && name == "" {
@@ -90,8 +88,7 @@ func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured
 	}
 }
 
-// Delete deletes the objects that kubectl delete would for TYPE NAME [-n NAMESPACE], passing warnings of the
-// API server to a handler. Like Objects it runs in this process.
+// Delete deletes the objects that kubectl delete would for TYPE NAME [-n NAMESPACE].
 func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings rest.WarningHandler, words ...string) error {
 	config := l.Config()
 	config.WarningHandler = warnings
@@ -163,7 +160,6 @@ func (l *Lab) named(config *rest.Config, words []string) (of dynamic.ResourceInt
 	return client.Resource(mapping.Resource), name, selector, nil
 }
 
-// mapper returns a mapper of the resources that are served now.
 func (l *Lab) mapper() (meta.RESTMapper, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(l.config)
 	if err != nil {

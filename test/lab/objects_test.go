@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// TestObjects checks that applied objects can be read at once, by any name that kubectl accepts, and that
-// Gone distinguishes an object from its successor.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	l, ctx := start(t), t.Context()

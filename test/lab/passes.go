@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// auditPolicy records each pass of the namespace controller over a namespace, which begins by reading it
-// (pkg/controller/namespace/deletion, Delete). Conditions do not show a pass that finds the same content as
-// the last.
+// auditPolicy records each pass of the namespace controller, which begins by reading the namespace
+// (pkg/controller/namespace/deletion, Delete). Conditions do not show a pass that finds the same content as the
+// last.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -31,7 +31,6 @@ rules:
 - level: None
 `
 
-// auditFlags returns the API server's flags for auditPolicy.
 func (l *Lab) auditFlags() ([]string, error) {
 	policy, err := l.write("audit-policy.yaml", []byte(auditPolicy))
 	return []string{"--audit-policy-file", policy, "--audit-log-path", l.auditLog()}, err
@@ -39,9 +38,9 @@ func (l *Lab) auditFlags() ([]string, error) {
 
 func (l *Lab) auditLog() string { return filepath.Join(l.dir, "audit.log") }
 
-// passes returns the number of passes over a namespace that the namespace controller has begun since a time,
-// and the start of the last. Reads within a second belong to one pass: the controller reads again after a
-// conflict, and retries within milliseconds after errors.
+// passes returns the number of the namespace controller's passes over a namespace since a time, and the start of
+// the last. Reads within a second belong to one pass: the controller reads again after a conflict, and retries
+// within milliseconds after errors.
 func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, err error) {
 	file, err := os.Open(l.auditLog())
 	if errors.Is(err, os.ErrNotExist) { // no namespace was ever deleted
@@ -73,9 +72,9 @@ func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, 
 // takes minutes.
 const slowPass = 30 * time.Second
 
-// NamespaceGone waits until a Terminating namespace is deleted or hangs, and reports whether it is deleted. It
-// hangs once the namespace controller has made a second pass without a change of its conditions. A namespace
-// that the controller has finalized waits for other finalizers, up to limit.
+// NamespaceGone reports whether a Terminating namespace is deleted, rather than hangs: after a second pass of the
+// namespace controller with the same conditions. A namespace that the controller has finalized waits for other
+// finalizers, up to limit.
 func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name string) (gone bool, err error) {
 	client, err := l.Client()
 	if err != nil {
@@ -114,8 +113,8 @@ func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name strin
 	return gone, err
 }
 
-// left returns the remaining content and the failures in the conditions of a namespace. It omits error
-// messages, which are about the first resource of a pass, in varying order.
+// left returns the remaining content and the failures in a namespace's conditions, without error messages, which
+// are about the first resource of a pass, in varying order.
 func left(conditions []corev1.NamespaceCondition) string {
 	var text strings.Builder
 	for _, c := range conditions {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Process is a child of the lab. It dies with the process that started it, however that ends.
+// Process is a child of the lab, which dies with the process that started it.
 type Process struct {
 	name string
 	log  string
@@ -21,12 +21,12 @@ type Process struct {
 	err  error // of Wait, once done is closed
 	// mayEnd marks a process that its starter restarts: its exit is no failure of the lab.
 	mayEnd bool
-	// onNode marks a process on a real node, or a node itself: it may have mounts.
+	// onNode marks a real node or a process on it: it may have mounts.
 	onNode bool
 }
 
-// thread runs functions one by one on its own OS thread until the channel is closed: the kernel kills a child
-// with Pdeathsig when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
+// thread runs functions on its own OS thread until the channel is closed: the kernel kills a child with Pdeathsig
+// when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
 type thread chan func()
 
 func newThread() thread {
@@ -51,7 +51,6 @@ var spawn = newThread()
 // startChild starts a command such that Pdeathsig refers to the death of this process.
 func startChild(cmd *exec.Cmd) error { return spawn.do(cmd.Start) }
 
-// start runs a program with its output in a file of the lab.
 func (l *Lab) start(name, program string, args ...string) (*Process, error) {
 	return l.startOn(spawn, name, exec.Command(program, args...), 0)
 }
@@ -66,13 +65,13 @@ func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) 
 	defer out.Close()
 	p := &Process{name: name, log: logPath, cmd: cmd, lab: l, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if cmd.SysProcAttr == nil { // otherwise it is a container, which sees nothing of the lab
+	if cmd.SysProcAttr == nil { // otherwise a container, which sees nothing of the lab
 		p.cmd.Dir = l.dir
 		p.cmd.Env = append(l.environment(), cmd.Env...)
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
 		if t == spawn {
-			// On other threads the child dies with its PID namespace, and package syscall would take an
-			// invisible parent for dead.
+			// On other threads the child dies with its PID namespace, and package syscall would take an invisible
+			// parent for dead.
 			p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		}
 	}
@@ -101,18 +100,17 @@ func (p *Process) Log() string {
 	return string(data)
 }
 
-// Signal sends a signal to the process: syscall.SIGSTOP freezes it, syscall.SIGCONT resumes it.
+// Signal sends a signal: syscall.SIGSTOP freezes the process, syscall.SIGCONT resumes it.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// Kill kills the process and waits until it has ended.
+// Kill kills the process and waits for its end.
 func (p *Process) Kill() {
 	p.lab.Forget(p)
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop sends SIGTERM, waits until the process has ended, and kills it after 15 s. If the lab is ending it
-// kills at once.
+// Stop sends SIGTERM, and kills the process after 15 s or at once if the lab is ending.
 func (p *Process) Stop() error {
 	if p.lab.ending.Load() && !p.onNode {
 		p.Kill()

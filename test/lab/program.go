@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// software are components of other projects by their folder in test/components: a module that pins the
-// version, and a kustomization of the project's own manifests.
+// software are components of other projects by their folder in test/components, which pins the version and has a
+// kustomization of the project's own manifests.
 var software = map[string]module{
 	"metrics-server": {
 		version:  "v0.9.0",
@@ -150,14 +150,12 @@ var software = map[string]module{
 
 var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
 
-// Software returns the names of the published components, except those that only the long suite of operators
-// runs.
+// Software returns the names of the published components, except for the long suite's.
 func Software() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(software)), func(name string) bool { return software[name].long })
 }
 
-// BuildSoftware is Build for a published component. Its folder contains the programs and the project's
-// manifests.
+// BuildSoftware is Build for a published component: the programs and the project's manifests.
 func BuildSoftware(ctx context.Context, component string, options Options) (string, error) {
 	m, ok := software[component]
 	if !ok {
@@ -171,7 +169,7 @@ func BuildSoftware(ctx context.Context, component string, options Options) (stri
 	return m.make(ctx, options.Progress)
 }
 
-// Install applies the manifests of a published component, by the kustomization in test/components.
+// Install applies the manifests of a published component, by its kustomization.
 func (l *Lab) Install(ctx context.Context, component string) error {
 	built, err := BuildSoftware(ctx, component, l.options)
 	if err != nil {
@@ -243,9 +241,8 @@ func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "chart.yaml"), []byte(namespace+r.Stdout), 0o600)
 }
 
-// Program runs the program of a Deployment's pods as a process of this machine: a published binary with the
-// rights of the pods' service account. It runs while a pod of the Deployment is ready, starting and stopping
-// as needed, until its context ends.
+// Program runs a published binary for a Deployment as a process of this machine, with the rights of the pods'
+// service account, while a pod of the Deployment is ready.
 type Program struct {
 	Namespace, Deployment string
 	lab                   *Lab
@@ -257,10 +254,10 @@ type Program struct {
 	mu        sync.Mutex
 	broken    bool
 	process   *Process
-	inside    thread             // that started it, if contained
-	mounted   contents           // the files mounted there
-	unlink    context.CancelFunc // stops forwarding its Service, nil if not forwarded
-	shouldRun bool               // it should run, because a pod is ready
+	inside    thread // that started it, if contained
+	mounted   contents
+	unlink    context.CancelFunc // stops forwarding its Service
+	shouldRun bool               // because a pod is ready
 	changed   signal             // input of sync has changed, or the process has ended
 	cancel    context.CancelFunc
 	done      chan struct{} // closed once it is stopped for good
@@ -272,18 +269,17 @@ type Running struct {
 	Namespace, Deployment string
 	// Service is the Service that it serves.
 	Service string
-	// Args are appended to the arguments of the pod's container with the binary's name, or else of the first.
-	// In them, $IP is the ClusterIP of the Service, $CERT and $KEY are files with a certificate for it,
-	// $KUBECONFIG is a kubeconfig for the service account, $DIR is a folder for the Deployment, and $PORT is
-	// a free port for programs that listen on all addresses.
+	// Args are appended to the arguments of the container with the binary's name, or else of the first. In them,
+	// $IP is the Service's ClusterIP, $CERT and $KEY are files with a certificate for it, $KUBECONFIG is the
+	// service account's, $DIR is a folder for the Deployment, and $PORT is a free port for programs that listen
+	// on all addresses.
 	Args []string
-	// Contained runs it as in a container, with its token, its pod's mounts, name and environment: see
-	// ContainersNeed. Its Service is forwarded to it.
+	// Contained runs it with its token and its pod's mounts, name and environment, and forwards its Service to
+	// it: see ContainersNeed.
 	Contained bool
 }
 
-// Run runs a program of a published component for a Deployment, and returns once it has started. An earlier
-// one for the same Deployment must have ended.
+// Run starts a program of a published component for a Deployment. An earlier one must have ended.
 func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 	dir, err := BuildSoftware(ctx, r.Component, l.options)
 	if err != nil {
@@ -389,7 +385,6 @@ func (p *Program) Settled(ctx context.Context) (running bool, err error) {
 	return p.process != nil, nil
 }
 
-// follow raises changed whenever the input of sync changes, until ctx ends.
 func (p *Program) follow(ctx context.Context) error {
 	if err := p.lab.follow(ctx, p.Namespace, p.Deployment, p.changed); err != nil || !p.contained {
 		return err
@@ -402,7 +397,6 @@ func (p *Program) follow(ctx context.Context) error {
 	return nil
 }
 
-// waiting reports whether it should run but could not start yet.
 func (p *Program) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -442,7 +436,6 @@ func (p *Program) Break(broken bool) {
 	p.changed.raise()
 }
 
-// sync starts or stops the process according to the Deployment's pods.
 func (p *Program) sync(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -465,7 +458,7 @@ func (p *Program) sync(ctx context.Context) error {
 		if err := p.start(ctx, pod); !apierrors.IsNotFound(err) {
 			return err
 		}
-		// Without its service account or a volume a kubelet would not start the container either, and would
+		// A kubelet would not start the container either without its service account or a volume, and would
 		// retry.
 	case pod != nil && p.process != nil && p.contained:
 		return errors.Join(p.link(ctx), p.remount(ctx, pod, p.container(pod)))
@@ -497,8 +490,7 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 			return err
 		}
 		cmd := exec.Command(p.binary, slices.Concat(container.Args, replace(p.args, "$KUBECONFIG", kubeconfig))...)
-		// Some programs prefer KUBECONFIG, which in the lab's environment is the administrator's, over their
-		// arguments.
+		// Some programs prefer KUBECONFIG, the administrator's in the lab's environment, over their arguments.
 		cmd.Env = []string{"KUBECONFIG=" + kubeconfig}
 		p.process, err = p.lab.startOn(spawn, p.name, cmd, 0)
 	}
@@ -516,8 +508,8 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	return p.link(ctx)
 }
 
-// link forwards its Service to a contained program while it runs. It is called again for each process because
-// a recreated Service has a new address. mu is held.
+// link forwards its Service to a contained program. It is called for each process because a recreated Service has
+// a new address; mu is held.
 func (p *Program) link(ctx context.Context) error {
 	if !p.contained || p.service == "" || p.unlink != nil {
 		return nil
@@ -541,7 +533,7 @@ func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed 
 	return err
 }
 
-// While waits until PodOf finds a pod of a Deployment, and returns a context that ends once it finds none.
+// While waits for a pod of a Deployment, and returns a context that ends once PodOf finds none.
 func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.Context, error) {
 	err := l.Await(ctx, 3*time.Minute, "Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		pod, err := l.PodOf(ctx, namespace, deployment)
@@ -566,8 +558,8 @@ func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.
 	return running, nil
 }
 
-// PodOf returns a pod of a Deployment that is ready and whose containers run, nil if there is none. A hollow
-// kubelet reports ready a moment too early.
+// PodOf returns a ready pod of a Deployment, nil if there is none. Its containers must run: a hollow kubelet
+// reports ready a moment too early.
 func (l *Lab) PodOf(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	client, err := l.Client()
 	if err != nil {

@@ -27,32 +27,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Image is the image for pods on a real node: busybox with its applets in /bin. Their imagePullPolicy must
-// not be Always.
+// Image is busybox with its applets in /bin, for pods on a real node. Their imagePullPolicy must not be Always.
 const Image = "lab.local/busybox:1"
 
 // RealNode is a node of the lab with a real kubelet, containerd and runc. Its pods must use the host network.
 //
-// It has its own PID and mount namespaces and two file systems (on loop devices, for the kubelet and
-// containerd), so that faults harm nothing else and the kernel cleans up shims, containers, mounts and loop
-// devices with the first process of the namespace. Only its cgroups remain, for the watchdog.
+// It has its own PID and mount namespaces and two file systems on loop devices, so that faults harm nothing else
+// and the kernel cleans up with the first process of the namespace. Only its cgroups remain, for the watchdog.
 type RealNode struct {
 	Name string
 	// Dir contains the file systems, in the folders kubelet and containerd. Its path must be short because it
 	// contains sockets (108 characters in all).
 	Dir string
 
-	lab    *Lab
-	inside thread
-	jobs   *atomic.Int64 // number of jobs on a node with its own kernel, nil for others
-	// Folders of containerd's and the kubelet's programs.
+	lab              *Lab
+	inside           thread
+	jobs             *atomic.Int64 // number of jobs on a node with its own kernel, nil for others
 	runtime, kubelet string
 	init             *Process
 	mu               sync.Mutex
 	started          []*Process // inside
 
-	// Kubelet and Containerd are the running processes. They may be stopped, killed or frozen, and restarted
-	// with StartKubelet and StartContainerd.
+	// Kubelet and Containerd may be stopped, killed or frozen, and restarted with StartKubelet and
+	// StartContainerd.
 	Kubelet, Containerd *Process
 }
 
@@ -68,7 +65,7 @@ func realNodeLacks() (missing []string) {
 	}, "/dev/loop-control", "/sys/fs/cgroup")...)
 }
 
-// lacks returns the programs, with their Debian packages, and the files that this machine lacks.
+// lacks returns the programs, with their Debian packages, and files that this machine lacks.
 func lacks(programs map[string]string, files ...string) (missing []string) {
 	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
@@ -83,9 +80,9 @@ func lacks(programs map[string]string, files ...string) (missing []string) {
 	return missing
 }
 
-// firstProcess is PID 1 of a node: it makes the mounts and then reaps orphans. It hides this machine's /run,
-// /var/lib and /var/log, because containerd and the kubelet have fixed paths there. The whole tree is shared,
-// so that mount propagation works as on a node.
+// firstProcess makes the mounts of a node and then reaps orphans, as PID 1. It hides this machine's /run,
+// /var/lib and /var/log, because containerd and the kubelet have fixed paths there. The whole tree is shared, for
+// mount propagation.
 const firstProcess = `set -e
 trap 'exit 0' TERM
 mount --make-rprivate /
@@ -101,8 +98,7 @@ done
 touch "$1/mounted"
 while :; do sleep 3600 & wait; done`
 
-// StartRealNode starts a real node and waits until it is ready. It takes about 6 s once the components are
-// built.
+// StartRealNode starts a real node and waits until it is ready, about 6 s.
 func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := RealNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a real node needs %s", needs)
@@ -136,7 +132,6 @@ func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error)
 	return n, n.boot(ctx)
 }
 
-// boot starts the programs of a node and waits until it is ready.
 func (n *RealNode) boot(ctx context.Context) error {
 	if err := n.configure(); err != nil {
 		return fmt.Errorf("configure node %s: %w", n.Name, err)
@@ -153,7 +148,6 @@ func (n *RealNode) boot(ctx context.Context) error {
 	return n.AwaitReady(ctx, corev1.ConditionTrue)
 }
 
-// enter returns a thread in the mount and PID namespaces of a process.
 func enter(pid int) (thread, error) {
 	t := newThread()
 	return t, t.do(func() error {
@@ -174,12 +168,11 @@ func enter(pid int) (thread, error) {
 	})
 }
 
-// cgroup returns the node's cgroup relative to each hierarchy's root. It contains the lab's name for the
-// watchdog.
+// cgroup is relative to each hierarchy's root and contains the lab's name for the watchdog.
 func (n *RealNode) cgroup() string { return "/" + filepath.Base(n.lab.dir) + "/" + n.Name }
 
 // makeCgroup creates a cgroup in every hierarchy, with the settings that a version 1 cpuset needs before a
-// process may join, and with the controllers of version 2.
+// process may join, and the controllers of version 2.
 func makeCgroup(path string) error {
 	roots := []string{"/sys/fs/cgroup"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
@@ -215,7 +208,7 @@ func makeCgroup(path string) error {
 	return nil
 }
 
-// thaw thaws everything in a cgroup, in every hierarchy, so that it can die.
+// thaw thaws a cgroup in every hierarchy, so that it can die.
 func thaw(cgroup string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		roots, _ := filepath.Glob(filepath.Join(pattern, cgroup))
@@ -251,8 +244,8 @@ state = "/run/containerd"
   conf_dir = "DIR/cni"
 `
 
-// The kubelet does not listen, leaves the host's iptables alone, and does not evict, because full file
-// systems are deliberate faults here.
+// The kubelet leaves the host's iptables alone, and does not evict, because full file systems are deliberate
+// faults here.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 enableServer: false
@@ -305,7 +298,7 @@ func (n *RealNode) configure() error {
 	return nil
 }
 
-// StartContainerd starts containerd and waits until it answers. It takes over existing containers.
+// StartContainerd starts containerd, which takes over existing containers, and waits until it answers.
 func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
 	cmd := exec.Command(filepath.Join(n.runtime, "containerd"), "--config", filepath.Join(n.Dir, "containerd.toml"))
 	cmd.Env = []string{"PATH=" + n.runtime + ":" + os.Getenv("PATH")}
@@ -327,16 +320,15 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 	return err
 }
 
-// StartCSIDriver starts a CSI driver with ephemeral volumes on the node. It is registered with the kubelet
-// and in the CSINode a moment later. If killed it leaves its sockets behind, like a driver whose pod is
-// killed.
+// StartCSIDriver starts a CSI driver with ephemeral volumes, registered a moment later. If killed it leaves its
+// sockets behind, like a driver whose pod is killed.
 func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
 	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "csidriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
 }
 
-// StartDRADriver starts a driver for dynamic resource allocation on the node, with one device, "d0". If
-// killed it leaves its sockets behind, and the kubelet deletes its ResourceSlice half a minute later.
+// StartDRADriver starts a driver for dynamic resource allocation with one device, "d0". If killed it leaves its
+// sockets behind, and the kubelet deletes its ResourceSlice half a minute later.
 func (n *RealNode) StartDRADriver(name string) (*Process, error) {
 	return n.start("dra-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "dradriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet"), "-kubeconfig", n.lab.Kubeconfig()))
@@ -361,7 +353,7 @@ func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
 // PID returns the PID of the node's first process, for nsenter -m -p -t PID.
 func (n *RealNode) PID() int { return n.init.PID() }
 
-// Run runs a program in the node's namespaces and returns its output.
+// Run returns the output of a program in the node's namespaces.
 func (n *RealNode) Run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	if n.jobs != nil {
@@ -383,12 +375,12 @@ func (n *RealNode) Run(ctx context.Context, program string, args ...string) (str
 	return out.String(), err
 }
 
-// AwaitReady waits until the node's Ready condition has a status and, for True, until pods may run on it.
+// AwaitReady waits for a status of the Ready condition and, for True, until pods may run on the node.
 func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// Stop ends the node like a power cut and removes it; its Node object stays.
+// Stop ends the node like a power cut; its Node object stays.
 func (n *RealNode) Stop() error {
 	thaw(n.cgroup())
 	n.mu.Lock()
@@ -402,12 +394,12 @@ func (n *RealNode) Stop() error {
 	return os.RemoveAll(n.Dir)
 }
 
-// ImportProgram imports an image whose entrypoint is one static program into the node, under a name.
+// ImportProgram imports an image whose entrypoint is one static program.
 func (n *RealNode) ImportProgram(ctx context.Context, name, program string) error {
 	return n.importImage(ctx, image{name: name, binary: program, path: filepath.Base(program), entrypoint: []string{"/" + filepath.Base(program)}})
 }
 
-// importBusybox imports Image, which is also the sandbox of every pod: as such it sleeps for 68 years.
+// importBusybox imports Image, also the sandbox of every pod: as such it sleeps for 68 years.
 func (n *RealNode) importBusybox(ctx context.Context) error {
 	const busybox = "/bin/busybox"
 	applets, err := exec.Command(busybox, "--list").Output()
@@ -418,7 +410,7 @@ func (n *RealNode) importBusybox(ctx context.Context) error {
 	return n.importImage(ctx, image{name: Image, binary: busybox, path: "bin/busybox", links: links, entrypoint: []string{"/bin/sleep", "2147483647"}})
 }
 
-// image is an image for this machine's platform with one static program.
+// image is an image with one static program.
 type image struct {
 	name, binary, path string
 	links              []string // links to it in the same folder
@@ -436,7 +428,6 @@ func (n *RealNode) importImage(ctx context.Context, i image) error {
 	return os.Remove(file)
 }
 
-// write writes the image as docker save does.
 func (i image) write(file string) error {
 	binary, err := os.ReadFile(i.binary)
 	if err != nil {
@@ -490,8 +481,8 @@ func addFile(w *tar.Writer, name string, data []byte, mode int64) error {
 	return err
 }
 
-// HostAddress returns an address for pods on the host network to listen on: on all addresses they would
-// conflict with each other and with this machine.
+// HostAddress returns an address for pods on the host network: on all addresses they would conflict with each
+// other and with this machine.
 func (l *Lab) HostAddress() string { return l.network + ".255.2" }
 
 // Forward forwards a Service's ClusterIP to an address until ctx ends, like kube-proxy.
@@ -509,7 +500,7 @@ func (l *Lab) Forward(ctx context.Context, namespace, service string, port int, 
 		for {
 			from, err := listener.Accept()
 			if err != nil {
-				return // closed
+				return
 			}
 			go func() {
 				defer from.Close()

@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// TestRealNodeLeavesNothing compares the machine before and after a real node in a bad state: once it is
-// stopped, and after its test died.
+// TestRealNodeLeavesNothing compares the machine before and after a real node in a bad state.
 func TestRealNodeLeavesNothing(t *testing.T) {
 	const child = "LAB_REAL_NODE"
 	if end := os.Getenv(child); end != "" {
@@ -85,8 +84,7 @@ done`); err != nil {
 	}
 }
 
-// remains returns what is left of a lab: files, processes (and their namespaces), mounts, loop devices,
-// cgroups.
+// remains returns what a lab left: files, processes (and their namespaces), mounts, loop devices, cgroups.
 func remains(t *testing.T, dir string) (left []string) {
 	t.Helper()
 	if _, err := os.Lstat(dir); err == nil {
