@@ -34,12 +34,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Beside is the value of DELETE that runs termguard delete with each flag, and checks that it
-// changes only what the flag allows.
+// Beside is the value of DELETE that runs termguard delete with each flag and checks what changes.
 const Beside = "beside"
 
-// bystanders are objects of every kind that a step was ever about, outside all targets. Their node
-// is dead, so their pods and claims look as if they needed repair.
+// bystanders are outside all targets. Their node is dead, so their pods and claims look as if they needed
+// repair.
 const bystanders = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -95,7 +94,6 @@ spec:
 {apiVersion: bystanders.test/v1, kind: Passer, metadata: {name: owned, namespace: bystanders, finalizers: [bystanders.test/cleanup]}}
 `
 
-// standBy creates the bystanders in a lab, and records all of its objects.
 func (g *Guarded) standBy(ctx context.Context) error {
 	node, err := g.StartNode(ctx, "bystander")
 	if err != nil {
@@ -125,11 +123,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// passing are kinds of objects that come, go and change by themselves, and hold no state of their
-// own: endpoints follow pods and Services, the others are events and signs of life.
+// passing are kinds of objects that come, go and change by themselves, and hold no state of their own.
 var passing = []string{"events", "leases", "endpoints", "endpointslices", "csinodes"}
 
-// objects returns all objects of the cluster, whole, except those of passing kinds.
 func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unstructured, error) {
 	config := g.Config()
 	config.QPS, config.Timeout = -1, 20*time.Second
@@ -169,7 +165,7 @@ func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unst
 				return nil, context.Cause(ctx)
 			}
 			if _, answered := err.(apierrors.APIStatus); answered || utilnet.IsTimeout(err) {
-				continue // scenarios break some, and take others away
+				continue // broken or removed by a scenario
 			}
 			if err != nil {
 				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
@@ -196,7 +192,6 @@ func withResource(annotations map[string]string, resource schema.GroupResource) 
 	return annotations
 }
 
-// called returns an object's name as termguard writes it.
 func called(o *unstructured.Unstructured) string {
 	text := o.GetAnnotations()[resourceKey] + "/" + o.GetName()
 	if o.GetNamespace() != "" {
@@ -205,10 +200,8 @@ func called(o *unstructured.Unstructured) string {
 	return text
 }
 
-// lasting returns an object without the fields that the cluster itself changes: the status that its
-// controllers and its node report, the field managers, and the version. The taints of a node follow
-// its silence, the rules of an aggregated role the roles that it consists of, and the revision of a
-// Deployment its ReplicaSets.
+// lasting returns an object without the fields that the cluster itself changes. The taints of a node follow its
+// silence, the rules of an aggregated role its roles, and the revision of a Deployment its ReplicaSets.
 func lasting(o *unstructured.Unstructured) map[string]any {
 	o = o.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "status")
@@ -234,12 +227,12 @@ func lasting(o *unstructured.Unstructured) map[string]any {
 // Harm is the result of termguard delete in a world.
 type Harm struct {
 	Runs     int // with different flags
-	Compared int // objects that had to stay as they are
-	Changed  int // of what was named
+	Compared int // objects that had to stay
+	Changed  int // named objects
 }
 
-// flags are tried one after the other, until the target is deleted. A flag that names a bystander
-// allows harm that no plan contains.
+// flags are tried in turn until the target is deleted. A flag that names a bystander allows harm that no plan
+// contains.
 var flags = [][]string{
 	nil,
 	{"--allow=foreign=passers/bystanders/bystander", "--allow=foreign=pods/bystanders/bystander", "--allow=foreign=pvc/bystanders/bystander",
@@ -249,9 +242,8 @@ var flags = [][]string{
 	{"--allow=restore", "--allow=strip"},
 }
 
-// playBeside runs termguard delete with one flag after the other, as a script would, and compares
-// the cluster after each: every object that is no target, not in a target and not allowed to change
-// stays the same, byte for byte.
+// playBeside runs termguard delete with one flag after the other and compares the cluster after each: every
+// object that is no target, not in a target and not allowed to change stays the same, byte for byte.
 func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	s := o.Scenario
 	targets, err := g.targets(ctx, s)
@@ -302,7 +294,7 @@ func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 			return after[uid] != nil && slices.Contains(targets, called(after[uid]))
 		})
 		switch {
-		case code == failed && gone && strings.Contains(said, "nothing to delete"): // it went by itself since the run before
+		case code == failed && gone && strings.Contains(said, "nothing to delete"): // gone by itself since the run before
 		case code != 0 && code != some && code != open, code == 0 && !gone:
 			o.Wrong = append(o.Wrong, fmt.Sprintf("termguard delete --yes %s exits with %d: %s", strings.Join(flags, " "), code, said))
 		}
@@ -313,7 +305,6 @@ func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	return nil
 }
 
-// unasked runs termguard delete without a terminal.
 func unasked(ctx context.Context, kubeconfig string, args ...string) (code int, said string, err error) {
 	binary, err := Binary()
 	if err != nil {
@@ -361,7 +352,7 @@ func (g *Guarded) recorded(ctx context.Context, args ...string) (code int, said 
 	return code, said, wrote, err
 }
 
-// objectOf returns the object that an API path is about, as termguard writes it; "" for none.
+// objectOf returns the object of an API path as termguard writes it, "" for none.
 func objectOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	group := ""
@@ -383,7 +374,6 @@ func objectOf(path string) string {
 	return parts[0] + group + "/" + parts[1] + within
 }
 
-// mine returns the objects of a scenario, as own does for things.
 func (s Scenario) mine(all map[types.UID]*unstructured.Unstructured) (map[types.UID]bool, error) {
 	names, within, err := s.made()
 	if err != nil {
@@ -396,13 +386,12 @@ func (s Scenario) mine(all map[types.UID]*unstructured.Unstructured) (map[types.
 	return mine, nil
 }
 
-// world is a cluster before and after a run.
 type world struct {
 	targets       []string
 	before, after map[types.UID]*unstructured.Unstructured
 	restores      bool // was allowed
-	// wrote has the objects that termguard delete itself sent changes for, and live says that the
-	// world has controllers of its own, which continue after its target is deleted.
+	// wrote has the objects that termguard sent changes for; the controllers of a live world continue after its
+	// target is deleted.
 	wrote []string
 	live  bool
 }
@@ -422,15 +411,14 @@ func (w world) harm(was *unstructured.Unstructured) string {
 	return cmp.Diff(before, after)
 }
 
-// targeted reports whether an object is a target, or in a namespace that is one.
 func (w world) targeted(o *unstructured.Unstructured) bool {
 	in := "namespaces/" + o.GetNamespace()
 	return slices.Contains(w.targets, called(o)) || o.GetNamespace() != "" && slices.Contains(w.targets, in)
 }
 
-// consented reports whether the change of an object was allowed: it is a target, Kubernetes deletes
-// it with one, or it was Terminating before; it is a workload that was allowed to be scaled up; it
-// is an instance of a target definition, whose finalizer was allowed to be removed.
+// consented reports whether the change of an object was allowed: it is a target, is deleted with one or was
+// Terminating; is a workload allowed to be scaled up; or is an instance of a target definition, whose finalizer
+// was allowed to be removed.
 func (w world) consented(was *unstructured.Unstructured) bool {
 	now, there := w.after[was.GetUID()]
 	switch {
@@ -442,14 +430,13 @@ func (w world) consented(was *unstructured.Unstructured) bool {
 	return false
 }
 
-// elsewhere reports whether the world's own controllers changed one of its objects, as they do
-// after any deletion: termguard sent no request about it.
+// elsewhere reports whether the world's own controllers changed an object: termguard sent no request about it.
 func (w world) elsewhere(was *unstructured.Unstructured) bool {
 	return w.live && !slices.Contains(w.wrote, called(was))
 }
 
-// leaves reports whether Kubernetes deletes an object with a target, or anyway: its owners, its
-// definition or its node are deleted, or it was Terminating.
+// leaves reports whether Kubernetes deletes an object with a target, or anyway: its owners, definition or node
+// are deleted, or it was Terminating.
 func (w world) leaves(o *unstructured.Unstructured, depth int) bool {
 	if w.targeted(o) || o.GetDeletionTimestamp() != nil {
 		return true
@@ -471,7 +458,6 @@ func (w world) leaves(o *unstructured.Unstructured, depth int) bool {
 	})
 }
 
-// scaled reports whether a workload differs only in its replicas.
 func (w world) scaled(was, now *unstructured.Unstructured) bool {
 	replicas, _, _ := unstructured.NestedInt64(was.Object, "spec", "replicas")
 	if after, has, _ := unstructured.NestedInt64(now.Object, "spec", "replicas"); replicas != 0 || !has || after != 1 {
@@ -541,7 +527,6 @@ func besidePage(outcomes []Outcome) error {
 	return os.WriteFile(path, []byte(before+begin+text+end+after), 0o644)
 }
 
-// summary counts worlds, runs, and bystanders.
 func summary(outcomes []Outcome) string {
 	worlds, runs, compared, harmed := 0, 0, 0, 0
 	for _, o := range outcomes {

@@ -18,16 +18,14 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// representative are worlds with steps of different classes, or about different kinds; make
-// e2e-beside plays all.
+// representative are worlds with different steps and kinds; make e2e-beside plays all.
 var representative = []string{
 	"claim-in-use", "crd-with-held-instances", "drain-that-two-budgets-refuse", "kiali-left-behind", "operator-binding-removed",
 	"owner-declared-gone", "pod-on-dead-node", "restored-operator", "volume-bound", "webhook-dead-holds-content",
 }
 
-// TestBeside runs termguard delete --yes in worlds of every kind, with each flag, and repeats the
-// cases that once harmed others: objects that the user neither named nor allowed stay the same,
-// byte for byte.
+// TestBeside runs termguard delete --yes with each flag, and repeats the cases that once harmed others: objects
+// neither named nor allowed stay the same, byte for byte.
 func TestBeside(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -83,12 +81,11 @@ type attack struct {
 	name, reason string
 	world, later string
 	args         []string
-	// own has prefixes of the objects that may change: TYPE/NAME, or -n NAMESPACE for all objects
-	// of a namespace.
+	// own has prefixes of objects that may change: TYPE/NAME, or -n NAMESPACE.
 	own []string
 	// within is the namespace whose administrator runs the command; "" is a cluster administrator.
 	within string
-	// says is part of the output, and code the exit code, -1 for any.
+	// code -1 is any exit code.
 	says string
 	code int
 }
@@ -190,7 +187,7 @@ data:
 	{name: "everything", reason: "a type alone with -A selected everything", args: []string{"cm", "-A"}, code: 2},
 	{name: "type alone", reason: "as does kubectl, a type alone selects nothing", args: []string{"cm"}, code: 2},
 	{name: "two places", reason: "-n beside -A deleted everywhere", args: []string{"cm", "-A", "--all", "-n", "bystanders"}, code: 2},
-	{ // the last: from then on, no namespace of this cluster finishes
+	{ // last: from then on, no namespace of this cluster finishes
 		name: "apiservice", reason: "an APIService was deleted right after its backend became unavailable",
 		world: `
 {apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.down.attacks.test}, spec: {group: down.attacks.test, version: v1, groupPriorityMinimum: 100, versionPriority: 100, service: {namespace: bystanders, name: gone}, insecureSkipTLSVerify: true}}
@@ -228,7 +225,6 @@ spec:
     spec: {serviceAccountName: operator, nodeName: steady, containers: [{name: c, image: c}]}
 `
 
-// attacks plays the attacks one by one, in one cluster.
 func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 	t.Run("twice", func(t *testing.T) { twice(t, g) })
 	left, err := g.objects(t.Context()) // by the worlds, where time goes on: pods of a dead node are evicted
@@ -285,8 +281,7 @@ func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 	return outcomes
 }
 
-// twice runs two deletions of one namespace in parallel: it is deleted, and neither fails because
-// of the other.
+// twice deletes one namespace twice in parallel: neither fails because of the other.
 func twice(t *testing.T, g *Guarded) {
 	if err := g.Create(t.Context(), `
 {apiVersion: v1, kind: Namespace, metadata: {name: twice}}
@@ -312,8 +307,6 @@ func twice(t *testing.T, g *Guarded) {
 	}
 }
 
-// unchanged compares a cluster with its earlier state, except for the objects that an attack may
-// change.
 func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured.Unstructured, output string) (compared int) {
 	t.Helper()
 	w := world{before: before, after: after}
@@ -331,8 +324,7 @@ func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured
 	return compared
 }
 
-// administrator returns the kubeconfig of a user with the rights of an administrator in one
-// namespace, and for its custom resources.
+// administrator returns the kubeconfig of an administrator of one namespace and its custom resources.
 func administrator(t *testing.T, g *Guarded, namespace string) string {
 	t.Helper()
 	if err := g.Create(t.Context(), `

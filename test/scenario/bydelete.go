@@ -21,32 +21,29 @@ import (
 
 // Ways to test termguard delete, by the variable DELETE.
 const (
-	// Stuck is a deletion that kubectl delete began, and that hangs.
+	// Stuck is a deletion by kubectl delete that hangs.
 	Stuck = "stuck"
 	// Fresh is a deletion that termguard delete begins.
 	Fresh = "fresh"
 )
 
-// some is the exit code of a deletion that leaves something, and open that of one with an
-// unanswered question; mostAnswers limits the answers.
+// Exit codes: some objects are left, failed, or a question is open. mostAnswers limits the answers.
 const some, failed, open, mostAnswers = 1, 2, 3, 5
 
 // Deleted is the result of termguard delete.
 type Deleted struct {
 	Took  time.Duration
-	Steps []string // commands that it carried out
-	Gone  int      // objects that are no longer there
+	Steps []string // commands carried out
+	Gone  int      // deleted objects
 }
 
-// deletable reports whether termguard delete alone can end the deletion of a scenario: the plan has
-// only commands that give something up or force, and none for a person. Only a certain hang allows
-// such steps.
+// deletable reports whether termguard delete alone can end the deletion: the plan has no step for a person, and
+// some that give something up or force, which only a certain hang allows.
 func (s Scenario) deletable() bool {
 	certain := !slices.ContainsFunc(s.Expect, func(verdict string) bool { return verdict != Hangs })
 	return certain && (s.Plan == Runs || s.Plan == Force) && len(s.Cure) == 0 && s.HoursLater == 0
 }
 
-// playDelete runs termguard delete on a scenario's target.
 func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error {
 	s := o.Scenario
 	if err := g.start(ctx, s.Live, Asked); err != nil {
@@ -72,8 +69,8 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 	return err
 }
 
-// deleteAll has termguard delete carry out the plan, with answers only for forced steps. It returns
-// what is wrong with the outcome: something is left, or was deleted without a step that names it.
+// deleteAll carries out the plan, with answers only for forced steps. It returns errors of the outcome:
+// something is left, or was deleted without a step that names it.
 func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, err error) {
 	s := o.Scenario
 	binary, err := Binary()
@@ -106,7 +103,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 		if err := json.Unmarshal(stdout.Bytes(), &told); err != nil {
 			return nil, fmt.Errorf("read what termguard delete asks: %w", err)
 		}
-		for _, q := range told.Questions { // as a script would, after somebody has looked at it
+		for _, q := range told.Questions { // as a script would, after a person has looked at it
 			args = append(args, Words(strings.Join(q.Allow, " "))...)
 		}
 	}
@@ -122,7 +119,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	}
 	var named []string
 	for line := range strings.Lines(out.String()) {
-		if command, ok := strings.CutPrefix(line, "  $ "); ok { // in the plan, they stand deeper
+		if command, ok := strings.CutPrefix(line, "  $ "); ok { // deeper than in the plan
 			o.Deleted.Steps = append(o.Deleted.Steps, strings.TrimSpace(command))
 		}
 		line = strings.TrimSpace(line)
@@ -162,7 +159,6 @@ func objectsOf(command string) (names []string) {
 	return names
 }
 
-// asked returns the arguments for the deletion, with flags.
 func (s Scenario) asked() []string {
 	if s.Delete != "" {
 		// kubectl requires --force with a grace period of 0; termguard asks about it instead.
@@ -171,7 +167,6 @@ func (s Scenario) asked() []string {
 	return s.target()
 }
 
-// A thing is an object of the cluster.
 type thing struct {
 	resource   schema.GroupResource
 	kind       schema.GroupKind
@@ -227,8 +222,7 @@ func (s Scenario) made() (names, within map[string]bool, err error) {
 	return names, within, nil
 }
 
-// own returns the things that a scenario created, and those in its namespaces: others are played
-// beside it.
+// own returns the things that a scenario created, and those in its namespaces: others are played beside it.
 func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	names, within, err := s.made()
 	if err != nil {
@@ -243,10 +237,9 @@ func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	return of, nil
 }
 
-// unnamed counts the things that were deleted. It lists those that were deleted, or lost a
-// finalizer, although the plan does not name them, and they are not in a named namespace, not
-// instances of a named definition, no dependents of a named object, and were not Terminating
-// before, nor was their namespace.
+// unnamed counts deleted things. It lists those that were deleted or lost a finalizer although they are not
+// named, in a named namespace, of a named definition or dependents of a named object, and neither they nor
+// their namespace were Terminating.
 func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []string) {
 	left := map[types.UID]bool{}
 	leaving := map[string]bool{} // namespaces
@@ -323,7 +316,6 @@ func Deletions(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%d of %d finished by termguard delete, and nothing else is gone\n", finished, len(outcomes))
 }
 
-// deleting returns the value of DELETE.
 func deleting() (string, error) {
 	how := os.Getenv("DELETE")
 	if how != "" && !slices.Contains([]string{Stuck, Fresh, Beside}, how) {

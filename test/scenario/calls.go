@@ -15,8 +15,8 @@ import (
 
 // Calls are an API server's counts of webhook calls since it started.
 type Calls struct {
-	N          int           // calls, whatever came of them
-	FailedOpen int           // of these, those that brought no answer, and the request went on
+	N          int           // whatever the result
+	FailedOpen int           // without an answer, and the request was allowed
 	Took       time.Duration // that requests waited for them
 }
 
@@ -42,8 +42,7 @@ func Metrics(ctx context.Context, client kubernetes.Interface) (map[string]*dto.
 	return families, nil
 }
 
-// CallsOf counts the calls of webhooks whose names end in suffix
-// (k8s.io/apiserver/pkg/admission/metrics).
+// CallsOf counts the calls of webhooks whose names end in suffix (k8s.io/apiserver/pkg/admission/metrics).
 func CallsOf(ctx context.Context, client kubernetes.Interface, suffix string) (c Calls, err error) {
 	families, err := Metrics(ctx, client)
 	if err != nil {

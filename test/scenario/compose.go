@@ -13,17 +13,14 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// A Composed world is assembled at random from parts, each with a variant; its outcome is not
-// written down. It is evaluated, deleted and compared.
+// A Composed world is assembled at random from parts; its outcome is not written down.
 type Composed struct {
 	Name   string
 	Parts  []Part
-	Target int // what is deleted: an index into the targets that the parts offer
-	// First is the object that is deleted before the check, 0 for none: one more than an index into
-	// the targets.
+	Target int // of the deletion: an index into the targets that the parts offer
+	// First is the object deleted before the check: one more than an index into the targets, 0 for none.
 	First int
-	// Mortal names a node that dies once everything is up, "" for none: pods that select it run on
-	// the steady node then.
+	// Mortal names a node that dies once everything is up; if "", pods that select it run on the steady node.
 	Mortal string
 }
 
@@ -97,7 +94,6 @@ func Compose(r *rand.Rand, name string, size int) Composed {
 	return c
 }
 
-// rendered is a world as objects.
 type rendered struct {
 	objects     []string
 	controllers []Controller
@@ -109,12 +105,11 @@ type rendered struct {
 	target      string
 	first       string
 	after       []string
-	release     []string // after that, so that what hangs does not keep the lab busy
+	release     []string // after that, so that hanging objects do not keep the lab busy
 	fails       bool     // an owner that runs reports that it fails
 }
 
-// render returns the objects of the world. Cluster-scoped objects have the world's name in their
-// own, so that worlds stay apart.
+// Cluster-scoped objects have the world's name in their own, so that worlds stay apart.
 func (c Composed) render() rendered {
 	ns := c.Name
 	w := rendered{targets: []string{"namespace " + ns}}
@@ -218,8 +213,8 @@ func (w *rendered) mayDo(role, group, verbs, namespace, account string) {
 	w.after = append(w.after, "delete clusterrole,clusterrolebinding --ignore-not-found "+role)
 }
 
-// catalogued is an operator with a catalog entry: it runs in a namespace of its own, and those of
-// other worlds handle the same kinds.
+// catalogued is an operator with a catalog entry, in a namespace of its own; those of other worlds handle the
+// same kinds.
 func (w *rendered) catalogued(ns, id, deployment, image, group string, c Controller, plurals map[string]string) {
 	home := fmt.Sprintf("%s-%s", ns, id)
 	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
@@ -271,8 +266,8 @@ func (w *rendered) used(ns, id string, v []int) {
 	}
 }
 
-// failing are objects with a running owner, whose status has said for long whether the owner fails:
-// it does if a Secret is missing.
+// failing are objects with a running owner and an old status that says whether it fails: it does if a Secret is
+// missing.
 func (w *rendered) failing(ns, id string, v []int) {
 	group, ready, reason, c := fmt.Sprintf("%s.%s.test", id, ns), "True", "Synced", Controller{}
 	if v[0] == 0 {
@@ -345,8 +340,7 @@ func (w *rendered) operator(ns, id string, v []int) {
 	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
 }
 
-// webhook is a webhook that is up and allows everything, has no backend, or has a certificate that
-// does not fit.
+// webhook is up and allows everything, has no backend, or has a certificate that does not fit.
 func (w *rendered) webhook(ns, id string, v []int) {
 	up, sees, where, ignore := v[0] > 0, v[1], v[2], v[3] == 1
 	name := ns + "-" + id
@@ -379,7 +373,6 @@ func (w *rendered) webhook(ns, id string, v []int) {
 	w.after = append(w.after, "delete validatingwebhookconfiguration --ignore-not-found "+name)
 }
 
-// policy is a ValidatingAdmissionPolicy that denies some request.
 func (w *rendered) policy(ns, id string, v []int) {
 	name := ns + "-" + id
 	rule := []string{
@@ -398,14 +391,13 @@ func (w *rendered) policy(ns, id string, v []int) {
 // States of a conversion webhook.
 const (
 	converts = iota
-	// died means after the API server had filled its cache: objects that need conversion can no
-	// longer be written.
+	// died means after the API server had filled its cache: objects that need conversion can no longer be
+	// written.
 	died
 	// neverRan has no object: with one, it would block every namespace.
 	neverRan
 )
 
-// converted is a definition of two versions that a webhook converts, and an object.
 func (w *rendered) converted(ns, id string, v []int) {
 	state, home, stored := v[0], []string{ns, "default"}[v[1]], []string{"v1", "v2"}[v[2]]
 	name, group := ns+"-"+id, fmt.Sprintf("%s.%s.test", id, ns)
@@ -428,7 +420,6 @@ func (w *rendered) converted(ns, id string, v []int) {
 	}
 }
 
-// service is a Service of the namespace default with one endpoint.
 func service(name string, ready bool) []string {
 	return []string{
 		fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: default}, spec: {ports: [{port: 443}]}}`, name),
@@ -436,7 +427,6 @@ func service(name string, ready bool) []string {
 	}
 }
 
-// convertedDefinition is a definition of things with v1 and v2; deletions request v2.
 func convertedDefinition(group, service, stored string) string {
 	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s}, spec: {group: %[1]s, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: $CA, service: {namespace: default, name: %[2]s}}}}, versions: [{name: v1, served: true, storage: %[3]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, {name: v2, served: true, storage: %[4]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, group, service, stored == "v1", stored == "v2")
 }
@@ -446,17 +436,15 @@ func unconvert(group string) string {
 	return fmt.Sprintf(`patch crd things.%s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, group)
 }
 
-// factsLag is how long termguard's facts may lag behind the API server: a broken watch is retried a
-// few times, with growing pauses.
+// factsLag is how long termguard's facts may lag: a broken watch is retried a few times, with growing pauses.
 const factsLag = 4 * time.Second
 
-// completesWithin bounds how long a composed world may take to be deleted: nothing in it waits for
-// more than a few passes of the namespace controller.
+// completesWithin bounds the deletion of a composed world, which waits for a few passes of the namespace
+// controller.
 const completesWithin = 75 * time.Second
 
-// Explore sets a composed world up, checks, deletes and watches. It judges only what needs no
-// expectation: false alarms and misses. After the setup it calls ready, which may wait for others
-// and change the surroundings of all.
+// Explore sets a composed world up, checks, deletes and watches. It judges only false alarms and misses. After
+// the setup it calls ready, which may wait for others and change the surroundings of all.
 func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (o Outcome) {
 	w := c.render()
 	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait, Later: strings.Join(w.later, "\n---\n"), Do: w.do}
@@ -518,7 +506,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	}
 	o.Warnings = Warnings(r.Stderr)
 	o.Predicted = Verdict(o.Warnings)
-	if r.Code != 0 { // refused by a webhook or a policy of this world: it hangs in no other sense
+	if r.Code != 0 { // refused by a webhook or policy of this world, not hanging
 		o.Predicted, o.Real = Unknown, "refused"
 		return o
 	}
@@ -547,9 +535,9 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	return o
 }
 
-// goneAtLast waits once more, for as long as the deletion of an unblocked object of the kind takes:
-// a busy machine is slow, and the API server empties five definitions at once, each for a minute
-// before its next turn (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
+// goneAtLast waits for as long as the deletion of an unblocked object takes on a busy machine: the API server
+// empties five definitions at once, each for a minute before its next turn (apiextensions-apiserver,
+// pkg/controller/finalizer/crd_finalizer.go).
 func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	empty := s.Name + "-empty"
 	yardstick, remove := "{apiVersion: v1, kind: Namespace, metadata: {name: "+empty+"}}", "namespace "+empty
@@ -579,8 +567,8 @@ type surroundings struct {
 	unconverted string
 }
 
-// surround picks the surroundings of the nth batch and prepares them: in turn none, an aggregated
-// API without a backend, a node that dies, and an object that cannot be converted.
+// surround prepares the nth batch's surroundings: in turn none, an aggregated API without a backend, a node
+// that dies, and an object that cannot be converted.
 func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
 	switch n % 4 {
 	case 1:
@@ -597,7 +585,6 @@ func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err erro
 	return s, err
 }
 
-// befall makes the surroundings fail.
 func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 	if s.apiservice != "" {
 		version, group, _ := strings.Cut(s.apiservice, ".")
@@ -627,7 +614,6 @@ func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 	return s.mortal.AwaitReady(ctx, "Unknown")
 }
 
-// clear removes the surroundings.
 func (g *Guarded) clear(ctx context.Context, s surroundings) error {
 	var err error
 	if s.apiservice != "" {

@@ -17,8 +17,6 @@ import (
 	"github.com/termguard/termguard/internal/typing"
 )
 
-// deletions checks the promises of termguard delete: one command frees a stuck namespace, an object
-// that is recreated meanwhile is left alone, and an interrupt ends it at once with a report.
 func deletions(t *testing.T, g *Guarded) {
 	const world = `
 apiVersion: apiextensions.k8s.io/v1
@@ -85,8 +83,7 @@ spec:
 	if err := g.Controller(ctx, "gizmo-system", "gizmo", "delete.test/cleanup", resource); err != nil {
 		t.Fatal(err)
 	}
-	// Its controller removes finalizers while its pod runs, which a canary shows; without the pod
-	// it does not.
+	// Its controller removes finalizers while its pod runs, which a canary shows.
 	if err := g.Create(ctx, `{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: canary, namespace: delete-anew, finalizers: [delete.test/cleanup]}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +91,6 @@ spec:
 	kubectl("scale deployment/gizmo -n gizmo-system --replicas=0")
 	kubectl("wait pods -l app=gizmo -n gizmo-system --for=delete --timeout=60s")
 
-	// An interrupt at the first question changes nothing.
 	d := g.delete(t, "gizmo/b", "-n", "delete-anew")
 	d.asks(t, "[y/N]")
 	d.interrupt(t, "interrupted: nothing was changed")
@@ -102,7 +98,6 @@ spec:
 		t.Errorf("interrupted at the first question, it scaled the operator to %s", has)
 	}
 
-	// An object that is recreated while a question waits keeps its finalizer.
 	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
 	d.asks(t, "[y/N]") // to scale the operator up
 	d.answer(t, "n")
@@ -122,7 +117,6 @@ spec:
 		t.Errorf("the recreated object is left with %q", has)
 	}
 
-	// An interrupt after the deletion, during the wait, reports what was done.
 	d = g.delete(t, "gizmo/b", "-n", "delete-anew")
 	d.asks(t, "[y/N]")
 	d.answer(t, "n")
@@ -157,10 +151,9 @@ spec:
 	kubectl("get configmap/plain -n delete-anew")
 }
 
-// deletion is a running command of termguard, such as termguard delete.
 type deletion struct {
 	cmd    *exec.Cmd
-	keys   *os.File // of the terminal at which it runs
+	keys   *os.File // of its terminal
 	stderr bytes.Buffer
 	done   chan error
 
@@ -191,7 +184,6 @@ func (g *Guarded) delete(t *testing.T, args ...string) *deletion {
 	return begun(t, append([]string{"delete", "--kubeconfig", g.Kubeconfig()}, args...)...)
 }
 
-// begun starts a command of termguard.
 func begun(t *testing.T, args ...string) *deletion {
 	t.Helper()
 	binary, err := Binary()

@@ -8,8 +8,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestOlderDevices checks that check has the same answer in a cluster that serves device claims and
-// slices as Kubernetes 1.32 did, not in v1.
+// TestOlderDevices repeats check with device claims and slices as Kubernetes 1.32 served them, not in v1.
 func TestOlderDevices(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 // Leaks is an outcome of an edit: resources that the finalizer guarded are leaked.
 const Leaks = "leaks"
 
-// Edit is the update that removes finalizers by hand, in place of a delete. If the outcome is
-// Leaks, the objects of Remains must still exist after it, and otherwise must not.
+// Edit removes finalizers by hand, in place of a delete. After it, the objects of Remains exist if the outcome
+// is Leaks, and otherwise do not.
 type Edit struct {
 	// Object is named as for kubectl get.
 	Object string `json:"object"`
@@ -26,10 +26,8 @@ type Edit struct {
 	Then []string `json:"then,omitempty"`
 }
 
-// finalize reports whether the edit is of namespaces/finalize.
 func (e *Edit) finalize() bool { return e.Spec != nil }
 
-// edited returns the object before and after the edit.
 func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructured.Unstructured, err error) {
 	before, err = g.object(ctx, strings.Fields(e.Object)...)
 	if err != nil {
@@ -44,7 +42,6 @@ func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructu
 	return before, after, err
 }
 
-// object returns an object that is named as for kubectl get.
 func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Unstructured, error) {
 	found, err := g.Objects(ctx, name...)
 	switch {
@@ -62,7 +59,7 @@ func (g *Guarded) edit(ctx context.Context, e *Edit, ask bool) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	after.SetResourceVersion("") // whatever it is by now: its conditions change
+	after.SetResourceVersion("") // any version: its conditions change
 	text, err := json.Marshal(after.Object)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Evict evicts a pod, NAMESPACE/NAME, as kubectl drain does, and returns termguard's warnings. The
-// error is the API server's: it has status 429 if a PodDisruptionBudget forbids the eviction.
+// Evict evicts a pod, NAMESPACE/NAME, as kubectl drain does, and returns termguard's warnings. The error has
+// status 429 if a PodDisruptionBudget forbids it.
 func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, error) {
 	var said heard
 	config := g.Config()
@@ -33,7 +33,6 @@ func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, er
 	return said, nil
 }
 
-// heard collects termguard's warnings about one request.
 type heard []string
 
 var _ rest.WarningHandler = &heard{}

@@ -19,7 +19,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Binary returns the termguard under test: the one named by TERMGUARD, or the result of make build.
+// Binary returns the termguard under test, of TERMGUARD or make build.
 func Binary() (string, error) {
 	path := os.Getenv("TERMGUARD")
 	if path == "" {
@@ -31,7 +31,7 @@ func Binary() (string, error) {
 	return filepath.Abs(path)
 }
 
-// ProbeBinary returns termguard-probe, which make build puts beside termguard.
+// ProbeBinary returns termguard-probe, beside termguard.
 func ProbeBinary() (string, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -44,17 +44,14 @@ func ProbeBinary() (string, error) {
 	return probe, nil
 }
 
-// Guard starts a lab with the node "steady" and installs termguard in it, with the limits that
-// users get.
+// Guard starts a lab with the node "steady" and termguard, with the limits that users get.
 func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, false)
 }
 
-// PatientGuard is Guard with longer limits, for tests of answers rather than of their speed: dozens
-// of concurrent deletions on two cores, beside their control plane, leave no time for a review, and
-// a request that is allowed unchecked proves nothing. TestHarmless and make bench test termguard
-// with the limits that users get. Its API server presents a certificate, without which termguard
-// learns nothing.
+// PatientGuard is Guard with longer limits, for tests of answers rather than of their speed: dozens of
+// concurrent deletions on two cores leave no time for a review. TestHarmless and make bench use the limits that
+// users get. Its API server presents a certificate, without which termguard learns nothing.
 func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }
@@ -76,14 +73,13 @@ func guard(ctx context.Context, options lab.Options, patient bool) (*Guarded, er
 }
 
 const (
-	clientsFile = "termguard-clients.crt" // the authority of those who may send reviews, in the lab's folder
+	clientsFile = "termguard-clients.crt" // the authority of those who may send reviews
 	clientName  = "kube-apiserver"        // whom it names
-	// The files that docs/security.md names.
+	// As in docs/security.md.
 	clientCertificate, clientKey = "termguard-client.crt", "termguard-client.key"
 )
 
-// PresentToTermguard makes the API server of a lab present a certificate to termguard: it is used
-// as lab.Options.Prepare.
+// PresentToTermguard makes a lab's API server present a certificate to termguard, as lab.Options.Prepare.
 func PresentToTermguard(dir string) ([]string, error) {
 	clients, err := lab.NewAuthority("termguard-clients")
 	if err != nil {
@@ -110,7 +106,7 @@ func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
 }
 
 // PresentCertificate makes an API server present a certificate to termguard, with the files of
-// docs/security.md, in a folder. It returns the API server's flag.
+// docs/security.md, and returns the flag.
 func PresentCertificate(by *lab.Authority, name, folder string) (flag string, err error) {
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "security.md"))
 	if err != nil {
@@ -138,8 +134,7 @@ func PresentCertificate(by *lab.Authority, name, folder string) (flag string, er
 	return "--admission-control-config-file=" + filepath.Join(folder, "admission.yaml"), err
 }
 
-// install does what a user does, with the manifests that users get; the lab replaces the kubelet
-// that would run the Deployment's pods.
+// install follows the user's steps; the lab replaces the kubelet of the Deployment's pods.
 func (g *Guarded) install(ctx context.Context) error {
 	binary, err := Binary()
 	if err != nil {
@@ -167,7 +162,7 @@ func (g *Guarded) BeCalledPatiently(ctx context.Context) error {
 		return err
 	}
 	configurations := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // with who fills in the caBundle
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // conflicts with the writer of caBundle
 		hooks, err := configurations.Get(ctx, "termguard", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -197,8 +192,8 @@ func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...st
 	return g.AwaitTermguard(ctx)
 }
 
-// MountConfig mounts the ConfigMap of the Deployment and follows its changes, like the kubelet. It
-// returns the path of the configuration, which does not exist while there is no ConfigMap.
+// MountConfig mounts the Deployment's ConfigMap and follows its changes. The returned path does not exist while
+// there is no ConfigMap.
 func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	client, err := g.Client()
 	if err != nil {
@@ -215,8 +210,7 @@ func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	return path, os.WriteFile(path, []byte(cm.Data["config.yaml"]), 0o600)
 }
 
-// AwaitTermguard waits until termguard is ready and its certificate authority is in the webhook
-// configuration.
+// AwaitTermguard waits until termguard is ready and its authority is in the webhook configuration.
 func (g *Guarded) AwaitTermguard(ctx context.Context) error {
 	address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestHarmless disturbs termguard in the ways that webhooks meet in the field, during deletions: no
-// delete is refused or takes longer than a second, and the answers return.
+// TestHarmless disturbs termguard during deletions: none is refused or takes longer than a second, and the
+// answers return.
 func TestHarmless(t *testing.T) {
 	lab.Long(t)
 	g, err := Guard(t.Context(), lab.Options{Progress: t.Output()})

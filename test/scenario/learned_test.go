@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestLessons checks that a learned owner of a finalizer is known after a restart, and that a
-// policy that raised a false alarm, which a metric counts, still denies.
+// TestLessons checks that a learned owner of a finalizer is known after a restart, and that a policy with a
+// false alarm, which a metric counts, still denies.
 func TestLessons(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -48,8 +48,8 @@ func TestLessons(t *testing.T) {
 			t.Fatalf("%v\nlast answer: %q", err, said)
 		}
 	}
-	// A controller outside the cluster with a cluster-admin's rights, which prove nothing; and
-	// objects that are declared to belong to another.
+	// A controller outside the cluster with a cluster-admin's rights, which prove nothing; and objects that are
+	// declared to belong to another.
 	const world = `
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.lessons.test}, spec: {group: lessons.test, scope: Namespaced, names: {kind: Gadget, plural: gadgets, singular: gadget}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}
 ---
@@ -91,8 +91,7 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	if r := kubectl("delete namespace guarded --dry-run=server"); r.Code == 0 {
 		t.Fatalf("a namespace that is set to deny is not guarded: %s", r.Stderr)
 	}
-	// A client outside the cluster renews a lease named after the group repeatedly: one renewal
-	// proves nothing.
+	// One renewal of a lease named after the group proves nothing.
 	awaitVerdict("leased", AtRisk)
 	now := func() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
 	if err := g.Create(ctx, fmt.Sprintf("{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a1b2c3d4.leased.test, namespace: lessons}, spec: {holderIdentity: elsewhere_1, leaseDurationSeconds: 300, renewTime: %q}}", now())); err != nil {
@@ -138,7 +137,6 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	}
 	stillRefuses()
 
-	// The next termguard knows the same.
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +154,13 @@ subjects: [{kind: ServiceAccount, name: op, namespace: lessons}]
 	if r := kubectl("delete namespace ordinary --timeout=60s"); r.Code != 0 {
 		t.Errorf("predicted to complete, but does not: %s", r.Stderr)
 	}
-	if path := os.Getenv("SCRAPED"); path != "" { // what the dashboard is tried on
+	if path := os.Getenv("SCRAPED"); path != "" { // for tests of the dashboard
 		if err := os.WriteFile(path, []byte(g.metrics(t)), 0o644); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// metrics returns termguard's metrics, as Prometheus reads them.
 func (g *Guarded) metrics(t *testing.T) string {
 	t.Helper()
 	address, err := g.ClusterIP(t.Context(), "termguard-system", "termguard")

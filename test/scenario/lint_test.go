@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// linted is a set of manifests, with the findings of lint and their outcome in a cluster. The
-// objects after "--- # before" exist already, those after "--- # set" are linted and applied.
+// linted is a set of manifests. The objects after "--- # before" exist already, those after "--- # set" are
+// linted and applied.
 type linted struct {
 	About string `json:"about"`
 	// Finds is the policy of the finding; "" for none.
@@ -27,7 +27,7 @@ type linted struct {
 	Delete bool `json:"delete"`
 	// Do has kubectl commands to run instead.
 	Do []string `json:"do"`
-	// Alone is set if the whole cluster is affected meanwhile.
+	// Alone is set if the whole cluster is affected.
 	Alone bool `json:"alone"`
 	// Wait has the arguments of kubectl wait for the real outcome.
 	Wait    string `json:"wait"`
@@ -58,8 +58,8 @@ func readLinted(t *testing.T, file string) linted {
 	return s
 }
 
-// TestLinted applies and deletes the sets: what lint reports does hang, and the set that differs in
-// one fact does not.
+// TestLinted applies and deletes the sets: what lint reports does hang, and the set that differs in one fact
+// does not.
 func TestLinted(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestLinted(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			s := readLinted(t, file)
-			if !s.Alone { // what is alone goes first
+			if !s.Alone { // alone sets first
 				t.Parallel()
 			}
 			g.playLinted(t, s)
@@ -135,7 +135,6 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 	}
 }
 
-// waits reports whether a condition of kubectl wait is met within a limit.
 func (g *Guarded) waits(t *testing.T, args string, limit time.Duration) string {
 	t.Helper()
 	r, err := g.Kubectl(t.Context(), append([]string{"wait", "--timeout", limit.String()}, strings.Fields(args)...)...)
@@ -150,7 +149,6 @@ func (g *Guarded) waits(t *testing.T, args string, limit time.Duration) string {
 	return Hangs
 }
 
-// found returns the policies that termguard lint reports for a set of manifests.
 func found(t *testing.T, set string) []string {
 	t.Helper()
 	binary, err := Binary()

@@ -40,8 +40,8 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		if o.Miss() {
 			misses++
 		}
-		// An edit or an eviction gets warnings at most; so does a deletion that itself completes,
-		// after which another hangs.
+		// An edit or an eviction gets warnings at most; so does a deletion that completes, after which another
+		// hangs.
 		leaves := o.Scenario.Leaves
 		most := o.Scenario.Edit != nil || o.Scenario.Evict != "" || leaves != nil && leaves.Reality == Hangs && len(o.Wrong) == 0
 		if o.Err == nil && o.Predicted != Unknown && (o.Predicted != AtRisk || most) {

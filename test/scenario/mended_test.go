@@ -13,8 +13,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// mendable are broken things, and how to repair each. A finalizer without an owner is removed as
-// its owner would.
+// mendable are broken things with their repairs. A finalizer without an owner is removed as its owner would.
 var mendable = map[string]struct{ broken, mend string }{
 	"webhook": {`
 apiVersion: admissionregistration.k8s.io/v1
@@ -38,14 +37,13 @@ spec: {group: gone.example.com, version: v1, groupPriorityMinimum: 100, versionP
 `, "delete apiservice v1.gone.example.com"},
 }
 
-// ownerless maps causes to finalizers without an owner; the cause is also the name of the ConfigMap
-// that has it.
+// ownerless maps causes to finalizers without an owner; the cause is also the name of the ConfigMap that has
+// it.
 var ownerless = map[string]string{
 	"kiali": "kiali.io/finalizer", "actions": "actions.summerwind.dev/runner-pod", "sail": "sailoperator.io/sail-operator",
 	"certmanager": "acme.cert-manager.io/finalizer", "maistra": "maistra.io/istio-operator", "workflows": "workflows.argoproj.io/artifact-gc", "argocd": "argoproj.io/finalizer",
 }
 
-// mending returns the repair of a cause, in one namespace if the cause has one.
 func mending(cause string) string {
 	if ownerless[cause] != "" {
 		return "patch configmap/" + cause + ` -n NAMESPACE --type=merge -p '{"metadata":{"finalizers":null}}'`
@@ -53,7 +51,6 @@ func mending(cause string) string {
 	return mendable[cause].mend
 }
 
-// causeOf returns the key of mendable for a cause.
 func causeOf(c scan.Cause) string {
 	for cause, finalizer := range ownerless {
 		if slices.Contains(c.Finalizers, finalizer) {
@@ -71,9 +68,8 @@ func causeOf(c scan.Cause) string {
 	return c.ID
 }
 
-// TestMended checks the predictions of a scan about each broken thing: objects that its repair
-// should unblock are deleted then, and those that something else blocks as well stay until that is
-// repaired.
+// TestMended checks a scan's predictions: objects that a repair should unblock are deleted then, and those that
+// another cause blocks as well stay until its repair.
 func TestMended(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -84,7 +80,7 @@ func TestMended(t *testing.T) {
 	t.Cleanup(l.Stop)
 	for _, round := range []struct {
 		name   string
-		worlds map[string][]string // what holds each namespace
+		worlds map[string][]string // the causes in each namespace
 		mend   []string            // in this order
 	}{
 		{"Namespaced", map[string][]string{
@@ -143,8 +139,7 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	for _, c := range s.Causes {
 		names[c.ID] = causeOf(c)
 	}
-	// The objects that the scan says each repair unblocks, alone or with other repairs, and those
-	// that another cause blocks.
+	// The objects that each repair unblocks, alone or with others, and those that another cause blocks.
 	predicted := map[string]bool{}
 	for _, c := range s.Causes {
 		cause := causeOf(c)
@@ -175,11 +170,10 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 			t.Errorf("%s: repaired: %d unblocked and %q still blocked; want %q and %q", cause, c.Mended.Free, c.Mended.StillHeld, alone, still)
 		}
 	}
-	// The outcome agrees.
 	for name := range worlds {
 		kubectl("delete namespace " + name + " --wait=false")
 	}
-	left := map[string]string{} // of each namespace, what the namespace controller says
+	left := map[string]string{} // the namespace controller's report, by namespace
 	if err := l.Await(ctx, time.Minute, "the namespace controller to fail or to wait", func(ctx context.Context) (bool, error) {
 		for name, causes := range worlds {
 			r, err := l.Kubectl(ctx, "get", "namespace", name, "-o", `jsonpath={.status.conditions[?(@.status=="True")].type}`)
@@ -215,7 +209,7 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 				kubectl("wait namespace/" + name + " --for=delete --timeout=150s")
 			}
 		}
-		for name, causes := range worlds { // by now what went with it has gone
+		for name, causes := range worlds { // its dependents are deleted by now
 			if held := slices.ContainsFunc(causes, func(c string) bool { return !mended[c] }); held {
 				kubectl("get namespace " + name)
 			}

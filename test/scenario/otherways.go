@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// named returns the objects that a kubectl delete names and its options; no names if it selects.
+// named returns the objects and options of a kubectl delete; no names if it selects.
 func (s Scenario) named() (names []check.Name, options map[string]any, err error) {
 	flags := pflag.NewFlagSet("delete", pflag.ContinueOnError)
 	namespace := flags.StringP("namespace", "n", "", "")
@@ -43,15 +43,14 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 	return names, options, nil
 }
 
-// answer is one command's answer about the deletion.
 type answer struct {
 	way    string
 	report check.Item
 	world  *cluster.World
-	like   string // the way whose answer it must not differ from; "" where there is none
+	like   string // the way whose answer it must equal, if any
 }
 
-// The ways to get an answer: the webhook's is evaluated from its review, over a snapshot.
+// The webhook's answer is evaluated from its review, over a snapshot.
 const (
 	asWebhook     = "the webhook"
 	checkLive     = "check"
@@ -60,14 +59,14 @@ const (
 	scanSnapshot  = "scan of a snapshot"
 )
 
-// archived is a snapshot, and what scan read of it.
+// archived is a snapshot, and scan's reading of it.
 type archived struct {
 	*snapshots.Archive
 	place *scan.Place
 }
 
-// otherWays evaluates the deletion as check and scan do, in the cluster and over a snapshot, which
-// may have less of an object. In the cluster, scenarios share one reading: dozens run at once.
+// otherWays evaluates the deletion as check and scan do, in the cluster and over a snapshot. In the cluster,
+// scenarios share one reading: dozens run at once.
 func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) (answers []answer, err error) {
 	if s.Delete == "" || s.Asks != "" || s.departs() {
 		return nil, nil
@@ -109,8 +108,8 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	subject := subjects[0]
 	var place *scan.Place
 	var report check.Answer
-	// While another scenario's definition comes or goes, its objects cannot be listed, and no
-	// answer is sure; and on a busy machine, to read a crowded cluster takes a minute.
+	// While another scenario's definition comes or goes, its objects cannot be listed, and no answer is sure.
+	// On a busy machine, reading a crowded cluster takes a minute.
 	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
 		place, err = g.places.next(func() (*scan.Place, error) {
 			reads := cluster.Options{Dial: new(net.Dialer).DialContext}
@@ -151,7 +150,6 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	return answers, within(read.place, scanSnapshot, checkSnapshot, subjects[0])
 }
 
-// subjectsOf reads objects by name, without facts.
 func subjectsOf(ctx context.Context, config *rest.Config, names []check.Name) (subjects []check.Subject, missing []error, err error) {
 	types, err := check.Served(ctx, config)
 	if err != nil {
@@ -161,8 +159,8 @@ func subjectsOf(ctx context.Context, config *rest.Config, names []check.Name) (s
 	return types.Subjects(ctx, config, user, names)
 }
 
-// others returns what is wrong about the other answers: one contradicts the outcome, or does not
-// name the blocker, or two differ.
+// others returns errors of the other answers: one contradicts the outcome or does not name the blocker, or two
+// differ.
 func (o *Outcome) others(answers []answer) (wrong []string) {
 	said := map[string]answer{}
 	for _, a := range answers {
@@ -188,8 +186,8 @@ func (o *Outcome) others(answers []answer) (wrong []string) {
 	return wrong
 }
 
-// differs describes how another answer differs: in any word if both are about the same facts,
-// otherwise in the verdict, or in which policies have findings and with which certainty.
+// differs describes how another answer differs: in any word if both have the same facts, otherwise in the
+// verdict, the policies or the certainty of findings.
 func (a answer) differs(other answer) string {
 	if diff := cmp.Diff(a.gist(), other.gist()); diff != "" || a.world != other.world {
 		return diff

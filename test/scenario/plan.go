@@ -24,16 +24,16 @@ const (
 	Runs = "runs"
 	// Force is a plan that needs commands of kind force, too.
 	Force = "force"
-	// Restores is a plan whose first step restores something: the cure does that.
+	// Restores is a plan that first restores something: the cure does that.
 	Restores = "restores"
 	// Person is a plan that needs judgement: the cure replaces it.
 	Person = "person"
 )
 
-// plans are all results, in the order of their price.
+// In the order of their price.
 var plans = []string{Restores, Runs, Force, Person}
 
-// Report is an answer about one object, and the objects that are deleted along with it, as by a Kustomization.
+// Report is an answer about one object, and the objects deleted along with it, as by a Kustomization.
 type Report struct {
 	check.Item
 	Plan []check.Step
@@ -79,7 +79,7 @@ func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (Repo
 	return g.CheckSnapshot(ctx, file, args...)
 }
 
-// CheckSnapshot is Check over a file with a snapshot.
+// CheckSnapshot is Check over a snapshot file.
 func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }
@@ -127,8 +127,8 @@ func (g *Guarded) check(ctx context.Context, args ...string) (Report, error) {
 	return report, nil
 }
 
-// differs describes how the scan of the whole cluster differs from check about a Terminating
-// object; "" if it does not. It compares the drain of a node.
+// differs describes how the scan of the whole cluster differs from check about a Terminating object, or from
+// the drain of a node.
 func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	if report.Target.Resource == "nodes" {
 		return "", nil
@@ -162,7 +162,6 @@ func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	return fmt.Sprintf("check says %s, and scan does not ask about it", report.Verdict), nil
 }
 
-// scan returns the result of termguard scan for the whole cluster.
 func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
 	out, err := g.reads(ctx, "scan", "-o", "json", "--fail-on", "never")
 	if err != nil {
@@ -172,7 +171,6 @@ func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
 	return &found, json.Unmarshal(out, &found)
 }
 
-// reads returns the output of a termguard command that reads the whole cluster.
 func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -189,11 +187,10 @@ func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// readLimit bounds its duration: dozens of scenarios wait for it.
+// readLimit is long because dozens of scenarios wait for one reading.
 const readLimit = 3 * time.Minute
 
-// carryOut checks the object that is now Terminating, and carries out the plan. It returns what is
-// wrong about the answer, or about the plan.
+// carryOut carries out the plan for the Terminating object, and returns errors of the answer or the plan.
 func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	s := o.Scenario
 	report, wrong, err := g.askOfHung(ctx, s)
@@ -239,7 +236,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	for _, command := range s.Cure {
 		ran = append(ran, "kubectl "+command)
 		r, err := g.Kubectl(ctx, Words(command)...)
-		late := s.Reality == Varies && strings.Contains(r.Stderr, "(NotFound)") // the race went well, after it was taken for a hang
+		late := s.Reality == Varies && strings.Contains(r.Stderr, "(NotFound)") // the race ended well, after it was taken for a hang
 		if err != nil || r.Code != 0 && !late {
 			return nil, fmt.Errorf("cure: kubectl %s: %w: %s", command, err, r.Stderr)
 		}
@@ -290,8 +287,7 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	return nil
 }
 
-// askOfHung runs check and scan on the object that is now Terminating, blocked by what the scenario
-// names. The second result lists errors of that blocker or of their answers.
+// askOfHung runs check and scan on the Terminating object, and lists errors of its blocker or of their answers.
 func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wrong []string, err error) {
 	if s.Remains != "" {
 		held, err := g.remains(ctx, s)
@@ -316,7 +312,7 @@ func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wro
 	if s.HoursLater == 0 {
 		asked, tries := report, 0
 		if err := g.Await(ctx, readLimit, "scan saying what check says", func(ctx context.Context) (bool, error) {
-			if tries++; tries > 1 { // what is there may have changed
+			if tries++; tries > 1 { // the state may have changed
 				var err error
 				if asked, err = g.Check(ctx, s.target()...); err != nil {
 					return false, err
@@ -336,7 +332,6 @@ func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wro
 	return report, wrong, nil
 }
 
-// carriesOut returns the kinds of steps that are carried out.
 func (s Scenario) carriesOut() []policies.StepKind {
 	switch {
 	case len(s.Cure) > 0:

@@ -9,8 +9,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// refusals compares "refused" with the API server: a deletion that check calls refused is refused
-// at once, and one that differs in one fact is done.
+// refusals compares "refused" with the API server: such a deletion is refused at once, and one that differs in
+// one fact is done.
 func refusals(t *testing.T, g *Guarded) {
 	const world = `
 {apiVersion: v1, kind: Namespace, metadata: {name: refused}}

@@ -13,9 +13,9 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestOwnRule: a namespace is Terminating with a pod on a dead node, and a rule of the user's own forbids its
-// deletion. It can no longer be refused: check, scan and delete lead with the node. A namespace that differs
-// in not being Terminating is refused by the rule.
+// TestOwnRule: a user's rule forbids the deletion of a namespace that is Terminating with a pod on a dead node.
+// It can no longer be refused: check, scan and delete lead with the node. A namespace that is not Terminating
+// is refused by the rule.
 func TestOwnRule(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestOwnRule(t *testing.T) {
 	const forbids = "is protected by its label"
 	for _, tc := range []struct {
 		command []string
-		leads   string // the beginning of the line that names the node
+		leads   string // begins the line that names the node
 	}{
 		{[]string{"check", "namespace/ruled"}, "namespaces/ruled: hangs (Terminating for "},
 		{[]string{"scan"}, "broken 1: "},

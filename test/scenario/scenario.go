@@ -1,6 +1,5 @@
-// Package scenario compares termguard with reality: each scenario is a cluster as data, a delete,
-// the correct verdicts, and the real outcome. A scenario is checked, deleted and watched on a real
-// control plane.
+// Package scenario compares termguard with reality: each scenario is a cluster as data, a delete, the correct
+// verdicts, and the real outcome on a real control plane.
 package scenario
 
 import (
@@ -43,14 +42,14 @@ const (
 // Varies is the outcome of a race.
 const Varies = "varies"
 
-// Scenario is one file: this document first, then the objects to create. "$NS" is replaced by the
-// scenario's own name.
+// Scenario is one file: this document first, then the objects to create. "$NS" is replaced by the scenario's
+// own name.
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
 	// About says in a sentence what is special here; for a near miss, which one fact differs.
 	About string `json:"about"`
-	// Policies are the policies that detect the hang: with one of them off, the scenario must fail.
+	// Policies detect the hang: with one of them off, the scenario must fail.
 	Policies []string `json:"policies,omitempty"`
 	// Delete has the arguments of kubectl delete.
 	Delete string `json:"delete,omitempty"`
@@ -58,44 +57,41 @@ type Scenario struct {
 	Evict string `json:"evict,omitempty"`
 	// Edit replaces it if finalizers are removed by hand.
 	Edit *Edit `json:"edit,omitempty"`
-	// Asks is "check" to use the command line in place of the webhook, as for an object that is
-	// Terminating: its deletes are not sent to webhooks.
+	// Asks is "check" to use the command line in place of the webhook, as for a Terminating object, whose
+	// deletes are not sent to webhooks.
 	Asks string `json:"asks,omitempty"`
-	// HoursLater makes check read a snapshot as if it had been written so many hours later, for
-	// objects that have been Terminating for long.
+	// HoursLater makes check read a snapshot as if so many hours old, for objects that have been Terminating
+	// for long.
 	HoursLater int `json:"hoursLater,omitempty"`
 	// Expect are the correct verdicts.
 	Expect []string `json:"expect"`
-	// Blocker is text that the warning must contain: a right verdict that names the wrong blocker
-	// is wrong.
+	// Blocker is text that the warning must contain: a right verdict with the wrong blocker is wrong.
 	Blocker string `json:"blocker,omitempty"`
-	// Reality is Hangs or Completes; for an edit, Leaks or Completes. It is Varies for a race: then
-	// no certain verdict is correct.
+	// Reality is Hangs or Completes; for an edit, Leaks or Completes. For a race, Varies, no certain verdict is
+	// correct.
 	Reality string `json:"reality"`
-	// Remains has the arguments of kubectl get for an object that must exist while the deletion
-	// hangs.
+	// Remains has the arguments of kubectl get for an object that must exist while the deletion hangs.
 	Remains string `json:"remains,omitempty"`
-	// Estimated says that check must estimate the longest duration of the deletion, and that it
-	// takes at most 2 s or 20 % longer.
+	// Estimated says that check must estimate the deletion's longest duration, which it exceeds by at most 2 s
+	// or 20 %.
 	Estimated bool `json:"estimated,omitempty"`
-	// Within bounds the duration of a deletion that completes. Defaults to 3 min: scenarios share a
-	// namespace controller, which on a busy machine works off a queue.
+	// Within bounds the duration of a deletion that completes. Defaults to 3 min: scenarios share a namespace
+	// controller, which on a busy machine works off a queue.
 	Within Duration `json:"within,omitempty"`
-	// Leaves is a second deletion, tried after the first has completed and the objects that depend
-	// on it are deleted.
+	// Leaves is a second deletion, after the first has completed and its dependents are deleted.
 	Leaves *Leaves `json:"leaves,omitempty"`
-	// Keeps has the arguments of kubectl get for an object that must exist after the plan of check
-	// was carried out and the deletion has completed.
+	// Keeps has the arguments of kubectl get for an object that must exist after the plan and the deletion have
+	// completed.
 	Keeps string `json:"keeps,omitempty"`
-	// Plan is the result of the plan for a deletion that hangs: Runs, Force, Restores or Person.
-	// Defaults to Person if there is a cure, else to Runs.
+	// Plan is the result of the plan for a deletion that hangs: Runs, Force, Restores or Person. Defaults to
+	// Person if there is a cure, else to Runs.
 	Plan string `json:"plan,omitempty"`
-	// Cure are kubectl commands that let a deletion complete if no command of the plan does: they
-	// restore something, or replace a person.
+	// Cure are kubectl commands that let a deletion complete if no command of the plan does: they restore
+	// something, or replace a person.
 	Cure []string `json:"cure,omitempty"`
 	// ByDelete says that termguard delete carries out the plan, not a shell.
 	ByDelete bool `json:"byDelete,omitempty"`
-	// After are kubectl commands that undo what an exclusive scenario broke.
+	// After are kubectl commands that undo the damage of an exclusive scenario.
 	After []string `json:"after,omitempty"`
 	// Quick scenarios are played by make test: one for each family of causes.
 	Quick bool `json:"quick,omitempty"`
@@ -103,22 +99,20 @@ type Scenario struct {
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Since is the first version of Kubernetes, as "1.34", that serves its objects.
 	Since string `json:"since,omitempty"`
-	// SureSince is the first version with a certain outcome; before it, it is a race, and AtRisk
-	// the only correct verdict.
+	// SureSince is the first version with a certain outcome; before it, AtRisk is the only correct verdict.
 	SureSince string `json:"sureSince,omitempty"`
 	// RiskPolicies detect the risk before that version, beside Policies.
 	RiskPolicies []string `json:"riskPolicies,omitempty"`
-	// HangsSince is the first version in which it hangs; before it, it completes, and Completes is
-	// the only correct verdict.
+	// HangsSince is the first version in which it hangs; before it, Completes is the only correct verdict.
 	HangsSince string `json:"hangsSince,omitempty"`
 	// Live parts run while the scenario does.
 	Live Live `json:"live,omitempty"`
-	// Owns sets owner references once the objects exist, because only then the owners have a UID.
+	// Owns sets owner references once the owners exist and have a UID.
 	Owns []Owning `json:"owns,omitempty"`
 	// Wait has the arguments of kubectl wait, before the check.
 	Wait []string `json:"wait,omitempty"`
-	// Do are kubectl commands after that. A command followed by " => TEXT" is repeated until its
-	// output contains the text.
+	// Do are kubectl commands after that. A command followed by " => TEXT" is repeated until its output
+	// contains the text.
 	Do []string `json:"do,omitempty"`
 
 	Objects string `json:"-"`
@@ -145,15 +139,15 @@ type Live struct {
 	APIs []API `json:"apis,omitempty"`
 	// SampleAPIs run k8s.io/sample-apiserver behind a Service.
 	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
-	// Webhooks answer from a Service, while it has endpoints; "$CA" in the objects is their
-	// caBundle, "$OTHERCA" one that does not fit.
+	// Webhooks answer from a Service, while it has endpoints; "$CA" is their caBundle, "$OTHERCA" one that does
+	// not fit.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 	// Programs are published software of other projects, run from its own binary.
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program is a published binary that runs while a Deployment of its project's manifests has a ready
-// pod. The manifests are applied with the objects.
+// Program runs while a Deployment of its project's manifests has a ready pod. The manifests are applied with
+// the objects.
 type Program struct {
 	Component  string `json:"component"`        // a folder of test/components
 	Binary     string `json:"binary,omitempty"` // defaults to the component's name
@@ -172,7 +166,7 @@ type SampleAPI struct {
 	Starts  Stage    `json:"starts,omitempty"`
 }
 
-// Webhook is a webhook that allows everything, or denies it with a message.
+// Webhook allows everything, or denies it with a message.
 type Webhook struct {
 	Service string `json:"service"` // NAMESPACE/NAME
 	Denies  string `json:"denies,omitempty"`
@@ -191,8 +185,7 @@ type Owning struct {
 
 // Leaves is a second deletion after one that completes.
 type Leaves struct {
-	// Do has commands to run before it, as Do of a scenario: clients notice a deletion with a
-	// delay.
+	// Do has commands to run before it, as Do of a scenario: clients notice a deletion with a delay.
 	Do      []string `json:"do,omitempty"`
 	Delete  string   `json:"delete"`
 	Reality string   `json:"reality"` // Hangs or Completes
@@ -201,14 +194,13 @@ type Leaves struct {
 // Stage is when something starts to run: at once, after termguard's answer, or with the cure.
 type Stage string
 
-// Stages after the first.
 const (
 	Asked Stage = "asked"
 	Cured Stage = "cured"
 )
 
-// Node is a node that may die once everything is up: "dead" is a kubelet killed, "gone" the node
-// object deleted after that, "out-of-service" the taint set after that.
+// Node is a node that may die once everything is up: "dead" is a kubelet killed, "gone" the node object deleted
+// after that, "out-of-service" the taint set after that.
 type Node struct {
 	Name    string `json:"name"`
 	Becomes string `json:"becomes,omitempty"`
@@ -218,28 +210,27 @@ type Node struct {
 type Controller struct {
 	Account   string `json:"account"` // NAMESPACE/NAME
 	Finalizer string `json:"finalizer"`
-	Resource  string `json:"resource"` // as kubectl takes it: PLURAL.VERSION.GROUP
-	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once that has no ready
-	// pod any more.
+	Resource  string `json:"resource"` // PLURAL.VERSION.GROUP
+	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once that has no ready pod.
 	While string `json:"while,omitempty"`
-	// Guards are the ConfigMaps that it deletes before, in the object's namespace.
+	// Guards are the ConfigMaps that it first deletes, in the object's namespace.
 	Guards []string `json:"guards,omitempty"`
-	// Creates are the Secrets that it creates before, in the object's namespace.
+	// Creates are the Secrets that it first creates, in the object's namespace.
 	Creates []string `json:"creates,omitempty"`
-	// Drains is the path in the object to the node whose pods it evicts before.
+	// Drains is the path in the object to the node whose pods it first evicts.
 	Drains string `json:"drains,omitempty"`
-	// Reads are the Secrets that it must read before, in the object's namespace.
+	// Reads are the Secrets that it must first read, in the object's namespace.
 	Reads []string `json:"reads,omitempty"`
 	// Tells is the reason of the Events that it writes about each object, as if it failed.
 	Tells string `json:"tells,omitempty"`
-	// Elects is the lease, in the namespace of its pod, by which it elects a leader.
+	// Elects is its lease for leader election, in the namespace of its pod.
 	Elects string `json:"elects,omitempty"`
-	// Needs are references to objects that must exist: cluster-scoped ones, or in the namespace
-	// that the reference names.
+	// Needs are references to objects that must exist, cluster-scoped or in the namespace that the reference
+	// names.
 	Needs []Reference `json:"needs,omitempty"`
 	// WaitsFor are references to the object that must be removed first, in any namespace.
 	WaitsFor []Reference `json:"waitsFor,omitempty"`
-	// Takes is how long it takes, from the deletion of an object on.
+	// Takes is how long it takes after the deletion of an object.
 	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
@@ -250,7 +241,6 @@ type Reference struct {
 	Path     string `json:"path"`     // of fields, with dots between
 }
 
-// of returns a reference in the form of the lab.
 func (r Reference) of(check func(schema.GroupVersionResource, ...string) lab.Cleaning) (lab.Cleaning, error) {
 	resource, _ := schema.ParseResourceArg(r.Resource)
 	if resource == nil {
@@ -264,7 +254,7 @@ type API struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
 	Kind     string `json:"kind"`
-	// Verbs are its declared verbs: get and list by default. It never has objects.
+	// Verbs are its declared verbs, get and list by default. It never has objects.
 	Verbs  []string `json:"verbs,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
@@ -296,7 +286,6 @@ func Load(dir string) ([]Scenario, error) {
 	return scenarios, err
 }
 
-// kinds counts the kinds of objects that the scenario puts into its namespace.
 func (s Scenario) kinds() int {
 	found := map[string]bool{}
 	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
@@ -308,8 +297,8 @@ func (s Scenario) kinds() int {
 	return len(found)
 }
 
-// ordered reports whether the outcome could depend on the order in which the namespace controller
-// deletes: a namespace that hangs, with several kinds of content.
+// ordered reports whether the outcome could depend on the order in which the namespace controller deletes: a
+// namespace with several kinds of content hangs.
 func (s Scenario) ordered() bool {
 	return strings.HasPrefix(s.Delete, "namespace s-") && s.Reality != Completes && s.kinds() > 1
 }
@@ -377,11 +366,10 @@ func parse(name, text string) (Scenario, error) {
 	return s, nil
 }
 
-// gone waits until the target is deleted, and reports whether it is. A namespace hangs once a
-// second pass of its controller has changed nothing. Other targets have no such sign: definitions
-// are emptied within the API server, where they take turns, so they get the time of several passes;
-// others are deleted within moments once nothing blocks them. Play also checks that the named
-// blocker still exists, and that the target is deleted after the blocker is removed.
+// gone reports whether the target is deleted. A namespace hangs once a second pass of its controller has
+// changed nothing. Definitions are emptied within the API server, where they take turns, so they get the time
+// of several passes; others are deleted within moments once nothing blocks them. Play also checks that the
+// named blocker still exists, and that the target is deleted after it.
 func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 	limit := passes
 	if kind := s.target()[0]; s.Edit == nil && kind != "crd" {
@@ -404,11 +392,11 @@ type Outcome struct {
 	Predicted string
 	Real      string
 	Took      time.Duration // until it completed
-	Estimate  *int          // seconds, where the scenario is estimated
+	Estimate  *int          // seconds, if the scenario is estimated
 	Warnings  []string
-	Deleted   *Deleted // by termguard delete, if that did it
-	Harm      *Harm    // of termguard delete, if that was looked for
-	Wrong     []string // what is not as it should be
+	Deleted   *Deleted // by termguard delete
+	Harm      *Harm    // of termguard delete
+	Wrong     []string // errors of termguard
 	Err       error    // the scenario could not be played
 }
 
@@ -422,15 +410,14 @@ type Guarded struct {
 	snapshots shared[[]byte]
 	worlds    shared[*cluster.World]
 	archived  shared[archived]
-	// by is how termguard delete is tested, if it is: Stuck, Fresh or Beside.
+	// by is Stuck, Fresh or Beside if termguard delete is tested.
 	by string
 	// standing are the objects before any scenario, for Beside.
 	standing map[types.UID]*unstructured.Unstructured
 }
 
-// Play sets a scenario up, checks, deletes, watches and cures it. After the setup it calls ready,
-// which may wait for other scenarios: their new resources are unseen for a moment, which makes
-// answers uncertain.
+// Play sets a scenario up, checks, deletes, watches and cures it. After the setup it calls ready, which may
+// wait for other scenarios: their new resources are unseen for a moment, which makes answers uncertain.
 func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome) {
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
@@ -445,7 +432,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 			switch {
 			case err != nil:
 				o.Err = errors.Join(o.Err, fmt.Errorf("clean up: kubectl %s: %w", command, err))
-			case r.Code != 0 && !strings.Contains(r.Stderr, "(NotFound)") && g.by != Beside: // what is gone is cleaned up, and Beside cures nothing
+			case r.Code != 0 && !strings.Contains(r.Stderr, "(NotFound)") && g.by != Beside: // deleted objects are cleaned up, and Beside cures nothing
 				o.Err = errors.Join(o.Err, fmt.Errorf("clean up: kubectl %s: %s", command, r.Stderr))
 			}
 		}
@@ -458,8 +445,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
-	// The facts follow the cluster with a lag: repeat until the answer is as expected, then take
-	// the answer to the real delete.
+	// The facts follow the cluster with a lag.
 	err = g.Await(ctx, s.patience(), "a fair verdict", func(ctx context.Context) (bool, error) {
 		err := g.ask(ctx, &o, true)
 		return slices.Contains(s.Expect, o.Predicted), err
@@ -476,7 +462,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		o.Err = g.playDelete(ctx, &o, g.by)
 		return o
 	}
-	if s.Estimated { // what was learned follows with a lag, too
+	if s.Estimated { // lessons follow with a lag, too
 		err := g.Await(ctx, s.patience(), "an estimate", func(ctx context.Context) (bool, error) {
 			report, err := g.Check(ctx, s.target()...)
 			o.Estimate = report.EstimateSeconds
@@ -506,7 +492,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err := g.ask(ctx, &o, false); err != nil {
 		return fail(err)
 	}
-	began := time.Now() // what kubectl takes until it asks is not the deletion's
+	began := time.Now() // kubectl's time before the request is not the deletion's
 	if s.Edit != nil {
 		for _, command := range s.Edit.Then {
 			if r, err := g.Kubectl(ctx, Words(command)...); err != nil || r.Code != 0 {
@@ -565,7 +551,6 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	return o
 }
 
-// remains reports whether the blocker that the scenario names still exists.
 func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 	found, err := g.Objects(ctx, strings.Fields(s.Remains)...)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -574,7 +559,7 @@ func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 	return len(found) > 0, err
 }
 
-// leaves makes the second deletion, and returns what is wrong about its outcome.
+// leaves makes the second deletion, and returns errors of its outcome.
 func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	for _, command := range s.Leaves.Do {
 		if err := g.Do(ctx, command); err != nil {
@@ -598,7 +583,6 @@ func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	return []string{fmt.Sprintf("the deletion of %s after it does not do as the scenario says, which is that it %s", next.Delete, s.Leaves.Reality)}, nil
 }
 
-// judge compares the prediction with the outcome.
 func (o *Outcome) judge() {
 	s := o.Scenario
 	if o.Real != s.Reality && s.Reality != Varies {
@@ -618,8 +602,8 @@ func (o *Outcome) judge() {
 	}
 }
 
-// late returns what is wrong about the estimate: there is none, or, in make nightly, the deletion
-// took longer, which on a busy machine it does.
+// late returns errors of the estimate: there is none, or, in make nightly, the deletion took longer, as it does
+// on a busy machine.
 func (o *Outcome) late() []string {
 	switch {
 	case !o.Scenario.Estimated || o.Real != Completes:
@@ -718,7 +702,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return err
 		}
 	}
-	// Wait for the effect of the last command on a program before the next.
+	// The last command must take effect on a program before the next.
 	settled := func() error {
 		for _, p := range programs {
 			if _, err := p.Settled(ctx); err != nil {
@@ -801,8 +785,7 @@ func (s Scenario) departs() bool {
 	return slices.ContainsFunc(s.Live.Nodes, func(n Node) bool { return n.Becomes != "" && n.Becomes != "dead" })
 }
 
-// depart gives up nodes that have died. Their pods are collected from then on, so this is done just
-// before the check.
+// depart gives up nodes that have died, just before the check, because their pods are collected from then on.
 func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	for _, n := range nodes {
 		var args []string
@@ -831,8 +814,7 @@ func (g *Guarded) Create(ctx context.Context, objects string) error {
 	).Replace(objects))
 }
 
-// while returns a context that ends once a Deployment has no ready pod any more; ctx itself if none
-// is named.
+// while returns a context that ends once a Deployment has no ready pod; ctx itself if none is named.
 func (g *Guarded) while(ctx context.Context, deployment string) (context.Context, error) {
 	if deployment == "" {
 		return ctx, nil
@@ -841,7 +823,7 @@ func (g *Guarded) while(ctx context.Context, deployment string) (context.Context
 	return g.Lab.While(ctx, namespace, name)
 }
 
-// start runs the live parts that start at a stage after the first.
+// start runs the live parts of a stage after the first.
 func (g *Guarded) start(ctx context.Context, live Live, stage Stage) error {
 	if err := g.serve(ctx, live, stage); err != nil {
 		return err
@@ -849,7 +831,6 @@ func (g *Guarded) start(ctx context.Context, live Live, stage Stage) error {
 	return g.operate(ctx, live, stage)
 }
 
-// serve runs APIs and webhooks.
 func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 	for _, api := range live.APIs {
 		if api.Starts != stage {
@@ -896,7 +877,6 @@ func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 	return nil
 }
 
-// operate runs controllers.
 func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 	for _, c := range live.Controllers {
 		if c.Starts != stage {
@@ -959,13 +939,13 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 	return nil
 }
 
-// patience is how long a correct verdict may take: the facts follow with a lag, and an object may
-// first have to be Terminating for too long.
+// patience is long because the facts follow with a lag, and an object may first have to be Terminating for too
+// long.
 func (s Scenario) patience() time.Duration {
 	return 3 * time.Minute // a busy machine is no unfair verdict
 }
 
-// ask deletes, evicts or edits, or does so as a dry run, and records termguard's answer.
+// ask deletes, evicts or edits, perhaps as a dry run, and records termguard's answer.
 func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	s := o.Scenario
 	if s.Edit != nil {
@@ -1006,8 +986,7 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	return nil
 }
 
-// tries returns termguard's answer to a dry run of the deletion, without kubectl, which takes a
-// tenth of a second of a core.
+// tries dry-runs the deletion without kubectl, which takes a tenth of a second of a core.
 func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	_, flags, err := s.named()
 	if err != nil {
@@ -1025,8 +1004,7 @@ func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	return said, nil
 }
 
-// Gone waits until the target is deleted, up to a limit; for an edit, until the objects that it may
-// leak are.
+// Gone waits until the target, or the objects that an edit may leak, are deleted.
 func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
 	return g.Lab.Gone(ctx, limit, s.target()...)
 }

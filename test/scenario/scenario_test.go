@@ -17,17 +17,14 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// crowded is done when the scenarios that break their cluster have ended: other clusters then take
-// their place.
+// crowded is done when the scenarios that break their cluster have ended: other clusters then take their place.
 var crowded sync.WaitGroup
 
-// TestScenarios plays every scenario on a real control plane: it queries termguard, deletes, and
-// watches the outcome. Scenarios run in parallel in two clusters (-short: the quick ones, in one);
-// those that affect a whole cluster run one by one in four others. REPEAT=N plays only the latter
-// whose outcome could depend on the order in which a namespace is emptied, N times. With
-// DELETE=fresh, termguard delete deletes, if the plan has no step for a person; with DELETE=stuck,
-// kubectl delete ran before. With DELETE=beside, termguard delete runs with each flag on all
-// scenarios, and no object changes that was not named.
+// TestScenarios plays every scenario on a real control plane, in parallel in two clusters (-short: the quick
+// ones, in one); those that affect a whole cluster run one by one in four others. REPEAT=N plays N times only
+// those of the latter that depend on the order in which a namespace is emptied. With DELETE=fresh, termguard
+// delete deletes, if the plan has no step for a person; with DELETE=stuck, kubectl delete ran before. With
+// DELETE=beside, termguard delete runs with each flag, and no object changes that was not named.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -151,7 +148,7 @@ func TestScenarios(t *testing.T) {
 	}()
 	size := waveSize
 	if by == Beside {
-		size /= 4 // each run lists all that the cluster holds, twice
+		size /= 4 // each run lists the whole cluster twice
 	}
 	sides := 2 // one is set up while the other is watched
 	if testing.Short() {
@@ -182,7 +179,7 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-	// A cluster runs one of each program, so its scenarios take turns, in two clusters.
+	// A cluster runs one of each program, so its scenarios take turns.
 	for half := range slices.Chunk(software, len(software)/2+1) {
 		t.Run("real software", func(t *testing.T) {
 			t.Parallel()
@@ -209,8 +206,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// A wave of scenarios is played at once: with more on two cores, the measured times are the
-// machine's.
+// With more at once on two cores, the measured times are the machine's.
 const waveSize = 20
 
 type wave struct {
@@ -254,8 +250,7 @@ func TestScoring(t *testing.T) {
 	}
 }
 
-// TestOtherWays checks that an answer by another way than the webhook fails if it contradicts the
-// outcome, or differs.
+// TestOtherWays checks that another way's answer fails if it contradicts the outcome, or differs.
 func TestOtherWays(t *testing.T) {
 	found := func(certainty policies.Certainty, message string) check.Item {
 		verdict := policies.Verdict(Hangs)

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestShared checks that each caller gets a run that began after its call, shared with all who
-// called before it began.
+// TestShared checks that each caller gets a run that began after its call, shared with all who called before it
+// began.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s shared[int]

@@ -20,8 +20,8 @@ const Versions = "versions.json"
 // Run is the result of a run on one version.
 type Run struct {
 	Version string `json:"version"`
-	// Played and Wrong count scenarios; Lacks are those without objects in that version, by the
-	// version that introduced these.
+	// Played and Wrong count scenarios; Lacks are those without objects in that version, by the version that
+	// introduced these.
 	Played int                 `json:"played"`
 	Wrong  []string            `json:"wrong,omitempty"`
 	Lacks  map[string][]string `json:"lacks,omitempty"`
@@ -35,7 +35,6 @@ func newRun() (*Run, error) {
 	return &Run{Version: lab.Version, Lacks: map[string][]string{}, at: at}, err
 }
 
-// serves reports whether the control plane has the objects of a scenario.
 func (r *Run) serves(s Scenario) bool {
 	if s.Since == "" || r.at.AtLeast(version.MustParseGeneric(s.Since)) {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// The table of versions is between these lines of docs/support.md, and in Chinese.
+// The table is between these lines of docs/support.md, and in Chinese.
 const (
 	versionsBegin = "<!-- made from test/scenario/versions.json: make versions -->\n"
 	versionsEnd   = "<!-- end -->\n"
@@ -27,7 +27,6 @@ var brought = map[string]string{
 	"1.36": "MutatingAdmissionPolicy",
 }
 
-// versionsPages have the table, each in its language.
 var versionsPages = map[string]struct {
 	head, lacks, and, none, nothing string
 	words                           *strings.Replacer
@@ -62,8 +61,7 @@ func versionsTable(t *testing.T, page string, runs []*Run) string {
 	return b.String()
 }
 
-// TestVersions compares the table in docs/support.md, and in Chinese, with the results of the runs.
-// UPDATE_GOLDEN=1 writes it.
+// TestVersions compares the table in docs/support.md, and in Chinese, with the runs. UPDATE_GOLDEN=1 writes it.
 func TestVersions(t *testing.T) {
 	runs, err := readRuns(Versions)
 	if err != nil {

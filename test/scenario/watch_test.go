@@ -10,8 +10,6 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestWatched deletes a namespace that hangs: termguard watch names the blocker, and ends when its
-// finalizer is removed. An object that is not watched still hangs.
 func TestWatched(t *testing.T) {
 	lab.Long(t)
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
@@ -46,7 +44,7 @@ func TestWatched(t *testing.T) {
 	}
 	kubectl(`patch configmap/held -n watched --type=merge -p '{"metadata":{"finalizers":null}}'`)
 	one.ends(t, 0)
-	// Both may be gone at the same look.
+	// Both may be deleted at the same look.
 	if says := one.said(); !strings.HasSuffix(says, "gone: ns/watched\n") || strings.Contains(says, "-n beside") {
 		t.Errorf("output about the watched one:\n%s", says)
 	}
@@ -65,7 +63,6 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// kubectlIn runs kubectl in a lab and returns its output; a failure ends the test.
 func kubectlIn(t *testing.T, l *lab.Lab, args string) string {
 	t.Helper()
 	r, err := l.Kubectl(t.Context(), Words(args)...)
