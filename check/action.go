@@ -351,7 +351,7 @@ func (h *Hands) Along(ctx context.Context, targets []Subject) []string {
 		told = append(told[:mostAlong], fmt.Sprintf("and %d more volumes", more))
 	}
 	if failed != nil {
-		told = append(told, "not seen, of what becomes of volumes: "+failed.Error())
+		told = append(told, "unseen: what becomes of volumes: "+failed.Error())
 	}
 	return told
 }

@@ -134,7 +134,7 @@ func TestFromInventory(t *testing.T) {
 				},
 				"/api/v1/namespaces/ops/secrets": records(),
 			},
-			err: `there is no release "kiali" in namespace "ops"`,
+			err: `release "kiali" not found in namespace "ops"`,
 		},
 		{
 			reason: "an Application that may not be read", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},

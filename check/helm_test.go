@@ -92,7 +92,7 @@ func TestFromRelease(t *testing.T) {
 				return string(text)
 			}()}},
 		}},
-		{reason: "none of the name", err: `there is no release "kiali" in namespace "ops"; did you mean "kialli"?: there are kialli, other`, answers: map[string]any{secrets: records("kialli.v1", "kialli.v2", "other.v1")}},
+		{reason: "none of the name", err: `release "kiali" not found in namespace "ops"; did you mean "kialli"?: there are kialli, other`, answers: map[string]any{secrets: records("kialli.v1", "kialli.v2", "other.v1")}},
 		{reason: "none at all", err: "there are no releases of Helm 3 or 4", answers: map[string]any{secrets: records(), configmaps: records()}},
 		{reason: "of Helm 2", err: `release "kiali" is of Helm 2`, answers: map[string]any{secrets: records(), "/api/v1/configmaps": records("kiali.v1")}},
 		{reason: "of a Helm to come", err: `it is of type "helm.sh/release.v2"`, answers: map[string]any{
@@ -161,7 +161,7 @@ func TestHelmKindGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &together}); err == nil || !strings.Contains(err.Error(), `helm uninstall deletes nothing as long as a kind of the release is not served: there is no type "widget.gone.io"`) {
+	if _, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &together}); err == nil || !strings.Contains(err.Error(), `helm uninstall deletes nothing as long as a kind of the release is not served: type "widget.gone.io" not found`) {
 		t.Errorf("error %v", err)
 	}
 	together.By = "" // kubectl deletes the rest

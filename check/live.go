@@ -239,7 +239,7 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 		s.Unseen = append(s.Unseen, s.part("forbidden"))
 		return nil
 	case apierrors.IsNotFound(err):
-		return missingError(fmt.Sprintf("there is no %s", s))
+		return missingError(fmt.Sprintf("%s not found", s))
 	default:
 		return fmt.Errorf("read %s: %w", s, explain(err))
 	}
@@ -261,7 +261,7 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	if s.Namespace != "" {
 		all := client.Resource(namespaces.WithVersion("v1"))
 		if _, err := all.Get(ctx, s.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			return fmt.Sprintf(", for there is no namespace %q%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
+			return fmt.Sprintf(": namespace %q not found%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
 		}
 	}
 	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))

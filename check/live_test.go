@@ -113,7 +113,7 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/dmo": refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 				"/api/v1/namespaces":     named("Namespace", "demo"),
 			}),
-			target: Name{"ns", "dmo", "", 0, ""}, err: `there is no namespaces/dmo; did you mean "demo"?`,
+			target: Name{"ns", "dmo", "", 0, ""}, err: `namespaces/dmo not found; did you mean "demo"?`,
 		},
 		{
 			reason: "no such object, nor namespace",
@@ -122,12 +122,12 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/dmo":          refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 				"/api/v1/namespaces":              named("Namespace", "demo"),
 			}),
-			target: Name{"pod", "web", "dmo", 0, ""}, err: `there is no pods/web -n dmo, for there is no namespace "dmo"; did you mean "demo"?`,
+			target: Name{"pod", "web", "dmo", 0, ""}, err: `pods/web -n dmo not found: namespace "dmo" not found; did you mean "demo"?`,
 		},
 		{
 			reason:  "no such type",
 			answers: serving(nil),
-			target:  Name{"pud", "web", "demo", 0, ""}, err: `there is no type "pud"; did you mean "pod"?`,
+			target:  Name{"pud", "web", "demo", 0, ""}, err: `type "pud" not found; did you mean "pod"?`,
 		},
 		{
 			reason:  "nothing that can be deleted",

@@ -110,7 +110,7 @@ func TestSnapshotNames(t *testing.T) {
 			t.Errorf("type %s: %v", name, err)
 		}
 	}
-	if _, err := types.Find("gateways.v2.x.io"); err == nil || !strings.Contains(err.Error(), "there is no type") {
+	if _, err := types.Find("gateways.v2.x.io"); err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("for a version that is not served: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, f
 	s, world, err := FromCluster(ctx, config, facts, name, log)
 	switch {
 	case err == nil && uid != "" && s.UID() != uid:
-		return Answer{}, s, missingError(fmt.Sprintf("%s has gone: the one that is there now was made since", s))
+		return Answer{}, s, missingError(fmt.Sprintf("%s was deleted, and recreated since", s))
 	case uid != "" && errors.As(err, new(noTypeError)): // its definition was deleted, too
 		return Answer{}, s, missingError(err.Error())
 	case err != nil:
@@ -236,9 +236,9 @@ func (a Answer) list(l limits) *page.Page {
 	var p page.Page
 	switch {
 	case len(a.Items) == 0 && len(a.Unseen) > 0:
-		p.Line("nothing that could be listed is being deleted%s", elsewhere(a.namespace))
+		p.Line("no Terminating objects among the types you can list%s", elsewhere(a.namespace))
 	case len(a.Items) == 0:
-		p.Line("nothing is being deleted%s", elsewhere(a.namespace))
+		p.Line("no Terminating objects%s", elsewhere(a.namespace))
 	}
 	var rows [][]page.Cell
 	unseen, user := slices.Clone(a.Unseen), ""
@@ -265,7 +265,7 @@ func (a Answer) list(l limits) *page.Page {
 		p.Table([]string{"SINCE", "VERDICT", "OBJECT", "WHY"}, rows)
 	}
 	if a.Omitted > 0 {
-		p.Line("and %d more, which were not asked about", a.Omitted)
+		p.Line("and %d more, not checked", a.Omitted)
 	}
 	if len(a.Items) > 0 {
 		p.Blank()

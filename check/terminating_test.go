@@ -109,7 +109,7 @@ func TestTerminatingHidden(t *testing.T) {
 				t.Fatal(err)
 			}
 			const here = " in namespace a; no other was looked at (all: termguard check --terminating -A)\n"
-			if clear := strings.Contains(text.String(), "nothing is being deleted"+here); clear != (tc.hidden == "") || !strings.Contains(text.String(), here) {
+			if clear := strings.Contains(text.String(), "no Terminating objects"+here); clear != (tc.hidden == "") || !strings.Contains(text.String(), here) {
 				t.Errorf("%s: got\n%s", tc.reason, text.String())
 			}
 		})

@@ -180,7 +180,7 @@ func addUnseen(p *page.Page, unseen []policies.Unseen, user string, l limits) {
 		return
 	}
 	p.Blank()
-	p.Line("not seen:")
+	p.Line("unseen:")
 	byReason := map[string][]string{}
 	for _, u := range unseen {
 		if u.Resource != "" {
@@ -293,7 +293,7 @@ func (a Answer) addOrder(p *page.Page, l limits, unseen bool) {
 		return
 	}
 	p.Blank()
-	p.Line("in which order, each line when the one before is gone:")
+	p.Line("delete in this order, each line after the previous one is deleted:")
 	for i, wave := range a.Order {
 		p.Item(fmt.Sprintf("%3d. ", i+1), "%s", names(wave.Objects, "", l))
 		for n, why := range wave.Why {
@@ -412,7 +412,7 @@ func (r Item) because() (why because) {
 	case policies.Refused:
 		f := r.cause(policies.Will, true)
 		if of(f, ""); f.Kind == policies.KindForbidden {
-			why.lead = "by a rule of your own"
+			why.lead = "denied by policy " + f.Policy
 		}
 	case policies.Hangs:
 		of(r.holds(), "its "+what+" will not finish by itself")

@@ -65,7 +65,7 @@ func TestFirstLine(t *testing.T) {
 		"Pod":       {"What a node says of its pod is a cause.", policies.Hangs, []policies.Finding{finding("already-terminating", "for 3 h: its containers still run", policies.Will, ""), finding("slow", "it may wait", policies.May, "")}, "hangs: for 3 h: its containers still run"},
 		"Alone":     {"Where nothing tells what holds the content.", policies.Hangs, []policies.Finding{finding("already-terminating", remains, policies.Will, "")}, "hangs: " + remains},
 		"Refused":   {"What is refused does not hang.", policies.Refused, []policies.Finding{finding("a", "it waits", policies.Will, ""), finding("b", "nobody answers", policies.Will, policies.KindRefused)}, "refused: nobody answers"},
-		"Forbidden": {"A rule of one's own is named as such.", policies.Refused, []policies.Finding{finding("a", "not on Fridays", policies.Will, policies.KindForbidden)}, "refused: by a rule of your own: not on Fridays"},
+		"Forbidden": {"A rule of one's own is named as such.", policies.Refused, []policies.Finding{finding("a", "not on Fridays", policies.Will, policies.KindForbidden)}, "refused: denied by policy a: not on Fridays"},
 		"AtRisk":    {"What may be.", policies.AtRisk, []policies.Finding{finding("a", "it may wait", policies.May, "")}, "at-risk: it may wait"},
 		"Nothing":   {"A verdict from elsewhere has no finding.", policies.Hangs, nil, "hangs: its deletion will not finish by itself"},
 	} {

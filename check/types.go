@@ -134,7 +134,7 @@ func (t Types) Find(name string) (Type, error) {
 	if len(t.lost) > 0 {
 		lost = fmt.Sprintf(" (these APIs do not answer: %s)", strings.Join(t.lost, ", "))
 	}
-	return Type{}, noTypeError(fmt.Sprintf("there is no type %q%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known)))
+	return Type{}, noTypeError(fmt.Sprintf("type %q not found%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known)))
 }
 
 // noTypeError says that a cluster serves no such type.

@@ -39,8 +39,8 @@ func TestFind(t *testing.T) {
 	for _, tt := range []struct{ reason, name, want string }{
 		{"ambiguous plural", "backups", `type "backups" is ambiguous: say which of backups.a.io, backups.b.io is meant`},
 		{"ambiguous short name", "bk", `type "bk" is ambiguous: say which of backups.a.io, backups.b.io is meant`},
-		{"unknown, with what may hide it", "deploymint", `there is no type "deploymint" (these APIs do not answer: metrics.k8s.io/v1beta1); did you mean "deployment"? (see: kubectl api-resources)`},
-		{"unknown version", "deployments.v7.apps", `there is no type "deployments.v7.apps" (these APIs do not answer: metrics.k8s.io/v1beta1); did you mean "deployments.apps"? (see: kubectl api-resources)`},
+		{"unknown, with what may hide it", "deploymint", `type "deploymint" not found (these APIs do not answer: metrics.k8s.io/v1beta1); did you mean "deployment"? (see: kubectl api-resources)`},
+		{"unknown version", "deployments.v7.apps", `type "deployments.v7.apps" not found (these APIs do not answer: metrics.k8s.io/v1beta1); did you mean "deployments.apps"? (see: kubectl api-resources)`},
 	} {
 		if _, err := types.Find(tt.name); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: got error %v, want %s", tt.reason, err, tt.want)

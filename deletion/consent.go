@@ -31,7 +31,7 @@ func ParseConsents(values []string) (c Consents, err error) {
 		at := slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return string(m.Class) == class })
 		switch {
 		case at < 0:
-			return c, fmt.Errorf("--allow %s: there is no class %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
+			return c, fmt.Errorf("--allow %s: unknown permission %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
 		case mild(check.Class(class)):
 			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
 		case named && (check.Class(class) == check.ClassRisk || check.Class(class) == check.ClassRestore):

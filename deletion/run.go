@@ -189,7 +189,7 @@ func (r *Run) gone(ctx context.Context) error {
 	if len(r.left) > 0 {
 		return fmt.Errorf("%s: %w", list(r.left), r.last.missing())
 	}
-	r.line("gone: %s", list(r.targets))
+	r.line("deleted: %s", list(r.targets))
 	return nil
 }
 

@@ -79,7 +79,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}, compilers: map[string]*ast.Compiler{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
-			return nil, fmt.Errorf("turn off policy %q: there is no such policy", id)
+			return nil, fmt.Errorf("turn off policy %q: policy not found", id)
 		}
 	}
 	if !options.Lazy {

@@ -218,7 +218,7 @@ func (d document) items(s *Scan) {
 		d.write(`<option value="%s">%s</option>`, kind, nounOf(kind, 2))
 	}
 	d.write(`</select></label></form>
-<p id="shown" class="soft" role="status">%d objects are not free to go, or are going</p>
+<p id="shown" class="soft" role="status">%d objects blocked or Terminating</p>
 `, len(s.Items))
 	places := map[string]int{}
 	for i, c := range s.Causes {
@@ -275,7 +275,7 @@ func (d document) tree(item check.Item, places map[string]int) {
 		d.write("</li>\n")
 	}
 	for _, unseen := range item.Unseen {
-		d.write("<li>not seen: %s</li>\n", unseen)
+		d.write("<li>unseen: %s</li>\n", unseen)
 	}
 	if len(item.HeldBy)+len(item.Unseen) > 0 {
 		d.write("</ul>")

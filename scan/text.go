@@ -20,7 +20,7 @@ const (
 	shownTerminating       = 3
 )
 
-var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "goes after something else", policies.Rule: "by a rule", Unseen: "not seen"}
+var headings = map[policies.Class]string{policies.Broken: "broken", policies.Order: "waits for another object", policies.Rule: "set by a rule", Unseen: "unseen"}
 
 // Page is the scan for people. Long adds each cause's evidence and steps.
 func (s *Scan) Page(long bool) *page.Page {
@@ -57,7 +57,7 @@ func (s *Scan) Page(long bool) *page.Page {
 		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), e.Target.Ref(), why(e)))
 	}
 	section(&p, "Terminating now:", terminating, shownTerminating, long)
-	section(&p, "not asked about:", policies.UnseenTexts(s.Unseen), shownRest, long)
+	section(&p, "not checked:", policies.UnseenTexts(s.Unseen), shownRest, long)
 	if len(s.LeftOut) > 0 {
 		p.Blank()
 	}

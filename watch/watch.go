@@ -110,7 +110,7 @@ func (p *Printer) Print(now check.Answer) {
 		says := fmt.Sprintf("%s: %s", item.Verdict, why(item))
 		lines[key] = line{item, withoutFigures(says)}
 		if before, known := p.last[key]; !known {
-			p.verdict(fmt.Sprintf("%s, being deleted for %s: ", item, duration.HumanDuration(max(0, time.Since(item.Since())))), item)
+			p.verdict(fmt.Sprintf("%s, Terminating for %s: ", item, duration.HumanDuration(max(0, time.Since(item.Since())))), item)
 		} else if before.says != lines[key].says {
 			p.verdict(fmt.Sprintf("%s: now ", item), item)
 		}
@@ -121,7 +121,7 @@ func (p *Printer) Print(now check.Answer) {
 		if _, there := lines[key]; there || now.Omitted > 0 && last >= 0 && !item.Since().Before(now.Items[last].Since()) {
 			continue // it may be omitted
 		}
-		p.say(item.String() + ": gone")
+		p.say(item.String() + ": deleted")
 	}
 	if p.last = lines; now.Omitted != p.more && now.Omitted > 0 {
 		p.say(fmt.Sprintf("and %d more", now.Omitted))
@@ -129,7 +129,7 @@ func (p *Printer) Print(now check.Answer) {
 	p.more = now.Omitted
 	if hidden := printable.Line(strings.Join(policies.UnseenTexts(now.Unseen), ", ")); hidden != p.hidden {
 		p.hidden = hidden
-		p.say("not seen: " + cmp.Or(hidden, "nothing any more"))
+		p.say("unseen: " + cmp.Or(hidden, "nothing any more"))
 	}
 }
 

@@ -125,18 +125,18 @@ func TestLines(t *testing.T) {
 		if _, err := (&Printer{Out: &out}).Watch(t.Context(), looks.look); err != nil {
 			t.Fatal(err)
 		}
-		const want = `2000-01-01T00:00:00Z pods/a -n shop, being deleted for 60s: hangs: node n does not answer for 5 min
-2000-01-01T00:00:00Z pods/b -n shop, being deleted for 60s: completes: x
+		const want = `2000-01-01T00:00:00Z pods/a -n shop, Terminating for 60s: hangs: node n does not answer for 5 min
+2000-01-01T00:00:00Z pods/b -n shop, Terminating for 60s: completes: x
 2000-01-01T00:00:02Z pods/b -n shop: now hangs: y` + "\uFFFD" + `[31m
 2000-01-01T00:00:04Z not read: no` + "\uFFFD" + `answer
 2000-01-01T00:00:08Z pods/b -n shop: now hangs: x
 2000-01-01T00:00:08Z and 49999 more
-2000-01-01T00:00:10Z pods/c -n shop, being deleted for 10s: hangs: x
-2000-01-01T00:00:10Z pods/b -n shop: gone
+2000-01-01T00:00:10Z pods/c -n shop, Terminating for 10s: hangs: x
+2000-01-01T00:00:10Z pods/b -n shop: deleted
 2000-01-01T00:00:10Z and 9 more
-2000-01-01T00:00:12Z pods/c -n shop: gone
-2000-01-01T00:00:12Z not seen: gizmos.example.com: no answer` + "\uFFFD" + `[2J
-2000-01-01T00:00:14Z not seen: nothing any more
+2000-01-01T00:00:12Z pods/c -n shop: deleted
+2000-01-01T00:00:12Z unseen: gizmos.example.com: no answer` + "\uFFFD" + `[2J
+2000-01-01T00:00:14Z unseen: nothing any more
 `
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("-want, +got:\n%s", diff)
@@ -152,7 +152,7 @@ func TestStyle(t *testing.T) {
 	now := ends("hangs a x…")
 	now.Items[0].WaitsFor = []check.Wait{{Took: &check.Took{Objects: 5, UsualSeconds: 30}}}
 	p.Print(now)
-	if want := " pods/a -n shop, being deleted for 60s: \x1b[31mhangs\x1b[0m: usually 30s; x...\n"; !strings.HasSuffix(out.String(), want) {
+	if want := " pods/a -n shop, Terminating for 60s: \x1b[31mhangs\x1b[0m: usually 30s; x...\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %q, got %q", want, out.String())
 	}
 }

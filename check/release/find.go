@@ -119,5 +119,5 @@ func notThere(namespace, name string, there []string) error {
 	if len(there) > 0 {
 		known = "there are " + page.List(there, 20)
 	}
-	return fmt.Errorf("there is no release %q in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), known)
+	return fmt.Errorf("release %q not found in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), known)
 }

@@ -68,7 +68,7 @@ func TestHabits(t *testing.T) {
 		"Kustomization":    {[]string{"-k", "overlay"}, 0, []string{"nothing stands in the way of configmaps/web -n demo"}, nil, ""},
 		"KustomizationBad": {[]string{"-k", "elsewhere"}, 2, []string{"render the kustomization in elsewhere"}, nil, ""},
 		"SameObjectTwice":  {[]string{"-f", in("a.yaml"), "-f", in("b.yaml")}, 0, []string{"1 object together: completes", "nothing stands in the way of configmaps/plain -n demo"}, nil, ""},
-		"UnknownType":      {[]string{"-f", in("unknown.json"), "-f", in("a.yaml")}, 0, []string{`unknown.json: there is no type "wigdet.x.io"`, "nothing stands in the way of configmaps/plain -n demo"}, nil, ""},
+		"UnknownType":      {[]string{"-f", in("unknown.json"), "-f", in("a.yaml")}, 0, []string{`unknown.json: type "wigdet.x.io" not found`, "nothing stands in the way of configmaps/plain -n demo"}, nil, ""},
 		"NotRecursive":     {[]string{"-f", folder}, 0, []string{"configmaps/plain"}, []string{"configmaps/web"}, ""},
 		"Recursive":        {[]string{"-f", folder, "-R"}, 0, []string{"configmaps/plain", "configmaps/web"}, nil, ""},
 		"Terminating":      {[]string{"--terminating", "-A"}, 0, nil, nil, ""},

@@ -180,7 +180,7 @@ func TestDeleteVanished(t *testing.T) {
 		}
 	}
 	var errs output
-	if code := run(t.Context(), []string{"termguard", "delete", "--kubeconfig", c.kubeconfig, "kialis/a", "-n", "demo"}, terminal, out, &errs); code != 0 || !strings.Contains(out.text.String(), "gone: kialis.kiali.io/a") {
+	if code := run(t.Context(), []string{"termguard", "delete", "--kubeconfig", c.kubeconfig, "kialis/a", "-n", "demo"}, terminal, out, &errs); code != 0 || !strings.Contains(out.text.String(), "deleted: kialis.kiali.io/a") {
 		t.Errorf("exit code %d: %s%s", code, out.text.String(), errs.text.String())
 	}
 	for _, request := range c.requests {

@@ -78,7 +78,7 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 		case check.Gone(err) && uid == "":
 			gone = err
 		case check.Gone(err):
-			gone = fmt.Errorf("gone: %s/%s", name.Type, name.Name)
+			gone = fmt.Errorf("deleted: %s/%s", name.Type, name.Name)
 		case err != nil:
 		case subject.UID() == "":
 			return now, fmt.Errorf("unseen: %s (forbidden), so whether it is Terminating is unknown", subject)

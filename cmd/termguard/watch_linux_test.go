@@ -45,20 +45,20 @@ func TestWatch(t *testing.T) {
 		want    []string
 		without string
 	}{
-		"Namespace":  {"the namespace and its objects", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", ": hangs: ", "namespaces/demo, being", "kialis.kiali.io/a -n demo: gone\n", "namespaces/demo: gone\n", "nothing is being deleted in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
-		"Object":     {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: ns/demo\n"}, "-n other"},
-		"Custom":     {"an object in a namespace", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, being deleted for ", "gone: kiali/a\n"}, "namespaces/demo"},
-		"Cluster":    {"an object is left at the timeout", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, being deleted for ", "kialis.kiali.io/a -n demo: gone\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "nothing is being deleted"},
+		"Namespace":  {"the namespace and its objects", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", ": hangs: ", "namespaces/demo, Terminating", "kialis.kiali.io/a -n demo: deleted\n", "namespaces/demo: deleted\n", "no Terminating objects in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
+		"Object":     {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", "deleted: ns/demo\n"}, "-n other"},
+		"Custom":     {"an object in a namespace", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", "deleted: kiali/a\n"}, "namespaces/demo"},
+		"Cluster":    {"an object is left at the timeout", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, Terminating for ", "kialis.kiali.io/a -n demo: deleted\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "no Terminating objects"},
 		"NotDeleted": {"an object that is not Terminating", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not Terminating: termguard check ns/other shows whether its deletion would finish"}, "gone"},
-		"NeverThere": {"an object that does not exist", []string{"watch", "ns/dema"}, 0, []string{`there is no namespaces/dema; did you mean "demo"?`}, "gone"},
-		"NoType":     {"an unknown type", []string{"watch", "gizmos/a"}, 2, []string{`there is no type "gizmos"`}, "gone"},
+		"NeverThere": {"an object that does not exist", []string{"watch", "ns/dema"}, 0, []string{`namespaces/dema not found; did you mean "demo"?`}, "gone"},
+		"NoType":     {"an unknown type", []string{"watch", "gizmos/a"}, 2, []string{`type "gizmos" not found`}, "gone"},
 		"NoName":     {"a name is required", []string{"watch", "pods"}, 2, []string{`"pods" has no name`}, "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits for its next look
 			c := newFakeCluster(t, watchWorld)
 			out := &output{on: func(transcript string) {
-				if strings.Contains(transcript, "-n demo, being deleted") {
+				if strings.Contains(transcript, "-n demo, Terminating") {
 					c.free(kialiOfDemo)
 				}
 			}}
@@ -80,7 +80,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-var ago = regexp.MustCompile(`[^ ]+Z |being deleted for \w+`) // times
+var ago = regexp.MustCompile(`[^ ]+Z |Terminating for \w+`) // times
 
 // watchDocumented compares docs/watch.md with the output.
 func watchDocumented(t *testing.T, transcript string) {
@@ -98,7 +98,7 @@ func TestWatchInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &output{on: func(transcript string) {
-		if strings.Contains(transcript, "namespaces/demo, being deleted") {
+		if strings.Contains(transcript, "namespaces/demo, Terminating") {
 			cancel()
 		}
 	}}
@@ -120,13 +120,13 @@ func TestWatchNoAnswer(t *testing.T) {
 		}
 	}
 	out := &output{on: func(transcript string) {
-		if strings.Contains(transcript, "-n demo, being deleted") {
+		if strings.Contains(transcript, "-n demo, Terminating") {
 			c.free(kialiOfDemo)
 		}
 	}}
 	var errs bytes.Buffer
 	code := run(t.Context(), []string{"termguard", "watch", "-n", "demo", "--request-timeout", "1s", "--kubeconfig", c.kubeconfig}, nil, out, &errs)
-	for _, want := range []string{"kialis.kiali.io/a -n demo: gone\n", "not seen: widgets.acme.example.com: error\n", "this cannot be listed: widgets.acme.example.com: error\n"} {
+	for _, want := range []string{"kialis.kiali.io/a -n demo: deleted\n", "unseen: widgets.acme.example.com: error\n", "this cannot be listed: widgets.acme.example.com: error\n"} {
 		if transcript := out.text.String() + errs.String(); !strings.Contains(transcript, want) || code != 2 {
 			t.Errorf("exit code %d, want 2, and %q: %s", code, want, transcript)
 		}
@@ -140,7 +140,7 @@ func TestWatchTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	c := newFakeCluster(t, watchWorld)
 	text, errs := onTerminal(t, 80, nil, "watch", "ns/demo", "--timeout", "3s", "--kubeconfig", c.kubeconfig)
-	if want := "kialis.kiali.io/a -n demo, being deleted for "; !strings.Contains(text, want) || strings.Contains(text, "\x1b") {
+	if want := "kialis.kiali.io/a -n demo, Terminating for "; !strings.Contains(text, want) || strings.Contains(text, "\x1b") {
 		t.Errorf("want %q and no escapes, got %q %s", want, text, errs)
 	}
 }
@@ -153,7 +153,7 @@ func TestDeleteShows(t *testing.T) {
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: demo, finalizers: [kubernetes.io/pvc-protection]}, status: {phase: Pending}}
 `)
 	out := &output{on: func(transcript string) {
-		if strings.Contains(transcript, "persistentvolumeclaims/data -n demo, being deleted for ") {
+		if strings.Contains(transcript, "persistentvolumeclaims/data -n demo, Terminating for ") {
 			c.free(demo + "/persistentvolumeclaims/data")
 		}
 	}}
@@ -164,7 +164,7 @@ func TestDeleteShows(t *testing.T) {
 	command.SetOut(out)
 	command.SetErr(&errs)
 	err := command.ExecuteContext(t.Context())
-	if transcript := out.text.String(); err != nil || !strings.Contains(transcript, "namespaces/demo, being deleted for ") || !strings.Contains(transcript, "gone: namespaces/demo\n") {
+	if transcript := out.text.String(); err != nil || !strings.Contains(transcript, "namespaces/demo, Terminating for ") || !strings.Contains(transcript, "deleted: namespaces/demo\n") {
 		t.Errorf("%v: %s%s", err, transcript, &errs)
 	}
 }

@@ -19,7 +19,7 @@ func TestChoice(t *testing.T) {
 		"As it is":       {"It is found.", "", nil, true, ""},
 		"Only":           {"It is evaluated.", "", []string{"long-grace-period", policy}, true, ""},
 		"OnlyAnother":    {"It is not evaluated.", "", []string{"long-grace-period"}, false, ""},
-		"OnlyUnknown":    {"A typing error.", "", []string{policy + "s"}, false, `--only: there is no policy "apiservice-backend-removeds"; did you mean "apiservice-backend-removed"?`},
+		"OnlyUnknown":    {"A typing error.", "", []string{policy + "s"}, false, `--only: policy "apiservice-backend-removeds" not found; did you mean "apiservice-backend-removed"?`},
 		"Severity":       {"It does not fail the run.", "severity: {" + policy + ": info}\n", nil, false, ""},
 		"OtherSeverity":  {"It fails it still.", "severity: {long-grace-period: info}\n", nil, true, ""},
 		"Ignored":        {"Its object is named.", "ignore: [{policy: " + policy + ", resources: [apiservices.*], names: ['*.metrics.k8s.io'], reason: known}]\n", nil, false, ""},

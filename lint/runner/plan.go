@@ -142,7 +142,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 		r.off = s.Off(set.IDs())
 		for _, id := range r.Only {
 			if !slices.Contains(set.IDs(), id) {
-				return fmt.Errorf("--only: there is no policy %q%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
+				return fmt.Errorf("--only: policy %q not found%s (see: termguard policy list)", id, nearest.Hint(id, set.IDs()))
 			}
 		}
 		for _, id := range set.IDs() {

@@ -294,7 +294,7 @@ func (s *Settings) Check(ids []string) error {
 	r := &reader{file: s.File, root: s.root}
 	check := func(id string, at *yaml.Node, where string) {
 		if !slices.Contains(ids, id) {
-			r.errorf(at, "%s: there is no policy %q%s", where, id, nearest.Hint(id, ids))
+			r.errorf(at, "%s: policy %q not found%s", where, id, nearest.Hint(id, ids))
 		}
 	}
 	for id := range s.Enforcement.Policies {

@@ -200,9 +200,9 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `f:3:26: enforcement.policies: there is no policy "orphan-finalizer"; did you mean "orphaned-finalizer"?
-f:4:10: params: there is no policy "zzzzzz"
-f:5:19: ignore.policy: there is no policy "slow-terminations"; did you mean "slow-termination"?`
+	want := `f:3:26: enforcement.policies: policy "orphan-finalizer" not found; did you mean "orphaned-finalizer"?
+f:4:10: params: policy "zzzzzz" not found
+f:5:19: ignore.policy: policy "slow-terminations" not found; did you mean "slow-termination"?`
 	if err := s.Check(ids); err == nil || err.Error() != want {
 		t.Errorf("want the error\n%s\ngot\n%v", want, err)
 	}

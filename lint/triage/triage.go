@@ -44,7 +44,7 @@ func Policies() []policies.Policy {
 			Title:       "Ignores a finding that is not there",
 			Description: "An annotation, comment or configuration ignores a policy that finds nothing there: the cause is gone, or the entry stands at the wrong place. It would hide the next finding, which nobody has looked at.",
 			Remedy:      "Remove the entry, or move it: a comment is about the entry that it stands behind, or, on a line of its own, about the one that follows; an annotation is about its object.",
-			Limits:      "A policy that is off, or a file that was not asked about, is not counted as unused.",
+			Limits:      "A policy that is off, or a file that was not checked, is not counted as unused.",
 		},
 	}
 }
@@ -181,7 +181,7 @@ func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, i
 			}
 			for _, id := range ignore.Policies {
 				if !slices.Contains(ids, id) {
-					invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: there is no policy %q%s", id, nearest.Hint(id, ids))))
+					invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: policy %q not found%s", id, nearest.Hint(id, ids))))
 					continue
 				}
 				suppressions = append(suppressions, &suppression{

@@ -114,7 +114,7 @@ func TestSuppress(t *testing.T) {
 		"Unknown": {
 			reason: "The nearest name helps.",
 			marks:  []lint.Mark{mark("p-aa -- r", 3, 3)},
-			kept:   []string{`a.yaml:3 invalid-ignore: termguard:ignore has no effect: there is no policy "p-aa"; did you mean "p-a"?`},
+			kept:   []string{`a.yaml:3 invalid-ignore: termguard:ignore has no effect: policy "p-aa" not found; did you mean "p-a"?`},
 		},
 		"Configured": {
 			reason:     "By patterns relative to the configuration.",

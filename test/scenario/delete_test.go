@@ -140,7 +140,7 @@ spec:
 	d = g.delete(t, "namespace/delete-stuck", "--yes", "--allow=restore")
 	d.ends(t, 0)
 	t.Logf("\n%s", d.said())
-	for _, want := range []string{"namespaces/delete-stuck: hangs (Terminating for ", "; run: kubectl scale deployments.apps/gizmo -n gizmo-system --replicas=1\n", "done: deployments.apps/gizmo -n gizmo-system\n", "gone: namespaces/delete-stuck\n"} {
+	for _, want := range []string{"namespaces/delete-stuck: hangs (Terminating for ", "; run: kubectl scale deployments.apps/gizmo -n gizmo-system --replicas=1\n", "done: deployments.apps/gizmo -n gizmo-system\n", "deleted: namespaces/delete-stuck\n"} {
 		if !strings.Contains(d.said(), want) {
 			t.Errorf("%q is missing", want)
 		}

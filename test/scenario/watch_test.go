@@ -40,15 +40,15 @@ func TestWatched(t *testing.T) {
 	one := begun(t, "watch", "ns/watched", "--kubeconfig", l.Kubeconfig())
 	all := begun(t, "watch", "--kubeconfig", l.Kubeconfig())
 	for _, d := range []*deletion{one, all} {
-		d.asks(t, "configmaps/held -n watched, being deleted for ")
+		d.asks(t, "configmaps/held -n watched, Terminating for ")
 	}
 	kubectl(`patch configmap/held -n watched --type=merge -p '{"metadata":{"finalizers":null}}'`)
 	one.ends(t, 0)
 	// Both may be deleted at the same look.
-	if says := one.said(); !strings.HasSuffix(says, "gone: ns/watched\n") || strings.Contains(says, "-n beside") {
+	if says := one.said(); !strings.HasSuffix(says, "deleted: ns/watched\n") || strings.Contains(says, "-n beside") {
 		t.Errorf("output about the watched one:\n%s", says)
 	}
-	all.asks(t, "namespaces/watched: gone\n")
+	all.asks(t, "namespaces/watched: deleted\n")
 	r, err := l.Kubectl(ctx, "get", "namespace", "watched", "--ignore-not-found", "-o", "name")
 	if err != nil || r.Stdout != "" {
 		t.Errorf("reports that the namespace was deleted: %v %q", err, r.Stdout)

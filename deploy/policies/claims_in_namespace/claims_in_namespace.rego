@@ -31,7 +31,10 @@ deny contains finding if {
 	not input.request.oldObject.metadata.annotations["example.com/data-saved"]
 	finding := {
 		"kind": "forbidden",
-		"msg": sprintf("namespace %s holds data (claims: %d) without annotation example.com/data-saved", [request.name, claims]),
+		"msg": sprintf(
+			"namespace %s holds data (claims: %d) without annotation example.com/data-saved",
+			[request.name, claims],
+		),
 		"objects": [request.target],
 		"evidence": ["there is no annotation example.com/data-saved"],
 	}
