@@ -24,8 +24,6 @@ var deploy = filepath.Join(lab.Root(), "deploy")
 
 var program = lab.HelmPath
 
-// helm runs Helm with its own folders and the given environment, and returns its output and whether it
-// failed.
 func helm(ctx context.Context, t *testing.T, environment []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	path, err := program()
@@ -54,8 +52,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestRenders writes the manifests in deploy/ that are rendered from the chart if UPDATE_GOLDEN is set, and
-// otherwise checks that they are current.
+// TestRenders compares the manifests in deploy/ with the chart; UPDATE_GOLDEN rewrites them.
 func TestRenders(t *testing.T) {
 	const header = "# Made from deploy/chart by make docs: change it there.\n"
 	for _, tt := range []struct {
@@ -90,8 +87,7 @@ func TestRenders(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that impossible values are rejected before they reach a cluster, with the value's name
-// and the reason.
+// TestRefusals checks that impossible values are rejected with the value's name and the reason.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		reason, set string
@@ -159,8 +155,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestValues removes each value from a set of values that sets everything and checks that the output changes.
-// The schema lists the values, so that none is forgotten.
+// TestValues removes each value from a full set and checks that the output changes. The schema lists the
+// values, so that none is forgotten.
 func TestValues(t *testing.T) {
 	var schema map[string]any
 	read(t, chart("values.schema.json"), &schema)
@@ -211,7 +207,6 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// leaves returns the paths of the values in a schema.
 func leaves(schema map[string]any) (paths [][]string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {

@@ -13,8 +13,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// checkDoctor breaks one prerequisite of termguard after another and checks that termguard doctor names exactly
-// that one.
+// checkDoctor breaks one prerequisite after another: termguard doctor names exactly that one.
 func checkDoctor(t *testing.T, g *scenario.Guarded) {
 	t.Helper()
 	binary, err := scenario.Binary()
@@ -27,7 +26,6 @@ func checkDoctor(t *testing.T, g *scenario.Guarded) {
 			t.Fatalf("%s: %v %s", commands, err, r.Stderr)
 		}
 	}
-	// wants waits until exactly these checks fail, and compares their messages.
 	wants := func(when, kubeconfig string, code int, failed []string, says ...string) {
 		t.Helper()
 		var got []string

@@ -23,9 +23,8 @@ import (
 // accepts its values.
 const before = "5033c2f"
 
-// TestEveryValue installs an older chart with every value set, queries it, and upgrades to the current chart
-// with every value set. The test plays the node, which mounts files, and cert-manager, which issues
-// certificates and injects the authority.
+// TestEveryValue upgrades from an older chart with every value set. The test plays the node, which mounts
+// files, and cert-manager, which issues certificates and injects the authority.
 func TestEveryValue(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -106,7 +105,6 @@ func TestEveryValue(t *testing.T) {
 	s.nothingLeft()
 }
 
-// definitions creates the kinds of cert-manager and of the Prometheus operator.
 func (s *site) definitions() {
 	s.t.Helper()
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}/deploy/crds", "github.com/cert-manager/cert-manager")
@@ -145,7 +143,6 @@ func (s *site) inject(by *lab.Authority) {
 	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
 }
 
-// awaitReady waits until readyz reports ready and contains line.
 func (s *site) awaitReady(line string) {
 	s.t.Helper()
 	address, err := s.ClusterIP(s.t.Context(), home, "termguard")
@@ -167,14 +164,12 @@ func (s *site) awaitReady(line string) {
 	}
 }
 
-// bundleOf returns a signed bundle with the policy of ruleOf.
 func bundleOf(t *testing.T, secret, id, label, says string) []byte {
 	t.Helper()
 	name := strings.ReplaceAll(id, "-", "_")
 	return bundletest.Archive(t, secret, map[string]string{"/" + name + "/" + name + ".rego": ruleOf(id, label, says)})
 }
 
-// ruleOf returns a policy that forbids deleting namespaces with a label.
 func ruleOf(id, label, says string) string {
 	return `# METADATA
 # title: Namespace with a label

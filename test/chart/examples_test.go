@@ -17,7 +17,6 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// example is a fixture of an example to play in a cluster.
 type example struct {
 	file    string
 	objects string // to apply
@@ -29,8 +28,7 @@ type example struct {
 // create in a cluster: see playStates.
 var apart = []string{"no_fridays", "change_freeze", "last_postgres_replica", "one_node_at_a_time"}
 
-// TestExamples enables the policies of deploy/policies and checks with real objects that the webhook answers
-// the deletions in their fixtures as the fixtures want.
+// TestExamples plays the deletions in the fixtures of deploy/policies with real objects.
 func TestExamples(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -124,8 +122,7 @@ END`, day, freeze.Format(form), freeze.AddDate(0, 0, 2).Format(form)))
 	}
 }
 
-// playStates plays the examples that depend on the date and on the state of pods and nodes: each denies one
-// deletion and allows one that differs in one fact.
+// playStates denies one deletion for each example in apart and allows one that differs in one fact.
 func playStates(t *testing.T, g *scenario.Guarded) {
 	t.Helper()
 	run := func(line string) {
@@ -137,7 +134,6 @@ func playStates(t *testing.T, g *scenario.Guarded) {
 			t.Fatal(err)
 		}
 	}
-	// says waits until the dry run of a deletion is denied with exactly this message, or allowed.
 	says := func(forbidden string, args ...string) {
 		t.Helper()
 		var last lab.Result
@@ -200,7 +196,6 @@ END`)
 
 var wantComment = regexp.MustCompile(`# want "(.*)"`)
 
-// playable returns the fixtures with unique object names.
 func playable(t *testing.T, folder string) (all []example) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*", "testdata", "*.yaml"))

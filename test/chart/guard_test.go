@@ -12,8 +12,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// TestGuardAnswers checks that termguard check predicts the webhook's answers to kubectl with the same
-// rights.
+// TestGuardAnswers checks that termguard check predicts the webhook's answers to kubectl with the same rights.
 func TestGuardAnswers(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -44,7 +43,6 @@ func TestGuardAnswers(t *testing.T) {
 		}
 		return *report.Guard, nil
 	}
-	// dryRun returns the API server's answer to a dry run with kubectl.
 	dryRun := func(ctx context.Context, args string) (check.Reply, string, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server", "--wait=false"}, strings.Fields(args)...)...)
 		switch {

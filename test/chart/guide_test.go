@@ -10,7 +10,6 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestGuide runs the commands of docs/install.md block by block, in order.
 func TestGuide(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

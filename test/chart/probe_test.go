@@ -16,8 +16,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestProbeWritesItsOwn checks that the chart's admission policy restricts each node probe to the report of
-// its own node: RBAC alone would let it write all of termguard's ConfigMaps.
+// TestProbeWritesItsOwn checks that the chart's admission policy restricts each node probe to its own node's
+// report: RBAC alone would let it write all of termguard's ConfigMaps.
 func TestProbeWritesItsOwn(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

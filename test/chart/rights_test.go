@@ -22,7 +22,6 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// auditPolicy logs termguard's requests.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -31,8 +30,8 @@ rules:
 - {level: None}
 `
 
-// TestRights makes termguard write everything that it ever writes, with the rights in the chart, and checks
-// with the API server's audit log that no request is denied and no right is unused.
+// TestRights makes termguard write everything that it ever writes: by the API server's audit log, no request is
+// denied and no right in the chart is unused.
 func TestRights(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -99,8 +98,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// usedAnywhere reports whether a right was used, under any role: if several roles grant it, the API server
-// logs only one.
+// usedAnywhere reports whether a right was used, under any role: if several roles grant it, the API server logs
+// only one.
 func usedAnywhere(used map[string]bool, right string) bool {
 	_, what, _ := strings.Cut(right, ": ")
 	for other := range used {
@@ -111,11 +110,10 @@ func usedAnywhere(used map[string]bool, right string) bool {
 	return false
 }
 
-// haveAllWritten makes termguard write everything that it ever writes.
 func (s *site) haveAllWritten() {
 	s.t.Helper()
 	ctx := s.t.Context()
-	// An allowed deletion creates an Event; a second one with the same name updates it.
+	// A second Event with the same name updates the first.
 	for range 2 {
 		if err := s.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: stuck, finalizers: [finalizers.kubesphere.io/namespaces], annotations: {termguard.dev/allow-hang: moving}}}`); err != nil {
 			s.t.Fatal(err)
@@ -148,8 +146,7 @@ func (s *site) haveAllWritten() {
 	}
 }
 
-// right returns the name of a right. list and watch are one right, because an API server that streams lists
-// only sees watch.
+// right joins list and watch, because an API server that streams lists only sees watch.
 func right(role, verb, resource, group string) string {
 	if verb == "list" || verb == "watch" {
 		verb = "list, watch"
@@ -190,7 +187,6 @@ func (s *site) rights() map[string]bool {
 	return all
 }
 
-// readAudit returns the rights used in an audit log, as in granted, and the denied requests.
 func readAudit(path string) (used map[string]bool, denied []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -21,8 +21,7 @@ import (
 // commandBlock matches a block of commands, and the expected output if there is one.
 var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?")
 
-// TestTutorial runs the commands of docs/getting-started.md and docs/policies.md block by block in a cluster
-// with termguard, and compares the output with the pages.
+// TestTutorial runs docs/getting-started.md and docs/policies.md block by block, and compares the output.
 func TestTutorial(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -80,7 +79,7 @@ func TestTutorial(t *testing.T) {
 }
 
 // watchPolicies watches the ConfigMap of docs/policies.md: in a version without the label, the rule would not
-// be in force for a moment. The returned function waits for its deletion and returns the number of versions.
+// be in force for a moment. The returned function waits for its deletion and counts versions.
 func watchPolicies(t *testing.T, g *scenario.Guarded) func() (versions int) {
 	t.Helper()
 	client, err := g.Client()

@@ -28,13 +28,10 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// elsewhere is an object outside the release.
 const elsewhere = `{apiVersion: inset.test/v1, kind: Gadget, metadata: {name: other, namespace: elsewhere, finalizers: [inset.test/cleanup]}}`
 
 var gadgets = schema.GroupVersionResource{Group: "inset.test", Version: "v1", Resource: "gadgets"}
 
-// newOperatorSite returns a site for a release with an operator, with a namespace elsewhere, and the path of
-// termguard.
 func newOperatorSite(t *testing.T) (s *site, path string) {
 	t.Helper()
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
@@ -53,9 +50,8 @@ func newOperatorSite(t *testing.T) (s *site, path string) {
 	return s, path
 }
 
-// TestUninstall checks the predictions for helm uninstall of an operator's release against the outcome: an
-// object in the release hangs, and so does one elsewhere; in the order of the plan, everything is deleted;
-// without objects, nothing hangs.
+// TestUninstall compares predictions for helm uninstall of an operator's release with the outcome: objects in
+// the release and elsewhere hang; in the order of the plan, everything is deleted.
 func TestUninstall(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
@@ -115,12 +111,10 @@ func TestUninstall(t *testing.T) {
 	s.refuses()
 }
 
-// operatorChart is a chart with an operator and an object that it manages.
 var operatorChart = filepath.Join("testdata", "operator")
 
 // refuses checks a namespace whose content an active webhook refuses to release: the webhook is only known by
-// its answers, in dry runs and without. If it allows the deletion, there is no finding and the namespace is
-// deleted.
+// its answers.
 func (s *site) refuses() {
 	s.t.Helper()
 	const template = `
@@ -186,8 +180,8 @@ webhooks:
 	}
 }
 
-// operator installs the release and further objects, and runs its operator while its pod runs. Its cleanup
-// takes a second.
+// operator installs the release and objects, and runs its operator, whose cleanup takes a second, while its pod
+// runs.
 func (s *site) operator(chart, values, objects string) (stop func()) {
 	s.t.Helper()
 	s.helm("install", "op", chart, "-n", "op", "--create-namespace", "--set", values)
@@ -208,7 +202,6 @@ func (s *site) operator(chart, values, objects string) (stop func()) {
 	return stop
 }
 
-// askRelease runs check on the release and compares the exit code.
 func (s *site) askRelease(code int) (set check.Answer) {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), s.binary+" check --release op -n op -o json --kubeconfig "+s.Kubeconfig())
@@ -222,7 +215,6 @@ func (s *site) askRelease(code int) (set check.Answer) {
 	return set
 }
 
-// scanSays checks that scan has the same verdict on the release.
 func (s *site) scanSays(want policies.Verdict) {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), s.binary+" scan --only releases -n op --fail-on never -o json --kubeconfig "+s.Kubeconfig())

@@ -21,8 +21,8 @@ import (
 
 const home = "termguard-system"
 
-// TestChart installs, upgrades, rolls back and uninstalls the chart with Helm on a real control plane, as in
-// docs/install.md, during constant deletions: each delete completes, and nothing is left behind.
+// TestChart installs, upgrades, rolls back and uninstalls the chart as in docs/install.md, during constant
+// deletions: each completes, and nothing is left behind.
 func TestChart(t *testing.T) {
 	if !lab.Nightly() {
 		t.Skip("upgrades take minutes: make nightly plays them")
@@ -65,8 +65,8 @@ func TestChart(t *testing.T) {
 	s.restart()
 	s.awaitAnswer("still refuses it", denied)
 
-	// A user edits fields of the chart: the upgrade is rejected with their names, until it may take them
-	// over. Fields that the chart does not set stay.
+	// A user edits fields of the chart: the upgrade is rejected with their names, until it may take them over.
+	// Fields that the chart does not set stay.
 	s.kubectl("scale", "deployment", "termguard", "-n", home, "--replicas=5")
 	s.kubectl("label", "validatingwebhookconfiguration", "termguard", "team=platform")
 	s.kubectl("patch", "validatingwebhookconfiguration", "termguard", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`)
@@ -190,16 +190,14 @@ func (s *site) failClosed() {
 	s.kubectl("delete", "namespace", home, "--timeout=60s")
 }
 
-// everywhere are the kinds of installed cluster-scoped objects.
 const everywhere = "validatingwebhookconfigurations,clusterrolebindings,clusterroles,flowschemas,prioritylevelconfigurations"
 
-// site is a lab with termguard.
 type site struct {
 	*scenario.Guarded
 	t           *testing.T
 	client      kubernetes.Interface
 	binary      string
-	args        []string // extra arguments of the binary
+	args        []string
 	environment []string
 }
 
@@ -303,8 +301,7 @@ func (s *site) nothingLeft() {
 	}
 }
 
-// deletes creates and deletes namespaces, four at a time, until stopped, and returns their number. Each must
-// be deleted.
+// deletes creates and deletes namespaces, four at a time, until stopped, and returns their number.
 func (s *site) deletes() (stop func() int64) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup
@@ -323,7 +320,6 @@ func (s *site) deletes() (stop func() int64) {
 	return sync.OnceValue(func() int64 { cancel(); running.Wait(); return gone.Load() })
 }
 
-// passes creates a namespace with an object, and deletes both.
 func (s *site) passes(ctx context.Context, name string) error {
 	namespaces, maps := s.client.CoreV1().Namespaces(), s.client.CoreV1().ConfigMaps(name)
 	if _, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
