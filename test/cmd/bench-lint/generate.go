@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// generate writes typical manifests in typical proportions: most bytes are schemas, most documents are
-// workloads, configuration and RBAC.
+// generate writes manifests in typical proportions: most bytes are schemas, most documents are workloads,
+// configuration and RBAC.
 func generate(into string) error {
 	for folder := range 100 {
 		dir := filepath.Join(into, fmt.Sprintf("app%d", folder))
@@ -91,7 +91,6 @@ func ingress(name string) string {
 	return head("networking.k8s.io/v1", "Ingress", name) + fmt.Sprintf("spec:\n  rules:\n  - host: %[1]s.example.com\n    http:\n      paths:\n      - path: /\n        pathType: Prefix\n        backend:\n          service:\n            name: %[1]s\n            port:\n              name: http\n", name)
 }
 
-// definition returns a CustomResourceDefinition with this many properties.
 func definition(name string, properties int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: %[1]ss.example.com\nspec:\n  group: example.com\n  scope: Namespaced\n  names: {plural: %[1]ss, kind: %[1]s}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n        properties:\n", name)

@@ -1,7 +1,6 @@
-// Command bench-lint compares the time, processor time and memory of termguard lint with conftest,
-// kube-score, gator and, if installed, kube-linter, on the same files with similar rules, and with parsing
-// alone. The commands take turns, so that a busy machine affects all of them. It prints the median and the
-// spread of several rounds.
+// Command bench-lint compares time, processor time and memory of termguard lint with conftest, kube-score,
+// gator and, if installed, kube-linter, with similar rules, and with parsing alone. The commands take turns, so
+// that a busy machine affects all of them. It prints the median and the spread.
 package main
 
 import (
@@ -50,7 +49,7 @@ type bench struct {
 	corpus, termguard, tools string
 	kubeLinter               string
 	rounds                   int
-	dir                      string // temporary files
+	dir                      string
 	table                    *tabwriter.Writer
 }
 
@@ -145,8 +144,8 @@ func (b *bench) growth(ctx context.Context, files string) error {
 	return nil
 }
 
-// repeat writes documents until a file has a size. It streams them, because the peak memory of this process
-// would count for its children, too (getrusage(2), ru_maxrss is kept across exec).
+// repeat streams documents to a file of a size, because the peak memory of this process would count for its
+// children, too (getrusage(2), ru_maxrss is kept across exec).
 func repeat(path string, size int, document func(i int) string) error {
 	out, err := os.Create(path)
 	if err != nil {
@@ -192,8 +191,8 @@ type usage struct {
 	memory           int64         // peak, in bytes
 }
 
-// measure runs the commands in turn and returns for each the run with the median time, with the peak memory
-// of all its runs.
+// measure runs the commands in turn and returns each one's run with the median time, and the peak memory of all
+// its runs.
 func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error) {
 	runs := make([][]usage, len(commands))
 	for range b.rounds {
@@ -262,9 +261,8 @@ var (
 	gatorRules string
 )
 
-// peers builds the other linters and gives them rules about pods, webhooks and finalizers, as termguard has.
-// kube-linter has its own checks for pods and must be installed, because not every module proxy has its
-// module.
+// peers builds the other linters with rules about pods, webhooks and finalizers. kube-linter has its own checks
+// for pods and must be installed, because not every module proxy has its module.
 func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	if err := write(filepath.Join(b.dir, "rego", "rules.rego"), conftestRules); err != nil {
 		return nil, err
@@ -297,7 +295,7 @@ func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	return built, nil
 }
 
-// collect copies the manifests that every peer can read into a folder, because most peers stop at others.
+// collect copies the manifests that every peer can read, because most peers stop at others.
 func (b *bench) collect(ctx context.Context, into string) error {
 	if b.corpus == "" {
 		return generate(into)
@@ -332,7 +330,6 @@ func (b *bench) collect(ctx context.Context, into string) error {
 	})
 }
 
-// readable reports whether all documents of a file are Kubernetes objects in YAML.
 func readable(text string) bool {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	nonEmpty := false

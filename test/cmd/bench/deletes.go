@@ -20,12 +20,11 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// subject is the kind of object to delete.
 type subject struct {
 	name      string
 	resource  schema.GroupVersionResource
 	finalizer string // on the object, "" for none
-	object    string // manifest, without name and namespace
+	object    string // without name and namespace
 }
 
 var (
@@ -41,7 +40,7 @@ var subjects = []subject{
 	{"one whose finalizer nobody owns", kialis, "bench.example.com/left-behind", `{"apiVersion":"kiali.io/v1alpha1","kind":"Kiali"}`},
 }
 
-// software is the CustomResourceDefinition and the operator that owns the finalizer of one custom resource.
+// software is a custom resource and the operator that owns its finalizer.
 const software = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: kialis.kiali.io}
@@ -62,8 +61,8 @@ spec:
     metadata: {labels: {app: kiali}}
     spec: {nodeName: steady, containers: [{name: operator, image: quay.io/kiali/kiali-operator:v2}]}`
 
-// sides are the namespaces whose requests are sent to termguard and to the no-op webhook; Namespaces
-// themselves are selected by label.
+// sides are the namespaces reviewed by termguard and by the no-op webhook; Namespaces themselves are selected
+// by label.
 var sides = [2]string{"ours", "noop"}
 
 func (s subject) of(client dynamic.Interface, side string) dynamic.ResourceInterface {
@@ -93,7 +92,6 @@ func (s subject) create(ctx context.Context, client dynamic.Interface, side stri
 	return err
 }
 
-// letGo removes the finalizer, as its owner would.
 func (s subject) letGo(ctx context.Context, client dynamic.Interface, side string, i int) error {
 	if s.finalizer == "" {
 		return nil
@@ -168,8 +166,8 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 
 const warmUp = 20
 
-// deletes compares whole deletes from the client's view, and measures termguard's processor time for creating
-// and deleting an object: the review and the watch events.
+// deletes compares whole deletes from the client's view, and measures termguard's processor time per object:
+// the review and the watch events.
 func (b *bench) deletes(ctx context.Context, rounds int) error {
 	fmt.Printf("\nDelete as the client sees it, %d of each in turn; and the processor time of termguard for one of each side made and deleted, its watches included\n", rounds)
 	fmt.Fprintln(b.table, "\ttermguard: p50 ms\tp99 ms\tno-op: p50 ms\tp99 ms\tratio p50\tp99\tCPU µs\t")

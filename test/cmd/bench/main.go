@@ -1,6 +1,6 @@
-// Command bench measures termguard on a real control plane on this machine and prints tables: deletes with
-// termguard and with a no-op webhook of controller-runtime, the cost of termguard for unrelated requests, and
-// the cost of reading and keeping a cluster of a given size.
+// Command bench measures termguard on a real control plane: deletes with termguard and with a no-op webhook of
+// controller-runtime, the cost for unrelated requests, and the cost of reading and keeping a cluster of a given
+// size.
 package main
 
 import (
@@ -96,8 +96,7 @@ func run(ctx context.Context, rounds, objects int, profiles string) error {
 	return b.size(ctx, objects)
 }
 
-// prepare creates namespace "ours", which only termguard reviews, and "noop", which only the no-op webhook
-// reviews.
+// prepare creates the namespaces "ours" for termguard and "noop" for the no-op webhook.
 func (b *bench) prepare(ctx context.Context) error {
 	if err := b.Apply(ctx, software+`
 ---
@@ -157,7 +156,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// restart restarts termguard and returns the time until it is ready.
+// restart returns the time until termguard is ready.
 func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Duration, err error) {
 	if err := b.Termguard.Stop(); err != nil {
 		return 0, err
@@ -206,7 +205,6 @@ func (b *bench) awaitIdle(ctx context.Context) error {
 	})
 }
 
-// timings are the latencies of one kind of request.
 type timings []time.Duration
 
 func (t timings) at(q float64) time.Duration {
@@ -241,8 +239,7 @@ const (
 	noopWebhook = "noop.example.com"
 )
 
-// processorTime returns the processor time of a process (proc(5), stat: utime and stime, in hundredths of a
-// second).
+// Source: proc(5), stat: utime and stime, in hundredths of a second.
 func processorTime(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -291,8 +288,7 @@ func (b *bench) updates(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// absence compares unrelated requests with and without termguard, in alternating blocks between which it is
-// uninstalled or restored.
+// absence compares unrelated requests with and without termguard, in alternating blocks.
 func (b *bench) absence(ctx context.Context, rounds int) error {
 	const blocks = 3 // of each
 	fmt.Printf("\nCreate, update and delete of a ConfigMap of 1 KiB, %d of each; and the API server's processor time for the three\n", blocks*(rounds/4))
@@ -362,8 +358,7 @@ func (b *bench) absence(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// size fills the cluster and restarts termguard: it measures the time until it is ready, compared with
-// listing the same objects, and its memory.
+// size fills the cluster, and measures termguard's memory and its start compared with listing the same objects.
 func (b *bench) size(ctx context.Context, objects int) error {
 	fmt.Printf("\nCluster with %d ConfigMaps in 100 namespaces, 1 %% with a finalizer\n", objects)
 	if err := b.fill(ctx, objects); err != nil {

@@ -26,7 +26,6 @@ func (b *bench) serveNothing(ctx context.Context) error {
 	return err
 }
 
-// doNothing serves controller-runtime's webhook server with a handler that allows everything, until ctx ends.
 func doNothing(ctx context.Context, address, certificate string) error {
 	log.SetLogger(logr.Discard())
 	folder, name := filepath.Split(certificate)

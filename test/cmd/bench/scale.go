@@ -24,8 +24,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// size is the size of a cluster: pods is the number of pods among its objects. One in a hundred of the others
-// has a finalizer, and one in four is a custom resource.
+// size is the size of a cluster; pods are among its objects. One in a hundred of the others has a finalizer,
+// and one in four is a custom resource.
 type size struct{ nodes, pods, namespaces, definitions, objects int }
 
 var sizes = []size{
@@ -35,11 +35,11 @@ var sizes = []size{
 }
 
 const (
-	// changesPerSecond is the target rate of changes during a measurement.
+	// changesPerSecond is a target, not always reached.
 	changesPerSecond = 500
 	// measured is the length of one measurement, and turns the number per side.
 	measured, turns = 10 * time.Second, 2
-	// fillers and changers are the numbers of concurrent requests.
+	// Numbers of concurrent requests.
 	fillers, changers = 32, 16
 )
 
@@ -148,7 +148,6 @@ func (s size) measure(ctx context.Context, rest, changing *tabwriter.Writer) err
 	return nil
 }
 
-// span is what was measured over a period of time.
 type span struct {
 	took              time.Duration
 	changes           int
@@ -214,7 +213,6 @@ func definition(i int) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: fmt.Sprintf("g%d.example.com", i), Version: "v1", Resource: "things"}
 }
 
-// object returns the resource and name of the i-th object that is not a pod.
 func (s size) object(i int) (schema.GroupVersionResource, string) {
 	if i%4 == 0 {
 		return definition(i / 4 % s.definitions), "o" + strconv.Itoa(i)
@@ -222,8 +220,7 @@ func (s size) object(i int) (schema.GroupVersionResource, string) {
 	return corev1.SchemeGroupVersion.WithResource("configmaps"), "o" + strconv.Itoa(i)
 }
 
-// changeUntil changes objects and returns their number: half of the changes flip the readiness of a pod, the
-// others write an object.
+// changeUntil returns the number of changes: half flip the readiness of a pod, the others write an object.
 func (s size) changeUntil(ctx context.Context, b *bench, end time.Time) (changes int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(changers)
@@ -249,7 +246,6 @@ func (s size) changeUntil(ctx context.Context, b *bench, end time.Time) (changes
 	return changes, group.Wait()
 }
 
-// setReady writes the status of a pod as a kubelet does.
 func (b *bench) setReady(ctx context.Context, namespace, name string, ready bool, message string) error {
 	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: message}}}
 	if ready {
@@ -263,7 +259,6 @@ func (b *bench) setReady(ctx context.Context, namespace, name string, ready bool
 	return err
 }
 
-// each calls do n times, with bounded concurrency.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fillers)
@@ -351,7 +346,7 @@ func (s size) fill(ctx context.Context, b *bench) error {
 // watchedServer is the cost of watches on the API server.
 type watchedServer struct {
 	watches int
-	heapMiB float64 // heap in use after a garbage collection
+	heapMiB float64 // in use after a garbage collection
 }
 
 func (b *bench) watched(ctx context.Context) (w watchedServer, err error) {
@@ -389,8 +384,7 @@ func bytesRead(pid int) (int64, error) {
 	return 0, fmt.Errorf("no rchar for process %d", pid)
 }
 
-// connectionsTo counts the TCP connections of a process to a host, given as "https://ADDRESS:PORT" (proc(5),
-// fd and net/tcp).
+// connectionsTo counts the TCP connections of a process to "https://ADDRESS:PORT" (proc(5), fd and net/tcp).
 func connectionsTo(pid int, host string) (n int, err error) {
 	var address [4]byte
 	var port int

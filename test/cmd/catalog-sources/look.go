@@ -16,7 +16,6 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// state is the result of looking up a source.
 type state string
 
 const (
@@ -27,7 +26,6 @@ const (
 	absent = "no clone" // not looked up
 )
 
-// repository is a clone, with its releases.
 type repository struct {
 	name, dir string
 	newest    string   // revision to search: the newest release, or the newest commit if that is much newer
@@ -37,7 +35,6 @@ type repository struct {
 	grepped   map[string][]place
 }
 
-// release matches a version tag that is not a pre-release.
 var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
 // stale is the age of the newest release, relative to the newest commit, from which the commit is searched
@@ -99,7 +96,6 @@ func (r *repository) git(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// file returns the content of a file at a revision, "" if it does not exist.
 func (r *repository) file(revision, name string) []byte {
 	id := revision + ":" + name
 	text, ok := r.files[id]
@@ -123,7 +119,6 @@ type place struct {
 // mention it.
 var irrelevant = regexp.MustCompile(`(^|/)(vendor|node_modules|docs?|test|tests|e2e|testdata|website|examples?)/|_test\.go$|\.(md|mdx|ya?ml|json|txt|sum|svg|html)$|^CHANGELOG`)
 
-// grep returns the lines of a revision that contain a string.
 func (r *repository) grep(revision, text string) ([]place, error) {
 	id := revision + " " + text
 	if places, ok := r.grepped[id]; ok {
@@ -153,7 +148,6 @@ func (r *repository) grep(revision, text string) ([]place, error) {
 	return places, nil
 }
 
-// look finds the current place of an entry's source.
 func (r *repository) look(e entry, at source) (source, state, error) {
 	quoted := r.quoted(at)
 	revisions := []string{r.newest}
@@ -187,7 +181,6 @@ func (r *repository) look(e entry, at source) (source, state, error) {
 	return at, lost, nil
 }
 
-// quoted returns the line that a source names, "" if it names none.
 func (r *repository) quoted(at source) string {
 	n, err := strconv.Atoi(at.line)
 	if err != nil || at.version == "" {
@@ -200,17 +193,14 @@ func (r *repository) quoted(at source) string {
 	return strings.TrimSpace(lines[n-1])
 }
 
-// literal matches a string literal in most languages.
 var literal = regexp.MustCompile("\"([^\"\\s]+)\"|'([^'\\s]+)'|`([^`\\s]+)`")
 
-// verb matches a placeholder in a format string, such as %s or {}.
 var verb = regexp.MustCompile(`%\w|\{\w*\}|\$\{\w+\}`)
 
 // ends weights the end of a finalizer above its beginning, which other finalizers share.
 const ends = 100
 
-// stands returns the line of a file with the entry's finalizer, or with the part of it that is unique; 0 if
-// there is none.
+// stands returns the line of a file with the entry's finalizer or its unique part, 0 if none.
 func (r *repository) stands(e entry, revision, name, quoted string) (int, error) {
 	text := r.file(revision, name)
 	if quoted != "" {
@@ -281,8 +271,7 @@ func within(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("./-_", c) >= 0
 }
 
-// composes reports whether a literal is one part of the finalizer and the repository has the other part as
-// another literal.
+// composes reports whether a literal is one part of the finalizer and another literal the other.
 func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	if e.Finalizer == "" {
 		return false, nil
@@ -319,8 +308,7 @@ func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	}), nil
 }
 
-// elsewhere finds a line in another file with the whole finalizer or the quoted line, preferring files
-// similar to the old one.
+// elsewhere finds the finalizer or the quoted line in another file, preferring files similar to the old one.
 func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, error) {
 	search := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
 	if e.Regex != "" {

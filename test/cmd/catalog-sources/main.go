@@ -1,8 +1,8 @@
-// Command catalog-sources checks cluster/catalog/finalizers.yaml against the source code of the projects in
-// it: the file and line of each finalizer in the newest release.
+// Command catalog-sources checks cluster/catalog/finalizers.yaml against the projects' source code: the file
+// and line of each finalizer in the newest release.
 //
-// It prints a line per entry: the state, the entry and the source. With -write it updates the catalog.
-// Sources that it cannot find stay unchanged, for a person to look up.
+// It prints a line per entry: the state, the entry and the source. With -write it updates the catalog, except
+// for sources that it cannot find.
 //
 // Exit codes: 0 all sources that could be looked up are correct; 1 some are not; 2 failure.
 package main
@@ -38,7 +38,6 @@ func main() {
 
 var errDiffers = errors.New("sources differ")
 
-// entry is the part of a catalog entry that is needed here.
 type entry struct {
 	Finalizer, Prefix, Suffix, Regex, Source string
 }
@@ -73,7 +72,7 @@ func parse(text string) (source, bool) {
 	return source{m[1], m[2], m[3], m[4]}, true
 }
 
-// sourceLine matches the source of an entry, not of nested objects.
+// Only an entry's source is matched, not those of nested objects.
 var sourceLine = regexp.MustCompile(`(?m)^  source: .*$`)
 
 func run(clones, file string, write bool, out io.Writer) error {
@@ -140,7 +139,6 @@ func run(clones, file string, write bool, out io.Writer) error {
 	return nil
 }
 
-// open opens the clone of a repository, nil if there is none.
 func open(clones, name string) (*repository, error) {
 	for _, folder := range []string{strings.ReplaceAll(name, "/", "+"), filepath.FromSlash(name)} {
 		for _, dir := range []string{filepath.Join(clones, folder, ".git"), filepath.Join(clones, folder)} {

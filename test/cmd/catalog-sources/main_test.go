@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// commit writes files ("" deletes one) and commits them, with a tag unless that is "".
+// commit commits files ("" deletes one), with a tag unless that is "".
 func commit(t *testing.T, dir, tag string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

@@ -1,5 +1,5 @@
-// Command demo plays termguard's main cases on a real control plane on this machine: each command as typed,
-// the output of kubectl, and the actual outcome.
+// Command demo plays termguard's main cases on a real control plane: each command as typed, kubectl's output,
+// and the outcome.
 package main
 
 import (
@@ -39,7 +39,6 @@ func main() {
 	}
 }
 
-// act is one deletion with its prediction and outcome.
 type act struct {
 	title, target string
 	predicted     string
@@ -143,7 +142,6 @@ func (d *demo) carriedOut(ctx context.Context) error {
 	return nil
 }
 
-// run shows a command of termguard and its output, and returns the output.
 func (d *demo) run(ctx context.Context, args ...string) (string, error) {
 	fmt.Println("\n$ termguard", strings.Join(args, " "))
 	out, err := exec.CommandContext(ctx, d.binary, append(args, "--kubeconfig", d.Kubeconfig())...).Output()
@@ -201,7 +199,7 @@ func (d *demo) apiservice(ctx context.Context) error {
 	return d.delete(ctx, "APIService of an uninstalled prometheus-adapter", "namespace team-a", scenario.Hangs)
 }
 
-// curtain waits for the hanging deletions and compares them with the predictions.
+// curtain compares the hanging deletions with the predictions.
 func (d *demo) curtain(ctx context.Context) error {
 	say("What really happened")
 	for _, a := range d.acts {
@@ -256,8 +254,7 @@ func (d *demo) glance(ctx context.Context) error {
 	return nil
 }
 
-// delete shows a delete and records the prediction. It waits for deletions that should complete; curtain
-// checks the others.
+// delete waits for deletions that should complete; curtain checks the others.
 func (d *demo) delete(ctx context.Context, title, target, expected string) error {
 	absent := strings.HasPrefix(title, "termguard") // killed or frozen
 	if !absent {
@@ -297,14 +294,13 @@ func (d *demo) note(title, expected string, ok bool, text string) {
 	fmt.Println("  ->", text)
 }
 
-// exists reports whether an object exists and is being deleted or not, as requested.
 func (d *demo) exists(ctx context.Context, target string, deleting bool) bool {
 	r, err := d.Kubectl(ctx, append([]string{"get", "-o", "jsonpath=x{.metadata.deletionTimestamp}"}, strings.Fields(target)...)...)
 	return err == nil && r.Code == 0 && (r.Stdout != "x") == deleting
 }
 
-// awaitVerdict waits until termguard has seen the objects: until its answer to a dry run is the expected one.
-// After a timeout the act is played anyway, and fails.
+// awaitVerdict waits until termguard has seen the objects: its answer to a dry run is the expected one. After a
+// timeout the act is played anyway, and fails.
 func (d *demo) awaitVerdict(ctx context.Context, target, expected string) error {
 	err := d.Await(ctx, 40*time.Second, "the verdict "+expected, func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)
@@ -316,7 +312,6 @@ func (d *demo) awaitVerdict(ctx context.Context, target, expected string) error 
 	return err
 }
 
-// awaitAnswer waits until termguard has seen the newest change: until its answer to a dry run contains text.
 func (d *demo) awaitAnswer(ctx context.Context, target, text string) error {
 	return d.Await(ctx, 90*time.Second, "termguard to see the change", func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)

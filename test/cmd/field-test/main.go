@@ -1,6 +1,6 @@
-// Command field-test lints a sample of public repositories and compares the findings with earlier judgements,
-// which are data in test/field and the source of the tables in test/results/lint-field-test.md. Charts and
-// kustomizations are rendered if they were when the round was judged.
+// Command field-test lints a sample of public repositories and compares the findings with earlier judgements in
+// test/field, which are the source of the tables in test/results/lint-field-test.md. Charts and kustomizations
+// are rendered if they were when the round was judged.
 //
 // Exit codes: 0 all findings judged right are found, and none judged wrong; 1 otherwise; 2 failure.
 package main
@@ -54,7 +54,6 @@ type options struct {
 	seed                                  uint64
 }
 
-// errDiffers is returned if a right finding is missing or a wrong one is back.
 var errDiffers = errors.New("findings differ from their judgements")
 
 type repository struct {
@@ -63,7 +62,6 @@ type repository struct {
 	round          string // in which it was first linted
 }
 
-// finding is a finding, with its judgement if it has one.
 type finding struct {
 	policy, repository, commit, file string
 	line                             int
@@ -76,7 +74,7 @@ func (f finding) row() string {
 	return strings.Join([]string{f.policy, f.repository, f.commit, f.file, strconv.Itoa(f.line), f.verdict, f.reason, f.severity, f.manifest}, "\t")
 }
 
-// is reports whether two findings are the same, whatever their judgements.
+// is ignores the judgements.
 func (f finding) is(g finding) bool {
 	at := func(f, g finding) bool {
 		place := fmt.Sprintf("%s:%d", f.file, f.line)
@@ -182,7 +180,7 @@ func (o options) choose(candidates []repository) ([]repository, error) {
 	return chosen, nil
 }
 
-// maxManifest bounds a file, in bytes: larger ones are data.
+// maxManifest is in bytes: larger files are data.
 const maxManifest = 3 << 20
 
 // programs are files by which lint recognizes that a folder test beside them belongs to a program.
@@ -267,8 +265,8 @@ func (o options) fetch(ctx context.Context, into string, r repository) error {
 }
 
 // export writes the manifests of a commit, with the files in programs, or all its files if whole is set, to a
-// folder that lint takes for a repository, and nothing outside it. It skips links and files above
-// maxManifest, which a snapshot may lack.
+// folder that lint takes for a repository. It skips links and files above maxManifest, which a snapshot may
+// lack.
 func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	listed, err := git(ctx, clone, nil, "ls-tree", "-r", "-z", "-l", commit)
 	if err != nil {
@@ -413,5 +411,5 @@ func readJudged(file string) ([]finding, error) {
 	return all, nil
 }
 
-// verdicts are the possible judgements. "was right" marks findings that were since removed on purpose.
+// "was right" marks findings that were since removed on purpose.
 var verdicts = []string{"right", "was right", "debatable", "wrong"}

@@ -14,7 +14,6 @@ import (
 
 const data = "../../field"
 
-// TestPage compares the page with the data; UPDATE_GOLDEN=1 rewrites it.
 func TestPage(t *testing.T) {
 	const file = "../../../test/results/lint-field-test.md"
 	repositories, err := readRepositories(filepath.Join(data, "repositories.tsv"))
@@ -81,7 +80,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestChoose checks that the same seed picks the same sample.
 func TestChoose(t *testing.T) {
 	repositories, err := readRepositories(filepath.Join(data, "repositories.tsv"))
 	if err != nil {
@@ -120,8 +118,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestExport checks that only files for lint, or for a renderer if requested, are written: a snapshot may
-// lack large ones.
+// TestExport checks that only files for lint, or for a renderer, are written: a snapshot may lack large ones.
 func TestExport(t *testing.T) {
 	clone := t.TempDir()
 	for name, text := range map[string]string{"a/pod.yaml": "kind: Pod\n", "empty.yml": "", "go.mod": "module m\n", "main.go": "package m\n", "large.json": strings.Repeat(" ", maxManifest+1)} {

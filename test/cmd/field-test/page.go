@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// Markers around the tables of the page.
 const (
 	begin = "<!-- made by make field-test-page from test/field -->\n"
 	end   = "<!-- end -->\n"
@@ -133,7 +132,7 @@ func tables(repositories []repository, judged []finding) string {
 	return b.String()
 }
 
-// several is a finding that stands for more findings in its repository with the same judgement.
+// several stands for findings of a repository with the same judgement.
 type several struct {
 	finding
 	more int
@@ -147,7 +146,6 @@ func (f several) place() string {
 	return at
 }
 
-// alike merges findings of one repository with the same judgement.
 func alike(judged []finding, of func(finding) bool) (all []several) {
 	for _, f := range judged {
 		if !of(f) {

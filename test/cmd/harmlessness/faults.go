@@ -19,7 +19,6 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Outcomes of the reviews of a row.
 const (
 	none      = "none"
 	reviewed  = "reviewed"
@@ -30,12 +29,12 @@ const (
 // fault is a row. It starts with termguard running as installed.
 type fault struct {
 	name, about string
-	// wants is the outcome of every review in it.
+	// wants is the outcome of every review.
 	wants string
 	// values are set at installation.
 	values string
-	// start causes the fault and returns a function that ends it; then the chart is reset to its default
-	// values, and termguard is restarted if it is not running.
+	// start causes the fault and returns a function that ends it; then the chart is reset, and termguard is
+	// restarted if it is not running.
 	start func(ctx context.Context, w *world) (heal func() error, err error)
 	// around calls act with something happening at the same time.
 	around func(ctx context.Context, w *world, act func() error) error
@@ -368,8 +367,7 @@ func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 	return heal, nil
 }
 
-// blackHole listens on an address and never accepts a connection: once its queue is full, the kernel drops
-// all packets (listen(2)).
+// blackHole never accepts a connection: once its queue is full, the kernel drops all packets (listen(2)).
 func blackHole(address string, port int) (heal func() error, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

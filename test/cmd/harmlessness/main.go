@@ -1,7 +1,7 @@
 // Command harmlessness combines common webhook faults with common deletions, on a real control plane with
-// termguard as shipped, and writes the results: whether each operation completes, how long it waited for
-// termguard, and whether termguard reviewed it. It fails if an operation does not complete, waits too long,
-// or was not reviewed when it should have been.
+// termguard as shipped: whether each operation completes, how long it waited for termguard, and whether
+// termguard reviewed it. It fails if an operation does not complete, waits too long, or was not reviewed when
+// it should have been.
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 const (
 	home     = "termguard-system"
 	settling = 60 * time.Second
-	limit    = 90 * time.Second // for an operation, from its first request until everything is deleted
+	limit    = 90 * time.Second // for an operation, until everything is deleted
 	// patience is the limit of a review: the second that the API server waits, plus its own delay on a busy
 	// machine.
 	patience = 1250 * time.Millisecond
@@ -58,12 +58,11 @@ type world struct {
 	binary, configFile string
 	address            string // of the Service
 	replicas           int
-	plain              bool // termguard runs as installed, without extra arguments
+	plain              bool // without extra arguments
 }
 
-// cell is the result of one operation under one fault.
 type cell struct {
-	took      time.Duration // from the first request until everything was deleted
+	took      time.Duration // until everything was deleted
 	calls     scenario.Calls
 	unchecked int   // reviews without an answer, or unchecked by termguard's own account
 	refusal   error // error of the API server
@@ -121,7 +120,7 @@ func run(ctx context.Context, out, only string) error {
 	return errors.Join(wrong...)
 }
 
-// row plays all operations under a fault one by one; the API server's counters in between belong to them.
+// row plays operations one by one, so that the API server's counters in between belong to them.
 func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends controllers
 	defer cancel()
@@ -154,7 +153,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	cells := make([]cell, len(operations))
 	var pending sync.WaitGroup
 	left := make([]error, len(operations))
-	// over waits concurrently for the end of an operation, since some take long after their last review.
+	// Concurrent, since some operations take long after their last review.
 	over := func(i int, began time.Time) {
 		pending.Go(func() {
 			left[i] = w.over(ctx, operations[i], names[i])
@@ -188,7 +187,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	return cells, errors.Join(left...)
 }
 
-// cell runs one operation and records the result. It returns when its first request began.
+// cell runs one operation, and returns when its first request began.
 func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *cell) (began time.Time, err error) {
 	around := f.around
 	if around == nil {
@@ -245,7 +244,6 @@ func (c cell) judge(f fault, o operation) error {
 	return errors.Join(errs...)
 }
 
-// String returns the cell for the table.
 func (c cell) String() string {
 	reviews := "none"
 	switch {
@@ -331,7 +329,6 @@ func (w *world) trust(ctx context.Context, authority []byte) error {
 	return err
 }
 
-// answers waits until a delete is reviewed.
 func (w *world) answers(ctx context.Context) error {
 	return w.Await(ctx, settling, "termguard to warn of a namespace that hangs", func(ctx context.Context) (bool, error) {
 		r, err := w.Kubectl(ctx, "delete", "--dry-run=server", "namespace", "stuck")

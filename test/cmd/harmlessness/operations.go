@@ -14,15 +14,14 @@ import (
 // operation is a column. "$R" stands for a name unique to each of its cells.
 type operation struct {
 	name, about string
-	// reviews is the number of its requests that the API server sends for review, over all webhooks of
-	// termguard.
+	// reviews is the number of its requests for review, over all webhooks of termguard.
 	reviews int
 	objects string
 	// ready are arguments of kubectl wait, one call per line.
 	ready string
 	// prepare does preparations beyond kubectl apply and wait.
 	prepare func(ctx context.Context, w *world, name string) error
-	// act are the user's commands, run in order; kubectl and helm are available.
+	// act are the user's commands, with kubectl and helm.
 	act string
 	// gone are arguments of kubectl get for objects that must not exist afterwards.
 	gone string
@@ -121,7 +120,6 @@ const definitions = `
 {apiVersion: v1, kind: Namespace, metadata: {name: stuck, finalizers: [finalizers.kubesphere.io/namespaces]}}
 `
 
-// set creates the objects of an operation in their own namespace.
 func (w *world) set(ctx context.Context, o operation, name string) error {
 	objects := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n---\n%s\n", name, strings.ReplaceAll(o.objects, "$R", name))
 	if err := w.AwaitApplied(ctx, settling, objects); err != nil {

@@ -88,7 +88,6 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// runGuarded runs a lab with termguard for interactive use.
 func runGuarded(ctx context.Context) error {
 	binary, err := scenario.Binary()
 	if err != nil {

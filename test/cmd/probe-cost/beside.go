@@ -15,7 +15,7 @@ import (
 
 type count struct{ atomic.Int64 }
 
-// hash keeps all processors busy until stopped, and counts blocks of 64 KiB.
+// hash keeps all processors busy, and counts blocks of 64 KiB.
 func hash(done *count) (stop func()) {
 	var stopped atomic.Bool
 	var all sync.WaitGroup
@@ -48,8 +48,8 @@ func store(file *os.File, done *count) (stop func()) {
 	return func() { stopped.Store(true); all.Wait() }
 }
 
-// others prints the throughput of other work while the probe runs without pauses, in alternating pairs, so
-// that other load on the machine affects both.
+// others prints the throughput of other work while the probe runs without pauses, in alternating pairs, so that
+// other load affects both.
 func (c *cost) others(work string) error {
 	file, err := os.Create(filepath.Join(work, "blocks"))
 	if err != nil {

@@ -43,7 +43,7 @@ type cost struct {
 	pairs       int
 	slice       time.Duration
 
-	root    string        // of the node
+	root    string
 	config  string        // kubeconfig
 	reports chan struct{} // one for each report written
 }
@@ -58,7 +58,7 @@ func (c *cost) run(dir string) (err error) {
 	if err := c.fill(); err != nil {
 		return err
 	}
-	// A fake API server that accepts everything, with TLS like a real one, because TLS takes memory.
+	// With TLS like a real API server, because TLS takes memory.
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"kind": "ConfigMap", "apiVersion": "v1"}`)
@@ -103,8 +103,7 @@ func (c *cost) run(dir string) (err error) {
 
 func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
-// fill creates a fake node: pod directories and the logs with their names, and for each pod some processes,
-// cgroups and mounts.
+// fill creates a fake node: pod directories and logs, and for each pod some processes, cgroups and mounts.
 func (c *cost) fill() error {
 	var err error
 	write := func(name, text string) {
@@ -138,7 +137,6 @@ func (c *cost) fill() error {
 	return errors.Join(err, os.MkdirAll(filepath.Join(c.root, "var/lib/containerd"), 0o755))
 }
 
-// probe is the program as it runs on a node.
 type probe struct {
 	cmd  *exec.Cmd
 	proc procfs.Proc
@@ -164,7 +162,7 @@ func (p *probe) stop() {
 	_ = p.cmd.Wait() // always "killed"
 }
 
-// seconds returns the processor time so far, with a resolution of a hundredth.
+// Resolution: a hundredth.
 func (p *probe) seconds() (float64, error) {
 	stat, err := p.proc.Stat()
 	return stat.CPUTime(), err
