@@ -1,7 +1,5 @@
-// Command cert-manager is cert-manager's controller, its own control loops run as
-// cmd/controller/app of its repository does, and its cainjector, as cmd/cainjector/app.
-// Those commands are modules of their own which are not published, so this takes their
-// place.
+// Command cert-manager runs cert-manager's controllers, as cmd/controller/app of its repository does, and its
+// cainjector, as cmd/cainjector/app. Those commands are modules of their own which are not published.
 package main
 
 import (
@@ -59,12 +57,11 @@ func main() {
 	}
 }
 
-// run returns when ctx ends.
 func run(ctx context.Context, kubeconfig string, controllers []string, injects bool) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig: kubeconfig, KubernetesAPIQPS: 200, KubernetesAPIBurst: 400,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: "cert-manager"},
-		CertificateOptions: controller.CertificateOptions{ // what the command takes if nothing is said
+		CertificateOptions: controller.CertificateOptions{ // the command's defaults
 			CertificateRequestMinimumBackoffDuration: time.Hour, CertificateRequestMaximumBackoffDuration: 32 * time.Hour,
 		},
 		ACMEOptions:      controller.ACMEOptions{DNS01CheckRetryPeriod: 10 * time.Second},
@@ -99,7 +96,6 @@ func run(ctx context.Context, kubeconfig string, controllers []string, injects b
 	return group.Wait()
 }
 
-// inject fills in caBundles.
 func inject(ctx context.Context, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

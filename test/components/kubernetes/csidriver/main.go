@@ -1,6 +1,5 @@
-// Command csidriver is a CSI driver of the lab's real nodes: its volumes are
-// ephemeral, each a mount of its own in memory. It registers with the kubelet as
-// every driver does, and leaves its sockets behind when it is killed.
+// Command csidriver is a CSI driver of the lab's real nodes, with ephemeral volumes, each a mount in memory. It
+// leaves its sockets behind when it is killed.
 package main
 
 import (
