@@ -19,8 +19,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// TestForgedReviews checks that forged reviews sent to the port of a default installation do not change the
-// answers to others.
+// TestForgedReviews checks that forged reviews to a default installation do not change the answers to others.
 func TestForgedReviews(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -45,7 +44,7 @@ func TestForgedReviews(t *testing.T) {
 		tells(namespace, want)
 	}
 
-	// Who removes finalizers: forged for the sender's own object, which is then deleted.
+	// Forged for the sender's own object, which is then deleted.
 	mine := admin.CoreV1().ConfigMaps("tenant")
 	for _, name := range []string{"another", "mine"} { // the first under a uid that no object has
 		if _, err := mine.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"gone.test/cleanup"}}}, metav1.CreateOptions{}); err != nil {
@@ -98,7 +97,6 @@ func TestForgedReviews(t *testing.T) {
 	}
 }
 
-// forger returns a function that sends a review to termguard.
 func forger(t *testing.T, address string) func(review any) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	return func(review any) {
@@ -118,7 +116,6 @@ func forger(t *testing.T, address string) func(review any) {
 	}
 }
 
-// forgedRemoval returns a review in which the garbage collector removes the finalizers of an object.
 func forgedRemoval(t *testing.T, going *corev1.ConfigMap) map[string]any {
 	t.Helper()
 	going.APIVersion, going.Kind = "v1", "ConfigMap"

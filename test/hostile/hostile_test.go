@@ -1,5 +1,5 @@
-// Package hostile tests termguard against hostile tenants on a real control plane: they have the rights of
-// "edit" in one namespace, and network access to its port.
+// Package hostile tests termguard against hostile tenants, with the rights of "edit" in one namespace and
+// network access to its port.
 package hostile
 
 import (
@@ -29,11 +29,9 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// mischiefFor and mischiefForShort are how long the tenants act, in full and with -short; HOSTILE_FOR
-// overrides both.
+// HOSTILE_FOR overrides both.
 const mischiefFor, mischiefForShort = 2 * time.Minute, 20 * time.Second
 
-// world is the objects of others, and the tenants' namespace.
 const world = `
 {apiVersion: v1, kind: Namespace, metadata: {name: doomed, labels: {termguard.dev/enforce: deny}, finalizers: [finalizers.kubesphere.io/namespaces]}}
 ---
@@ -56,7 +54,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
 subjects: [{kind: ServiceAccount, name: mallory, namespace: tenant}]
 `
 
-// victims are the namespaces of others, with the expected answers to their deletion.
 var victims = map[string]string{"doomed": "refused", "ordinary": scenario.Completes, "unsure": scenario.AtRisk}
 
 type warnings struct{ lines []string }
@@ -67,7 +64,6 @@ func (s *warnings) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// answer returns the answer to a dry-run delete of a namespace.
 func answer(ctx context.Context, config *rest.Config, namespace string) (string, []string, error) {
 	var collected warnings
 	config = rest.CopyConfig(config)
@@ -92,7 +88,6 @@ func failedOpen(ctx context.Context, client kubernetes.Interface) (int, error) {
 	return calls.FailedOpen, err
 }
 
-// startGuarded returns a control plane with termguard and the world, and a client for it.
 func startGuarded(t *testing.T, options lab.Options) (*scenario.Guarded, kubernetes.Interface) {
 	t.Helper()
 	g, err := scenario.Guard(t.Context(), options)
@@ -112,7 +107,7 @@ func startGuarded(t *testing.T, options lab.Options) (*scenario.Guarded, kuberne
 
 // TestTenants checks that a tenant's actions neither change the answers to others nor let their requests pass
 // unreviewed. One answer in a hundred may say that it was not fully checked: everything shares the machine's
-// cores here, and a policy has 200 ms.
+// cores, and a policy has 200 ms.
 func TestTenants(t *testing.T) {
 	ctx := t.Context()
 	g, admin := startGuarded(t, lab.Options{Progress: t.Output()})
@@ -229,14 +224,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pranks are the tenant's actions, each repeated.
 func pranks(tenant kubernetes.Interface, port string) map[string]func(context.Context, int) error {
 	core := tenant.CoreV1()
 	configMap := func(name string, finalizers ...string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "tenant", Finalizers: finalizers}}
 	}
 	strip := []byte(`{"metadata":{"finalizers":null}}`)
-	// remove deletes a ConfigMap and removes its finalizers, like an owner.
 	remove := func(ctx context.Context, name string) error {
 		if err := core.ConfigMaps("tenant").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			return err

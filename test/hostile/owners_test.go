@@ -21,11 +21,9 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// ownedKind is a kind of others with a finalizer in the catalog.
 type ownedKind struct{ finalizer, group, plural, name, image, namespace string }
 
-// ownedKinds returns n kinds of the catalog in different API groups, without kinds whose owner is known by
-// its namespace.
+// ownedKinds returns kinds in different API groups, without kinds whose owner is known by its namespace.
 func ownedKinds(t *testing.T, n int) (kinds []ownedKind) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -84,8 +82,8 @@ func (o ownedKind) fill(text string) string {
 	return strings.NewReplacer("NAMESPACE", o.namespace, "PLURAL", o.plural, "GROUP", o.group, "FINALIZER", o.finalizer).Replace(text)
 }
 
-// fakes creates fake owners of the kind in the tenant's namespace: workloads with its name and image, a pod,
-// and a Lease that never expires.
+// fakes creates fake owners in the tenant's namespace: workloads with the owner's name and image, a pod, and a
+// Lease that never expires.
 func (o ownedKind) fakes(ctx context.Context, tenant kubernetes.Interface) error {
 	image := "any"
 	if o.image != "" {
@@ -132,9 +130,8 @@ func run(ctx context.Context, admin kubernetes.Interface, namespace string) erro
 	return nil
 }
 
-// TestTenantsOwnNothing checks that fake owners in a tenant's namespace, with names, images, leases and role
-// bindings from the catalog, do not change the denials and warnings for others, and that no answer recommends
-// giving them rights.
+// TestTenantsOwnNothing checks that fake owners in a tenant's namespace do not change the denials and warnings
+// for others, and that no answer recommends giving them rights.
 func TestTenantsOwnNothing(t *testing.T) {
 	ctx := t.Context()
 	g, admin := startGuarded(t, lab.Options{Progress: t.Output()})

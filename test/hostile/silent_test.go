@@ -11,7 +11,6 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// silentAPI is an aggregated API that never answers, and the objects of others.
 const silentAPI = `
 {apiVersion: v1, kind: Namespace, metadata: {name: doomed, labels: {termguard.dev/enforce: deny}, finalizers: [finalizers.kubesphere.io/namespaces]}}
 ---
@@ -27,8 +26,7 @@ metadata: {name: v1.silent.test}
 spec: {group: silent.test, version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: default, name: silent}}
 `
 
-// TestSilentAPI: an extension API server that accepts requests for its objects and
-// answers none holds up neither termguard's start nor its answers.
+// TestSilentAPI: an extension API server that never answers holds up neither termguard's start nor its answers.
 func TestSilentAPI(t *testing.T) {
 	t.Parallel()
 	g, err := scenario.Guard(t.Context(), lab.Options{Progress: t.Output()})
