@@ -19,10 +19,9 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// TestFrozenVersion2 freezes cgroups of version 2, a pod's own and one inside a container's, and checks that
-// the probe reports them as notes, and that they block nothing: SIGKILL ends frozen processes, and so does
-// TERM unless they handle it. (The lab's nodes have version 1, where it does not: pod-cgroup-frozen,
-// nested-cgroup-frozen.)
+// TestFrozenVersion2 checks that the probe reports frozen cgroups of version 2, a pod's own and one inside a
+// container's, as notes that block nothing: SIGKILL ends frozen processes, and so does TERM unless they handle
+// it. (The lab's nodes have version 1, where it does not: pod-cgroup-frozen, nested-cgroup-frozen.)
 func TestFrozenVersion2(t *testing.T) {
 	needs(t)
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -143,7 +142,6 @@ func TestFrozenVersion2(t *testing.T) {
 	}
 }
 
-// await waits for a condition, for a minute at most.
 func await(what string, holds func() bool) error {
 	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {

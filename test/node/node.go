@@ -1,6 +1,5 @@
 // Package node tests termguard on a real node with kubelet, containerd and runc: processes that do not end,
-// files that cannot be removed, and daemons that are gone. A scenario is one file of testdata: it records
-// termguard's answer, deletes the pod, and compares the outcome.
+// files that cannot be removed, and daemons that do not run. A scenario is one file of testdata.
 package node
 
 import (
@@ -35,8 +34,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Scenario is one file: this document first, then the objects to create. "$NS" stands for a namespace,
-// "$NODE" for a node, "$IMAGE" for the lab's image, "$NETWORK" for the first three numbers of an address
+// Scenario is one file: this document first, then the objects to create. "$NS" stands for a namespace, "$NODE"
+// for a node, "$IMAGE" for the lab's image, "$NETWORK" for the first three numbers of an address
 // (lab.NodeNetwork), and "$ON" for fields of every pod: its node, the host network and no token.
 type Scenario struct {
 	// Name is the file's name.
@@ -45,9 +44,9 @@ type Scenario struct {
 	About string `json:"about"`
 	// Own means that the scenario breaks its node, and so needs its own.
 	Own bool `json:"own,omitempty"`
-	// Kernel means that the scenario needs a kernel with an NFS client, and so a node with its own kernel.
+	// Kernel means that it needs a node with its own kernel, with an NFS client.
 	Kernel bool `json:"kernel,omitempty"`
-	// Alone means that the scenario takes so much work that nothing else may run beside it.
+	// Alone means that nothing else may run beside so much work.
 	Alone bool `json:"alone,omitempty"`
 	// Shape is the pod's name in the table of estimates; "" excludes it.
 	Shape string `json:"shape,omitempty"`
@@ -59,8 +58,7 @@ type Scenario struct {
 	Unready bool `json:"unready,omitempty"`
 	// First are steps before the objects are created.
 	First []Step `json:"first,omitempty"`
-	// Placed are steps, such as a scheduler's, after the objects are created and before the pod is waited
-	// for.
+	// Placed are steps, such as a scheduler's, between the objects' creation and the wait for the pod.
 	Placed []Step `json:"placed,omitempty"`
 	// Before are steps that cause the faults, before termguard is queried.
 	Before []Step `json:"before,omitempty"`
@@ -70,34 +68,34 @@ type Scenario struct {
 	Expect []string `json:"expect"`
 	// Says is a regular expression that a finding must match before the delete.
 	Says string `json:"says,omitempty"`
-	// Reports are regular expressions that the node probe's last report must match before the delete, and
-	// ReportsNo ones that it must not match: "CERTAINTY EVIDENCE".
+	// Reports are regular expressions for the probe's last report before the delete, and ReportsNo ones that it
+	// must not match: "CERTAINTY EVIDENCE".
 	Reports   []string `json:"reports,omitempty"`
 	ReportsNo []string `json:"reportsNo,omitempty"`
-	// Unforeseen is the reason that the hang cannot be known outside the node. It permits the verdict that
-	// the deletion completes.
+	// Unforeseen is the reason that the hang cannot be known outside the node. It permits the verdict that the
+	// deletion completes.
 	Unforeseen string `json:"unforeseen,omitempty"`
 	// Reality is hangs or completes.
 	Reality string `json:"reality"`
-	// Within bounds a deletion that completes. Defaults to 60 s. A hanging deletion is watched at least that
-	// long if it is set.
+	// Within bounds a deletion that completes. Defaults to 60 s. If set, a hanging deletion is watched at least
+	// that long.
 	Within scenario.Duration `json:"within,omitempty"`
-	// Diagnosis are regular expressions that the answer of check about the hanging object must match:
-	// "POLICY: MESSAGE [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
+	// Diagnosis are regular expressions for check's answer about the hanging object: "POLICY: MESSAGE
+	// [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
 	Diagnosis []string `json:"diagnosis,omitempty"`
 	// Copies is the number of copies of the objects: "$I" counts from 0.
 	Copies int `json:"copies,omitempty"`
-	// Symptoms are regular expressions that an event or a condition of the node must match during the hang:
-	// "REASON MESSAGE" or "TYPE=STATUS REASON MESSAGE".
+	// Symptoms are regular expressions for an event or a condition of the node during the hang: "REASON
+	// MESSAGE" or "TYPE=STATUS REASON MESSAGE".
 	Symptoms []string `json:"symptoms,omitempty"`
-	// Facts are regular expressions that a symptom of the node in termguard's facts must match after the
-	// deletion, or during the hang: "REASON MESSAGE".
+	// Facts are regular expressions for a symptom in termguard's facts after the deletion, or during the hang:
+	// "REASON MESSAGE".
 	Facts []string `json:"facts,omitempty"`
 	// Then are steps that must succeed after the deletion, or during the hang.
 	Then []Step `json:"then,omitempty"`
 	// Cure are the steps after which a hanging deletion completes.
 	Cure []Step `json:"cure,omitempty"`
-	// Incurable is the reason that only a restart of the node helps. The node is then the scenario's own.
+	// Incurable is the reason that only a restart of the node helps, which is then the scenario's own.
 	Incurable string `json:"incurable,omitempty"`
 
 	Objects   string `json:"-"`
@@ -121,7 +119,7 @@ type Step struct {
 	Run string `json:"run,omitempty"`
 	// Kubectl are arguments for kubectl.
 	Kubectl string `json:"kubectl,omitempty"`
-	// Kubelet and Containerd are signals for the two: stop, cont or kill; or start.
+	// Kubelet and Containerd are signals: stop, cont or kill; or start.
 	Kubelet    string `json:"kubelet,omitempty"`
 	Containerd string `json:"containerd,omitempty"`
 	// CSIDriver is the same for the CSI driver csi.lab.test.
@@ -193,7 +191,6 @@ type Outcome struct {
 	Err       error         // the scenario could not be played
 }
 
-// answer is the part of check's answer that the scenarios read.
 type answer struct {
 	Verdict         string
 	EstimateSeconds int // 0: none
@@ -228,7 +225,7 @@ type player struct {
 	node   *lab.RealNode
 	driver *lab.Process // the last one started
 	env    []string     // of scripts
-	// grace is the pod's grace period; uid distinguishes it from a successor with its name.
+	// uid distinguishes the pod from a successor with its name.
 	grace time.Duration
 	uid   types.UID
 }
@@ -276,7 +273,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err != nil || r.Code != 0 {
 		return fmt.Errorf("delete: %w: %s", err, r.Stderr)
 	}
-	began := time.Now() // the time that kubectl took before is not the node's
+	began := time.Now() // kubectl's time before is not the node's
 	if verdict := scenario.Verdict(scenario.Warnings(r.Stderr)); verdict != before.Verdict && (p.Own || p.Reality == scenario.Completes) {
 		wrong("check says %s, the webhook says %s: %s", before.Verdict, verdict, r.Stderr)
 	}
@@ -369,14 +366,13 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	return nil
 }
 
-// fair reports whether a verdict is acceptable. On the shared node for hangs, the node may already be found
-// to be stuck.
+// fair accepts a stuck node on the shared node for hangs.
 func (p *player) fair(r answer) bool {
 	return slices.Contains(p.Expect, r.Verdict) ||
 		!p.Own && p.Reality == scenario.Hangs && r.Verdict == scenario.AtRisk && r.says("^node-already-stuck: ")
 }
 
-// stuck reports whether a verdict on the hanging object is right: at-risk is, if it was before.
+// stuck accepts at-risk only if it was the answer before.
 func (p *player) stuck(r answer) bool {
 	return r.Verdict == scenario.Hangs || r.Verdict == scenario.AtRisk && slices.Contains(p.Expect, scenario.AtRisk)
 }
@@ -506,7 +502,6 @@ func (p *player) do(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// probe runs the probe on the node, as a DaemonSet would; it writes its report.
 func (p *player) probe(ctx context.Context) error {
 	binary, err := scenario.ProbeBinary()
 	if err != nil {
@@ -574,8 +569,8 @@ func signal(process *lab.Process, name string) error {
 	return fmt.Errorf("unknown signal %q: want stop, cont or kill", name)
 }
 
-// ask queries termguard check until the answer is as expected, up to patience, because events on the node
-// reach the API late. The last answer counts.
+// ask queries termguard check until the answer is as expected, up to patience, because events on the node reach
+// the API late.
 func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answer) bool) (r answer, err error) {
 	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
 		next, err := p.check(ctx)
@@ -618,7 +613,6 @@ func (p *player) check(ctx context.Context) (r answer, err error) {
 	return r, nil
 }
 
-// symptoms returns the node's symptoms in termguard's facts.
 func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
 	world, err := live.Collect(ctx, p.Config(), cluster.Options{}, nil, "", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -642,7 +636,6 @@ func (p *player) symptoms(ctx context.Context) (lines []string, err error) {
 	return lines, nil
 }
 
-// gone waits until the scenario's object is deleted, up to a limit.
 func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	var target []string
 	for _, word := range scenario.Words(p.Delete) {
@@ -656,8 +649,8 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	return p.Lab.Gone(ctx, limit, append(target, "-n", p.namespace)...)
 }
 
-// podGone waits until this pod is deleted, since a static pod is recreated at once. It watches, because
-// seconds are measured.
+// podGone waits for this pod's deletion, since a static pod is recreated at once. It watches, because seconds
+// are measured.
 func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error) {
 	client, err := p.Client()
 	if err != nil {
@@ -678,7 +671,6 @@ func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error)
 	return err == nil, err
 }
 
-// shows returns the pod's state, its events, and the node's conditions and taints.
 func (p *player) shows(ctx context.Context) (lines []string, err error) {
 	client, err := p.Client()
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// needs skips the test if the machine cannot run a real node.
 func needs(t *testing.T) {
 	t.Helper()
 	if needs := lab.RealNodeNeeds(); needs != "" {
@@ -46,8 +45,8 @@ func load(t *testing.T) (scenarios []Scenario) {
 // crowded is the largest number of pods in a scenario outside nightly runs.
 const crowded = 50
 
-// TestScenarios plays every scenario on a real node, in parallel: completing ones share one node and hanging
-// ones another; scenarios that break their node have their own.
+// TestScenarios plays scenarios on real nodes in parallel: completing ones share one node and hanging ones
+// another; scenarios that break their node have their own.
 func TestScenarios(t *testing.T) {
 	scenarios := load(t)
 	needs(t)
@@ -69,7 +68,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	})
-	// Hanging scenarios have a separate node, because nothing is certain for their neighbours.
+	// Nothing is certain for the neighbours of hanging scenarios.
 	shared := map[string]func() (*lab.RealNode, error){}
 	for reality, name := range map[string]string{scenario.Completes: "shared", scenario.Hangs: "stuck"} {
 		shared[reality] = sync.OnceValues(func() (*lab.RealNode, error) { return g.StartRealNode(t.Context(), name) })
@@ -173,8 +172,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// startKernelNode starts a node whose kernel has an NFS client, and which has the image of a server. It needs
-// NFS=1: such a kernel is slow, and beside other tests it misses every deadline.
+// startKernelNode starts a node whose kernel has an NFS client. It needs NFS=1: such a kernel is slow, and
+// beside other tests it misses every deadline.
 func startKernelNode(t *testing.T, g *scenario.Guarded, name string) (*lab.RealNode, error) {
 	t.Helper()
 	if os.Getenv("NFS") == "" {
@@ -194,9 +193,8 @@ func startKernelNode(t *testing.T, g *scenario.Guarded, name string) (*lab.RealN
 	return node, node.ImportProgram(t.Context(), "lab.local/nfs-server:1", filepath.Join(programs, "nfs-server"))
 }
 
-// nodesAtOnce returns how many scenarios' own nodes may run at once. The kernel limits inotify instances per
-// user (inotify(7)), and a kubelet without one exits; beyond eight nodes per core, kubelets take all
-// processor time.
+// nodesAtOnce bounds scenarios' own nodes. The kernel limits inotify instances per user (inotify(7)), and a
+// kubelet without one exits; beyond eight nodes per core, kubelets take all processor time.
 func nodesAtOnce(t *testing.T) int {
 	t.Helper()
 	const file = "/proc/sys/fs/inotify/max_user_instances"
@@ -208,15 +206,14 @@ func nodesAtOnce(t *testing.T) int {
 	if err != nil {
 		t.Fatalf("read %s: %v", file, err)
 	}
-	// A node takes about ten, and the lab with its shared nodes and everything else here 68: of the usual
-	// 128, six nodes are left.
+	// A node takes about ten, and everything else here 68: of the usual 128, six nodes are left.
 	return max(1, min((limit-68)/10, 8*runtime.NumCPU()))
 }
 
 // near compares the estimate with the measured time: within 2 s or 20 %, whichever is larger; no estimate
-// counts as 0. A namespace may be deleted up to 5 s earlier, because its controller looks again after that
-// time (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod) and its last pod may
-// be deleted just before or just after.
+// counts as 0. A namespace may be deleted up to 5 s earlier, because its controller looks again after that time
+// (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod) and its last pod may be
+// deleted just before or just after.
 func near(o Outcome) error {
 	off := o.Took.Seconds() - float64(o.Estimate)
 	bound := max(2, 0.2*float64(o.Estimate))

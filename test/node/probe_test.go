@@ -24,9 +24,8 @@ const stuckMount = `mkdir -p "$1"
 until grep -q " $1 fuse" /proc/mounts; do sleep 0.1; done
 echo $!`
 
-// TestProbeAsPod runs the probe with the chart, as a pod of the node with the rights of its service account
-// and its security context. It must report, yield to other work, not be blocked by a mount that never
-// answers, and, if blocked, still be deletable: it must not become what it warns of.
+// TestProbeAsPod runs the chart's probe as a pod. It must report, yield to other work, not be blocked by a
+// mount that never answers, and, if blocked, still be deletable: it must not become what it warns of.
 func TestProbeAsPod(t *testing.T) {
 	ctx := t.Context()
 	l, node, binary := onNode(t, scenario.ProbeBinary)
@@ -59,7 +58,7 @@ func TestProbeAsPod(t *testing.T) {
 	if err := node.ImportProgram(ctx, in("get", daemonSet, "-o", "jsonpath={.spec.template.spec.containers[0].image}"), binary); err != nil {
 		t.Fatal(err)
 	}
-	// patch sets the lab's node, since there is no scheduler, the host network, and the folder of the logs.
+	// There is no scheduler.
 	patch := func(root string) {
 		t.Helper()
 		var args []string
@@ -76,7 +75,6 @@ func TestProbeAsPod(t *testing.T) {
 		in("patch", daemonSet, "-p", string(text))
 		in("rollout", "status", daemonSet, "--timeout=90s")
 	}
-	// await waits for a report of the node for which holds is true.
 	await := func(what string, holds func(report.Report) bool) {
 		t.Helper()
 		var last report.Report
@@ -133,8 +131,8 @@ func TestProbeAsPod(t *testing.T) {
 	}
 	run(`kill "$1"; umount -l "$2"`, server, stuck) // it would block the probe, too
 
-	// It refuses such a file system if it can detect it. Here it cannot, because its whole view of the node
-	// is below it.
+	// It refuses such a file system if it can detect it. Here it cannot, because its whole view of the node is
+	// below it.
 	run(stuckMount, "/run/stuck")
 	patch("/proc/1/root/run/stuck")
 	if err := l.Await(ctx, 30*time.Second, "the probe to be held", func(ctx context.Context) (bool, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestRelease makes a release, publishes its image and chart to a registry on loopback, and installs them
-// from there with Helm on a real node: it must warn. It takes minutes, and so needs RELEASE=1.
+// TestRelease publishes a release to a registry on loopback, and installs it from there with Helm on a real
+// node: it must warn. It takes minutes, and so needs RELEASE=1.
 func TestRelease(t *testing.T) {
 	if os.Getenv("RELEASE") == "" {
 		t.Skip("a release takes minutes: make e2e-release plays it")
