@@ -1,7 +1,6 @@
 // Package operators tests termguard with independently written operators: each is built from its project's Go
 // module, installed with its project's manifests on a real control plane, and run as the process of its
-// Deployment's pod. All go through the same situations, and termguard's answers are compared with the
-// outcome.
+// Deployment's pod. All are played in the same situations.
 package operators
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Operator is one file of testdata. "$NS" stands for a name unique to its row, "$KIND" and "$kind" for one
-// that is valid for a kind.
+// Operator is one file of testdata. "$NS" stands for a name unique to its row, "$KIND" and "$kind" for one that
+// is valid for a kind.
 type Operator struct {
 	// Name is the file's name.
 	Name string `json:"-"`
@@ -29,15 +28,14 @@ type Operator struct {
 	Targets []Target `json:"targets"`
 	// Rights are the objects that give it its permissions, as TYPE/NAME; they are removed one at a time.
 	Rights []string `json:"rights,omitempty"`
-	// Uninstall are the commands of its project's uninstall instructions; definitions stay if the project
-	// leaves them.
+	// Uninstall are the commands of its project's instructions; definitions stay if the project leaves them.
 	Uninstall []string `json:"uninstall"`
 	// Traps are additional rows for problems that its users had.
 	Traps []Trap `json:"traps,omitempty"`
 	// Tidy are commands that remove what rows leave behind.
 	Tidy []string `json:"tidy,omitempty"`
-	// Wrong are the rows in which termguard is known to be wrong, and why. A listed row that has become right
-	// fails, so that it is removed here.
+	// Wrong are the rows in which termguard is known to be wrong, and why. A row that has become right fails,
+	// so that it is removed here.
 	Wrong map[string]string `json:"wrong,omitempty"`
 	// Undecided is the reason that more answers than usual are neither hangs nor completes.
 	Undecided string `json:"undecided,omitempty"`
@@ -51,18 +49,17 @@ type Target struct {
 	Object string `json:"object"`
 	// Finalizer is the operator's finalizer on it.
 	Finalizer string `json:"finalizer"`
-	// Definition is the name of its definition, if that is to be deleted, too.
+	// Definition is its definition, if that is to be deleted, too.
 	Definition string `json:"definition,omitempty"`
-	// Needs are objects, named as for kubectl, that the operator must read to release it; they are removed
-	// one at a time.
+	// Needs are objects that the operator must read to release it; they are removed one at a time.
 	Needs []string `json:"needs,omitempty"`
-	// Manifests are created for each row, in this order; "--- # later" waits for the earlier ones to be
-	// served, as in a scenario.
+	// Manifests are created for each row; "--- # later" waits for the earlier ones to be served, as in a
+	// scenario.
 	Manifests string `json:"manifests"`
 	// Ready are commands, like a scenario's Do, that wait until it is in use.
 	Ready []string `json:"ready,omitempty"`
-	// Then are commands to run once the situation is reached, for dependents that disappear by themselves as
-	// soon as the target can be deleted.
+	// Then are commands to run in the situation, for dependents that disappear as soon as the target can be
+	// deleted.
 	Then []string `json:"then,omitempty"`
 }
 
@@ -132,7 +129,6 @@ func (o *Operator) check() error {
 	return nil
 }
 
-// namespaced reports whether the target is in the row's namespace.
 func (t Target) namespaced() bool { return strings.HasSuffix(t.Object, " -n $NS") }
 
 func (o *Operator) deployment() (namespace, name string) {
@@ -147,12 +143,12 @@ type situation struct {
 	name string
 	// deletes is the deletion that leads to it, if any, which is a row of its own.
 	deletes string
-	// do are other commands that lead to it; crashes means that its pods crash.
+	// do are other commands that lead to it.
 	do      []string
 	crashes bool
 	// stops means that the operator no longer runs.
 	stops bool
-	// short marks situations that are also played with every change.
+	// short situations are also played with every change.
 	short bool
 	// of is the name of its target, "" for all.
 	of string
@@ -207,7 +203,7 @@ func (o *Operator) situations() []situation {
 	return list
 }
 
-// objectName returns an object's name in rows: type and name, since two rights may have one type.
+// objectName returns type and name, since two rights may have one type.
 func objectName(object string) string {
 	object, _, _ = strings.Cut(object, " -n ")
 	return rowName(object)

@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// atOnce bounds the operators that are played concurrently, each in its own lab.
+// atOnce bounds concurrent operators, each in its own lab.
 const atOnce = 3
 
 // mostCautious is the percentage of answers that may be neither hangs nor completes.

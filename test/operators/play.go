@@ -25,8 +25,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// How long deletions are watched. Expected completions may take as long as a busy machine needs; for hangs
-// see hangsAfter of scenarios.
+// Completions may take as long as a busy machine needs; for hangs see hangsAfter of scenarios.
 const (
 	completesWithin = 90 * time.Second
 	hangsAfter      = 25 * time.Second
@@ -53,7 +52,6 @@ type deletion struct {
 	gone     bool
 }
 
-// hear records the webhook's answer from kubectl's output.
 func (a *deletion) hear(stderr string) {
 	warnings := scenario.Warnings(stderr)
 	if a.Webhook = scenario.Verdict(warnings); a.excluded && len(warnings) == 0 {
@@ -68,7 +66,6 @@ func verdict(report scenario.Report, err error) string {
 	return string(report.Verdict)
 }
 
-// say returns the full text of a report.
 func say(report scenario.Report, err error) string {
 	if err != nil {
 		return err.Error()
@@ -77,8 +74,8 @@ func say(report scenario.Report, err error) string {
 	return string(text)
 }
 
-// Play plays the situations and traps of an operator in its own lab, fewer if short is set, and reports to
-// progress. ONLY in the environment restricts them to names that contain it.
+// Play plays an operator in its own lab, fewer situations if short is set. ONLY in the environment restricts
+// them to names that contain it.
 func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, progress io.Writer) ([]Row, error) {
 	p := &play{Guarded: g, Operator: o, progress: progress}
 	printed := 0
@@ -202,8 +199,8 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	return p.restore(ctx, names)
 }
 
-// stop stops the operator until it is installed again. Its process has the token from its start, which stays
-// invalid even if the service account is recreated.
+// stop stops the operator until it is installed again: its token stays invalid even if the service account is
+// recreated.
 func (p *play) stop(ctx context.Context) error {
 	namespace, name := p.deployment()
 	if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=0"); err != nil {
@@ -234,8 +231,8 @@ func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) 
 	return config, err
 }
 
-// awaitRefused waits until the API server rejects a token of a deleted service account: it caches tokens for
-// 10 s (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go), during which the operator continues.
+// awaitRefused waits until the API server rejects a deleted service account's token: it caches tokens for 10 s
+// (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go), during which the operator continues.
 func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
 	if token == nil {
 		return nil
@@ -245,7 +242,6 @@ func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
 	})
 }
 
-// refused reports whether the API server rejects a client's credentials.
 func refused(ctx context.Context, config *rest.Config) (bool, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -293,7 +289,7 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 	return p.restore(ctx, []string{name})
 }
 
-// operator returns the programs of the operator's own pods, without others that run beside it.
+// operator returns the programs of the operator's own pods.
 func (p *play) operator() []*lab.Program {
 	return slices.DeleteFunc(slices.Clone(p.programs), func(program *lab.Program) bool {
 		first := p.programs[0]
@@ -301,7 +297,6 @@ func (p *play) operator() []*lab.Program {
 	})
 }
 
-// keep stores rows, and prints the evidence for rows that are wrong or undecided.
 func (p *play) keep(rows ...*deletion) {
 	for _, a := range rows {
 		p.rows = append(p.rows, a.Row)
@@ -371,7 +366,7 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 	return p.awaitLeases(ctx, time.Now())
 }
 
-// awaitLeases waits until all leases in the operator's namespace have expired, except leases renewed after
+// awaitLeases waits until the leases in the operator's namespace have expired, except leases renewed after
 // since.
 func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 	namespace, _ := p.deployment()
@@ -400,8 +395,8 @@ const (
 	outlived = 90 * time.Second
 )
 
-// leftOut reports whether the API server does not send a deletion to the webhook: the object is being
-// deleted, or is a custom resource, Secret or ConfigMap without finalizers (worth-asking in deploy/chart).
+// leftOut reports whether the webhook is not called: the object is being deleted, or is a custom resource,
+// Secret or ConfigMap without finalizers (worth-asking in deploy/chart).
 func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	r, err := p.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.apiVersion}/{.kind} {.metadata.deletionTimestamp} {.metadata.finalizers}"}, object...)...)
 	if err != nil || r.Code != 0 {
@@ -412,8 +407,8 @@ func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	return fields[1] != "" || !builtIn && fields[2] == "", nil
 }
 
-// ask records termguard's answers about deletions until they are the same twice. It waits up to patience for
-// better answers while some are uncertain, or the webhook and check disagree.
+// ask records termguard's answers until they are the same twice. It waits up to patience while some are
+// uncertain, or the webhook and check disagree.
 func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletion) error {
 	began, before := time.Now(), map[string]string{}
 	return p.Await(ctx, 3*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
@@ -454,7 +449,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletio
 	})
 }
 
-// delete deletes all rows at once and watches them. A deletion that was predicted to complete gets more time.
+// delete deletes all rows at once. A deletion that was predicted to complete gets more time.
 func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	for _, a := range rows {
 		r, err := p.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(a.delete)...)...)
@@ -480,8 +475,7 @@ func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	return nil
 }
 
-// restore runs the operator as in the beginning, so that hanging deletions finish, and then deletes the rest
-// by force.
+// restore runs the operator again, so that hanging deletions finish, and then deletes the rest by force.
 func (p *play) restore(ctx context.Context, names []string) error {
 	if p.stopCrash != nil {
 		p.stopCrash()
@@ -539,7 +533,7 @@ func (p *play) install(ctx context.Context) error {
 	return nil
 }
 
-// define reinstalls what was deleted with a definition whose deletion hung.
+// define reinstalls objects deleted with a definition whose deletion hung.
 func (p *play) define(ctx context.Context) error {
 	gone := false
 	for _, t := range p.Targets {

@@ -48,14 +48,11 @@ func (r Row) answers() []answer {
 
 type answer struct{ who, verdict, really string }
 
-// miss reports whether the answer was "completes" and something hung.
 func (a answer) miss() bool { return a.verdict == scenario.Completes && a.really != scenario.Completes }
 
-// falseAlarm reports whether the answer was a certain hang that did not happen.
 func (a answer) falseAlarm() bool { return a.verdict == scenario.Hangs && a.really != scenario.Hangs }
 
-// decisive reports whether the answer was as certain as possible: at-risk is the most for a deletion that
-// completes and makes others hang.
+// decisive reports whether the answer was as certain as possible: at-risk if others hang.
 func (a answer) decisive() bool {
 	return a.verdict == scenario.Hangs || a.verdict == scenario.Completes || a.verdict == scenario.AtRisk && a.really == Leaves
 }
@@ -78,7 +75,7 @@ func (r Row) Wrong() string {
 	return strings.Join(wrong, ", ")
 }
 
-// judge compares the wrong rows with the known ones and returns the differences.
+// judge returns the differences between the wrong rows and the known ones.
 func judge(rows []Row, known map[string]string) []string {
 	var wrong []string
 	seen := map[string]bool{}
@@ -103,7 +100,6 @@ type Results struct {
 	Rows     []Row  `json:"rows"`
 }
 
-// write stores the rows, replacing rows of the same name and keeping others.
 func (r Results) write(dir string) error {
 	before, err := readResults(dir)
 	if err != nil {
