@@ -15,8 +15,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestCertManager runs cert-manager's controllers with its CA injector, and two replicas that read the files
-// of its Secret.
+// TestCertManager runs cert-manager's controllers with its CA injector, and two replicas that read the files of
+// its Secret.
 func TestCertManager(t *testing.T) {
 	s := newSite(t)
 	defer s.write("cert-manager")
@@ -50,7 +50,7 @@ func TestCertManager(t *testing.T) {
 	}
 }
 
-// trustOnly removes all but the current authority from the caBundles, where the injector keeps old ones.
+// trustOnly removes old authorities from the caBundles, which the injector keeps.
 func (s *site) trustOnly() {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), forget)
@@ -88,15 +88,13 @@ func (s *site) certManager() {
 			s.t.Logf("last log of cert-manager:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
-	// termguard's own authority is no longer needed.
 	s.kubectl("delete", "secret", "termguard-ca", "-n", home, "--ignore-not-found")
 	s.kubectl("apply", "-k", filepath.Join(lab.Root(), "deploy", "overlays", "cert-manager"))
 	must(s.BeCalledPatiently(ctx)) // the manifests reset it
 	s.kubectl("wait", "--for=condition=Ready", "certificate", "--all", "-n", home, "--timeout=2m")
 }
 
-// mount plays the kubelet: it keeps the files of a Secret in a folder and replaces all of them at once. They
-// stay if the Secret is deleted.
+// mount plays the kubelet: it replaces all files of a Secret at once. They stay if the Secret is deleted.
 func (s *site) mount(secret string) (dir string) {
 	s.t.Helper()
 	dir = s.t.TempDir()
@@ -153,7 +151,7 @@ func (s *site) mount(secret string) (dir string) {
 	return dir
 }
 
-// write writes the rows of the table into the page named by PAGE, between the markers for name.
+// write writes the table into the page named by PAGE, between the markers for name.
 func (s *site) write(name string) {
 	file := os.Getenv("PAGE")
 	if file == "" || s.t.Failed() {

@@ -1,5 +1,5 @@
-// Package rotation changes termguard's certificates and version on a real control plane in the usual ways,
-// during constant deletions: no delete is lost, denied or unreviewed.
+// Package rotation changes termguard's certificates and version during constant deletions: no delete is lost,
+// denied or unreviewed.
 package rotation
 
 import (
@@ -31,7 +31,6 @@ import (
 
 const home = "termguard-system"
 
-// workers is the number of concurrent deletes: 1,000 in make certificates.
 func workers(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("DELETES")
@@ -89,14 +88,13 @@ func newLeaves(before, after state) bool {
 	return before.leaves[0] != after.leaves[0] && before.leaves[1] != after.leaves[1] && after.current
 }
 
-// state is the authority, the trusted authorities, and the certificate that each replica serves.
+// state is the current and the trusted authorities, and each replica's certificate.
 type state struct {
 	authority, trusted string
 	leaves             []string
 	current            bool // all leaves are signed by the current authority
 }
 
-// site is a control plane with replicas of termguard behind its Service.
 type site struct {
 	*scenario.Guarded
 	t        *testing.T
@@ -166,7 +164,6 @@ func (s *site) replica(binary string, n int, extra ...string) member {
 	return member{lab.Replica{Address: at(10000), Readiness: "http://" + at(11000) + "/readyz"}, process}
 }
 
-// join adds a replica to the Service once it is ready.
 func (s *site) join(m member) {
 	s.t.Helper()
 	if err := s.Await(s.t.Context(), time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return m.Ready(ctx), nil }); err != nil {
@@ -198,8 +195,7 @@ func (s *site) kubectl(args ...string) {
 	}
 }
 
-// state reads the state from the cluster and the replicas' sockets. It returns an error if a replica serves a
-// certificate that is not trusted.
+// state returns an error if a replica serves a certificate that is not trusted.
 func (s *site) state(ctx context.Context) (now state, err error) {
 	secret, err := s.client.CoreV1().Secrets(home).Get(ctx, "termguard-ca", metav1.GetOptions{})
 	if err != nil {
@@ -235,7 +231,6 @@ func (s *site) state(ctx context.Context) (now state, err error) {
 	return now, nil
 }
 
-// awaitState waits until all served certificates are trusted and a condition holds.
 func (s *site) awaitState(what string, done func(state) bool) (now state) {
 	s.t.Helper()
 	var last error
@@ -258,7 +253,6 @@ func (s *site) under(name string, do func(), done func(before, after state) bool
 	})
 }
 
-// checkReviewed deletes during an event, and checks that each delete is reviewed.
 func (s *site) checkReviewed(name string, happens func()) {
 	s.t.Helper()
 	s.awaitState("the replicas to agree", func(state) bool { return true })
@@ -274,7 +268,6 @@ func (s *site) checkReviewed(name string, happens func()) {
 	}
 }
 
-// failures returns the last lines of the API server's log about failed webhook calls.
 func (s *site) failures(n int) string {
 	var why []string
 	for line := range strings.Lines(s.APIServer().Log()) {
@@ -294,8 +287,8 @@ func (s *site) calls() scenario.Calls {
 	return c
 }
 
-// deletes concurrently creates and deletes Roles, which are reviewed and deleted at once, until stopped, and
-// returns their number. Each worker does so at least once.
+// deletes creates and deletes Roles, which are reviewed and deleted at once, until stopped. Each worker does so
+// at least once.
 func (s *site) deletes() (stop func() int) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	roles := s.others.RbacV1().Roles("default")
@@ -321,7 +314,6 @@ func (s *site) deletes() (stop func() int) {
 }
 
 // editBundle removes the authority from the webhook configuration: calls fail until a replica has restored it.
-// Afterwards all works as before, and nothing was denied.
 func (s *site) editBundle() {
 	s.t.Helper()
 	before := s.calls()

@@ -21,8 +21,8 @@ import (
 // earlier is the version to upgrade from and to roll back to: a commit, until there is a release.
 const earlier = "789deea7804303eb6975db07c10f45aeaa2901fd" // 2026-11-22
 
-// TestVersions upgrades from an earlier version replica by replica and rolls back. Meanwhile both versions
-// run concurrently: they share the authority and the learned facts, and neither loses the other's.
+// TestVersions upgrades replica by replica and rolls back. Both versions run concurrently: they share the
+// authority and the learned facts, and neither loses the other's.
 func TestVersions(t *testing.T) {
 	s := newSite(t)
 	defer s.write("versions")
@@ -68,7 +68,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// earlier returns the source and the program of the earlier version.
 func (s *site) earlier() (source, binary string) {
 	s.t.Helper()
 	source = s.t.TempDir()
@@ -122,7 +121,6 @@ func (s *site) learn(lesson string) {
 	s.kubectl("delete", "gadgets.versions.test", lesson, "-n", "owners", "--timeout=60s")
 }
 
-// question is the API server's review for the deletion of a namespace.
 const question = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "operation": "DELETE", "dryRun": true,
 "kind": {"group": "", "version": "v1", "kind": "Namespace"}, "resource": {"group": "", "version": "v1", "resource": "namespaces"},
 "name": "$NAME", "namespace": "$NAME", "userInfo": {"username": "somebody"}, "options": {},
