@@ -1,6 +1,6 @@
-// Command dashboard renders docs/dashboard.png: it plays deletions in a lab for some minutes, has Prometheus
-// scrape two replicas of termguard and the API server, and takes a screenshot of the chart's dashboard with
-// headless Chromium and Grafana's libraries (page.jsx).
+// Command dashboard renders docs/dashboard.png: it plays deletions in a lab, has Prometheus scrape two replicas
+// of termguard and the API server, and photographs the chart's dashboard with headless Chromium and Grafana's
+// libraries (page.jsx).
 package main
 
 import (
@@ -106,7 +106,6 @@ type store struct {
 	stop                  func()
 }
 
-// start starts it and waits until it has scraped all targets.
 func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 	config, err := json.Marshal(map[string]any{ // JSON is YAML
 		"global":         map[string]any{"scrape_interval": scrape, "scrape_timeout": scrape},
@@ -161,7 +160,6 @@ func (s *store) start(ctx context.Context, scraped []any, targets int) error {
 	return nil
 }
 
-// free returns an unused address of this machine.
 func free(ctx context.Context) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -170,7 +168,6 @@ func free(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// photograph serves the page, which queries Prometheus, and takes a screenshot.
 func photograph(ctx context.Context, prometheus string, period window, out string) error {
 	rows, err := rows()
 	if err != nil {
@@ -224,7 +221,6 @@ func photograph(ctx context.Context, prometheus string, period window, out strin
 	return nil
 }
 
-// rows returns the number of grid rows of the dashboard.
 func rows() (n int, err error) {
 	text, err := os.ReadFile(filepath.Join(lab.Root(), "deploy", "chart", "dashboard.json"))
 	if err != nil {

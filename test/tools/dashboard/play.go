@@ -24,7 +24,6 @@ import (
 //go:embed world.yaml
 var world string
 
-// stage is a lab with two replicas of termguard behind its Service.
 type stage struct {
 	*scenario.Guarded
 	client   kubernetes.Interface
@@ -34,7 +33,6 @@ type stage struct {
 	replicas [2]*lab.Process
 }
 
-// pods are the names of the replicas' pods.
 var pods = [2]string{"termguard-6d9c7b5f84-2xk7p", "termguard-6d9c7b5f84-w9tqz"}
 
 func open(ctx context.Context) (*stage, error) {
@@ -104,8 +102,7 @@ func (s *stage) replica(ctx context.Context, n int) error {
 	return s.Await(ctx, time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return ready.Ready(ctx), nil })
 }
 
-// targets returns the three targets for Prometheus, with the labels that the chart's ServiceMonitor would
-// set.
+// targets have the labels that the chart's ServiceMonitor would set.
 func (s *stage) targets() []any {
 	var static []any
 	for n, pod := range pods {
@@ -124,8 +121,8 @@ func (s *stage) targets() []any {
 	}
 }
 
-// play runs the deletions, with two accidents: one replica dies, early because it loses its records of
-// deletions that hang for ten minutes, and both freeze.
+// play has two accidents: one replica dies, early because it loses its records of deletions that hang for ten
+// minutes, and both freeze.
 func (s *stage) play(ctx context.Context, length time.Duration) error {
 	began := time.Now()
 	accidents := []struct {
@@ -167,8 +164,8 @@ func (s *stage) signal(what os.Signal) error {
 	return errors.Join(s.replicas[0].Signal(what), s.replicas[1].Signal(what))
 }
 
-// habits are the users' actions, each every so many turns. An object is created a turn before its deletion,
-// so that termguard has seen it.
+// habits are the users' actions, each every so many turns. An object is created a turn before its deletion, so
+// that termguard has seen it.
 var habits = []struct {
 	every int
 	do    func(ctx context.Context, s *stage, n int) error

@@ -25,12 +25,10 @@ import (
 
 const chart = "../../../deploy/chart/"
 
-// scraped is the output of /metrics after a lab's deletions: SCRAPED=FILE go test -run TestLessons in
-// test/scenario rewrites it.
+// SCRAPED=FILE go test -run TestLessons in test/scenario rewrites it.
 const scraped = "testdata/scraped.txt"
 
-// failOpen is a metric of the API server that exists only after a call has failed open
-// (k8s.io/apiserver/pkg/admission/metrics/metrics.go).
+// failOpen exists only after a call has failed open (k8s.io/apiserver/pkg/admission/metrics/metrics.go).
 const failOpen = "apiserver_admission_webhook_fail_open_count"
 
 // TestAlerts runs promtool's tests of when each alert fires.
@@ -66,7 +64,6 @@ func alerts(t *testing.T) []rulefmt.Rule {
 	return rules
 }
 
-// TestAlertsNames checks that alerts only query existing metrics.
 func TestAlertsNames(t *testing.T) {
 	metrics := names(t)
 	for _, rule := range alerts(t) {
@@ -74,7 +71,7 @@ func TestAlertsNames(t *testing.T) {
 	}
 }
 
-// TestDashboard checks that each query only uses existing metrics and returns data from the scrape.
+// TestDashboard checks that each query uses existing metrics and returns data from the scrape.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(chart + "dashboard.json")
 	if err != nil {
@@ -139,8 +136,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// happened reports whether each metric of an expression was scraped: counters of events that did not happen
-// are absent.
+// happened reports whether each metric of an expression was scraped: counters of events that did not happen are
+// absent.
 func happened(expr string, metrics map[string]bool) bool {
 	for name, scraped := range metrics {
 		if !scraped && strings.Contains(expr, name) {
@@ -150,7 +147,6 @@ func happened(expr string, metrics map[string]bool) bool {
 	return true
 }
 
-// asks reports whether an expression parses and only names known metrics.
 func asks(t *testing.T, who, expr string, metrics map[string]bool) bool {
 	t.Helper()
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
@@ -212,8 +208,8 @@ type sample struct {
 	value  float64
 }
 
-// names returns the existing metrics and whether they were scraped: the metrics in docs/metrics.md, which
-// TestDocsMetrics compares with the code, and those of Prometheus's library.
+// names returns the metrics in docs/metrics.md, which TestDocsMetrics compares with the code, and those of
+// Prometheus's library, and whether they were scraped.
 func names(t *testing.T) map[string]bool {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/metrics.md")

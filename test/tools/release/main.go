@@ -1,6 +1,6 @@
 // Command release builds the files of a release of termguard: archives of the programs for each platform, the
 // image as an OCI archive, the chart, a krew manifest, a Homebrew formula, a bill of materials (SPDX) and
-// checksums. The same commit always gives the same bytes: no file contains the time or place of its build.
+// checksums. The same commit always gives the same bytes.
 //
 // With -publish, it pushes the image of an existing release and prints its digest.
 package main
@@ -46,8 +46,7 @@ import (
 
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// programs maps programs to the folders of their modules. The archives contain the programs for users, the
-// image the programs for clusters.
+// The archives contain the programs for users, the image the programs for clusters.
 var (
 	programs  = map[string]string{"termguard": ".", "termguard-probe": ".", "termguard-render": "cmd/termguard-render"}
 	inArchive = []string{"termguard", "termguard-render"}
@@ -81,7 +80,7 @@ type release struct {
 
 	commit string
 	at     time.Time         // of the commit
-	built  map[string]string // paths of programs, by "PROGRAM OS/ARCH"
+	built  map[string]string // paths, by "PROGRAM OS/ARCH"
 	man    []file            // one page per command
 	sums   map[string]string // SHA-256 by file
 }
@@ -107,7 +106,6 @@ func (r *release) make(ctx context.Context) error {
 	return r.assemble()
 }
 
-// assemble builds everything else from the programs.
 func (r *release) assemble() error {
 	r.sums = map[string]string{}
 	for _, step := range []struct {
@@ -153,7 +151,7 @@ func (r *release) describe(ctx context.Context) error {
 	return nil
 }
 
-// build builds the programs into a folder: static, without local paths.
+// build builds static programs, without local paths.
 func (r *release) build(ctx context.Context, bin string) error {
 	r.built = map[string]string{}
 	for i, platform := range r.platforms {
@@ -184,7 +182,7 @@ func (r *release) build(ctx context.Context, bin string) error {
 	return nil
 }
 
-// manual writes the man pages into a folder, with a test that generates them from the commands, like --help.
+// manual writes the man pages with a test that generates them from the commands, like --help.
 func (r *release) manual(ctx context.Context, folder string) error {
 	folder, err := filepath.Abs(filepath.Join(folder, "man"))
 	if err != nil {
@@ -227,7 +225,6 @@ type file struct {
 	text []byte
 }
 
-// pack writes an archive of the programs for each platform.
 func (r *release) pack() error {
 	for _, platform := range r.platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
@@ -318,8 +315,7 @@ func zipFiles(files []file, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// image writes an image for the Linux platforms. It contains only the programs: they are static, and the
-// service account brings the trusted certificates.
+// image contains only the programs: they are static, and the service account brings the trusted certificates.
 func (r *release) image() error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range r.platforms {
@@ -408,7 +404,6 @@ func filesIn(dir, prefix string) (files []file, err error) {
 	return files, err
 }
 
-// chart packs the chart with the version of the release.
 func (r *release) chart() error {
 	files, err := filesIn(filepath.Join(r.root, "deploy", "chart"), "termguard")
 	if err != nil {
@@ -512,7 +507,6 @@ func (r *release) manifests() error {
 	return nil
 }
 
-// checksums writes the checksums in the format of sha256sum --check.
 func (r *release) checksums() error {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.sums)) {

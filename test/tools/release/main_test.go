@@ -167,8 +167,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestArchive unpacks the archive for this platform as in docs/install.md and runs its programs; krew and
-// Homebrew must find their files in it.
+// TestArchive unpacks the archive as in docs/install.md and runs its programs; krew and Homebrew must find
+// their files in it.
 func TestArchive(t *testing.T) {
 	r := newTestRelease(t)
 	dir := t.TempDir()
@@ -196,7 +196,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestManual checks that a release has a page for each command, dated by its commit in every time zone.
+// TestManual checks that each command's page is dated by its commit in every time zone.
 func TestManual(t *testing.T) {
 	var pages [2][]file
 	for i, zone := range []string{"Pacific/Kiritimati", "Pacific/Pago_Pago"} {

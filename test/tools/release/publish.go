@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// publish pushes the image of the release in the folder, and prints its digest.
 func (r *release) publish(ctx context.Context, repository string) error {
 	if err := r.describe(ctx); err != nil {
 		return err
@@ -28,8 +27,7 @@ func (r *release) publish(ctx context.Context, repository string) error {
 	return nil
 }
 
-// push pushes an image to a registry with the credentials of docker, podman or helm, and returns its
-// reference by digest.
+// push uses the credentials of docker, podman or helm, and returns the image's reference by digest.
 func push(ctx context.Context, archive, repository, version string) (string, error) {
 	tag, err := name.NewTag(repository + ":" + version)
 	if err != nil {
@@ -65,7 +63,6 @@ func push(ctx context.Context, archive, repository, version string) (string, err
 	return repository + "@" + digest.String(), nil
 }
 
-// unpack extracts an archive made by release into a folder.
 func unpack(archive, dir string) error {
 	in, err := os.Open(archive)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestPush pushes to a registry on loopback and pulls by tag and by digest.
 func TestPush(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
