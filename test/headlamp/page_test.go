@@ -25,8 +25,8 @@ import (
 //go:embed world.yaml
 var world string
 
-// headlamp returns a built checkout of Headlamp, which is not available as a Go module or npm package, and
-// the path of chromium.
+// headlamp returns a built checkout of Headlamp, which is not available as a Go module or npm package, and the
+// path of chromium.
 func headlamp(t *testing.T) (folder, chromium string) {
 	t.Helper()
 	folder = os.Getenv("HEADLAMP")
@@ -40,7 +40,6 @@ func headlamp(t *testing.T) (folder, chromium string) {
 	return folder, chromium
 }
 
-// plugin returns a folder of plugins that contains the built one.
 func plugin(t *testing.T) string {
 	t.Helper()
 	all := t.TempDir()
@@ -60,7 +59,6 @@ func plugin(t *testing.T) string {
 	return all
 }
 
-// serve runs Headlamp for a user and returns its address.
 func serve(t *testing.T, l *lab.Lab, folder, plugins, who string, config *rest.Config) string {
 	t.Helper()
 	kubeconfig, err := l.WriteKubeconfig(who, config)
@@ -130,7 +128,6 @@ func open(t *testing.T, chromium, url string, args ...string) string {
 
 var tag = regexp.MustCompile(`<[^>]*>`)
 
-// TestSection opens the details of each kind, as users with different rights.
 func TestSection(t *testing.T) {
 	folder, chromium := headlamp(t)
 	plugins := plugin(t)

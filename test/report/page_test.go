@@ -74,7 +74,7 @@ func sample(text string, n int) *scan.Scan {
 	return s
 }
 
-// writePage writes the page into a file, with additional scripts that its policy allows.
+// writePage adds scripts that the page's policy allows.
 func writePage(t *testing.T, s *scan.Scan, scripts ...string) string {
 	t.Helper()
 	var out strings.Builder
@@ -108,7 +108,6 @@ func open(t *testing.T, file string, args ...string) string {
 
 var answer = regexp.MustCompile(`data-answer="([^"]*)"`)
 
-// readAnswer decodes the JSON that a test's script left in the page.
 func readAnswer(t *testing.T, dom string, into any) {
 	t.Helper()
 	match := answer.FindStringSubmatch(dom)
@@ -185,7 +184,6 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestAccessible runs axe-core with a light, dark and narrow page.
 func TestAccessible(t *testing.T) {
 	browser(t)
 	axe, err := os.ReadFile("node_modules/axe-core/axe.min.js")
@@ -244,7 +242,6 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestLarge checks that a page of 100,000 objects opens, and logs the time.
 func TestLarge(t *testing.T) {
 	browser(t)
 	const script = `addEventListener("load", () => setTimeout(() => {
@@ -258,7 +255,6 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestScreenshots writes screenshots of the page into the folder SCREENSHOTS.
 func TestScreenshots(t *testing.T) {
 	browser(t)
 	folder := os.Getenv("SCREENSHOTS")

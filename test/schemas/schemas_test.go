@@ -26,7 +26,6 @@ import (
 
 const home = "https://github.com/termguard/termguard/docs/schemas/"
 
-// documents are the documents by schema file, with files of real output.
 var documents = map[string]struct {
 	document any
 	examples string
@@ -38,8 +37,8 @@ var documents = map[string]struct {
 	"lint.json":   {report.Document{}, "lint/report/testdata/[ef]*.json"},
 }
 
-// TestSchemas compares the schemas in docs with the types; UPDATE_GOLDEN=1 rewrites them. A change that is
-// not an addition needs a new apiVersion.
+// TestSchemas compares the schemas in docs with the types; UPDATE_GOLDEN=1 rewrites them. A change that is not
+// an addition needs a new apiVersion.
 func TestSchemas(t *testing.T) {
 	t.Chdir("../..") // comments of types are found by the folders of their packages
 	for name, p := range documents {

@@ -29,7 +29,7 @@ func (silent) Evaluate(context.Context, policies.Trigger, map[string]any, polici
 	return policies.Result{}, nil
 }
 
-// sendReview sends a review of an update of an object of this size, which the review contains twice.
+// sendReview sends a review that contains an object of this size twice.
 func sendReview(handler http.Handler, size int) error {
 	object := fmt.Sprintf(`{"metadata":{"name":"a","annotations":{"a":%q}}}`, strings.Repeat("x", size))
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",

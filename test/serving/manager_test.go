@@ -31,9 +31,7 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// TestManager runs termguard in a manager of controller-runtime, with termguard's own server and with
-// controller-runtime's, and has a real API server review the deletion of an object whose finalizer has no
-// owner.
+// TestManager runs termguard in a manager of controller-runtime, with either server.
 func TestManager(t *testing.T) {
 	l, err := lab.Start(t.Context(), lab.Options{Progress: t.Output()})
 	if err != nil {
@@ -114,7 +112,6 @@ func serving(t *testing.T, m manager.Manager) {
 	})
 }
 
-// await waits until a server accepts connections.
 func await(t *testing.T, address string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -140,8 +137,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.lines = append(w.lines, text)
 }
 
-// checkWarning checks that the API server, calling a URL for the deletion of a ConfigMap with an orphaned
-// finalizer, returns a warning.
+// checkWarning checks that the API server returns a warning for the deletion of a ConfigMap with an orphaned
+// finalizer.
 func checkWarning(t *testing.T, l *lab.Lab, url string, authority []byte) {
 	t.Helper()
 	client, err := l.Client()

@@ -1,5 +1,5 @@
-// Package serving compares the server of package webhook with controller-runtime's on real listeners, to show
-// why termguard has its own.
+// Package serving compares the server of package webhook with controller-runtime's, to show why termguard has
+// its own.
 package serving
 
 import (
@@ -26,7 +26,6 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// start serves a handler at an address until ctx ends.
 type start func(ctx context.Context, address string, certificate *tls.Certificate, handler http.Handler) error
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -60,7 +59,6 @@ func controllerRuntimes(ctx context.Context, address string, certificate *tls.Ce
 	return server.Start(ctx)
 }
 
-// serve returns the address of a running server, and a client for it.
 func serve(t testing.TB, by start, handler http.Handler) (address string, client *http.Client) {
 	t.Helper()
 	borrowed := httptest.NewTLSServer(http.NotFoundHandler())
@@ -106,7 +104,7 @@ func ask(client *http.Client, address string) error {
 	return err
 }
 
-// demands are termguard's requirements of a server; each check returns an error if it is not met.
+// demands are termguard's requirements of a server.
 var demands = map[string]struct {
 	reason string
 	check  func(t *testing.T, by start) error
@@ -195,8 +193,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// TestControllerRuntimes fails once controller-runtime's server meets every requirement, because then it
-// should be used.
+// TestControllerRuntimes fails once controller-runtime's server meets every requirement, because then it should
+// be used.
 func TestControllerRuntimes(t *testing.T) {
 	missed := 0
 	for name, d := range demands {
