@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Replicas balances new connections to the address of a Service among ready replicas, as kube-proxy does.
+// Replicas balances new connections to a Service among ready replicas, as kube-proxy does.
 type Replicas struct {
 	listener net.Listener
 	turn     atomic.Uint64
@@ -23,10 +23,10 @@ type Replicas struct {
 	all []Replica
 }
 
-// Replica is one backend: its address, and the URL of its readiness check.
+// Replica is one backend; Readiness is a URL.
 type Replica struct{ Address, Readiness string }
 
-// Balance listens on an address until ctx ends.
+// Balance listens until ctx ends.
 func Balance(ctx context.Context, address string) (*Replicas, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -38,7 +38,7 @@ func Balance(ctx context.Context, address string) (*Replicas, error) {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // closed
+				return
 			}
 			go r.carry(ctx, conn.(*net.TCPConn))
 		}

@@ -20,17 +20,17 @@ import (
 	"time"
 )
 
-// Version is the Kubernetes version in the lab: the newest, or the one that KUBERNETES names.
+// Version is the newest Kubernetes version, or the one that KUBERNETES names.
 var Version = components().version
 
-// ContainerdVersion is the version of containerd on real nodes.
+// ContainerdVersion is for real nodes.
 const ContainerdVersion = "v2.4.2"
 
-// module is a nested module of test/components and its programs.
+// module is a nested module of test/components.
 type module struct {
 	name, version string
 	programs      []program
-	sources       []string // besides go.mod and go.sum, for the cache key
+	sources       []string // besides go.mod and go.sum
 	flags         []string
 	about         string
 	files         []published // kept beside the programs
@@ -44,10 +44,10 @@ type published struct {
 	paths  []string // patterns of path.Match
 }
 
-// program is the program of a package, or its test binary if the name ends in .test.
+// program may be a test binary: its name then ends in .test.
 type program struct{ name, pkg string }
 
-// newest and oldest are the supported versions of Kubernetes.
+// The supported versions of Kubernetes.
 var newest, oldest = module{
 	name: "kubernetes", version: "v1.36.3",
 	programs: controlPlane,
@@ -66,7 +66,7 @@ var controlPlane = []program{
 	{"node", "./node"},
 }
 
-// kubeletModule contains the kubelet of real nodes and the drivers for scenarios on them.
+// kubeletModule is for real nodes.
 var kubeletModule = module{
 	name: newest.name, version: newest.version,
 	programs: []program{
@@ -79,7 +79,7 @@ var kubeletModule = module{
 	about:   "the kubelet " + newest.version + " and drivers for real nodes from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// extension may be newer than the control plane, because few versions of it are published.
+// extension may be newer than the control plane, because few versions are published.
 var extension = module{
 	name: newest.name, version: newest.version,
 	programs: []program{{"sample-apiserver", "./sampleapiserver"}},
@@ -92,7 +92,7 @@ func kubernetesFlags(version string) []string {
 	return []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=" + version}
 }
 
-// components returns the module for KUBERNETES. Build returns an error if that is unknown.
+// Build returns an error if KUBERNETES is unknown.
 func components() module {
 	m := newest
 	if strings.HasPrefix(oldest.version+".", "v"+os.Getenv("KUBERNETES")+".") {
@@ -116,7 +116,7 @@ var containerdModule = module{
 	about: "containerd " + ContainerdVersion + " from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// nfsServer runs in user space, for nodes whose kernel has an NFS client.
+// For nodes whose kernel has an NFS client.
 var nfsServer = module{
 	name: "nfs-server", version: "v0.0.4",
 	programs: []program{{"nfs-server", "."}},
@@ -132,8 +132,8 @@ var conformance = module{
 	about:    "the end-to-end tests of Kubernetes " + newest.version + " from Go modules: once, 5 to 15 minutes on two cores",
 }
 
-// Build builds the control plane's components unless they are cached, and returns their folder. Concurrent builds
-// wait for each other, and an interrupted one leaves nothing usable behind.
+// Build builds the control plane unless it is cached, and returns its folder. Concurrent builds wait for each
+// other, and an interrupted one leaves nothing usable behind.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	m := components()
 	if want := os.Getenv("KUBERNETES"); want != "" && !strings.HasPrefix(m.version+".", "v"+want+".") {
@@ -288,11 +288,11 @@ func (m module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// noDWARF omits debug information that the linkers would drop. It is not in module.flags because the programs,
-// and so the cache key, are the same.
+// noDWARF omits debug information that the linkers would drop. It is not in module.flags because the programs
+// are the same.
 const noDWARF = "-gcflags=all=-dwarf=false"
 
-// build uses one command for several programs, which compiles shared packages once and links on all cores.
+// One command compiles shared packages once and links on all cores.
 func (m module) build(ctx context.Context, source, target string) error {
 	var packages []string
 	names := map[string]string{} // by the go command's names
@@ -325,7 +325,7 @@ func (m module) build(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// executable returns the go command's name for a program: the folder of its package, without the major version.
+// executable returns a package's folder, without the major version.
 func executable(pkg string) string {
 	if dir, last := path.Split(pkg); majorVersion.MatchString(last) {
 		return path.Base(dir)
@@ -365,7 +365,7 @@ func (m module) source() (string, error) {
 	return dir, nil
 }
 
-// lock takes an exclusive lock on a file, which the kernel releases if the process dies.
+// lock takes an exclusive lock, which the kernel releases if the process dies.
 func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ContainersNeed returns what this machine lacks to run contained programs, "" if nothing.
+// ContainersNeed returns what this machine lacks for contained programs, "" if nothing.
 func ContainersNeed() string {
 	if os.Geteuid() != 0 {
 		return "to run as root"
@@ -35,8 +35,7 @@ func ContainersNeed() string {
 // Source: k8s.io/client-go/rest, InClusterConfig.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// contain returns the command of a container, with its own root, the pod's name and environment, and this
-// machine's network.
+// contain returns the command of a container, with its own root and this machine's network.
 func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1.Container) (*exec.Cmd, thread, error) {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -110,8 +109,8 @@ func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *
 	return mounted, nil
 }
 
-// remount updates the files of a running container as a kubelet would: some programs wait for the certificate
-// that they created.
+// remount updates a running container's files as a kubelet would: some programs wait for a certificate that
+// they created.
 func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1.Container) error {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -146,8 +145,7 @@ func (c contents) write(root string, before contents) error {
 	return nil
 }
 
-// volume returns the files of a Secret or ConfigMap. A missing Secret contains a certificate, which cert-manager
-// would create.
+// A missing Secret contains a certificate, which cert-manager would create.
 func (p *Program) volume(ctx context.Context, client kubernetes.Interface, volume corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case volume.ConfigMap != nil:
@@ -241,7 +239,7 @@ func (p *Program) environment(ctx context.Context, client kubernetes.Interface, 
 
 var reference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
-// expand replaces $(NAME) as the kubelet does: unknown names stay.
+// Unknown names stay, as by the kubelet.
 func expand(text string, environment []string) string {
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		for _, e := range slices.Backward(environment) {
@@ -270,8 +268,7 @@ func linkOrCopy(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// forward forwards the ports of the program's Service to it until ctx ends: to its configured port, else to the
-// target ports.
+// forward forwards the Service's ports to the program's configured port, else to the target ports.
 func (p *Program) forward(ctx context.Context) error {
 	client, err := p.lab.Client()
 	if err != nil {

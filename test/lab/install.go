@@ -27,8 +27,7 @@ func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) 
 }
 
 // RunDeployment plays the kubelet for a Deployment on the host network: it runs program in place of the first
-// container, with its arguments and service account, on the ClusterIP of a Service. It appends --kubeconfig,
-// --listen CLUSTERIP:443, --health-listen CLUSTERIP:8081 and extra. The API server sees no pod.
+// container, with its arguments and service account, on a Service's ClusterIP. The API server sees no pod.
 func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, program string, extra ...string) (*Process, error) {
 	client, err := l.Client()
 	if err != nil {

@@ -17,16 +17,15 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// KernelNodeNeeds returns what this machine lacks to run a node with its own kernel, "" if nothing.
+// KernelNodeNeeds returns what this machine lacks for a node with its own kernel, "" if nothing.
 func KernelNodeNeeds() string {
 	return strings.Join(append(realNodeLacks(), lacks(map[string]string{
 		"linux.uml": "user-mode-linux", "modprobe": "kmod", "mount.nfs": "nfs-common", "ip": "iproute2",
 	}, "/dev/net/tun", "/usr/lib/uml/modules")...), ", ")
 }
 
-// kernelInit is the first process of a node with its own kernel, which can write only the node's files. Addresses
-// of NodeNetwork are local to it; the lab's others are behind its network card. It then runs the jobs of
-// RealNode.Run concurrently.
+// kernelInit can write only the node's files. Addresses of NodeNetwork are local; the lab's others are behind
+// its network card. It then runs the jobs of RealNode.Run concurrently.
 const kernelInit = `#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rshared /
@@ -75,7 +74,8 @@ done
 `
 
 // StartKernelNode starts a real node with its own kernel, User Mode Linux, for features that this machine's
-// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled. It takes half a minute.
+// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled. It takes half a
+// minute.
 func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := KernelNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a node with a kernel of its own needs %s", needs)
@@ -124,11 +124,11 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	return n, n.boot(ctx)
 }
 
-// NodeNetwork returns the first three numbers of addresses that are local to a kernel node: its pods can listen
-// there, and Services there need no kube-proxy.
+// NodeNetwork returns the first three numbers of addresses that are local to a kernel node, so Services there
+// need no kube-proxy.
 func (l *Lab) NodeNetwork() string { return l.network + ".254" }
 
-// plug creates a network card with an address that may route loopback addresses. The watchdog removes it.
+// The address may route loopback addresses. The watchdog removes the card.
 func (l *Lab) plug(card, address string) error {
 	if _, err := l.write(card+".card", nil); err != nil {
 		return err
@@ -148,8 +148,7 @@ func ip(args ...string) error {
 	return nil
 }
 
-// job runs a command in the background in the node's first process, and returns the path of its output (.out),
-// later its exit code (.code).
+// job runs a command in the background, and returns the path of its output (.out), later its exit code (.code).
 func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
 	words := slices.Concat([]string{"exec", "env", "-i"}, n.lab.environment(), cmd.Env, cmd.Args)
 	job := filepath.Join(n.Dir, "jobs", strconv.Itoa(int(n.jobs.Add(1))))

@@ -1,9 +1,8 @@
-// Package lab runs a real Kubernetes control plane on this machine (etcd, kube-apiserver and
-// kube-controller-manager on their own loopback addresses), and nodes that run the kubelet's code over a fake
-// runtime. There is no scheduler: pods must name their node.
+// Package lab runs a real Kubernetes control plane on this machine, and nodes that run the kubelet's code over
+// a fake runtime. There is no scheduler: pods must name their node.
 //
-// Each lab has a Service network 127.N.0.0/16, so a process on this machine can listen on a Service's ClusterIP:
-// the API server really calls webhooks and extension API servers, without kube-proxy.
+// Each lab has a Service network 127.N.0.0/16, so a process on this machine can listen on a Service's
+// ClusterIP: the API server really calls webhooks and extension API servers, without kube-proxy.
 //
 // It needs Linux: all of 127.0.0.0/8 is loopback, and the kernel kills the children of a dead process.
 package lab
@@ -39,7 +38,7 @@ import (
 
 // Options configure a lab. The zero value works.
 type Options struct {
-	// Progress receives the lab's messages. Defaults to os.Stderr.
+	// Progress defaults to os.Stderr.
 	Progress io.Writer
 	// NodeGrace is kube-controller-manager's --node-monitor-grace-period; kubelets renew their lease six times
 	// within it. Defaults to 12 s, at least 4 s; Kubernetes takes 50 s.
@@ -49,10 +48,9 @@ type Options struct {
 	// Authorization defaults to Node,RBAC: Node reads ResourceSlices in v1, and without them the API server is
 	// not ready.
 	Authorization string
-	// Prepare, if set, writes files into the lab's folder and returns kube-apiserver flags for them.
+	// Prepare writes files into the lab's folder and returns kube-apiserver flags for them.
 	Prepare func(dir string) ([]string, error)
-	// Thrifty makes the control plane collect garbage a quarter as often, for up to a GB of memory. Benchmarks
-	// leave it off.
+	// Thrifty collects garbage a quarter as often, for up to a GB of memory. Benchmarks leave it off.
 	Thrifty bool
 }
 
@@ -77,8 +75,8 @@ type Lab struct {
 	kubeconfig string
 }
 
-// Start starts a lab, in about 4 s once the components are built. ctx bounds the start, not the lab: call Stop.
-// If this process dies without it, processes and files are cleaned up anyway.
+// Start starts a lab, in about 4 s once the components are built. ctx bounds only the start: call Stop. If this
+// process dies without it, processes and files are cleaned up anyway.
 func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
@@ -127,7 +125,7 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	return l, nil
 }
 
-// claimNetwork claims a loopback network among the labs on this machine by listening on its last address.
+// claimNetwork claims a loopback network by listening on its last address.
 func claimNetwork() (string, net.Listener, error) {
 	for n := 96; n < 250; n++ {
 		network := fmt.Sprintf("127.%d", n)
@@ -149,8 +147,8 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder, cgroups and network cards once this process closes the pipe or dies. The
-// lab's processes may still write then, and frozen ones must thaw before they can die.
+// watchdog removes the lab's folder, cgroups and network cards once this process closes the pipe or dies.
+// Processes may still write then, and frozen ones must thaw before they can die.
 func watchdog(dir string) (io.Closer, error) {
 	const script = `cat >/dev/null
 cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "${1##*/}" 2>/dev/null; }
@@ -182,8 +180,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// environment returns every child's environment, with the lab's kubeconfig and temporary folder, never the
-// user's.
+// environment returns every child's environment, never with the user's kubeconfig.
 func (l *Lab) environment() []string {
 	return []string{
 		"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "KUBECTL_KUBERC=false",
@@ -236,8 +233,7 @@ func (l *Lab) prepare() error {
 	return err
 }
 
-// etcdURL has an address that a Service is unlikely to get: ClusterIPs are picked at random from the whole
-// network.
+// Unlikely for a Service: ClusterIPs are picked at random from the whole network.
 func (l *Lab) etcdURL() string { return "http://" + l.network + ".255.1:2379" }
 
 func (l *Lab) startControlPlane(ctx context.Context) (err error) {
@@ -353,8 +349,8 @@ func (l *Lab) waitReady(ctx context.Context) error {
 	})
 }
 
-// Await polls a condition, up to a limit. If that fails, or a process of the lab exits by itself, the error
-// includes their last output. It is a context.DeadlineExceeded only if the limit passed.
+// Await polls a condition. If that fails, or a process of the lab exits by itself, the error includes their
+// last output. It is a context.DeadlineExceeded only if the limit passed.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
 	// Many conditions run a command, up to half a second of CPU time, and dozens are awaited at once.
 	var took time.Duration
@@ -382,7 +378,7 @@ func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condi
 	return fmt.Errorf("wait for %s: %w%s", what, err, logs.String())
 }
 
-// running returns the processes that should run, in starting order, control plane first.
+// running returns the processes that should run, in starting order.
 func (l *Lab) running() []*Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -429,8 +425,8 @@ func (l *Lab) Forget(p *Process) {
 	l.processes = slices.DeleteFunc(l.processes, func(other *Process) bool { return other == p })
 }
 
-// Stop ends the lab in reverse starting order. Processes on a real node end by themselves, because they have
-// mounts to release; all others are killed.
+// Stop ends the lab in reverse order. Processes on a real node end by themselves, because they have mounts to
+// release; all others are killed.
 func (l *Lab) Stop() {
 	l.ending.Store(true)
 	thaw(filepath.Base(l.dir))
@@ -455,16 +451,16 @@ func (l *Lab) Stop() {
 	}
 }
 
-// Dir returns the lab's folder, which contains the log of each process.
+// Dir contains the log of each process.
 func (l *Lab) Dir() string { return l.dir }
 
-// Bin returns the folder of the lab's kubectl.
+// Bin contains the lab's kubectl.
 func (l *Lab) Bin() string { return l.bin }
 
-// Config returns a config for an administrator (system:masters).
+// Config returns an administrator's config (system:masters).
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 
-// Kubeconfig returns the path of a kubeconfig for Config.
+// Kubeconfig is the path of a file for Config.
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
 // ConfigFor returns a config for any user and groups; RBAC decides the rights.
@@ -479,7 +475,7 @@ func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	}, nil
 }
 
-// WriteKubeconfig writes a kubeconfig into the lab's folder and returns its path.
+// WriteKubeconfig returns the file's path in the lab's folder.
 func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) {
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["lab"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
@@ -493,7 +489,7 @@ func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) 
 	return l.write(name+".kubeconfig", data)
 }
 
-// Result is the output and exit code of a command.
+// Result is a command's output and exit code.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -525,7 +521,7 @@ var Root = sync.OnceValue(func() string {
 	return ""
 })
 
-// HelmPath returns the path of Helm, built from its Go module.
+// HelmPath builds Helm from its Go module.
 var HelmPath = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
 	cmd.Dir = filepath.Join(Root(), "test")
@@ -534,7 +530,7 @@ var HelmPath = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), err
 })
 
-// Helm runs Helm as an administrator; as with Kubectl, a non-zero exit code is not an error.
+// Helm is Kubectl for Helm.
 func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
 	path, err := HelmPath()
 	if err != nil {
@@ -543,13 +539,12 @@ func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
 	return l.command(ctx, "", path, args...)
 }
 
-// Shell runs a line of shell, in which kubectl is the lab's.
+// Shell runs a line of shell with the lab's kubectl.
 func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 	return l.command(ctx, "", "/bin/sh", "-c", line)
 }
 
-// commandLimit applies to commands without a deadline, so that a test names the one that hangs before the package
-// times out.
+// commandLimit makes a test name a command that hangs, before the package times out.
 const commandLimit = 10 * time.Minute
 
 // More than a second on a busy machine.
@@ -583,8 +578,8 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	return result, nil
 }
 
-// AwaitApplied applies manifests until all are accepted: custom resources need their definition established, and
-// pods the service account of their namespace.
+// AwaitApplied repeats Apply: custom resources need their definition established, and pods their namespace's
+// service account.
 func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests string) error {
 	var last error
 	err := l.Await(ctx, limit, "the objects to be accepted", func(ctx context.Context) (bool, error) {
@@ -603,7 +598,7 @@ func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests s
 // Client returns a typed client for Config.
 func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
 
-// ClusterIP returns the address of a Service, on which this machine can listen.
+// ClusterIP returns a Service's address, on which this machine can listen.
 func (l *Lab) ClusterIP(ctx context.Context, namespace, name string) (string, error) {
 	client, err := l.Client()
 	if err != nil {

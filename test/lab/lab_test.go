@@ -95,8 +95,8 @@ func TestNodesLiveAndDie(t *testing.T) {
 	}
 }
 
-// api is a Service without pods and its APIService. The availability check wants an EndpointSlice with an
-// address, but does not dial it (RFC 5737).
+// The availability check of an APIService wants an EndpointSlice with an address, but does not dial it (RFC
+// 5737).
 const api = `{apiVersion: v1, kind: Service, metadata: {name: api, namespace: default}, spec: {ports: [{port: 443}]}}
 ---
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: api, namespace: default, labels: {kubernetes.io/service-name: api}}, addressType: IPv4, ports: [{port: 443}], endpoints: [{addresses: [192.0.2.1], conditions: {ready: true}}]}
@@ -330,7 +330,6 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft runs the lab in a child that panics.
 func TestNothingIsLeft(t *testing.T) {
 	if os.Getenv("LAB_PANIC") != "" {
 		l, err := Start(t.Context(), Options{Progress: os.Stderr})
@@ -392,7 +391,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// mentions returns the processes with a path in their environment, as all of a lab have.
+// All processes of a lab have its path in their environment.
 func mentions(t *testing.T, path string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")

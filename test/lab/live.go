@@ -39,9 +39,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Controller removes a finalizer from terminating objects, like the software that owns it, until ctx ends. It
-// works with the rights of a service account and, if pods run under that, only while they do. It retries all of
-// cleaning first.
+// Controller removes a finalizer from terminating objects, until ctx ends. It has the rights of a service
+// account and, if pods run under that, works only while they do. It retries all of cleaning first.
 func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, cleaning ...Cleaning) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -131,8 +130,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	return nil
 }
 
-// Elect keeps a lease for the pod under a service account until ctx ends, like leader election. It returns once
-// the pod holds it.
+// Elect keeps a lease for a pod until ctx ends, like leader election, and returns once the pod holds it.
 func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error {
 	admin, err := l.Client()
 	if err != nil {
@@ -160,8 +158,8 @@ func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error
 	return nil
 }
 
-// Tell writes Events about the objects of a resource every few seconds until ctx ends, like a failing controller
-// under a service account. It returns once they have repeated.
+// Tell writes Events about the objects of a resource every few seconds until ctx ends, like a failing
+// controller. It returns once they have repeated.
 func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr schema.GroupVersionResource) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -197,10 +195,10 @@ func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr s
 	})
 }
 
-// Cleaning is a controller's work for an object before it removes its finalizer; it is retried on failure.
+// Cleaning is a controller's work for an object before it removes its finalizer, retried on failure.
 type Cleaning func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error
 
-// DeleteConfigMap returns a Cleaning that deletes a ConfigMap.
+// DeleteConfigMap deletes a ConfigMap.
 func DeleteConfigMap(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(object.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
@@ -211,7 +209,7 @@ func DeleteConfigMap(name string) Cleaning {
 	}
 }
 
-// CreateSecret returns a Cleaning that creates a Secret, as others create a Job.
+// CreateSecret creates a Secret, as other controllers create a Job.
 func CreateSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
@@ -223,7 +221,7 @@ func CreateSecret(name string) Cleaning {
 	}
 }
 
-// ReadSecret returns a Cleaning that reads a Secret, as others read their credentials.
+// ReadSecret reads a Secret, as other controllers read their credentials.
 func ReadSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(object.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
@@ -231,8 +229,7 @@ func ReadSecret(name string) Cleaning {
 	}
 }
 
-// ReadNamed returns a Cleaning that reads the object named at a path of fields, in the namespace beside it, if
-// any.
+// ReadNamed reads the object named at a path of fields, in the namespace beside it, if any.
 func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		name, _, err := unstructured.NestedString(object.Object, path...)
@@ -248,8 +245,8 @@ func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	}
 }
 
-// Drain returns a Cleaning that evicts the pods of the node named at a path and waits for their deletion. After
-// the object's spec.terminationGracePeriod it deletes them, like Karpenter.
+// Drain evicts the pods of the node named at a path and waits for their deletion. After the object's
+// spec.terminationGracePeriod it deletes them, like Karpenter.
 func Drain(path string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		node, _, err := unstructured.NestedString(object.Object, strings.Split(path, ".")...)
@@ -290,7 +287,7 @@ func Drain(path string) Cleaning {
 	}
 }
 
-// Take returns a Cleaning that takes this long after the object's deletion, like a wait for a cloud provider.
+// Take takes this long after the object's deletion, like a wait for a cloud provider.
 func Take(long time.Duration) Cleaning {
 	return func(_ context.Context, _ dynamic.Interface, object unstructured.Unstructured) error {
 		if left := long - time.Since(object.GetDeletionTimestamp().Time); left > 0 {
@@ -300,8 +297,7 @@ func Take(long time.Duration) Cleaning {
 	}
 }
 
-// WaitForReferrers returns a Cleaning that waits until no object of a resource names the object at a path of
-// fields.
+// WaitForReferrers waits until no object of a resource names the object at a path of fields.
 func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		list, err := client.Resource(gvr).List(ctx, metav1.ListOptions{})
@@ -342,11 +338,10 @@ func (s signal) raise() {
 	}
 }
 
-// seldom bounds the wait in signal.each, for state that is not watched.
+// seldom is for state that is not watched.
 const seldom = 5 * time.Second
 
-// each calls f at once and after each change until ctx ends, at least pause apart. While f returns false it is
-// called after each pause.
+// each calls f at once and after each change, at least pause apart, and after each pause while f returns false.
 func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bool)) {
 	for {
 		limit := seldom
@@ -381,9 +376,8 @@ type informer struct {
 	known   chan struct{} // closed once all objects are listed
 }
 
-// informed watches a resource as the administrator until ctx ends, in all namespaces if namespace is "", and
-// calls changed after each change. If the resource is not served, which definitions change, it retries each
-// second and keeps the last objects.
+// informed watches a resource as the administrator, in all namespaces if namespace is "". If the resource is
+// not served, which definitions change, it retries each second and keeps the last objects.
 func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, namespace string, selected metav1.ListOptions, changed func()) (*informer, error) {
 	client, err := dynamic.NewForConfig(l.config)
 	if err != nil {
@@ -431,7 +425,7 @@ func (i *informer) Replace(list []any, version string) error {
 	return i.Store.Replace(list, version)
 }
 
-// await waits up to half a minute until all objects are listed. A resource that is not served never is.
+// A resource that is not served is never listed.
 func (i *informer) await(ctx context.Context) {
 	select {
 	case <-i.known:
@@ -440,7 +434,7 @@ func (i *informer) await(ctx context.Context) {
 	}
 }
 
-// objects returns the current objects, which are shared: read-only.
+// objects are shared: read-only.
 func (i *informer) objects() (all []unstructured.Unstructured) {
 	for _, o := range i.List() {
 		all = append(all, *o.(*unstructured.Unstructured))
@@ -474,8 +468,7 @@ func release(ctx context.Context, objects dynamic.ResourceInterface, name, final
 	})
 }
 
-// Serve serves HTTPS on port 443 of a Service's ClusterIP until ctx ends. CABundle has the returned authority
-// even before.
+// Serve serves HTTPS on port 443 of a Service's ClusterIP. CABundle has the returned authority even before.
 func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http.Handler) (caBundle []byte, err error) {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -487,9 +480,9 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 	return l.CABundle(), nil
 }
 
-// ServeEndpoints is Serve while the Service has endpoints, as behind kube-proxy: while one is ready or, if all
-// are terminating, serving (KEP-1669). It closes connections when the last is removed, and returns once it
-// listens, which takes an endpoint within a minute.
+// ServeEndpoints is Serve while an endpoint is ready or, if all are terminating, serving (KEP-1669), as behind
+// kube-proxy. It closes connections when the last is removed, and returns once it listens, which takes an
+// endpoint within a minute.
 func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, handler http.Handler) error {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -578,19 +571,18 @@ func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, h
 	return nil
 }
 
-// CABundle returns the authority of Serve's certificates, in PEM.
+// CABundle is the authority of Serve's certificates, in PEM.
 func (l *Lab) CABundle() []byte { return l.clients.PEM() }
 
-// OtherCABundle returns an authority that signed none of Serve's certificates.
+// OtherCABundle is an authority that signed none of Serve's certificates.
 func (l *Lab) OtherCABundle() []byte { return l.front.PEM() }
 
-// serviceNames returns the names that the API server expects in a backend's certificate.
+// serviceNames are the names that the API server expects in a certificate.
 func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}
 }
 
-// Certify writes NAME.crt and NAME.key, signed by CABundle, for a program that serves on the ClusterIP of a
-// Service.
+// Certify writes NAME.crt and NAME.key, signed by CABundle, for a program on the ClusterIP of a Service.
 func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, name string, err error) {
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", "", err
@@ -600,10 +592,9 @@ func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, 
 	return address, filepath.Join(l.dir, name), err
 }
 
-// SampleAPIServer runs k8s.io/sample-apiserver, a real extension API server, on the ClusterIP of a Service: it
-// serves wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders) as an administrator. The caller
-// creates the APIService, with CABundle. With "--protobuf" it fails as described at
-// test/components/kubernetes/sampleapiserver.
+// SampleAPIServer runs k8s.io/sample-apiserver on the ClusterIP of a Service: it serves
+// wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders) as an administrator. The caller
+// creates the APIService, with CABundle. For "--protobuf" see test/components/kubernetes/sampleapiserver.
 func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, args ...string) (*Process, error) {
 	address, certificate, err := l.Certify(ctx, namespace, service)
 	if err != nil {
@@ -620,7 +611,7 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 
-// Review returns a webhook with a decision for every review.
+// Review returns a webhook.
 func Review(decide func(request map[string]any) (allowed bool, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any
@@ -637,18 +628,17 @@ func Review(decide func(request map[string]any) (allowed bool, message string)) 
 	})
 }
 
-// Allow returns a webhook that allows everything.
+// Allow allows everything.
 func Allow() http.Handler {
 	return Review(func(map[string]any) (bool, string) { return true, "" })
 }
 
-// Deny returns a webhook that denies everything with a message.
+// Deny denies everything with a message.
 func Deny(message string) http.Handler {
 	return Review(func(map[string]any) (bool, string) { return false, message })
 }
 
-// Convert returns a conversion webhook for versions that differ only in name (apiextensions.k8s.io/v1,
-// ConversionReview).
+// Convert converts versions that differ only in name (apiextensions.k8s.io/v1, ConversionReview).
 func Convert() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review apiextensionsv1.ConversionReview
@@ -672,7 +662,7 @@ func Convert() http.Handler {
 	})
 }
 
-// Hang returns a handler that never answers.
+// Hang never answers.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the server notices the hang-up only after the body is read
@@ -680,7 +670,7 @@ func Hang() http.Handler {
 	})
 }
 
-// ExtensionAPI serves the discovery of one resource without objects: just enough to make an APIService available.
+// ExtensionAPI serves the discovery of one resource: just enough to make an APIService available.
 func ExtensionAPI(group, version, resource, kind string, verbs ...string) http.Handler {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: group + "/" + version,

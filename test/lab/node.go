@@ -10,15 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Node is a node of the lab: the kubelet's code over a fake runtime (test/components/kubernetes/node). Pods start
-// and terminate as under a real kubelet; probes and mounts are fakes.
+// Node runs the kubelet's code over a fake runtime (test/components/kubernetes/node). Pods start and terminate
+// as under a real kubelet; probes and mounts are fakes.
 type Node struct {
 	Name    string
 	lab     *Lab
 	process *Process
 }
 
-// StartNode starts a node and waits until it is ready. An earlier node's name brings that back.
+// StartNode starts a node, or brings an earlier one back, and waits until it is ready.
 func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	config, err := l.ConfigFor("system:node:"+name, "system:nodes")
 	if err != nil {
@@ -42,21 +42,21 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 // Node returns a node that was started before.
 func (l *Lab) Node(name string) *Node { return &Node{Name: name, lab: l} }
 
-// Kill ends the node's kubelet like a power cut; the node becomes not ready after Options.NodeGrace.
+// Kill is a power cut; the node becomes not ready after Options.NodeGrace.
 func (n *Node) Kill() { n.process.Kill() }
 
-// Stop ends the node's kubelet with SIGTERM. Pods stay bound to it as with Kill.
+// Stop sends SIGTERM to the kubelet. Pods stay bound to it as with Kill.
 func (n *Node) Stop() error { return n.process.Stop() }
 
 // Process returns the node's kubelet.
 func (n *Node) Process() *Process { return n.process }
 
-// AwaitReady waits until the node's Ready condition has a status: "Unknown" for a silent node.
+// AwaitReady waits for a status of the Ready condition: "Unknown" for a silent node.
 func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// awaitNode waits for a status of the Ready condition and, for True, until pods may run on the node.
+// For True, awaitNode also waits until pods may run on the node.
 func (l *Lab) awaitNode(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	client, err := l.Client()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Objects returns the objects that kubectl get shows for TYPE [NAME] [-n NAMESPACE] [-l SELECTOR], or the API
-// server's error. kubectl would take a tenth of a second of CPU time.
+// Objects returns the objects of TYPE [NAME] [-n NAMESPACE] [-l SELECTOR], or the API server's error. kubectl
+// get would take a tenth of a second of CPU time.
 func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unstructured, error) {
 	of, name, selector, err := l.named(l.config, words)
 	if err != nil {
@@ -88,7 +88,7 @@ func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured
 	}
 }
 
-// Delete deletes the objects that kubectl delete would for TYPE NAME [-n NAMESPACE].
+// Delete is kubectl delete TYPE NAME [-n NAMESPACE].
 func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings rest.WarningHandler, words ...string) error {
 	config := l.Config()
 	config.WarningHandler = warnings
@@ -102,7 +102,6 @@ func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings
 	return of.Delete(ctx, name, options)
 }
 
-// named parses the arguments of kubectl get.
 func (l *Lab) named(config *rest.Config, words []string) (of dynamic.ResourceInterface, name, selector string, err error) {
 	namespace := metav1.NamespaceDefault
 	var plain []string

@@ -50,7 +50,7 @@ func TestObjects(t *testing.T) {
 		gone <- ok && err == nil
 	}()
 	kubectl(t, l, "patch", "thing.a.test", "it", "--type=merge", `-p={"metadata":{"finalizers":null}}`)
-	apply(t, l, object) // a new object
+	apply(t, l, object)
 	if !<-gone {
 		t.Error("the deletion of the first object is not seen")
 	}

@@ -38,9 +38,9 @@ func (l *Lab) auditFlags() ([]string, error) {
 
 func (l *Lab) auditLog() string { return filepath.Join(l.dir, "audit.log") }
 
-// passes returns the number of the namespace controller's passes over a namespace since a time, and the start of
-// the last. Reads within a second belong to one pass: the controller reads again after a conflict, and retries
-// within milliseconds after errors.
+// passes counts the namespace controller's passes over a namespace, and returns the start of the last. Reads
+// within a second belong to one pass: the controller reads again after a conflict, and retries within
+// milliseconds after errors.
 func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, err error) {
 	file, err := os.Open(l.auditLog())
 	if errors.Is(err, os.ErrNotExist) { // no namespace was ever deleted
@@ -68,13 +68,13 @@ func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, 
 	return n, last, lines.Err()
 }
 
-// slowPass is the longest wait for the next pass: if the API server cannot convert the listed objects, a pass
-// takes minutes.
+// slowPass bounds the wait for the next pass: if the API server cannot convert the listed objects, a pass takes
+// minutes.
 const slowPass = 30 * time.Second
 
-// NamespaceGone reports whether a Terminating namespace is deleted, rather than hangs: after a second pass of the
-// namespace controller with the same conditions. A namespace that the controller has finalized waits for other
-// finalizers, up to limit.
+// NamespaceGone reports whether a Terminating namespace is deleted, rather than hangs: after a second pass of
+// the namespace controller with the same conditions. A namespace that the controller has finalized waits for
+// other finalizers, up to limit.
 func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name string) (gone bool, err error) {
 	client, err := l.Client()
 	if err != nil {
@@ -113,8 +113,8 @@ func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name strin
 	return gone, err
 }
 
-// left returns the remaining content and the failures in a namespace's conditions, without error messages, which
-// are about the first resource of a pass, in varying order.
+// left omits error messages in a namespace's conditions, which are about the first resource of a pass, in
+// varying order.
 func left(conditions []corev1.NamespaceCondition) string {
 	var text strings.Builder
 	for _, c := range conditions {

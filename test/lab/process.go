@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Process is a child of the lab, which dies with the process that started it.
+// Process is a child of the lab, and dies with the process that started it.
 type Process struct {
 	name string
 	log  string
@@ -19,14 +19,14 @@ type Process struct {
 	lab  *Lab
 	done chan struct{}
 	err  error // of Wait, once done is closed
-	// mayEnd marks a process that its starter restarts: its exit is no failure of the lab.
+	// mayEnd marks a process that its starter restarts: its exit is no failure.
 	mayEnd bool
 	// onNode marks a real node or a process on it: it may have mounts.
 	onNode bool
 }
 
-// thread runs functions on its own OS thread until the channel is closed: the kernel kills a child with Pdeathsig
-// when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
+// thread runs functions on its own OS thread: the kernel kills a child with Pdeathsig when the thread that
+// started it ends (prctl(2), PR_SET_PDEATHSIG).
 type thread chan func()
 
 func newThread() thread {
@@ -48,14 +48,13 @@ func (t thread) do(f func() error) error {
 
 var spawn = newThread()
 
-// startChild starts a command such that Pdeathsig refers to the death of this process.
+// With startChild, Pdeathsig refers to the death of this process.
 func startChild(cmd *exec.Cmd) error { return spawn.do(cmd.Start) }
 
 func (l *Lab) start(name, program string, args ...string) (*Process, error) {
 	return l.startOn(spawn, name, exec.Command(program, args...), 0)
 }
 
-// startOn starts a command on a thread, in new namespaces according to the flags.
 func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) (*Process, error) {
 	logPath := filepath.Join(l.dir, name+".log")
 	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -100,7 +99,7 @@ func (p *Process) Log() string {
 	return string(data)
 }
 
-// Signal sends a signal: syscall.SIGSTOP freezes the process, syscall.SIGCONT resumes it.
+// Signal sends a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // Kill kills the process and waits for its end.

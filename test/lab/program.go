@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// software are components of other projects by their folder in test/components, which pins the version and has a
-// kustomization of the project's own manifests.
+// software is by folder in test/components, which pins the version and has a kustomization of the project's own
+// manifests.
 var software = map[string]module{
 	"metrics-server": {
 		version:  "v0.9.0",
@@ -150,12 +150,12 @@ var software = map[string]module{
 
 var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
 
-// Software returns the names of the published components, except for the long suite's.
+// Software returns the published components, except for the long suite's.
 func Software() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(software)), func(name string) bool { return software[name].long })
 }
 
-// BuildSoftware is Build for a published component: the programs and the project's manifests.
+// BuildSoftware is Build for a published component.
 func BuildSoftware(ctx context.Context, component string, options Options) (string, error) {
 	m, ok := software[component]
 	if !ok {
@@ -169,7 +169,7 @@ func BuildSoftware(ctx context.Context, component string, options Options) (stri
 	return m.make(ctx, options.Progress)
 }
 
-// Install applies the manifests of a published component, by its kustomization.
+// Install applies a component's manifests, by its kustomization.
 func (l *Lab) Install(ctx context.Context, component string) error {
 	built, err := BuildSoftware(ctx, component, l.options)
 	if err != nil {
@@ -217,13 +217,13 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	return nil
 }
 
-// chart is a Helm chart that a project publishes instead of manifests.
+// chart is published instead of manifests.
 type chart struct {
 	path, release, namespace string
 	values                   []string // as for helm --set
 }
 
-// render writes the chart's output beside the kustomization, as chart.yaml.
+// The output is beside the kustomization, as chart.yaml.
 func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	args := []string{"template", c.release, filepath.Join(dir, "manifests", c.path), "--namespace", c.namespace, "--include-crds", "--kube-version", Version}
 	for _, value := range c.values {
@@ -241,8 +241,8 @@ func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "chart.yaml"), []byte(namespace+r.Stdout), 0o600)
 }
 
-// Program runs a published binary for a Deployment as a process of this machine, with the rights of the pods'
-// service account, while a pod of the Deployment is ready.
+// Program runs a published binary for a Deployment as a process of this machine, while a pod of the Deployment
+// is ready.
 type Program struct {
 	Namespace, Deployment string
 	lab                   *Lab
@@ -263,23 +263,21 @@ type Program struct {
 	done      chan struct{} // closed once it is stopped for good
 }
 
-// Running describes how to run a program.
 type Running struct {
 	Component, Binary     string
 	Namespace, Deployment string
-	// Service is the Service that it serves.
-	Service string
-	// Args are appended to the arguments of the container with the binary's name, or else of the first. In them,
-	// $IP is the Service's ClusterIP, $CERT and $KEY are files with a certificate for it, $KUBECONFIG is the
-	// service account's, $DIR is a folder for the Deployment, and $PORT is a free port for programs that listen
-	// on all addresses.
+	Service               string
+	// Args are appended to the arguments of the container with the binary's name, or else of the first. In
+	// them, $IP is the Service's ClusterIP, $CERT and $KEY are files with a certificate for it, $KUBECONFIG is
+	// the service account's, $DIR is the Deployment's folder, and $PORT is free, for programs that listen on
+	// all addresses.
 	Args []string
 	// Contained runs it with its token and its pod's mounts, name and environment, and forwards its Service to
 	// it: see ContainersNeed.
 	Contained bool
 }
 
-// Run starts a program of a published component for a Deployment. An earlier one must have ended.
+// Run starts a component's program for a Deployment. An earlier one must have ended.
 func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 	dir, err := BuildSoftware(ctx, r.Component, l.options)
 	if err != nil {
@@ -411,7 +409,7 @@ func (p *Program) stop() {
 	}
 }
 
-// end stops the process; mu is held.
+// mu is held.
 func (p *Program) end() {
 	_ = p.process.Stop() // it has ended either way
 	fmt.Fprintf(p.lab.options.Progress, "lab: %s of Deployment %s/%s stopped, process %d\n", filepath.Base(p.binary), p.Namespace, p.Deployment, p.process.PID())
@@ -426,7 +424,7 @@ func (p *Program) end() {
 	}
 }
 
-// Break sets whether the program crashes whenever it starts.
+// Break makes the program crash whenever it starts.
 func (p *Program) Break(broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -466,12 +464,12 @@ func (p *Program) sync(ctx context.Context) error {
 	return nil
 }
 
-// container returns the pod's container that the program stands for.
+// The program stands for this container.
 func (p *Program) container(pod *corev1.Pod) corev1.Container {
 	return pod.Spec.Containers[max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))]
 }
 
-// start starts the process for a pod; mu is held.
+// mu is held.
 func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	container := p.container(pod)
 	if p.contained {
@@ -508,8 +506,7 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	return p.link(ctx)
 }
 
-// link forwards its Service to a contained program. It is called for each process because a recreated Service has
-// a new address; mu is held.
+// link is called for each process because a recreated Service has a new address; mu is held.
 func (p *Program) link(ctx context.Context) error {
 	if !p.contained || p.service == "" || p.unlink != nil {
 		return nil
@@ -523,7 +520,7 @@ func (p *Program) link(ctx context.Context) error {
 	return nil
 }
 
-// follow raises changed whenever a Deployment or a pod in its namespace changes, until ctx ends.
+// follow raises changed whenever a Deployment or a pod in its namespace changes.
 func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed signal) error {
 	_, err := l.informed(ctx, deploymentResource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + deployment}, changed.raise)
 	if err != nil {
@@ -533,7 +530,7 @@ func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed 
 	return err
 }
 
-// While waits for a pod of a Deployment, and returns a context that ends once PodOf finds none.
+// While waits for a pod, and returns a context that ends once PodOf finds none.
 func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.Context, error) {
 	err := l.Await(ctx, 3*time.Minute, "Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		pod, err := l.PodOf(ctx, namespace, deployment)

@@ -27,33 +27,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Image is busybox with its applets in /bin, for pods on a real node. Their imagePullPolicy must not be Always.
+// Image is busybox with its applets in /bin, for real nodes. The imagePullPolicy must not be Always.
 const Image = "lab.local/busybox:1"
 
-// RealNode is a node of the lab with a real kubelet, containerd and runc. Its pods must use the host network.
+// RealNode has a real kubelet, containerd and runc. Its pods must use the host network.
 //
-// It has its own PID and mount namespaces and two file systems on loop devices, so that faults harm nothing else
-// and the kernel cleans up with the first process of the namespace. Only its cgroups remain, for the watchdog.
+// It has its own PID and mount namespaces and two file systems on loop devices, so that faults harm nothing
+// else and the kernel cleans up with the first process of the namespace. Only its cgroups remain, for the
+// watchdog.
 type RealNode struct {
 	Name string
-	// Dir contains the file systems, in the folders kubelet and containerd. Its path must be short because it
-	// contains sockets (108 characters in all).
+	// Dir contains the file systems. Its path must be short because it contains sockets (108 characters in
+	// all).
 	Dir string
 
 	lab              *Lab
 	inside           thread
-	jobs             *atomic.Int64 // number of jobs on a node with its own kernel, nil for others
+	jobs             *atomic.Int64 // on a node with its own kernel, nil for others
 	runtime, kubelet string
 	init             *Process
 	mu               sync.Mutex
 	started          []*Process // inside
 
-	// Kubelet and Containerd may be stopped, killed or frozen, and restarted with StartKubelet and
-	// StartContainerd.
+	// Kubelet and Containerd may be stopped, killed or frozen, and started again.
 	Kubelet, Containerd *Process
 }
 
-// RealNodeNeeds returns what this machine lacks to run a real node, "" if nothing.
+// RealNodeNeeds returns what this machine lacks for a real node, "" if nothing.
 func RealNodeNeeds() string { return strings.Join(realNodeLacks(), ", ") }
 
 func realNodeLacks() (missing []string) {
@@ -65,7 +65,7 @@ func realNodeLacks() (missing []string) {
 	}, "/dev/loop-control", "/sys/fs/cgroup")...)
 }
 
-// lacks returns the programs, with their Debian packages, and files that this machine lacks.
+// lacks returns missing programs, with their Debian packages, and files.
 func lacks(programs map[string]string, files ...string) (missing []string) {
 	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
@@ -81,8 +81,8 @@ func lacks(programs map[string]string, files ...string) (missing []string) {
 }
 
 // firstProcess makes the mounts of a node and then reaps orphans, as PID 1. It hides this machine's /run,
-// /var/lib and /var/log, because containerd and the kubelet have fixed paths there. The whole tree is shared, for
-// mount propagation.
+// /var/lib and /var/log, because containerd and the kubelet have fixed paths there. The whole tree is shared,
+// for mount propagation.
 const firstProcess = `set -e
 trap 'exit 0' TERM
 mount --make-rprivate /
@@ -98,7 +98,7 @@ done
 touch "$1/mounted"
 while :; do sleep 3600 & wait; done`
 
-// StartRealNode starts a real node and waits until it is ready, about 6 s.
+// StartRealNode starts a real node, in about 6 s.
 func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := RealNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a real node needs %s", needs)
@@ -168,11 +168,11 @@ func enter(pid int) (thread, error) {
 	})
 }
 
-// cgroup is relative to each hierarchy's root and contains the lab's name for the watchdog.
+// The watchdog finds the lab's name in it.
 func (n *RealNode) cgroup() string { return "/" + filepath.Base(n.lab.dir) + "/" + n.Name }
 
 // makeCgroup creates a cgroup in every hierarchy, with the settings that a version 1 cpuset needs before a
-// process may join, and the controllers of version 2.
+// process may join.
 func makeCgroup(path string) error {
 	roots := []string{"/sys/fs/cgroup"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
@@ -208,7 +208,7 @@ func makeCgroup(path string) error {
 	return nil
 }
 
-// thaw thaws a cgroup in every hierarchy, so that it can die.
+// Only thawed processes can die.
 func thaw(cgroup string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		roots, _ := filepath.Glob(filepath.Join(pattern, cgroup))
@@ -244,8 +244,7 @@ state = "/run/containerd"
   conf_dir = "DIR/cni"
 `
 
-// The kubelet leaves the host's iptables alone, and does not evict, because full file systems are deliberate
-// faults here.
+// The kubelet does not evict, because full file systems are deliberate faults here.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 enableServer: false
@@ -298,7 +297,7 @@ func (n *RealNode) configure() error {
 	return nil
 }
 
-// StartContainerd starts containerd, which takes over existing containers, and waits until it answers.
+// StartContainerd starts containerd, which takes over existing containers.
 func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
 	cmd := exec.Command(filepath.Join(n.runtime, "containerd"), "--config", filepath.Join(n.Dir, "containerd.toml"))
 	cmd.Env = []string{"PATH=" + n.runtime + ":" + os.Getenv("PATH")}
@@ -320,8 +319,8 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 	return err
 }
 
-// StartCSIDriver starts a CSI driver with ephemeral volumes, registered a moment later. If killed it leaves its
-// sockets behind, like a driver whose pod is killed.
+// StartCSIDriver starts a CSI driver with ephemeral volumes. If killed it leaves its sockets behind, like a
+// driver whose pod is killed.
 func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
 	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "csidriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
@@ -350,10 +349,10 @@ func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
 	return n.lab.keep(p), nil
 }
 
-// PID returns the PID of the node's first process, for nsenter -m -p -t PID.
+// PID is for nsenter -m -p -t PID.
 func (n *RealNode) PID() int { return n.init.PID() }
 
-// Run returns the output of a program in the node's namespaces.
+// Run returns the output of a program on the node.
 func (n *RealNode) Run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	if n.jobs != nil {
@@ -375,7 +374,7 @@ func (n *RealNode) Run(ctx context.Context, program string, args ...string) (str
 	return out.String(), err
 }
 
-// AwaitReady waits for a status of the Ready condition and, for True, until pods may run on the node.
+// AwaitReady also waits, for True, until pods may run on the node.
 func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
@@ -394,12 +393,12 @@ func (n *RealNode) Stop() error {
 	return os.RemoveAll(n.Dir)
 }
 
-// ImportProgram imports an image whose entrypoint is one static program.
+// ImportProgram imports an image with one static program.
 func (n *RealNode) ImportProgram(ctx context.Context, name, program string) error {
 	return n.importImage(ctx, image{name: name, binary: program, path: filepath.Base(program), entrypoint: []string{"/" + filepath.Base(program)}})
 }
 
-// importBusybox imports Image, also the sandbox of every pod: as such it sleeps for 68 years.
+// The sandbox of every pod is this image, too: as such it sleeps for 68 years.
 func (n *RealNode) importBusybox(ctx context.Context) error {
 	const busybox = "/bin/busybox"
 	applets, err := exec.Command(busybox, "--list").Output()
@@ -410,7 +409,6 @@ func (n *RealNode) importBusybox(ctx context.Context) error {
 	return n.importImage(ctx, image{name: Image, binary: busybox, path: "bin/busybox", links: links, entrypoint: []string{"/bin/sleep", "2147483647"}})
 }
 
-// image is an image with one static program.
 type image struct {
 	name, binary, path string
 	links              []string // links to it in the same folder
@@ -481,11 +479,11 @@ func addFile(w *tar.Writer, name string, data []byte, mode int64) error {
 	return err
 }
 
-// HostAddress returns an address for pods on the host network: on all addresses they would conflict with each
-// other and with this machine.
+// HostAddress is for pods on the host network: on all addresses they would conflict with each other and with
+// this machine.
 func (l *Lab) HostAddress() string { return l.network + ".255.2" }
 
-// Forward forwards a Service's ClusterIP to an address until ctx ends, like kube-proxy.
+// Forward forwards a Service's ClusterIP to an address, like kube-proxy.
 func (l *Lab) Forward(ctx context.Context, namespace, service string, port int, address string) error {
 	ip, err := l.ClusterIP(ctx, namespace, service)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// TestRealNodeLeavesNothing compares the machine before and after a real node in a bad state.
+// TestRealNodeLeavesNothing stops a real node in a bad state, and lets its test die.
 func TestRealNodeLeavesNothing(t *testing.T) {
 	const child = "LAB_REAL_NODE"
 	if end := os.Getenv(child); end != "" {
@@ -84,7 +84,7 @@ done`); err != nil {
 	}
 }
 
-// remains returns what a lab left: files, processes (and their namespaces), mounts, loop devices, cgroups.
+// remains returns files, processes (and their namespaces), mounts, loop devices and cgroups.
 func remains(t *testing.T, dir string) (left []string) {
 	t.Helper()
 	if _, err := os.Lstat(dir); err == nil {

@@ -13,5 +13,5 @@ func Long(t testing.TB) {
 	}
 }
 
-// Nightly reports whether long and rare tests run, as in make nightly.
+// Nightly reports whether this is make nightly.
 func Nightly() bool { return os.Getenv("TIER") == "nightly" }
