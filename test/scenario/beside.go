@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Beside is the value of DELETE that runs termguard delete with each flag and checks what changes.
+// Beside runs termguard delete with each flag.
 const Beside = "beside"
 
 // bystanders are outside all targets. Their node is dead, so their pods and claims look as if they needed
@@ -123,7 +123,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// passing are kinds of objects that come, go and change by themselves, and hold no state of their own.
+// Objects of these kinds come, go and change by themselves, and hold no state of their own.
 var passing = []string{"events", "leases", "endpoints", "endpointslices", "csinodes"}
 
 func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unstructured, error) {
@@ -180,7 +180,7 @@ func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unst
 	return all, nil
 }
 
-// resourceKey is the annotation with an object's resource, used only here.
+// Used only here.
 const resourceKey = "scenario/resource"
 
 func withResource(annotations map[string]string, resource schema.GroupResource) map[string]string {
@@ -200,8 +200,8 @@ func called(o *unstructured.Unstructured) string {
 	return text
 }
 
-// lasting returns an object without the fields that the cluster itself changes. The taints of a node follow its
-// silence, the rules of an aggregated role its roles, and the revision of a Deployment its ReplicaSets.
+// lasting omits fields that the cluster itself changes. The taints of a node follow its silence, the rules of
+// an aggregated role its roles, and the revision of a Deployment its ReplicaSets.
 func lasting(o *unstructured.Unstructured) map[string]any {
 	o = o.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "status")
@@ -224,15 +224,14 @@ func lasting(o *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-// Harm is the result of termguard delete in a world.
+// Harm is the result of termguard delete.
 type Harm struct {
 	Runs     int // with different flags
 	Compared int // objects that had to stay
 	Changed  int // named objects
 }
 
-// flags are tried in turn until the target is deleted. A flag that names a bystander allows harm that no plan
-// contains.
+// A flag that names a bystander allows harm that no plan contains.
 var flags = [][]string{
 	nil,
 	{"--allow=foreign=passers/bystanders/bystander", "--allow=foreign=pods/bystanders/bystander", "--allow=foreign=pvc/bystanders/bystander",
@@ -242,8 +241,8 @@ var flags = [][]string{
 	{"--allow=restore", "--allow=strip"},
 }
 
-// playBeside runs termguard delete with one flag after the other and compares the cluster after each: every
-// object that is no target, not in a target and not allowed to change stays the same, byte for byte.
+// playBeside compares the cluster after each flag: every object that is no target, not in a target and not
+// allowed to change stays the same, byte for byte.
 func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	s := o.Scenario
 	targets, err := g.targets(ctx, s)
@@ -352,7 +351,6 @@ func (g *Guarded) recorded(ctx context.Context, args ...string) (code int, said 
 	return code, said, wrote, err
 }
 
-// objectOf returns the object of an API path as termguard writes it, "" for none.
 func objectOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	group := ""
@@ -389,7 +387,7 @@ func (s Scenario) mine(all map[types.UID]*unstructured.Unstructured) (map[types.
 type world struct {
 	targets       []string
 	before, after map[types.UID]*unstructured.Unstructured
-	restores      bool // was allowed
+	restores      bool
 	// wrote has the objects that termguard sent changes for; the controllers of a live world continue after its
 	// target is deleted.
 	wrote []string
@@ -417,8 +415,7 @@ func (w world) targeted(o *unstructured.Unstructured) bool {
 }
 
 // consented reports whether the change of an object was allowed: it is a target, is deleted with one or was
-// Terminating; is a workload allowed to be scaled up; or is an instance of a target definition, whose finalizer
-// was allowed to be removed.
+// Terminating; may be scaled up; or is an instance of a target definition, whose finalizer may be removed.
 func (w world) consented(was *unstructured.Unstructured) bool {
 	now, there := w.after[was.GetUID()]
 	switch {
@@ -430,13 +427,12 @@ func (w world) consented(was *unstructured.Unstructured) bool {
 	return false
 }
 
-// elsewhere reports whether the world's own controllers changed an object: termguard sent no request about it.
+// elsewhere reports whether the world's own controllers changed an object: termguard sent no request.
 func (w world) elsewhere(was *unstructured.Unstructured) bool {
 	return w.live && !slices.Contains(w.wrote, called(was))
 }
 
-// leaves reports whether Kubernetes deletes an object with a target, or anyway: its owners, definition or node
-// are deleted, or it was Terminating.
+// leaves reports whether Kubernetes deletes an object with a target, or anyway.
 func (w world) leaves(o *unstructured.Unstructured, depth int) bool {
 	if w.targeted(o) || o.GetDeletionTimestamp() != nil {
 		return true
@@ -474,7 +470,7 @@ func (w world) scaled(was, now *unstructured.Unstructured) bool {
 	return cmp.Equal(before, after)
 }
 
-// Harms prints the results of termguard delete.
+// Harms prints the results.
 func Harms(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })
@@ -497,7 +493,7 @@ func Harms(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%s\n", summary(outcomes))
 }
 
-// besidePage writes the results into test/results/delete-security.md, if PAGE names that file.
+// besidePage writes into test/results/delete-security.md, if PAGE names that file.
 func besidePage(outcomes []Outcome) error {
 	path := os.Getenv("PAGE")
 	if path == "" {
@@ -543,7 +539,6 @@ func summary(outcomes []Outcome) string {
 	return fmt.Sprintf("%d worlds, %d runs of termguard delete, %d comparisons of bystanders; %d worlds with an error", worlds, runs, compared, harmed)
 }
 
-// targets returns the arguments of termguard delete, as termguard writes them.
 func (g *Guarded) targets(ctx context.Context, s Scenario) (targets []string, err error) {
 	r, err := g.Kubectl(ctx, append([]string{"get", "-o", `jsonpath={.metadata.uid}{range .items[*]}{.metadata.uid}{" "}{end}`}, s.target()...)...)
 	if err != nil {

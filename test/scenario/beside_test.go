@@ -18,7 +18,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// representative are worlds with different steps and kinds; make e2e-beside plays all.
+// make e2e-beside plays all.
 var representative = []string{
 	"claim-in-use", "crd-with-held-instances", "drain-that-two-budgets-refuse", "kiali-left-behind", "operator-binding-removed",
 	"owner-declared-gone", "pod-on-dead-node", "restored-operator", "volume-bound", "webhook-dead-holds-content",
@@ -76,21 +76,21 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// attack is a way in which termguard delete --yes once changed objects that the user had not named.
+// attack once made termguard delete --yes change objects that the user had not named.
 type attack struct {
 	name, reason string
 	world, later string
 	args         []string
-	// own has prefixes of objects that may change: TYPE/NAME, or -n NAMESPACE.
+	// own are prefixes: TYPE/NAME, or -n NAMESPACE.
 	own []string
 	// within is the namespace whose administrator runs the command; "" is a cluster administrator.
 	within string
-	// code -1 is any exit code.
+	// -1 is any exit code.
 	says string
 	code int
 }
 
-// everyClass has all permissions that need no name.
+// All permissions that need no name.
 var everyClass = []string{"--yes", "--allow=restore", "--allow=strip", "--allow=risk", "--timeout=5s"}
 
 var all = []attack{
@@ -281,7 +281,7 @@ func attacks(t *testing.T, g *Guarded) (outcomes []Outcome) {
 	return outcomes
 }
 
-// twice deletes one namespace twice in parallel: neither fails because of the other.
+// twice runs deletions in parallel: neither fails because of the other.
 func twice(t *testing.T, g *Guarded) {
 	if err := g.Create(t.Context(), `
 {apiVersion: v1, kind: Namespace, metadata: {name: twice}}
@@ -324,7 +324,6 @@ func unchanged(t *testing.T, a attack, before, after map[types.UID]*unstructured
 	return compared
 }
 
-// administrator returns the kubeconfig of an administrator of one namespace and its custom resources.
 func administrator(t *testing.T, g *Guarded, namespace string) string {
 	t.Helper()
 	if err := g.Create(t.Context(), `

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Ways to test termguard delete, by the variable DELETE.
+// Values of DELETE.
 const (
 	// Stuck is a deletion by kubectl delete that hangs.
 	Stuck = "stuck"
@@ -27,18 +27,18 @@ const (
 	Fresh = "fresh"
 )
 
-// Exit codes: some objects are left, failed, or a question is open. mostAnswers limits the answers.
+// Exit codes: objects are left, failed, or a question is open.
 const some, failed, open, mostAnswers = 1, 2, 3, 5
 
 // Deleted is the result of termguard delete.
 type Deleted struct {
 	Took  time.Duration
-	Steps []string // commands carried out
-	Gone  int      // deleted objects
+	Steps []string
+	Gone  int
 }
 
-// deletable reports whether termguard delete alone can end the deletion: the plan has no step for a person, and
-// some that give something up or force, which only a certain hang allows.
+// deletable reports whether termguard delete alone can end the deletion: the plan has only steps that give
+// something up or force, which only a certain hang allows.
 func (s Scenario) deletable() bool {
 	certain := !slices.ContainsFunc(s.Expect, func(verdict string) bool { return verdict != Hangs })
 	return certain && (s.Plan == Runs || s.Plan == Force) && len(s.Cure) == 0 && s.HoursLater == 0
@@ -69,8 +69,8 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 	return err
 }
 
-// deleteAll carries out the plan, with answers only for forced steps. It returns errors of the outcome:
-// something is left, or was deleted without a step that names it.
+// deleteAll answers only forced steps. It returns errors: something is left, or was deleted without a step that
+// names it.
 func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, err error) {
 	s := o.Scenario
 	binary, err := Binary()
@@ -144,7 +144,6 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	return wrong, nil
 }
 
-// objectsOf returns the objects that a kubectl command names.
 func objectsOf(command string) (names []string) {
 	words := Words(command)
 	within := ""
@@ -177,7 +176,7 @@ type thing struct {
 	leaving    bool // it is Terminating
 }
 
-// String returns the object as termguard writes it.
+// String is termguard's form.
 func (t thing) String() string {
 	text := t.resource.String() + "/" + t.name
 	if t.namespace != "" {
@@ -206,7 +205,7 @@ func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	return all, nil
 }
 
-// made returns the objects that a scenario creates, GROUP-KIND/NAMESPACE/NAME, and its namespaces.
+// made returns a scenario's objects, GROUP-KIND/NAMESPACE/NAME, and its namespaces.
 func (s Scenario) made() (names, within map[string]bool, err error) {
 	names, within = map[string]bool{}, map[string]bool{}
 	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
@@ -222,7 +221,7 @@ func (s Scenario) made() (names, within map[string]bool, err error) {
 	return names, within, nil
 }
 
-// own returns the things that a scenario created, and those in its namespaces: others are played beside it.
+// own returns the things of a scenario: others are played beside it.
 func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	names, within, err := s.made()
 	if err != nil {
@@ -290,7 +289,7 @@ func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []st
 	return gone, lost
 }
 
-// Deletions prints the results of termguard delete.
+// Deletions prints the results.
 func Deletions(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })

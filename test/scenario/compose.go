@@ -17,10 +17,10 @@ import (
 type Composed struct {
 	Name   string
 	Parts  []Part
-	Target int // of the deletion: an index into the targets that the parts offer
-	// First is the object deleted before the check: one more than an index into the targets, 0 for none.
+	Target int // an index into the targets that the parts offer
+	// First, deleted before the check, is one more than an index into the targets, 0 for none.
 	First int
-	// Mortal names a node that dies once everything is up; if "", pods that select it run on the steady node.
+	// Mortal dies once everything is up; if "", pods that select it run on the steady node.
 	Mortal string
 }
 
@@ -33,7 +33,6 @@ type Part struct {
 
 func (p Part) String() string { return fmt.Sprint(p.ID, ":", p.Kind, p.Variant) }
 
-// String describes the parts of the world, and its deletions.
 func (c Composed) String() string {
 	w := c.render()
 	text := fmt.Sprintf("%v, delete %s", c.Parts, w.target)
@@ -46,16 +45,16 @@ func (c Composed) String() string {
 	return text
 }
 
-// kinds are the parts, by name: how many variants each choice has.
+// How many variants each choice has.
 var kinds = map[string][]int{
 	"content": {3}, // how many ConfigMaps
 	// state, where, instances, second finalizer, a ConfigMap for the garbage collector,
 	// rights
 	"operator":  {5, 2, 2, 2, 2, 3},
 	"pod":       {3, 3, 2, 2},    // how many, grace period, finalizer, on the node that dies
-	"claim":     {3},             // used by nobody, by a running pod, by a pod that no node has
+	"claim":     {3},             // unused, by a running pod, by a pod without a node
 	"webhook":   {3, 4, 3, 2, 4}, // backend, what it sees, where, failure policy, condition
-	"tree":      {2},             // a Deployment, whose pods have a finalizer that nobody removes
+	"tree":      {2},             // a Deployment, whose pods keep a finalizer
 	"namespace": {2},             // a finalizer of the namespace: in metadata, in spec
 	"balancer":  {1},             // a load balancer without a cloud
 	"policy":    {2, 3, 2, 3},    // what it denies, where, action, whom
@@ -65,7 +64,7 @@ var kinds = map[string][]int{
 	"converted": {3, 2, 2},       // state of the conversion webhook, where the object is, version that it is stored in
 }
 
-// Compose returns a random world of at most size parts.
+// Compose returns a random world.
 func Compose(r *rand.Rand, name string, size int) Composed {
 	c := Composed{Name: name}
 	names := make([]string, 0, len(kinds))
@@ -205,7 +204,7 @@ const (
 	nowhere
 )
 
-// mayDo gives a service account verbs on an API group, and lets it read Secrets.
+// mayDo also lets the service account read Secrets.
 func (w *rendered) mayDo(role, group, verbs, namespace, account string) {
 	w.objects = append(w.objects,
 		fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: [{apiGroups: [%q], resources: ["*"], verbs: [%s]}, {apiGroups: [""], resources: [secrets], verbs: [get]}]}`, role, group, verbs),
@@ -213,8 +212,7 @@ func (w *rendered) mayDo(role, group, verbs, namespace, account string) {
 	w.after = append(w.after, "delete clusterrole,clusterrolebinding --ignore-not-found "+role)
 }
 
-// catalogued is an operator with a catalog entry, in a namespace of its own; those of other worlds handle the
-// same kinds.
+// Operators of other worlds handle the same kinds.
 func (w *rendered) catalogued(ns, id, deployment, image, group string, c Controller, plurals map[string]string) {
 	home := fmt.Sprintf("%s-%s", ns, id)
 	add := func(format string, args ...any) { w.objects = append(w.objects, fmt.Sprintf(format, args...)) }
@@ -231,7 +229,7 @@ func (w *rendered) catalogued(ns, id, deployment, image, group string, c Control
 	w.controllers = append(w.controllers, c)
 }
 
-// needy are objects whose operator must read a Secret beside them.
+// The operator must read a Secret beside its objects.
 func (w *rendered) needy(ns, id string, v []int) {
 	const group = "app.terraform.io"
 	w.catalogued(ns, id, "hcp-terraform-operator", "hashicorp/hcp-terraform-operator:2.9.0", group,
@@ -248,7 +246,7 @@ func (w *rendered) needy(ns, id string, v []int) {
 	}
 }
 
-// used is an object that its operator keeps while others refer to it.
+// The operator keeps its object while others refer to it.
 func (w *rendered) used(ns, id string, v []int) {
 	const group = "gateway.networking.k8s.io"
 	w.catalogued(ns, id, "aws-gateway-controller-chart", "public.ecr.aws/aws-application-networking-k8s/aws-gateway-controller:v2", group,
@@ -266,8 +264,7 @@ func (w *rendered) used(ns, id string, v []int) {
 	}
 }
 
-// failing are objects with a running owner and an old status that says whether it fails: it does if a Secret is
-// missing.
+// The owner fails if a Secret is missing; an old status says whether it does.
 func (w *rendered) failing(ns, id string, v []int) {
 	group, ready, reason, c := fmt.Sprintf("%s.%s.test", id, ns), "True", "Synced", Controller{}
 	if v[0] == 0 {
@@ -284,7 +281,6 @@ func (w *rendered) failing(ns, id string, v []int) {
 	}
 }
 
-// operator is a custom resource whose instances have a finalizer, and its owner.
 func (w *rendered) operator(ns, id string, v []int) {
 	state, inside, instances, second, collected := v[0], v[1] == 1, v[2]+1, v[3] == 1, v[4] == 1
 	group := fmt.Sprintf("%s.%s.test", id, ns)
@@ -340,7 +336,7 @@ func (w *rendered) operator(ns, id string, v []int) {
 	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
 }
 
-// webhook is up and allows everything, has no backend, or has a certificate that does not fit.
+// The webhook is up and allows everything, has no backend, or has a certificate that does not fit.
 func (w *rendered) webhook(ns, id string, v []int) {
 	up, sees, where, ignore := v[0] > 0, v[1], v[2], v[3] == 1
 	name := ns + "-" + id
@@ -436,15 +432,14 @@ func unconvert(group string) string {
 	return fmt.Sprintf(`patch crd things.%s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, group)
 }
 
-// factsLag is how long termguard's facts may lag: a broken watch is retried a few times, with growing pauses.
+// A broken watch is retried a few times, with growing pauses.
 const factsLag = 4 * time.Second
 
-// completesWithin bounds the deletion of a composed world, which waits for a few passes of the namespace
-// controller.
+// A composed world waits for a few passes of the namespace controller.
 const completesWithin = 75 * time.Second
 
-// Explore sets a composed world up, checks, deletes and watches. It judges only false alarms and misses. After
-// the setup it calls ready, which may wait for others and change the surroundings of all.
+// Explore plays a composed world. It judges only false alarms and misses. After the setup it calls ready, which
+// may wait for others and change the surroundings of all.
 func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (o Outcome) {
 	w := c.render()
 	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait, Later: strings.Join(w.later, "\n---\n"), Do: w.do}
@@ -482,7 +477,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 		o.Predicted, o.Real = Unknown, "deleted before"
 		return o
 	}
-	// The facts follow the cluster with a lag: repeat until the answer is stable.
+	// The facts follow the cluster with a lag.
 	var last string
 	var since time.Time
 	same := 0
@@ -535,9 +530,8 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	return o
 }
 
-// goneAtLast waits for as long as the deletion of an unblocked object takes on a busy machine: the API server
-// empties five definitions at once, each for a minute before its next turn (apiextensions-apiserver,
-// pkg/controller/finalizer/crd_finalizer.go).
+// goneAtLast is for a busy machine: the API server empties five definitions at once, each for a minute before
+// its next turn (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
 func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	empty := s.Name + "-empty"
 	yardstick, remove := "{apiVersion: v1, kind: Namespace, metadata: {name: "+empty+"}}", "namespace "+empty
@@ -558,7 +552,7 @@ func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	return g.Gone(ctx, s, 20*time.Second)
 }
 
-// surroundings are failures that affect all worlds of a batch once they are up.
+// surroundings fail for all worlds of a batch once they are up.
 type surroundings struct {
 	mortal     *lab.Node
 	name       string // of that node
@@ -567,8 +561,8 @@ type surroundings struct {
 	unconverted string
 }
 
-// surround prepares the nth batch's surroundings: in turn none, an aggregated API without a backend, a node
-// that dies, and an object that cannot be converted.
+// Surroundings are in turn none, an aggregated API without a backend, a node that dies, and an object that
+// cannot be converted.
 func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
 	switch n % 4 {
 	case 1:
@@ -632,7 +626,7 @@ func (g *Guarded) clear(ctx context.Context, s surroundings) error {
 	return err
 }
 
-// Shrink removes parts of a world as long as it fails in the same way, and returns the rest.
+// Shrink removes parts of a world as long as it fails in the same way.
 func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed {
 	for again := true; again && len(c.Parts) > 1; {
 		again = false

@@ -13,14 +13,14 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestComposed explores generated worlds for as long as COMPOSE_FOR says, new ones in each run, by a seed that
-// it prints and COMPOSE_SEED repeats. With -short it is one batch of always the same worlds, so that a failure
-// is due to the change at hand. COMPOSE_SHRINK shrinks and prints a world that fails.
+// TestComposed explores new worlds for as long as COMPOSE_FOR says, by a seed that it prints and COMPOSE_SEED
+// repeats. With -short it is always the same batch, so that a failure is due to the change at hand.
+// COMPOSE_SHRINK shrinks a world that fails.
 func TestComposed(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()
 	crowded.Wait()
-	// Objects that hang in one world are retried for ever and slow down the rest.
+	// Hanging objects of one world are retried for ever and slow down the rest.
 	const batch, size, batchesPerLab, short = 16, 5, 8, 1
 	lasting, seed := 10*time.Minute, uint64(time.Now().UnixNano())
 	if !lab.Nightly() {

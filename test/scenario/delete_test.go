@@ -83,7 +83,7 @@ spec:
 	if err := g.Controller(ctx, "gizmo-system", "gizmo", "delete.test/cleanup", resource); err != nil {
 		t.Fatal(err)
 	}
-	// Its controller removes finalizers while its pod runs, which a canary shows.
+	// A canary shows that its controller removes finalizers while its pod runs.
 	if err := g.Create(ctx, `{apiVersion: delete.test/v1, kind: Gizmo, metadata: {name: canary, namespace: delete-anew, finalizers: [delete.test/cleanup]}}`); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ spec:
 
 type deletion struct {
 	cmd    *exec.Cmd
-	keys   *os.File // of its terminal
+	keys   *os.File
 	stderr bytes.Buffer
 	done   chan error
 
@@ -233,7 +233,6 @@ func (d *deletion) answer(t *testing.T, line string) {
 	}
 }
 
-// interrupt is Ctrl-C.
 func (d *deletion) interrupt(t *testing.T, says string) {
 	t.Helper()
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestOlderDevices repeats check with device claims and slices as Kubernetes 1.32 served them, not in v1.
+// TestOlderDevices uses device claims and slices as Kubernetes 1.32 served them, not in v1.
 func TestOlderDevices(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

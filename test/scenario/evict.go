@@ -37,7 +37,7 @@ type heard []string
 
 var _ rest.WarningHandler = &heard{}
 
-// HandleWarningHeader keeps a warning of termguard.
+// HandleWarningHeader keeps termguard's warnings.
 func (h *heard) HandleWarningHeader(_ int, _ string, text string) {
 	if text, ok := strings.CutPrefix(text, "termguard: "); ok {
 		*h = append(*h, text)

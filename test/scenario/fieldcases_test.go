@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// TestFieldCases compares test/results/field-cases.md with the policies and scenarios, and its numbers with
-// each other.
+// TestFieldCases compares test/results/field-cases.md with the policies and scenarios.
 func TestFieldCases(t *testing.T) {
 	page, err := os.ReadFile("../../test/results/field-cases.md")
 	if err != nil {

@@ -50,8 +50,8 @@ func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {
 }
 
 // PatientGuard is Guard with longer limits, for tests of answers rather than of their speed: dozens of
-// concurrent deletions on two cores leave no time for a review. TestHarmless and make bench use the limits that
-// users get. Its API server presents a certificate, without which termguard learns nothing.
+// concurrent deletions on two cores leave no time for a review. Its API server presents a certificate, without
+// which termguard learns nothing.
 func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }
@@ -79,7 +79,7 @@ const (
 	clientCertificate, clientKey = "termguard-client.crt", "termguard-client.key"
 )
 
-// PresentToTermguard makes a lab's API server present a certificate to termguard, as lab.Options.Prepare.
+// PresentToTermguard is a lab.Options.Prepare that makes the API server present a certificate.
 func PresentToTermguard(dir string) ([]string, error) {
 	clients, err := lab.NewAuthority("termguard-clients")
 	if err != nil {
@@ -92,21 +92,20 @@ func PresentToTermguard(dir string) ([]string, error) {
 	return []string{flag}, err
 }
 
-// ClientArgs make a replica of termguard answer that API server alone.
+// ClientArgs make termguard answer that API server alone.
 func (g *Guarded) ClientArgs() []string {
 	return []string{"--client-ca-file", filepath.Join(g.Dir(), clientsFile), "--client-cn", clientName}
 }
 
-// PatientArgs are the arguments of a replica of termguard in a PatientGuard.
+// PatientArgs are for a replica of termguard.
 func (g *Guarded) PatientArgs() []string { return append(g.ClientArgs(), "--deadline", "8s") }
 
-// ClientCertificate returns the client certificate of a PatientGuard's API server.
+// ClientCertificate is the API server's.
 func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
 	return tls.LoadX509KeyPair(filepath.Join(g.Dir(), clientCertificate), filepath.Join(g.Dir(), clientKey))
 }
 
-// PresentCertificate makes an API server present a certificate to termguard, with the files of
-// docs/security.md, and returns the flag.
+// PresentCertificate returns the API server's flag for the files of docs/security.md.
 func PresentCertificate(by *lab.Authority, name, folder string) (flag string, err error) {
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "security.md"))
 	if err != nil {
@@ -134,7 +133,7 @@ func PresentCertificate(by *lab.Authority, name, folder string) (flag string, er
 	return "--admission-control-config-file=" + filepath.Join(folder, "admission.yaml"), err
 }
 
-// install follows the user's steps; the lab replaces the kubelet of the Deployment's pods.
+// The lab replaces the kubelet of the Deployment's pods.
 func (g *Guarded) install(ctx context.Context) error {
 	binary, err := Binary()
 	if err != nil {
@@ -175,7 +174,7 @@ func (g *Guarded) BeCalledPatiently(ctx context.Context) error {
 	})
 }
 
-// StartTermguard runs termguard as its Deployment says, and waits until the API server can call it.
+// StartTermguard waits until the API server can call it.
 func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...string) error {
 	config, err := g.MountConfig(ctx)
 	if err != nil {
@@ -192,8 +191,7 @@ func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...st
 	return g.AwaitTermguard(ctx)
 }
 
-// MountConfig mounts the Deployment's ConfigMap and follows its changes. The returned path does not exist while
-// there is no ConfigMap.
+// MountConfig follows the Deployment's ConfigMap. The returned path does not exist while there is none.
 func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	client, err := g.Client()
 	if err != nil {

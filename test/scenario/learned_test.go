@@ -17,8 +17,8 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// TestLessons checks that a learned owner of a finalizer is known after a restart, and that a policy with a
-// false alarm, which a metric counts, still denies.
+// TestLessons checks that a learned owner is known after a restart, and that a policy with a false alarm, which
+// a metric counts, still denies.
 func TestLessons(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

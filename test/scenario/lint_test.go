@@ -17,23 +17,22 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// linted is a set of manifests. The objects after "--- # before" exist already, those after "--- # set" are
-// linted and applied.
+// The objects after "--- # before" exist already, those after "--- # set" are linted and applied.
 type linted struct {
 	About string `json:"about"`
-	// Finds is the policy of the finding; "" for none.
+	// Finds is a policy; "" for none.
 	Finds string `json:"finds"`
-	// Delete says that the set is applied and deleted with kubectl delete -f.
+	// Delete applies the set and runs kubectl delete -f.
 	Delete bool `json:"delete"`
-	// Do has kubectl commands to run instead.
+	// Do are kubectl commands to run instead.
 	Do []string `json:"do"`
 	// Alone is set if the whole cluster is affected.
 	Alone bool `json:"alone"`
-	// Wait has the arguments of kubectl wait for the real outcome.
+	// Wait are arguments of kubectl wait for the real outcome.
 	Wait    string `json:"wait"`
 	Reality string `json:"reality"`
 	Live    Live   `json:"live"`
-	// Cure has kubectl commands after which the outcome is reached.
+	// Cure are kubectl commands after which the outcome is reached.
 	Cure []string `json:"cure"`
 
 	before, set string
@@ -75,7 +74,7 @@ func TestLinted(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			s := readLinted(t, file)
-			if !s.Alone { // alone sets first
+			if !s.Alone {
 				t.Parallel()
 			}
 			g.playLinted(t, s)

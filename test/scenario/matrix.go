@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Matrix prints each outcome, and counts predictions by outcome.
+// Matrix prints outcomes, and counts predictions by outcome.
 func Matrix(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })

@@ -13,7 +13,7 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// mendable are broken things with their repairs. A finalizer without an owner is removed as its owner would.
+// A finalizer without an owner is removed as its owner would.
 var mendable = map[string]struct{ broken, mend string }{
 	"webhook": {`
 apiVersion: admissionregistration.k8s.io/v1
@@ -37,8 +37,7 @@ spec: {group: gone.example.com, version: v1, groupPriorityMinimum: 100, versionP
 `, "delete apiservice v1.gone.example.com"},
 }
 
-// ownerless maps causes to finalizers without an owner; the cause is also the name of the ConfigMap that has
-// it.
+// ownerless maps causes, also the names of ConfigMaps, to finalizers without an owner.
 var ownerless = map[string]string{
 	"kiali": "kiali.io/finalizer", "actions": "actions.summerwind.dev/runner-pod", "sail": "sailoperator.io/sail-operator",
 	"certmanager": "acme.cert-manager.io/finalizer", "maistra": "maistra.io/istio-operator", "workflows": "workflows.argoproj.io/artifact-gc", "argocd": "argoproj.io/finalizer",
@@ -81,7 +80,7 @@ func TestMended(t *testing.T) {
 	for _, round := range []struct {
 		name   string
 		worlds map[string][]string // the causes in each namespace
-		mend   []string            // in this order
+		mend   []string
 	}{
 		{"Namespaced", map[string][]string{
 			"webhook": {"webhook"}, "kiali": {"kiali"}, "actions": {"actions"}, "kubesphere": {"kubesphere"}, "sail": {"sail"},
@@ -139,7 +138,6 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	for _, c := range s.Causes {
 		names[c.ID] = causeOf(c)
 	}
-	// The objects that each repair unblocks, alone or with others, and those that another cause blocks.
 	predicted := map[string]bool{}
 	for _, c := range s.Causes {
 		cause := causeOf(c)
@@ -173,7 +171,7 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	for name := range worlds {
 		kubectl("delete namespace " + name + " --wait=false")
 	}
-	left := map[string]string{} // the namespace controller's report, by namespace
+	left := map[string]string{} // by namespace
 	if err := l.Await(ctx, time.Minute, "the namespace controller to fail or to wait", func(ctx context.Context) (bool, error) {
 		for name, causes := range worlds {
 			r, err := l.Kubectl(ctx, "get", "namespace", name, "-o", `jsonpath={.status.conditions[?(@.status=="True")].type}`)

@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// named returns the objects and options of a kubectl delete; no names if it selects.
+// named returns no names if the deletion selects.
 func (s Scenario) named() (names []check.Name, options map[string]any, err error) {
 	flags := pflag.NewFlagSet("delete", pflag.ContinueOnError)
 	namespace := flags.StringP("namespace", "n", "", "")
@@ -59,7 +59,6 @@ const (
 	scanSnapshot  = "scan of a snapshot"
 )
 
-// archived is a snapshot, and scan's reading of it.
 type archived struct {
 	*snapshots.Archive
 	place *scan.Place
@@ -109,7 +108,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	var place *scan.Place
 	var report check.Answer
 	// While another scenario's definition comes or goes, its objects cannot be listed, and no answer is sure.
-	// On a busy machine, reading a crowded cluster takes a minute.
+	// On a busy machine, reading takes a minute.
 	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
 		place, err = g.places.next(func() (*scan.Place, error) {
 			reads := cluster.Options{Dial: new(net.Dialer).DialContext}
@@ -159,8 +158,7 @@ func subjectsOf(ctx context.Context, config *rest.Config, names []check.Name) (s
 	return types.Subjects(ctx, config, user, names)
 }
 
-// others returns errors of the other answers: one contradicts the outcome or does not name the blocker, or two
-// differ.
+// others returns errors: an answer contradicts the outcome or does not name the blocker, or two differ.
 func (o *Outcome) others(answers []answer) (wrong []string) {
 	said := map[string]answer{}
 	for _, a := range answers {
@@ -186,8 +184,8 @@ func (o *Outcome) others(answers []answer) (wrong []string) {
 	return wrong
 }
 
-// differs describes how another answer differs: in any word if both have the same facts, otherwise in the
-// verdict, the policies or the certainty of findings.
+// Answers differ in any word if both have the same facts, otherwise in the verdict, the policies or the
+// certainty of findings.
 func (a answer) differs(other answer) string {
 	if diff := cmp.Diff(a.gist(), other.gist()); diff != "" || a.world != other.world {
 		return diff

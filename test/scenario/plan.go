@@ -18,22 +18,22 @@ import (
 	"github.com/termguard/termguard/scan"
 )
 
-// The result of the plan of `termguard check` for a deletion that hangs.
+// Results of the plan of `termguard check` for a deletion that hangs.
 const (
-	// Runs is a plan whose commands of kind remove let the deletion finish.
+	// Runs needs only commands of kind remove.
 	Runs = "runs"
-	// Force is a plan that needs commands of kind force, too.
+	// Force needs commands of kind force, too.
 	Force = "force"
-	// Restores is a plan that first restores something: the cure does that.
+	// Restores first restores something: the cure does that.
 	Restores = "restores"
-	// Person is a plan that needs judgement: the cure replaces it.
+	// Person needs judgement: the cure replaces it.
 	Person = "person"
 )
 
 // In the order of their price.
 var plans = []string{Restores, Runs, Force, Person}
 
-// Report is an answer about one object, and the objects deleted along with it, as by a Kustomization.
+// Report is an answer about one object and its dependents, as of a Kustomization.
 type Report struct {
 	check.Item
 	Plan []check.Step
@@ -84,7 +84,7 @@ func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }
 
-// Snapshot returns the output of termguard snapshot, at the time of a scenario.
+// Snapshot runs termguard snapshot at the time of a scenario.
 func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
 	snapshot, err := g.snapshots.next(func() ([]byte, error) {
 		return g.reads(context.WithoutCancel(ctx), "snapshot", "--dial-webhooks")
@@ -127,8 +127,7 @@ func (g *Guarded) check(ctx context.Context, args ...string) (Report, error) {
 	return report, nil
 }
 
-// differs describes how the scan of the whole cluster differs from check about a Terminating object, or from
-// the drain of a node.
+// differs compares a scan of the whole cluster with check about a Terminating object, or the drain of a node.
 func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	if report.Target.Resource == "nodes" {
 		return "", nil
@@ -190,7 +189,7 @@ func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 // readLimit is long because dozens of scenarios wait for one reading.
 const readLimit = 3 * time.Minute
 
-// carryOut carries out the plan for the Terminating object, and returns errors of the answer or the plan.
+// carryOut returns errors of the answer or the plan.
 func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	s := o.Scenario
 	report, wrong, err := g.askOfHung(ctx, s)
@@ -236,7 +235,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	for _, command := range s.Cure {
 		ran = append(ran, "kubectl "+command)
 		r, err := g.Kubectl(ctx, Words(command)...)
-		late := s.Reality == Varies && strings.Contains(r.Stderr, "(NotFound)") // the race ended well, after it was taken for a hang
+		late := s.Reality == Varies && strings.Contains(r.Stderr, "(NotFound)") // the race ended well meanwhile
 		if err != nil || r.Code != 0 && !late {
 			return nil, fmt.Errorf("cure: kubectl %s: %w: %s", command, err, r.Stderr)
 		}
@@ -260,7 +259,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	return wrong, err
 }
 
-// heed carries out the steps that the plan of check has before the deletion.
+// heed carries out steps before the deletion.
 func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	report, err := g.Check(ctx, s.target()...)
 	if err != nil {
@@ -287,7 +286,8 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	return nil
 }
 
-// askOfHung runs check and scan on the Terminating object, and lists errors of its blocker or of their answers.
+// askOfHung runs check and scan on the Terminating object, and returns errors of its blocker or of their
+// answers.
 func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wrong []string, err error) {
 	if s.Remains != "" {
 		held, err := g.remains(ctx, s)
@@ -345,7 +345,7 @@ func (s Scenario) carriesOut() []policies.StepKind {
 	}
 }
 
-// target returns the arguments of kubectl delete without flags.
+// target omits flags.
 func (s Scenario) target() []string {
 	if s.Edit != nil {
 		return strings.Fields(s.Remains)

@@ -14,8 +14,7 @@ import (
 )
 
 // TestOwnRule: a user's rule forbids the deletion of a namespace that is Terminating with a pod on a dead node.
-// It can no longer be refused: check, scan and delete lead with the node. A namespace that is not Terminating
-// is refused by the rule.
+// It can no longer be refused: check, scan and delete lead with the node.
 func TestOwnRule(t *testing.T) {
 	lab.Long(t)
 	t.Parallel()

@@ -1,5 +1,5 @@
 // Package scenario compares termguard with reality: each scenario is a cluster as data, a delete, the correct
-// verdicts, and the real outcome on a real control plane.
+// verdicts, and the outcome on a real control plane.
 package scenario
 
 import (
@@ -47,72 +47,68 @@ const Varies = "varies"
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
-	// About says in a sentence what is special here; for a near miss, which one fact differs.
+	// About says what is special here; for a near miss, which one fact differs.
 	About string `json:"about"`
 	// Policies detect the hang: with one of them off, the scenario must fail.
 	Policies []string `json:"policies,omitempty"`
-	// Delete has the arguments of kubectl delete.
+	// Delete are arguments of kubectl delete.
 	Delete string `json:"delete,omitempty"`
-	// Evict replaces it if a pod is evicted: NAMESPACE/NAME.
+	// Evict replaces it: NAMESPACE/NAME of a pod.
 	Evict string `json:"evict,omitempty"`
-	// Edit replaces it if finalizers are removed by hand.
+	// Edit replaces it.
 	Edit *Edit `json:"edit,omitempty"`
-	// Asks is "check" to use the command line in place of the webhook, as for a Terminating object, whose
-	// deletes are not sent to webhooks.
+	// Asks is "check" to use the command line, as for a Terminating object, whose deletes are not sent to
+	// webhooks.
 	Asks string `json:"asks,omitempty"`
-	// HoursLater makes check read a snapshot as if so many hours old, for objects that have been Terminating
-	// for long.
+	// HoursLater makes check read a snapshot as if so old, for objects that have been Terminating for long.
 	HoursLater int `json:"hoursLater,omitempty"`
 	// Expect are the correct verdicts.
 	Expect []string `json:"expect"`
-	// Blocker is text that the warning must contain: a right verdict with the wrong blocker is wrong.
+	// Blocker must be in the warning: a right verdict with the wrong blocker is wrong.
 	Blocker string `json:"blocker,omitempty"`
 	// Reality is Hangs or Completes; for an edit, Leaks or Completes. For a race, Varies, no certain verdict is
 	// correct.
 	Reality string `json:"reality"`
-	// Remains has the arguments of kubectl get for an object that must exist while the deletion hangs.
+	// Remains are arguments of kubectl get for an object that must exist while the deletion hangs.
 	Remains string `json:"remains,omitempty"`
-	// Estimated says that check must estimate the deletion's longest duration, which it exceeds by at most 2 s
+	// Estimated says that check must estimate the longest duration, which the deletion exceeds by at most 2 s
 	// or 20 %.
 	Estimated bool `json:"estimated,omitempty"`
-	// Within bounds the duration of a deletion that completes. Defaults to 3 min: scenarios share a namespace
-	// controller, which on a busy machine works off a queue.
+	// Within bounds a deletion that completes. Defaults to 3 min: scenarios share a namespace controller, which
+	// on a busy machine works off a queue.
 	Within Duration `json:"within,omitempty"`
 	// Leaves is a second deletion, after the first has completed and its dependents are deleted.
 	Leaves *Leaves `json:"leaves,omitempty"`
-	// Keeps has the arguments of kubectl get for an object that must exist after the plan and the deletion have
-	// completed.
+	// Keeps are arguments of kubectl get for an object that must outlive the plan and the deletion.
 	Keeps string `json:"keeps,omitempty"`
-	// Plan is the result of the plan for a deletion that hangs: Runs, Force, Restores or Person. Defaults to
-	// Person if there is a cure, else to Runs.
+	// Plan defaults to Person if there is a cure, else to Runs.
 	Plan string `json:"plan,omitempty"`
 	// Cure are kubectl commands that let a deletion complete if no command of the plan does: they restore
 	// something, or replace a person.
 	Cure []string `json:"cure,omitempty"`
-	// ByDelete says that termguard delete carries out the plan, not a shell.
+	// ByDelete makes termguard delete carry out the plan.
 	ByDelete bool `json:"byDelete,omitempty"`
 	// After are kubectl commands that undo the damage of an exclusive scenario.
 	After []string `json:"after,omitempty"`
 	// Quick scenarios are played by make test: one for each family of causes.
 	Quick bool `json:"quick,omitempty"`
-	// Exclusive scenarios break something for the whole cluster and run one by one.
+	// Exclusive scenarios affect the whole cluster and run one by one.
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Since is the first version of Kubernetes, as "1.34", that serves its objects.
 	Since string `json:"since,omitempty"`
-	// SureSince is the first version with a certain outcome; before it, AtRisk is the only correct verdict.
+	// SureSince is the first version with a certain outcome; before it, only AtRisk is correct.
 	SureSince string `json:"sureSince,omitempty"`
 	// RiskPolicies detect the risk before that version, beside Policies.
 	RiskPolicies []string `json:"riskPolicies,omitempty"`
-	// HangsSince is the first version in which it hangs; before it, Completes is the only correct verdict.
+	// HangsSince is the first version in which it hangs; before it, only Completes is correct.
 	HangsSince string `json:"hangsSince,omitempty"`
-	// Live parts run while the scenario does.
-	Live Live `json:"live,omitempty"`
-	// Owns sets owner references once the owners exist and have a UID.
+	Live       Live   `json:"live,omitempty"`
+	// Owns are set once the owners exist and have a UID.
 	Owns []Owning `json:"owns,omitempty"`
-	// Wait has the arguments of kubectl wait, before the check.
+	// Wait are arguments of kubectl wait, before the check.
 	Wait []string `json:"wait,omitempty"`
-	// Do are kubectl commands after that. A command followed by " => TEXT" is repeated until its output
-	// contains the text.
+	// Do are kubectl commands after that. One followed by " => TEXT" is repeated until its output contains the
+	// text.
 	Do []string `json:"do,omitempty"`
 
 	Objects string `json:"-"`
@@ -129,24 +125,21 @@ func (d *Duration) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// Live parts of a scenario.
+// Live parts run while the scenario does.
 type Live struct {
 	// Nodes are started before the objects are created. Every lab also has a node named "steady".
-	Nodes []Node `json:"nodes,omitempty"`
-	// Controllers remove a finalizer from Terminating objects.
+	Nodes       []Node       `json:"nodes,omitempty"`
 	Controllers []Controller `json:"controllers,omitempty"`
-	// APIs serve an API group from a Service, while it has endpoints.
-	APIs []API `json:"apis,omitempty"`
-	// SampleAPIs run k8s.io/sample-apiserver behind a Service.
+	// APIs serve an API group while their Service has endpoints.
+	APIs       []API       `json:"apis,omitempty"`
 	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
-	// Webhooks answer from a Service, while it has endpoints; "$CA" is their caBundle, "$OTHERCA" one that does
-	// not fit.
+	// Webhooks answer while their Service has endpoints; "$CA" is their caBundle, "$OTHERCA" one that does not
+	// fit.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
-	// Programs are published software of other projects, run from its own binary.
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program runs while a Deployment of its project's manifests has a ready pod. The manifests are applied with
+// Program is published software that runs while a Deployment has a ready pod. The manifests are applied with
 // the objects.
 type Program struct {
 	Component  string `json:"component"`        // a folder of test/components
@@ -155,7 +148,7 @@ type Program struct {
 	// Service is where it listens; see lab.Running for placeholders in args.
 	Service string   `json:"service,omitempty"`
 	Args    []string `json:"args,omitempty"`
-	// Contained runs it as in a container: as root.
+	// Contained runs as root.
 	Contained bool `json:"contained,omitempty"`
 }
 
@@ -168,30 +161,28 @@ type SampleAPI struct {
 
 // Webhook allows everything, or denies it with a message.
 type Webhook struct {
-	Service string `json:"service"` // NAMESPACE/NAME
-	Denies  string `json:"denies,omitempty"`
-	// Converts makes it a conversion webhook.
-	Converts bool  `json:"converts,omitempty"`
-	Starts   Stage `json:"starts,omitempty"`
+	Service  string `json:"service"` // NAMESPACE/NAME
+	Denies   string `json:"denies,omitempty"`
+	Converts bool   `json:"converts,omitempty"`
+	Starts   Stage  `json:"starts,omitempty"`
 }
 
-// Owning is an owner and its dependent, each named as for kubectl get.
+// Owning is an owner and its dependent, as for kubectl get.
 type Owning struct {
-	Owner string `json:"owner"`
-	Owned string `json:"owned"`
-	// Controls makes it the controller as well.
-	Controls bool `json:"controls,omitempty"`
+	Owner    string `json:"owner"`
+	Owned    string `json:"owned"`
+	Controls bool   `json:"controls,omitempty"`
 }
 
 // Leaves is a second deletion after one that completes.
 type Leaves struct {
-	// Do has commands to run before it, as Do of a scenario: clients notice a deletion with a delay.
+	// Do has commands to run before it: clients notice a deletion with a delay.
 	Do      []string `json:"do,omitempty"`
 	Delete  string   `json:"delete"`
 	Reality string   `json:"reality"` // Hangs or Completes
 }
 
-// Stage is when something starts to run: at once, after termguard's answer, or with the cure.
+// Stage is when something starts: at once, after termguard's answer, or with the cure.
 type Stage string
 
 const (
@@ -199,8 +190,8 @@ const (
 	Cured Stage = "cured"
 )
 
-// Node is a node that may die once everything is up: "dead" is a kubelet killed, "gone" the node object deleted
-// after that, "out-of-service" the taint set after that.
+// Node may die once everything is up: "dead" is a kubelet killed, "gone" the node object deleted after that,
+// "out-of-service" the taint set after that.
 type Node struct {
 	Name    string `json:"name"`
 	Becomes string `json:"becomes,omitempty"`
@@ -211,26 +202,25 @@ type Controller struct {
 	Account   string `json:"account"` // NAMESPACE/NAME
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // PLURAL.VERSION.GROUP
-	// While names the Deployment that it runs in, NAMESPACE/NAME: it stops once that has no ready pod.
+	// While is its Deployment, NAMESPACE/NAME: it stops once that has no ready pod.
 	While string `json:"while,omitempty"`
-	// Guards are the ConfigMaps that it first deletes, in the object's namespace.
+	// Guards are ConfigMaps in the object's namespace that it first deletes.
 	Guards []string `json:"guards,omitempty"`
-	// Creates are the Secrets that it first creates, in the object's namespace.
+	// Creates are Secrets in the object's namespace that it first creates.
 	Creates []string `json:"creates,omitempty"`
 	// Drains is the path in the object to the node whose pods it first evicts.
 	Drains string `json:"drains,omitempty"`
-	// Reads are the Secrets that it must first read, in the object's namespace.
+	// Reads are Secrets in the object's namespace that it must first read.
 	Reads []string `json:"reads,omitempty"`
-	// Tells is the reason of the Events that it writes about each object, as if it failed.
+	// Tells is the reason of its Events about each object, as if it failed.
 	Tells string `json:"tells,omitempty"`
 	// Elects is its lease for leader election, in the namespace of its pod.
 	Elects string `json:"elects,omitempty"`
-	// Needs are references to objects that must exist, cluster-scoped or in the namespace that the reference
-	// names.
+	// Needs are objects that must exist, cluster-scoped or in the namespace that the reference names.
 	Needs []Reference `json:"needs,omitempty"`
-	// WaitsFor are references to the object that must be removed first, in any namespace.
+	// WaitsFor are references to the object that must be removed first.
 	WaitsFor []Reference `json:"waitsFor,omitempty"`
-	// Takes is how long it takes after the deletion of an object.
+	// Takes begins with the deletion of an object.
 	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
@@ -254,7 +244,7 @@ type API struct {
 	Service  string `json:"service"`  // NAMESPACE/NAME
 	Resource string `json:"resource"` // PLURAL.VERSION.GROUP
 	Kind     string `json:"kind"`
-	// Verbs are its declared verbs, get and list by default. It never has objects.
+	// Verbs are get and list by default. It never has objects.
 	Verbs  []string `json:"verbs,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
@@ -297,8 +287,7 @@ func (s Scenario) kinds() int {
 	return len(found)
 }
 
-// ordered reports whether the outcome could depend on the order in which the namespace controller deletes: a
-// namespace with several kinds of content hangs.
+// ordered reports whether the outcome could depend on the order in which the namespace controller deletes.
 func (s Scenario) ordered() bool {
 	return strings.HasPrefix(s.Delete, "namespace s-") && s.Reality != Completes && s.kinds() > 1
 }
@@ -383,7 +372,7 @@ func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 	return g.Gone(ctx, s, limit)
 }
 
-// passes is long enough for several turns of a controller that waits.
+// Several turns of a controller that waits.
 const passes = 25 * time.Second
 
 // Outcome is the result of a scenario.
@@ -394,8 +383,8 @@ type Outcome struct {
 	Took      time.Duration // until it completed
 	Estimate  *int          // seconds, if the scenario is estimated
 	Warnings  []string
-	Deleted   *Deleted // by termguard delete
-	Harm      *Harm    // of termguard delete
+	Deleted   *Deleted
+	Harm      *Harm
 	Wrong     []string // errors of termguard
 	Err       error    // the scenario could not be played
 }
@@ -416,8 +405,8 @@ type Guarded struct {
 	standing map[types.UID]*unstructured.Unstructured
 }
 
-// Play sets a scenario up, checks, deletes, watches and cures it. After the setup it calls ready, which may
-// wait for other scenarios: their new resources are unseen for a moment, which makes answers uncertain.
+// Play plays a scenario. After the setup it calls ready, which may wait for other scenarios: their new
+// resources are unseen for a moment, which makes answers uncertain.
 func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome) {
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
@@ -621,10 +610,10 @@ func (o *Outcome) late() []string {
 	return nil
 }
 
-// FalseAlarm reports whether a predicted hang did not happen.
+// FalseAlarm reports a predicted hang that did not happen.
 func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == Completes }
 
-// Miss reports whether a deletion hung that was predicted to complete.
+// Miss reports a hang that was predicted to complete.
 func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
 
 // Warnings returns termguard's lines of kubectl's output.
@@ -638,7 +627,7 @@ func Warnings(stderr string) []string {
 	return found
 }
 
-// Verdict returns the verdict of a set of warnings.
+// Verdict returns the verdict of warnings.
 func Verdict(warnings []string) string {
 	verdict := Completes
 	for _, w := range warnings {
@@ -722,7 +711,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 	return settled()
 }
 
-// Do runs a kubectl command; one that ends in " => TEXT" until it prints that.
+// Do runs a kubectl command, repeatedly if it ends in " => TEXT", until it prints that.
 func (g *Guarded) Do(ctx context.Context, command string) error {
 	if command, text, awaited := strings.Cut(command, " => "); awaited {
 		return g.Await(ctx, 5*time.Minute, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
@@ -736,7 +725,7 @@ func (g *Guarded) Do(ctx context.Context, command string) error {
 	return nil
 }
 
-// own makes one object the only owner of another, one that blocks its deletion in the foreground.
+// The owner is the only one, and blocks deletion in the foreground.
 func (g *Guarded) own(ctx context.Context, o Owning) error {
 	owner, err := g.object(ctx, strings.Fields(o.Owner)...)
 	if err != nil {
@@ -755,7 +744,7 @@ func (g *Guarded) own(ctx context.Context, o Owning) error {
 	return nil
 }
 
-// RunPrograms installs published components, and runs their programs.
+// RunPrograms installs and runs published components.
 func (g *Guarded) RunPrograms(ctx context.Context, live Live) (programs []*lab.Program, err error) {
 	installed := map[string]bool{}
 	for _, p := range live.Programs {
@@ -780,12 +769,12 @@ func (g *Guarded) RunPrograms(ctx context.Context, live Live) (programs []*lab.P
 	return programs, nil
 }
 
-// departs reports whether objects on a node may be deleted at any moment after the check.
+// Objects on a departing node may be deleted at any moment after the check.
 func (s Scenario) departs() bool {
 	return slices.ContainsFunc(s.Live.Nodes, func(n Node) bool { return n.Becomes != "" && n.Becomes != "dead" })
 }
 
-// depart gives up nodes that have died, just before the check, because their pods are collected from then on.
+// depart gives up dead nodes just before the check, because their pods are collected from then on.
 func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	for _, n := range nodes {
 		var args []string
@@ -806,7 +795,7 @@ func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	return nil
 }
 
-// Create applies objects, and fills in their placeholders for authorities.
+// Create also fills in placeholders for authorities.
 func (g *Guarded) Create(ctx context.Context, objects string) error {
 	return g.AwaitApplied(ctx, 2*time.Minute, strings.NewReplacer(
 		"$CA", base64.StdEncoding.EncodeToString(g.CABundle()),
@@ -823,7 +812,6 @@ func (g *Guarded) while(ctx context.Context, deployment string) (context.Context
 	return g.Lab.While(ctx, namespace, name)
 }
 
-// start runs the live parts of a stage after the first.
 func (g *Guarded) start(ctx context.Context, live Live, stage Stage) error {
 	if err := g.serve(ctx, live, stage); err != nil {
 		return err
@@ -939,13 +927,11 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 	return nil
 }
 
-// patience is long because the facts follow with a lag, and an object may first have to be Terminating for too
-// long.
+// The facts follow with a lag, and an object may first have to be Terminating for too long.
 func (s Scenario) patience() time.Duration {
 	return 3 * time.Minute // a busy machine is no unfair verdict
 }
 
-// ask deletes, evicts or edits, perhaps as a dry run, and records termguard's answer.
 func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	s := o.Scenario
 	if s.Edit != nil {
@@ -986,7 +972,7 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	return nil
 }
 
-// tries dry-runs the deletion without kubectl, which takes a tenth of a second of a core.
+// kubectl would take a tenth of a second of a core.
 func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	_, flags, err := s.named()
 	if err != nil {

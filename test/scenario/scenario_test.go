@@ -20,11 +20,11 @@ import (
 // crowded is done when the scenarios that break their cluster have ended: other clusters then take their place.
 var crowded sync.WaitGroup
 
-// TestScenarios plays every scenario on a real control plane, in parallel in two clusters (-short: the quick
-// ones, in one); those that affect a whole cluster run one by one in four others. REPEAT=N plays N times only
-// those of the latter that depend on the order in which a namespace is emptied. With DELETE=fresh, termguard
-// delete deletes, if the plan has no step for a person; with DELETE=stuck, kubectl delete ran before. With
-// DELETE=beside, termguard delete runs with each flag, and no object changes that was not named.
+// TestScenarios plays every scenario, in parallel in two clusters (-short: the quick ones, in one); those that
+// affect a whole cluster run one by one in four others. REPEAT=N plays N times only those of the latter that
+// depend on the order in which a namespace is emptied. With DELETE=fresh, termguard delete deletes, if the plan
+// has no step for a person; with DELETE=stuck, kubectl delete ran before. With DELETE=beside, it runs with each
+// flag, and no object changes that was not named.
 func TestScenarios(t *testing.T) {
 	crowded.Add(1)
 	quiet := sync.OnceFunc(crowded.Done)
@@ -148,7 +148,7 @@ func TestScenarios(t *testing.T) {
 	}()
 	size := waveSize
 	if by == Beside {
-		size /= 4 // each run lists the whole cluster twice
+		size /= 4
 	}
 	sides := 2 // one is set up while the other is watched
 	if testing.Short() {
@@ -220,7 +220,7 @@ type component struct {
 	up   func() // called once it is installed
 }
 
-// TestScoring checks the judge: a scenario that is wrong in any way fails.
+// TestScoring checks that a scenario that is wrong in any way fails.
 func TestScoring(t *testing.T) {
 	hang := Scenario{Expect: []string{Hangs}, Reality: Hangs, Blocker: "x.io/f"}
 	ok := Scenario{Expect: []string{Completes}, Reality: Completes}
@@ -250,7 +250,7 @@ func TestScoring(t *testing.T) {
 	}
 }
 
-// TestOtherWays checks that another way's answer fails if it contradicts the outcome, or differs.
+// TestOtherWays checks that an answer fails if it contradicts the outcome, or differs.
 func TestOtherWays(t *testing.T) {
 	found := func(certainty policies.Certainty, message string) check.Item {
 		verdict := policies.Verdict(Hangs)
@@ -296,7 +296,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestMain runs all scenarios in parallel: each waits until all are set up.
+// Parallel, because each scenario waits until all are set up.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "256"); err != nil {

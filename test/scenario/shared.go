@@ -2,8 +2,8 @@ package scenario
 
 import "sync"
 
-// shared are runs of a command that reads the whole cluster, one at a time. Each takes up to 0.6 s of a core
-// here, and as much of the API server's (two cores, 2026), and dozens of scenarios want one at the same moment.
+// shared runs read the whole cluster, one at a time. Each takes up to 0.6 s of a core here, and as much of the
+// API server's (two cores, 2026), and dozens of scenarios want one at the same moment.
 type shared[T any] struct {
 	mu      sync.Mutex
 	pending *running[T]     // that has not begun

@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// without returns the policies with one of them off, built once each; "" is none.
+// The policies are built once each; "" is none.
 var without = func() func(off string) (*policies.Engine, error) {
 	set := sync.OnceValues(func() (*policies.Set, error) { return policies.Load(policies.Embedded()) })
 	var made sync.Map // of func() (*policies.Engine, error), by the policy that is off
@@ -40,9 +40,9 @@ var without = func() func(off string) (*policies.Engine, error) {
 	}
 }()
 
-// switchOff evaluates the scenario's request over its snapshot: with all policies the answer equals the
-// webhook's, and with one off it becomes wrong if, and only if, the scenario names that policy. Policies that
-// are not evaluated cannot matter.
+// switchOff evaluates the request over its snapshot: with all policies the answer equals the webhook's, and
+// with one off it becomes wrong if, and only if, the scenario names that policy. Policies that are not
+// evaluated cannot matter.
 func switchOff(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) ([]string, error) {
 	trigger := policies.Delete
 	if s.Edit != nil {
@@ -91,8 +91,7 @@ func switchOff(ctx context.Context, s Scenario, input map[string]any, world *clu
 	return wrong, nil
 }
 
-// question returns the review of the scenario's request as policies see it, and the facts as `termguard
-// snapshot` writes them.
+// question returns the review as policies see it, and the facts as `termguard snapshot` writes them.
 func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cluster.World, error) {
 	options := map[string]any{}
 	if s.Delete != "" {
@@ -148,7 +147,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	return input, world, nil
 }
 
-// world returns a snapshot as a world, which concurrent scenarios share unless they add to it.
+// Concurrent scenarios share a world unless they add to it.
 func (g *Guarded) world(ctx context.Context, s Scenario) (*cluster.World, error) {
 	read := func() (*cluster.World, error) {
 		archive, err := g.archive(ctx, s)

@@ -14,14 +14,13 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Versions is the file with the results of runs on each version of Kubernetes.
+// Versions has the results on each version of Kubernetes.
 const Versions = "versions.json"
 
 // Run is the result of a run on one version.
 type Run struct {
 	Version string `json:"version"`
-	// Played and Wrong count scenarios; Lacks are those without objects in that version, by the version that
-	// introduced these.
+	// Lacks are scenarios without objects in that version, by the version that introduced these.
 	Played int                 `json:"played"`
 	Wrong  []string            `json:"wrong,omitempty"`
 	Lacks  map[string][]string `json:"lacks,omitempty"`
@@ -46,7 +45,6 @@ func (r *Run) serves(s Scenario) bool {
 	return false
 }
 
-// scenario returns s as it is on the version that is played.
 func (r *Run) scenario(s Scenario) Scenario {
 	before := func(since string) bool { return since != "" && r.at.LessThan(version.MustParseGeneric(since)) }
 	switch {
@@ -60,7 +58,7 @@ func (r *Run) scenario(s Scenario) Scenario {
 	return s
 }
 
-// write records the run in the file that VERSIONS names, beside those on other versions.
+// write records the run in the file that VERSIONS names.
 func (r *Run) write(outcomes []Outcome) error {
 	file := os.Getenv("VERSIONS")
 	if file == "" {

@@ -20,7 +20,6 @@ const (
 	versionsEnd   = "<!-- end -->\n"
 )
 
-// brought lists features of Kubernetes versions that scenarios use.
 var brought = map[string]string{
 	"1.33": "ServiceCIDR",
 	"1.34": "ResourceClaim (DRA) and VolumeAttributesClass",
