@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// generate writes manifests in typical proportions: most bytes are schemas, most documents are workloads,
-// configuration and RBAC.
+// Most bytes are schemas, most documents are workloads, configuration and RBAC.
 func generate(into string) error {
 	for folder := range 100 {
 		dir := filepath.Join(into, fmt.Sprintf("app%d", folder))

@@ -1,6 +1,6 @@
 // Command bench-lint compares time, processor time and memory of termguard lint with conftest, kube-score,
 // gator and, if installed, kube-linter, with similar rules, and with parsing alone. The commands take turns, so
-// that a busy machine affects all of them. It prints the median and the spread.
+// that a busy machine affects all of them.
 package main
 
 import (
@@ -144,8 +144,8 @@ func (b *bench) growth(ctx context.Context, files string) error {
 	return nil
 }
 
-// repeat streams documents to a file of a size, because the peak memory of this process would count for its
-// children, too (getrusage(2), ru_maxrss is kept across exec).
+// repeat streams documents to a file, because the peak memory of this process would count for its children, too
+// (getrusage(2), ru_maxrss is kept across exec).
 func repeat(path string, size int, document func(i int) string) error {
 	out, err := os.Create(path)
 	if err != nil {
@@ -162,7 +162,7 @@ func repeat(path string, size int, document func(i int) string) error {
 	return out.Close()
 }
 
-// drop removes the files at which kube-score fails. It does not name them, so they are found by bisection.
+// kube-score does not name the files at which it fails, so they are found by bisection.
 func (b *bench) drop(ctx context.Context, kubeScore, dir string) error {
 	all, _, _ := census(dir)
 	var try func(files []string) error
@@ -191,8 +191,7 @@ type usage struct {
 	memory           int64         // peak, in bytes
 }
 
-// measure runs the commands in turn and returns each one's run with the median time, and the peak memory of all
-// its runs.
+// measure returns each command's run with the median time, and the peak memory of all its runs.
 func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error) {
 	runs := make([][]usage, len(commands))
 	for range b.rounds {
@@ -217,7 +216,7 @@ func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error
 	return medians, nil
 }
 
-// run runs a command once. Exit codes for findings are no error.
+// Exit codes for findings are no error.
 func run(ctx context.Context, c command) (usage, error) {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	var stderr strings.Builder
@@ -261,8 +260,7 @@ var (
 	gatorRules string
 )
 
-// peers builds the other linters with rules about pods, webhooks and finalizers. kube-linter has its own checks
-// for pods and must be installed, because not every module proxy has its module.
+// kube-linter has its own checks for pods and must be installed, because not every module proxy has its module.
 func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	if err := write(filepath.Join(b.dir, "rego", "rules.rego"), conftestRules); err != nil {
 		return nil, err
@@ -295,7 +293,7 @@ func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	return built, nil
 }
 
-// collect copies the manifests that every peer can read, because most peers stop at others.
+// collect copies manifests that every peer can read, because most peers stop at others.
 func (b *bench) collect(ctx context.Context, into string) error {
 	if b.corpus == "" {
 		return generate(into)
@@ -367,7 +365,7 @@ func census(dir string) (files []string, size int64, documents int) {
 	return files, size, documents
 }
 
-// parse is the baseline: it decodes every document of every file into nodes.
+// parse is the baseline.
 func parse(dir string) (documents int) {
 	files, _, _ := census(dir)
 	for _, path := range files {

@@ -40,7 +40,6 @@ var subjects = []subject{
 	{"one whose finalizer nobody owns", kialis, "bench.example.com/left-behind", `{"apiVersion":"kiali.io/v1alpha1","kind":"Kiali"}`},
 }
 
-// software is a custom resource and the operator that owns its finalizer.
 const software = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: kialis.kiali.io}
@@ -100,7 +99,7 @@ func (s subject) letGo(ctx context.Context, client dynamic.Interface, side strin
 	return err
 }
 
-// reviews measures only the webhook calls: dry runs of deletes, in turn, which cause no watch events.
+// Dry runs of deletes cause no watch events.
 func (b *bench) reviews(ctx context.Context, rounds int) error {
 	fmt.Printf("\nThe call of a delete as the API server counts it, and the processor time of a review; dry runs, %d of each in turn\n", rounds)
 	fmt.Fprintln(b.table, "\ttermguard: ms\tCPU µs\tno-op: ms\tCPU µs\tratio of calls\t")
@@ -166,8 +165,8 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 
 const warmUp = 20
 
-// deletes compares whole deletes from the client's view, and measures termguard's processor time per object:
-// the review and the watch events.
+// deletes compares whole deletes from the client's view, and termguard's processor time for reviews and watch
+// events.
 func (b *bench) deletes(ctx context.Context, rounds int) error {
 	fmt.Printf("\nDelete as the client sees it, %d of each in turn; and the processor time of termguard for one of each side made and deleted, its watches included\n", rounds)
 	fmt.Fprintln(b.table, "\ttermguard: p50 ms\tp99 ms\tno-op: p50 ms\tp99 ms\tratio p50\tp99\tCPU µs\t")
@@ -228,7 +227,6 @@ func (b *bench) deletes(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// usage is the calls of a webhook and its processor time.
 type usage struct {
 	calls scenario.Calls
 	busy  time.Duration
@@ -249,7 +247,6 @@ func (b *bench) usages(ctx context.Context) (of [2]usage, err error) {
 	return of, nil
 }
 
-// profile writes a profile of termguard's processor time during f, if requested.
 func (b *bench) profile(ctx context.Context, name string, f func() error) error {
 	if b.profiles == "" {
 		return nil

@@ -1,4 +1,4 @@
-// Command bench measures termguard on a real control plane: deletes with termguard and with a no-op webhook of
+// Command bench measures termguard on a real control plane: deletes compared with a no-op webhook of
 // controller-runtime, the cost for unrelated requests, and the cost of reading and keeping a cluster of a given
 // size.
 package main
@@ -58,7 +58,7 @@ type bench struct {
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
 	noop     *lab.Process // the no-op webhook
-	profiles string       // folder, "" for none
+	profiles string       // folder
 	table    *tabwriter.Writer
 }
 
@@ -96,7 +96,6 @@ func run(ctx context.Context, rounds, objects int, profiles string) error {
 	return b.size(ctx, objects)
 }
 
-// prepare creates the namespaces "ours" for termguard and "noop" for the no-op webhook.
 func (b *bench) prepare(ctx context.Context) error {
 	if err := b.Apply(ctx, software+`
 ---
@@ -156,7 +155,6 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// restart returns the time until termguard is ready.
 func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Duration, err error) {
 	if err := b.Termguard.Stop(); err != nil {
 		return 0, err
@@ -170,7 +168,7 @@ func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Durati
 	return time.Since(began), err
 }
 
-// uninstall stops termguard and removes its configuration; back restores both.
+// back restores what uninstall removed.
 func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
 	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	configuration, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
@@ -257,8 +255,8 @@ func processorTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// updates compares updates without changes of finalizers, with termguard's match conditions evaluated and
-// excluded by its namespace selector.
+// updates leave finalizers alone, with termguard's match conditions evaluated or excluded by its namespace
+// selector.
 func (b *bench) updates(ctx context.Context, rounds int) error {
 	for _, size := range []int{1 << 10, 10 << 10, 1000 << 10} {
 		fmt.Printf("\nUpdate of a ConfigMap of %d KiB, %d of each in turn\n", size>>10, rounds/2)
@@ -358,7 +356,6 @@ func (b *bench) absence(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// size fills the cluster, and measures termguard's memory and its start compared with listing the same objects.
 func (b *bench) size(ctx context.Context, objects int) error {
 	fmt.Printf("\nCluster with %d ConfigMaps in 100 namespaces, 1 %% with a finalizer\n", objects)
 	if err := b.fill(ctx, objects); err != nil {
@@ -411,8 +408,7 @@ func (b *bench) fill(ctx context.Context, objects int) error {
 	})
 }
 
-// memoryMiB returns the memory of a process: VmRSS for resident memory, RssAnon for the part of it without
-// files (proc(5), status).
+// VmRSS is resident memory, RssAnon the part of it without files (proc(5), status).
 func memoryMiB(pid int, field string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

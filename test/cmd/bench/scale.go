@@ -24,8 +24,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// size is the size of a cluster; pods are among its objects. One in a hundred of the others has a finalizer,
-// and one in four is a custom resource.
+// pods are among the objects. One in a hundred of the others has a finalizer, and one in four is a custom
+// resource.
 type size struct{ nodes, pods, namespaces, definitions, objects int }
 
 var sizes = []size{
@@ -37,13 +37,12 @@ var sizes = []size{
 const (
 	// changesPerSecond is a target, not always reached.
 	changesPerSecond = 500
-	// measured is the length of one measurement, and turns the number per side.
+	// One measurement's length, and the number per side.
 	measured, turns = 10 * time.Second, 2
 	// Numbers of concurrent requests.
 	fillers, changers = 32, 16
 )
 
-// scale measures clusters of several sizes, each in its own lab.
 func scale(ctx context.Context, sizes []size) error {
 	rest := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	changing := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -158,8 +157,7 @@ type span struct {
 
 func (s span) perSecond(n float64) float64 { return n / s.took.Seconds() }
 
-// change changes objects, first alone and then during sequential dry-run deletes of namespaces, and adds the
-// measurements.
+// change changes objects, first alone and then during sequential dry-run deletes of namespaces.
 func (s size) change(ctx context.Context, b *bench, to *span, watched bool) error {
 	used := func() (termguard, server time.Duration, read int64, err error) {
 		if server, err = processorTime(b.APIServer().PID()); err != nil || !watched {
@@ -220,7 +218,7 @@ func (s size) object(i int) (schema.GroupVersionResource, string) {
 	return corev1.SchemeGroupVersion.WithResource("configmaps"), "o" + strconv.Itoa(i)
 }
 
-// changeUntil returns the number of changes: half flip the readiness of a pod, the others write an object.
+// Half of the changes flip the readiness of a pod, the others write an object.
 func (s size) changeUntil(ctx context.Context, b *bench, end time.Time) (changes int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(changers)
@@ -343,7 +341,6 @@ func (s size) fill(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// watchedServer is the cost of watches on the API server.
 type watchedServer struct {
 	watches int
 	heapMiB float64 // in use after a garbage collection
@@ -370,7 +367,7 @@ func (b *bench) watched(ctx context.Context) (w watchedServer, err error) {
 	return w, nil
 }
 
-// bytesRead returns the bytes that a process has read from files and connections (proc(5), io).
+// Files and connections count (proc(5), io).
 func bytesRead(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
@@ -384,7 +381,7 @@ func bytesRead(pid int) (int64, error) {
 	return 0, fmt.Errorf("no rchar for process %d", pid)
 }
 
-// connectionsTo counts the TCP connections of a process to "https://ADDRESS:PORT" (proc(5), fd and net/tcp).
+// Source: proc(5), fd and net/tcp.
 func connectionsTo(pid int, host string) (n int, err error) {
 	var address [4]byte
 	var port int

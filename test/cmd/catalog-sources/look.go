@@ -37,8 +37,7 @@ type repository struct {
 
 var release = regexp.MustCompile(`^v?[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
-// stale is the age of the newest release, relative to the newest commit, from which the commit is searched
-// instead: some projects stop tagging.
+// stale is relative to the newest commit, which is then searched instead: some projects stop tagging.
 const stale = 365 * 24 * time.Hour
 
 func read(name, dir string) (*repository, error) {
@@ -200,7 +199,7 @@ var verb = regexp.MustCompile(`%\w|\{\w*\}|\$\{\w+\}`)
 // ends weights the end of a finalizer above its beginning, which other finalizers share.
 const ends = 100
 
-// stands returns the line of a file with the entry's finalizer or its unique part, 0 if none.
+// stands returns 0 if no line has the entry's finalizer or its unique part.
 func (r *repository) stands(e entry, revision, name, quoted string) (int, error) {
 	text := r.file(revision, name)
 	if quoted != "" {
@@ -308,7 +307,7 @@ func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	}), nil
 }
 
-// elsewhere finds the finalizer or the quoted line in another file, preferring files similar to the old one.
+// elsewhere prefers files similar to the old one.
 func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, error) {
 	search := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
 	if e.Regex != "" {
@@ -332,7 +331,7 @@ func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, er
 	}), nil
 }
 
-// unlike scores a place: low for a definition in a file with a similar path.
+// unlike is low for a definition in a file with a similar path.
 func unlike(p place, old string) int {
 	score := 0
 	if !strings.Contains(p.text, "=") {

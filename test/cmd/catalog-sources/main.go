@@ -1,5 +1,5 @@
-// Command catalog-sources checks cluster/catalog/finalizers.yaml against the projects' source code: the file
-// and line of each finalizer in the newest release.
+// Command catalog-sources checks the sources in cluster/catalog/finalizers.yaml: the file and line of each
+// finalizer in the project's newest release.
 //
 // It prints a line per entry: the state, the entry and the source. With -write it updates the catalog, except
 // for sources that it cannot find.
@@ -49,7 +49,7 @@ type source struct {
 	repository, version, path, line string
 }
 
-// sourceForm allows a missing version and line, for sources that were not checked against a release.
+// A version and line are missing if a source was not checked against a release.
 var sourceForm = regexp.MustCompile(`^github\.com/([-.\w]+/[-.\w]+)(?:@([-+./\w]+))?:([^#:]+?)(?:#L([0-9]+))?$`)
 
 func (s source) String() string {

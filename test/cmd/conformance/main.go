@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// focus selects the tests about deletions.
+	// Tests about deletions.
 	focus = `\[sig-api-machinery\] (Namespaces|OrderedNamespaceDeletion|Garbage collector|CustomResource|ResourceQuota|Watchers|Generated clientset|ValidatingAdmissionPolicy|MutatingAdmissionPolicy)` +
 		`|\[sig-apps\] (ReplicaSet|ReplicationController|Deployment|DisruptionController|CronJob should support|Job should (delete a job|remove pods))` +
 		`|\[sig-node\] (PodTemplates|Lease|Pods should (be submitted and removed|delete a collection)|RuntimeClass should support)`
@@ -153,7 +153,7 @@ func play(ctx context.Context, programs, focus string, start func() (*lab.Lab, e
 	return s, err
 }
 
-// read returns the tests that ran, from Ginkgo's report (github.com/onsi/ginkgo/v2, types.Report).
+// Source: github.com/onsi/ginkgo/v2, types.Report.
 func read(text []byte) (map[string]test, error) {
 	var reports []struct {
 		SpecReports []struct {
@@ -182,7 +182,7 @@ func read(text []byte) (map[string]test, error) {
 	return tests, nil
 }
 
-// page returns the table of tests, and an error if termguard makes a difference.
+// page returns an error if termguard makes a difference.
 func page(version string, began time.Time, without, with session) (string, error) {
 	var wrong []error
 	var rows strings.Builder

@@ -26,7 +26,7 @@ import (
 //go:embed world.yaml
 var world string
 
-// hangsAfter is the time after which an unfinished deletion counts as hanging.
+// An unfinished deletion then counts as hanging.
 const hangsAfter = 25 * time.Second
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 type act struct {
 	title, target string
 	predicted     string
-	expected      string // the required outcome
+	expected      string
 	real          string
 	began         time.Time
 }
@@ -237,7 +237,7 @@ func (d *demo) curtain(ctx context.Context) error {
 	return nil
 }
 
-// glance checks that a list of all terminating objects includes the hanging ones.
+// A list of all terminating objects includes the hanging ones.
 func (d *demo) glance(ctx context.Context) error {
 	say("All that is stuck now, in the whole cluster")
 	out, err := d.run(ctx, "check", "--terminating", "-A")

@@ -1,6 +1,6 @@
 // Command field-test lints a sample of public repositories and compares the findings with earlier judgements in
-// test/field, which are the source of the tables in test/results/lint-field-test.md. Charts and kustomizations
-// are rendered if they were when the round was judged.
+// test/field, the source of the tables in test/results/lint-field-test.md. Charts and kustomizations are
+// rendered if they were when the round was judged.
 //
 // Exit codes: 0 all findings judged right are found, and none judged wrong; 1 otherwise; 2 failure.
 package main
@@ -130,7 +130,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// compare lists the missing, returned and new findings; worse is set unless there are only new ones.
+// compare sets worse unless there are only new findings.
 func compare(judged, findings []finding) (lines []string, worse bool) {
 	for _, f := range judged {
 		if f.verdict == "right" && !slices.ContainsFunc(findings, f.is) {
@@ -149,7 +149,7 @@ func compare(judged, findings []finding) (lines []string, worse bool) {
 	return lines, worse
 }
 
-// choose picks a sample by the seed, from the clones or the known repositories.
+// choose picks a sample by the seed.
 func (o options) choose(candidates []repository) ([]repository, error) {
 	chosen := candidates
 	if o.clones != "" {
@@ -186,11 +186,11 @@ const maxManifest = 3 << 20
 // programs are files by which lint recognizes that a folder test beside them belongs to a program.
 var programs = []string{"go.mod", "Gopkg.toml", "Cargo.toml", "pom.xml"}
 
-// firstRendered is the prefix of the first round whose charts and kustomizations were rendered; earlier ones
-// were judged by the files alone.
+// firstRendered is the first round whose charts and kustomizations were rendered; earlier ones were judged by
+// the files alone.
 const firstRendered = "2026-11-25"
 
-// lint lints a repository, at the judged commit if it has one, and records the commit and the amounts.
+// lint uses the judged commit if there is one, and records it.
 func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 	dir, err := os.MkdirTemp("", "field-test-")
 	if err != nil {
@@ -246,7 +246,7 @@ func stderr(err error) string {
 	return ""
 }
 
-// gitDir returns the git directory of a clone, which may be bare or contain it as repo.
+// A clone may be bare or contain repo.
 func gitDir(clone string) string {
 	for _, below := range []string{".git", "repo/.git", "repo"} {
 		if info, err := os.Stat(filepath.Join(clone, below)); err == nil && info.IsDir() {
@@ -264,9 +264,8 @@ func (o options) fetch(ctx context.Context, into string, r repository) error {
 	return err
 }
 
-// export writes the manifests of a commit, with the files in programs, or all its files if whole is set, to a
-// folder that lint takes for a repository. It skips links and files above maxManifest, which a snapshot may
-// lack.
+// export writes the manifests of a commit, with the files in programs, or all if whole is set, to a folder that
+// lint takes for a repository. It skips links and files above maxManifest, which a snapshot may lack.
 func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	listed, err := git(ctx, clone, nil, "ls-tree", "-r", "-z", "-l", commit)
 	if err != nil {
@@ -355,10 +354,9 @@ func results(text []byte, r *repository) ([]finding, error) {
 	return findings, nil
 }
 
-// invalid is the policy recorded for an input that could not be read.
+// The input could not be read.
 const invalid = "invalid-input"
 
-// table reads a file of cells without its header line.
 func table(file string, cells int) ([][]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

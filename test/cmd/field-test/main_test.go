@@ -97,7 +97,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestGoesOn checks that an unreadable clone is named and the others are linted.
 func TestGoesOn(t *testing.T) {
 	clones := t.TempDir()
 	if err := os.Mkdir(filepath.Join(clones, "a+broken"), 0o755); err != nil {

@@ -34,7 +34,7 @@ func page(text string, repositories []repository, judged []finding) (string, err
 	return before + begin + tables(repositories, judged) + end + after, nil
 }
 
-// counts counts findings by their judgement when they were found.
+// Judgements are of the time when the findings were found.
 type counts map[string]int
 
 func (c counts) add(verdict string) { c[strings.TrimPrefix(verdict, "was ")]++ }

@@ -33,10 +33,10 @@ type fault struct {
 	wants string
 	// values are set at installation.
 	values string
-	// start causes the fault and returns a function that ends it; then the chart is reset, and termguard is
-	// restarted if it is not running.
+	// start returns a function that ends the fault; then the chart is reset, and termguard is restarted if it
+	// is not running.
 	start func(ctx context.Context, w *world) (heal func() error, err error)
-	// around calls act with something happening at the same time.
+	// around acts with something happening at the same time.
 	around func(ctx context.Context, w *world, act func() error) error
 }
 
@@ -219,7 +219,6 @@ func (w *world) meanwhile(ctx context.Context, do func(n int) error, end func() 
 	return func() error { cancel(); return errors.Join(<-done, end()) }
 }
 
-// policy writes a policy with a condition as its body, and returns the folder.
 func (w *world) policy(id, condition string) string {
 	folder := filepath.Join(w.Dir(), "policies-"+id)
 	text := `# METADATA
@@ -247,8 +246,7 @@ deny contains {"kind": "forbidden", "msg": "no", "objects": [], "evidence": [], 
 	return folder
 }
 
-// serveCertificate makes termguard serve a certificate that its webhook configuration does not trust, or an
-// expired one that it trusts.
+// The certificate is not trusted by the webhook configuration, or trusted but expired.
 func (w *world) serveCertificate(ctx context.Context, expired bool) error {
 	authority, err := lab.NewAuthority("another")
 	if err != nil {
@@ -308,8 +306,7 @@ func outOfMemory(ctx context.Context, w *world) (func() error, error) {
 	return heal, nil
 }
 
-// rollingUpdate replaces two replicas one by one. They listen on different ports of the Service's address,
-// which is loopback.
+// Two replicas listen on different ports of the Service's address, which is loopback.
 func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 	if err := w.Termguard.Stop(); err != nil {
 		return nil, err
@@ -393,7 +390,7 @@ func blackHole(address string, port int) (heal func() error, err error) {
 	}, nil
 }
 
-// waiting reports whether a request is unread in a connection to an address (proc(5), net/tcp: rx_queue).
+// waiting reports whether a request is unread (proc(5), net/tcp: rx_queue).
 func waiting(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

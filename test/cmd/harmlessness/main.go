@@ -1,6 +1,5 @@
-// Command harmlessness combines common webhook faults with common deletions, on a real control plane with
-// termguard as shipped: whether each operation completes, how long it waited for termguard, and whether
-// termguard reviewed it. It fails if an operation does not complete, waits too long, or was not reviewed when
+// Command harmlessness combines webhook faults with deletions, on a real control plane with termguard as
+// shipped. It fails if an operation does not complete, waits too long for termguard, or was not reviewed when
 // it should have been.
 package main
 
@@ -34,8 +33,7 @@ const (
 	home     = "termguard-system"
 	settling = 60 * time.Second
 	limit    = 90 * time.Second // for an operation, until everything is deleted
-	// patience is the limit of a review: the second that the API server waits, plus its own delay on a busy
-	// machine.
+	// patience is the second that the API server waits, plus its own delay on a busy machine.
 	patience = 1250 * time.Millisecond
 )
 
@@ -120,7 +118,7 @@ func run(ctx context.Context, out, only string) error {
 	return errors.Join(wrong...)
 }
 
-// row plays operations one by one, so that the API server's counters in between belong to them.
+// Operations run one by one, so that the API server's counters in between belong to them.
 func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends controllers
 	defer cancel()
@@ -187,7 +185,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	return cells, errors.Join(left...)
 }
 
-// cell runs one operation, and returns when its first request began.
+// cell returns when its first request began.
 func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *cell) (began time.Time, err error) {
 	around := f.around
 	if around == nil {
@@ -219,7 +217,6 @@ func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *
 	return began, err
 }
 
-// judge returns an error for each deviation from the fault's expectation.
 func (c cell) judge(f fault, o operation) error {
 	var errs []error
 	want := o.reviews
@@ -269,7 +266,7 @@ func short(d time.Duration) string {
 
 func chart() string { return filepath.Join(lab.Root(), "deploy", "chart") }
 
-// install installs the chart, or resets it to its defaults with values, and starts termguard unless it runs.
+// install also resets the chart to its defaults with values, and starts termguard unless it runs.
 func (w *world) install(ctx context.Context, values string) error {
 	args := []string{"upgrade", "--install", "termguard", chart(), "--namespace", home, "--create-namespace", "--reset-values"}
 	if values != "" {
@@ -336,7 +333,6 @@ func (w *world) answers(ctx context.Context) error {
 	})
 }
 
-// countUnchecked returns termguard's own count of unchecked reviews.
 func (w *world) countUnchecked() (n int) {
 	client := http.Client{Timeout: time.Second}
 	response, err := client.Get("http://" + w.address + ":8081/metrics")

@@ -14,16 +14,15 @@ import (
 // operation is a column. "$R" stands for a name unique to each of its cells.
 type operation struct {
 	name, about string
-	// reviews is the number of its requests for review, over all webhooks of termguard.
+	// reviews is over all webhooks of termguard.
 	reviews int
 	objects string
 	// ready are arguments of kubectl wait, one call per line.
-	ready string
-	// prepare does preparations beyond kubectl apply and wait.
+	ready   string
 	prepare func(ctx context.Context, w *world, name string) error
 	// act are the user's commands, with kubectl and helm.
 	act string
-	// gone are arguments of kubectl get for objects that must not exist afterwards.
+	// gone are arguments of kubectl get for objects that must not exist.
 	gone string
 }
 

@@ -48,8 +48,7 @@ func store(file *os.File, done *count) (stop func()) {
 	return func() { stopped.Store(true); all.Wait() }
 }
 
-// others prints the throughput of other work while the probe runs without pauses, in alternating pairs, so that
-// other load affects both.
+// others measures in alternating pairs, so that other load on the machine affects both.
 func (c *cost) others(work string) error {
 	file, err := os.Create(filepath.Join(work, "blocks"))
 	if err != nil {

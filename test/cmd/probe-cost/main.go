@@ -103,7 +103,6 @@ func (c *cost) run(dir string) (err error) {
 
 func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
-// fill creates a fake node: pod directories and logs, and for each pod some processes, cgroups and mounts.
 func (c *cost) fill() error {
 	var err error
 	write := func(name, text string) {
@@ -168,14 +167,14 @@ func (p *probe) seconds() (float64, error) {
 	return stat.CPUTime(), err
 }
 
-// look is the cost of one inspection: seconds of processor time, and bytes.
+// Seconds of processor time, and bytes.
 type look struct {
 	took              time.Duration
 	cpu               float64
 	most, rest, pages uint64
 }
 
-// measure measures the second inspection of a probe: the first includes the start.
+// The second inspection is measured: the first includes the start.
 func (c *cost) measure(rate int) (l look, err error) {
 	const every = 3 * time.Second
 	select {
@@ -219,7 +218,7 @@ func (c *cost) measure(rate int) (l look, err error) {
 	return l, err
 }
 
-// await waits for a report, which takes minutes under load.
+// A report takes minutes under load.
 func (c *cost) await() error {
 	select {
 	case <-c.reports:
