@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run does not return unless the driver fails.
+// run returns only if the driver fails.
 func run(name, node, kubelet string) error {
 	if name == "" || node == "" || kubelet == "" {
 		return errors.New("-name, -node and -kubelet are needed")

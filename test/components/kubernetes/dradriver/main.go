@@ -1,5 +1,5 @@
-// Command dradriver is a driver for dynamic resource allocation on the lab's real nodes, with one device, "d0",
-// and nothing to prepare. It leaves its sockets behind when it is killed.
+// Command dradriver is a driver for dynamic resource allocation on the lab's real nodes, with one device, "d0".
+// It leaves its sockets behind when it is killed.
 package main
 
 import (

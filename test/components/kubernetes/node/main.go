@@ -1,6 +1,6 @@
-// Command node is a node of the lab: the kubelet's own code over a fake container runtime, as kubemark runs it
-// (k8s.io/kubernetes/cmd/kubemark), except that it writes in one folder only, serves nothing on the network,
-// and sends heartbeats often enough that a dead node is noticed in seconds.
+// Command node is a node of the lab: the kubelet's code over a fake runtime, like
+// k8s.io/kubernetes/cmd/kubemark, except that it writes in one folder only, serves nothing on the network, and
+// sends heartbeats often enough that a dead node is noticed in seconds.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run does not return unless the node could not start.
+// run returns only if the node could not start.
 func run(ctx context.Context, name, kubeconfig, dir string, lease time.Duration) error {
 	if name == "" || kubeconfig == "" || dir == "" {
 		return errors.New("-name, -kubeconfig and -dir are needed")
