@@ -19,9 +19,9 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// TestFrozenVersion2 checks that the probe reports frozen cgroups of version 2, a pod's own and one inside a
-// container's, as notes that block nothing: SIGKILL ends frozen processes, and so does TERM unless they handle
-// it. (The lab's nodes have version 1, where it does not: pod-cgroup-frozen, nested-cgroup-frozen.)
+// TestFrozenVersion2 checks that the probe reports frozen cgroups of version 2 as notes that block nothing:
+// SIGKILL ends frozen processes, and so does TERM unless they handle it. (The lab's nodes have version 1, where
+// it does not: pod-cgroup-frozen, nested-cgroup-frozen.)
 func TestFrozenVersion2(t *testing.T) {
 	needs(t)
 	mounts, err := os.ReadFile("/proc/mounts")

@@ -1,5 +1,5 @@
 // Package node tests termguard on a real node with kubelet, containerd and runc: processes that do not end,
-// files that cannot be removed, and daemons that do not run. A scenario is one file of testdata.
+// files that cannot be removed, and daemons that do not run.
 package node
 
 import (
@@ -40,11 +40,11 @@ import (
 type Scenario struct {
 	// Name is the file's name.
 	Name string `json:"-"`
-	// About describes the scenario in a sentence; for a near miss, the one fact that differs.
+	// About describes the scenario; for a near miss, the one fact that differs.
 	About string `json:"about"`
-	// Own means that the scenario breaks its node, and so needs its own.
+	// Own means that the scenario breaks its node.
 	Own bool `json:"own,omitempty"`
-	// Kernel means that it needs a node with its own kernel, with an NFS client.
+	// Kernel means that it needs an NFS client, and so a node with its own kernel.
 	Kernel bool `json:"kernel,omitempty"`
 	// Alone means that nothing else may run beside so much work.
 	Alone bool `json:"alone,omitempty"`
@@ -55,18 +55,17 @@ type Scenario struct {
 	// Pod is the pod that faults refer to. Defaults to "p".
 	Pod string `json:"pod,omitempty"`
 	// Unready means that the pod never runs, and is not waited for.
-	Unready bool `json:"unready,omitempty"`
-	// First are steps before the objects are created.
-	First []Step `json:"first,omitempty"`
+	Unready bool   `json:"unready,omitempty"`
+	First   []Step `json:"first,omitempty"`
 	// Placed are steps, such as a scheduler's, between the objects' creation and the wait for the pod.
 	Placed []Step `json:"placed,omitempty"`
 	// Before are steps that cause the faults, before termguard is queried.
 	Before []Step `json:"before,omitempty"`
 	// Delete are the arguments of kubectl delete. Defaults to "pod p".
 	Delete string `json:"delete,omitempty"`
-	// Expect are the acceptable verdicts before the delete.
+	// Expect are verdicts before the delete.
 	Expect []string `json:"expect"`
-	// Says is a regular expression that a finding must match before the delete.
+	// Says is a regular expression for a finding before the delete.
 	Says string `json:"says,omitempty"`
 	// Reports are regular expressions for the probe's last report before the delete, and ReportsNo ones that it
 	// must not match: "CERTAINTY EVIDENCE".
@@ -83,7 +82,7 @@ type Scenario struct {
 	// Diagnosis are regular expressions for check's answer about the hanging object: "POLICY: MESSAGE
 	// [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
 	Diagnosis []string `json:"diagnosis,omitempty"`
-	// Copies is the number of copies of the objects: "$I" counts from 0.
+	// Copies of the objects: "$I" counts from 0.
 	Copies int `json:"copies,omitempty"`
 	// Symptoms are regular expressions for an event or a condition of the node during the hang: "REASON
 	// MESSAGE" or "TYPE=STATUS REASON MESSAGE".
@@ -93,9 +92,9 @@ type Scenario struct {
 	Facts []string `json:"facts,omitempty"`
 	// Then are steps that must succeed after the deletion, or during the hang.
 	Then []Step `json:"then,omitempty"`
-	// Cure are the steps after which a hanging deletion completes.
+	// Cure lets a hanging deletion complete.
 	Cure []Step `json:"cure,omitempty"`
-	// Incurable is the reason that only a restart of the node helps, which is then the scenario's own.
+	// Incurable is the reason that only a restart of the node helps.
 	Incurable string `json:"incurable,omitempty"`
 
 	Objects   string `json:"-"`
@@ -104,7 +103,7 @@ type Scenario struct {
 	again     bool
 }
 
-// Again returns the same scenario in a new namespace.
+// Again returns the scenario in a new namespace.
 func (s Scenario) Again() (Scenario, error) {
 	again, err := parse(s.Name, "n-"+s.Name+"-again", s.text)
 	again.again = true
@@ -113,22 +112,21 @@ func (s Scenario) Again() (Scenario, error) {
 
 // Step is one action; exactly one field is set.
 type Step struct {
-	// Run is a shell script in the node's namespaces. It has $DIR (of the node) and, after the first steps,
-	// $UID, $POD_DIR (the kubelet's folder of the pod), $VOLUMES (its emptyDirs), $ROOT (of the first
-	// container), and $PID, $SHIM and $FREEZER (its cgroup's folder) of its process.
-	Run string `json:"run,omitempty"`
-	// Kubectl are arguments for kubectl.
+	// Run is a shell script on the node. It has $DIR (of the node) and, after the first steps, $UID, $POD_DIR
+	// (the kubelet's folder of the pod), $VOLUMES (its emptyDirs), $ROOT (of the first container), and $PID,
+	// $SHIM and $FREEZER (its cgroup's folder) of its process.
+	Run     string `json:"run,omitempty"`
 	Kubectl string `json:"kubectl,omitempty"`
 	// Kubelet and Containerd are signals: stop, cont or kill; or start.
 	Kubelet    string `json:"kubelet,omitempty"`
 	Containerd string `json:"containerd,omitempty"`
-	// CSIDriver is the same for the CSI driver csi.lab.test.
+	// CSIDriver is the same for csi.lab.test.
 	CSIDriver string `json:"csiDriver,omitempty"`
-	// DRADriver is the same for the DRA driver dra.lab.test.
+	// DRADriver is the same for dra.lab.test.
 	DRADriver string `json:"draDriver,omitempty"`
 	// Probe runs termguard-probe on the node once.
 	Probe bool `json:"probe,omitempty"`
-	// Ready is the status of the node's Ready condition to wait for.
+	// Ready is a status of the node's Ready condition to wait for.
 	Ready string `json:"ready,omitempty"`
 }
 
@@ -174,7 +172,7 @@ func parse(name, namespace, text string) (Scenario, error) {
 	return s, nil
 }
 
-// hangsAfter is how long after termguard's estimate, or the grace period, a deletion counts as hanging.
+// hangsAfter begins with termguard's estimate, or the grace period.
 const hangsAfter = 15 * time.Second
 
 // Outcome is the result of a scenario.
@@ -185,10 +183,10 @@ type Outcome struct {
 	Real      string
 	Took      time.Duration // until it completed
 	Work      time.Duration // processor time of the node meanwhile, if there are copies
-	Shows     []string      // events and conditions during the hang, or after the deletion
-	Diagnosis []string      // answer of check during the hang
-	Wrong     []string      // deviations from the scenario
-	Err       error         // the scenario could not be played
+	Shows     []string      // events and conditions
+	Diagnosis []string      // check during the hang
+	Wrong     []string
+	Err       error // the scenario could not be played
 }
 
 type answer struct {
@@ -230,7 +228,7 @@ type player struct {
 	uid   types.UID
 }
 
-// Play sets up a scenario, queries termguard, deletes, watches and cures. It calls ready once it is set up.
+// Play plays a scenario. It calls ready once it is set up.
 func Play(ctx context.Context, g *scenario.Guarded, node *lab.RealNode, s Scenario, ready func()) (o Outcome) {
 	p := &player{Guarded: g, Scenario: s, node: node}
 	o.Scenario = s
@@ -436,7 +434,7 @@ echo PID=$PID SHIM=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PID/status) FREEZER=$FRE
 	return nil
 }
 
-// work returns the processor time of everything on the node so far, if there are copies.
+// work is zero unless there are copies.
 func (p *player) work(ctx context.Context) (time.Duration, error) {
 	if p.Copies == 0 {
 		return 0, nil
@@ -569,8 +567,7 @@ func signal(process *lab.Process, name string) error {
 	return fmt.Errorf("unknown signal %q: want stop, cont or kill", name)
 }
 
-// ask queries termguard check until the answer is as expected, up to patience, because events on the node reach
-// the API late.
+// ask waits up to patience, because events on the node reach the API late.
 func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answer) bool) (r answer, err error) {
 	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
 		next, err := p.check(ctx)
@@ -649,8 +646,8 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	return p.Lab.Gone(ctx, limit, append(target, "-n", p.namespace)...)
 }
 
-// podGone waits for this pod's deletion, since a static pod is recreated at once. It watches, because seconds
-// are measured.
+// podGone ignores successors, since a static pod is recreated at once. It watches, because seconds are
+// measured.
 func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error) {
 	client, err := p.Client()
 	if err != nil {

@@ -42,11 +42,11 @@ func load(t *testing.T) (scenarios []Scenario) {
 	return scenarios
 }
 
-// crowded is the largest number of pods in a scenario outside nightly runs.
+// crowded applies outside nightly runs.
 const crowded = 50
 
-// TestScenarios plays scenarios on real nodes in parallel: completing ones share one node and hanging ones
-// another; scenarios that break their node have their own.
+// TestScenarios plays completing scenarios on one node and hanging ones on another; scenarios that break their
+// node have their own.
 func TestScenarios(t *testing.T) {
 	scenarios := load(t)
 	needs(t)
@@ -172,8 +172,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// startKernelNode starts a node whose kernel has an NFS client. It needs NFS=1: such a kernel is slow, and
-// beside other tests it misses every deadline.
+// startKernelNode needs NFS=1: a kernel with an NFS client is slow, and beside other tests it misses every
+// deadline.
 func startKernelNode(t *testing.T, g *scenario.Guarded, name string) (*lab.RealNode, error) {
 	t.Helper()
 	if os.Getenv("NFS") == "" {
@@ -210,8 +210,8 @@ func nodesAtOnce(t *testing.T) int {
 	return max(1, min((limit-68)/10, 8*runtime.NumCPU()))
 }
 
-// near compares the estimate with the measured time: within 2 s or 20 %, whichever is larger; no estimate
-// counts as 0. A namespace may be deleted up to 5 s earlier, because its controller looks again after that time
+// near allows 2 s or 20 %, whichever is larger; no estimate counts as 0. A namespace may be deleted up to 5 s
+// earlier, because its controller looks again after that time
 // (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod) and its last pod may be
 // deleted just before or just after.
 func near(o Outcome) error {

@@ -25,7 +25,7 @@ until grep -q " $1 fuse" /proc/mounts; do sleep 0.1; done
 echo $!`
 
 // TestProbeAsPod runs the chart's probe as a pod. It must report, yield to other work, not be blocked by a
-// mount that never answers, and, if blocked, still be deletable: it must not become what it warns of.
+// mount that never answers, and, if blocked, still be deletable: it must not cause the hangs that it reports.
 func TestProbeAsPod(t *testing.T) {
 	ctx := t.Context()
 	l, node, binary := onNode(t, scenario.ProbeBinary)

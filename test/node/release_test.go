@@ -19,7 +19,7 @@ import (
 )
 
 // TestRelease publishes a release to a registry on loopback, and installs it from there with Helm on a real
-// node: it must warn. It takes minutes, and so needs RELEASE=1.
+// node. It takes minutes, and so needs RELEASE=1.
 func TestRelease(t *testing.T) {
 	if os.Getenv("RELEASE") == "" {
 		t.Skip("a release takes minutes: make e2e-release plays it")

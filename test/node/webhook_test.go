@@ -32,15 +32,15 @@ func onNode(t *testing.T, program func() (string, error)) (l *lab.Lab, node *lab
 	return l, node, binary
 }
 
-// podOnHost adapts the Deployment to the lab: one replica on the host network, with its own addresses. There is
-// no scheduler, and a second replica would listen on the same ones.
+// podOnHost is one replica on the host network: there is no scheduler, and a second would listen on the same
+// addresses.
 const podOnHost = `{"spec": {"replicas": 1, "template": {"spec": {"nodeName": "real", "hostNetwork": true, "containers": [{"name": "termguard",
   "args": ["webhook", "--config=/etc/termguard/config.yaml", "--listen=%[1]s:9443", "--health-listen=%[1]s:8081"],
   "livenessProbe": {"httpGet": {"host": "%[1]s", "path": "/healthz", "port": "health"}},
   "readinessProbe": {"httpGet": {"host": "%[1]s", "path": "/readyz", "port": "health"}}}]}}}}`
 
-// TestWebhookAsPod runs termguard from deploy/ as a pod. It must warn, and then be deletable without blocking
-// its own namespace.
+// TestWebhookAsPod runs termguard from deploy/ as a pod. It must warn, and be deletable without blocking its
+// own namespace.
 func TestWebhookAsPod(t *testing.T) {
 	ctx := t.Context()
 	l, node, binary := onNode(t, scenario.Binary)
