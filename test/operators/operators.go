@@ -1,6 +1,6 @@
 // Package operators tests termguard with independently written operators: each is built from its project's Go
 // module, installed with its project's manifests on a real control plane, and run as the process of its
-// Deployment's pod. All are played in the same situations.
+// Deployment's pod.
 package operators
 
 import (
@@ -18,24 +18,23 @@ import (
 // Operator is one file of testdata. "$NS" stands for a name unique to its row, "$KIND" and "$kind" for one that
 // is valid for a kind.
 type Operator struct {
-	// Name is the file's name.
 	Name string `json:"-"`
 	// About describes it and its origin in a line.
 	About string `json:"about"`
 	// Programs run; the first is the operator.
 	Programs []scenario.Program `json:"programs"`
-	// Targets are objects that get its finalizer.
+	// Targets get its finalizer.
 	Targets []Target `json:"targets"`
-	// Rights are the objects that give it its permissions, as TYPE/NAME; they are removed one at a time.
+	// Rights are its permissions, as TYPE/NAME; they are removed one at a time.
 	Rights []string `json:"rights,omitempty"`
-	// Uninstall are the commands of its project's instructions; definitions stay if the project leaves them.
+	// Uninstall follows its project's instructions; definitions stay if the project leaves them.
 	Uninstall []string `json:"uninstall"`
-	// Traps are additional rows for problems that its users had.
+	// Traps are rows for problems that its users had.
 	Traps []Trap `json:"traps,omitempty"`
 	// Tidy are commands that remove what rows leave behind.
 	Tidy []string `json:"tidy,omitempty"`
-	// Wrong are the rows in which termguard is known to be wrong, and why. A row that has become right fails,
-	// so that it is removed here.
+	// Wrong are rows in which termguard is known to be wrong, and why. A row that has become right fails, so
+	// that it is removed here.
 	Wrong map[string]string `json:"wrong,omitempty"`
 	// Undecided is the reason that more answers than usual are neither hangs nor completes.
 	Undecided string `json:"undecided,omitempty"`
@@ -46,20 +45,17 @@ type Target struct {
 	// Name is its name in rows. Defaults to its type.
 	Name string `json:"name,omitempty"`
 	// Object names it as for kubectl, such as "widgets.x.io it -n $NS".
-	Object string `json:"object"`
-	// Finalizer is the operator's finalizer on it.
+	Object    string `json:"object"`
 	Finalizer string `json:"finalizer"`
 	// Definition is its definition, if that is to be deleted, too.
 	Definition string `json:"definition,omitempty"`
 	// Needs are objects that the operator must read to release it; they are removed one at a time.
 	Needs []string `json:"needs,omitempty"`
-	// Manifests are created for each row; "--- # later" waits for the earlier ones to be served, as in a
-	// scenario.
+	// Manifests are created for each row; "--- # later" waits for the earlier ones to be served.
 	Manifests string `json:"manifests"`
-	// Ready are commands, like a scenario's Do, that wait until it is in use.
+	// Ready are commands, like a scenario's Do.
 	Ready []string `json:"ready,omitempty"`
-	// Then are commands to run in the situation, for dependents that disappear as soon as the target can be
-	// deleted.
+	// Then are commands for dependents that disappear as soon as the target can be deleted.
 	Then []string `json:"then,omitempty"`
 }
 
@@ -71,8 +67,7 @@ type Trap struct {
 	// Manifests, then Do, set it up.
 	Manifests string   `json:"manifests"`
 	Do        []string `json:"do,omitempty"`
-	// Delete is the object to delete.
-	Delete string `json:"delete"`
+	Delete    string   `json:"delete"`
 	// Leaves is deleted after that.
 	Leaves string `json:"leaves,omitempty"`
 }
@@ -138,21 +133,19 @@ func (o *Operator) deployment() (namespace, name string) {
 
 const runs = "runs"
 
-// situation is a state of the operator before its objects are deleted.
 type situation struct {
 	name string
-	// deletes is the deletion that leads to it, if any, which is a row of its own.
+	// deletes leads to the situation, and is a row of its own.
 	deletes string
-	// do are other commands that lead to it.
+	// do are other commands.
 	do      []string
 	crashes bool
-	// stops means that the operator no longer runs.
-	stops bool
+	stops   bool
 	// short situations are also played with every change.
 	short bool
-	// of is the name of its target, "" for all.
+	// of names its target, "" for all.
 	of string
-	// deletions returns the deletions to play for a target, by their names in rows.
+	// deletions are by their names in rows.
 	deletions func(Target) map[string]string
 }
 
@@ -174,7 +167,6 @@ func definition(t Target) map[string]string {
 	return map[string]string{"definition of " + t.Name: "crd " + t.Definition}
 }
 
-// situations returns the operator's situations in order.
 func (o *Operator) situations() []situation {
 	namespace, name := o.deployment()
 	scaled := []string{"scale deployment " + name + " -n " + namespace + " --replicas=0"}

@@ -15,10 +15,10 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// atOnce bounds concurrent operators, each in its own lab.
+// Each has its own lab.
 const atOnce = 3
 
-// mostCautious is the percentage of answers that may be neither hangs nor completes.
+// In percent: answers that are neither hangs nor completes.
 const mostCautious = 15
 
 // TestOperators plays the operators in OPERATORS ("all", or comma-separated names). RESULTS=FOLDER stores the
@@ -91,7 +91,7 @@ func between(text, from, to string) string {
 	return text
 }
 
-// TestLoad checks that the declarations are complete and name the versions that are built.
+// TestLoad checks that the declarations name the versions that are built.
 func TestLoad(t *testing.T) {
 	operators, err := Load("testdata")
 	if err != nil {
@@ -134,7 +134,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestRowsDiffer checks that two rights of one type make two rows with separate results.
 func TestRowsDiffer(t *testing.T) {
 	o := Operator{
 		Programs: []scenario.Program{{Deployment: "home/it"}},
@@ -156,7 +155,7 @@ func TestRowsDiffer(t *testing.T) {
 	}
 }
 
-// TestJudge checks that every way in which a row can be wrong fails unless it is listed.
+// TestJudge checks that every wrong row fails unless it is listed.
 func TestJudge(t *testing.T) {
 	row := func(webhook, check, snapshot, really string) Row {
 		return Row{Situation: "runs", Deleted: "it", Webhook: webhook, Check: check, Snapshot: snapshot, Really: really}
@@ -187,7 +186,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMerge checks that a partial run keeps the other rows.
 func TestMerge(t *testing.T) {
 	row := func(situation, really string) Row { return Row{Situation: situation, Deleted: "it", Really: really} }
 	got := merge([]Row{row("a", "hangs"), row("b", "hangs")}, []Row{row("b", "completes"), row("c", "hangs")})

@@ -31,7 +31,7 @@ const (
 	hangsAfter      = 25 * time.Second
 )
 
-// settles is how long a removed right may still work: the API server watches roles and bindings.
+// A removed right still works for a moment: the API server watches roles and bindings.
 const settles = 3 * time.Second
 
 type play struct {
@@ -74,8 +74,8 @@ func say(report scenario.Report, err error) string {
 	return string(text)
 }
 
-// Play plays an operator in its own lab, fewer situations if short is set. ONLY in the environment restricts
-// them to names that contain it.
+// Play plays an operator in its own lab, fewer situations if short is set. ONLY in the environment is a part of
+// their names.
 func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, progress io.Writer) ([]Row, error) {
 	p := &play{Guarded: g, Operator: o, progress: progress}
 	printed := 0
@@ -199,8 +199,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	return p.restore(ctx, names)
 }
 
-// stop stops the operator until it is installed again: its token stays invalid even if the service account is
-// recreated.
+// The operator's token stays invalid even if the service account is recreated.
 func (p *play) stop(ctx context.Context) error {
 	namespace, name := p.deployment()
 	if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=0"); err != nil {
@@ -216,7 +215,7 @@ func (p *play) stop(ctx context.Context) error {
 	})
 }
 
-// token returns a recently used token of the service account that is to be deleted; nil for other deletions.
+// token is nil unless the deletion is of the service account.
 func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) {
 	account, is := strings.CutPrefix(deletes, "serviceaccount ")
 	if !is {
@@ -231,8 +230,8 @@ func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) 
 	return config, err
 }
 
-// awaitRefused waits until the API server rejects a deleted service account's token: it caches tokens for 10 s
-// (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go), during which the operator continues.
+// The API server caches tokens for 10 s (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go),
+// during which the operator continues.
 func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
 	if token == nil {
 		return nil
@@ -289,7 +288,6 @@ func (p *play) trap(ctx context.Context, t Trap) error {
 	return p.restore(ctx, []string{name})
 }
 
-// operator returns the programs of the operator's own pods.
 func (p *play) operator() []*lab.Program {
 	return slices.DeleteFunc(slices.Clone(p.programs), func(program *lab.Program) bool {
 		first := p.programs[0]
@@ -312,7 +310,7 @@ func (p *play) name() string {
 	return fmt.Sprintf("%s-%d", p.Name, p.names)
 }
 
-// setUp creates a target, and waits until the operator has set its finalizer.
+// setUp waits until the operator has set its finalizer.
 func (p *play) setUp(ctx context.Context, t Target, name string) error {
 	if err := p.create(ctx, t.Manifests, name); err != nil {
 		return err
@@ -334,7 +332,7 @@ func (p *play) create(ctx context.Context, manifests, name string) error {
 	return nil
 }
 
-// bringAbout leads to a situation, and waits until leases reflect it: a lease outlives its holder.
+// bringAbout waits until leases reflect the situation: a lease outlives its holder.
 func (p *play) bringAbout(ctx context.Context, s situation) error {
 	namespace, name := p.deployment()
 	if s.crashes {
@@ -366,8 +364,7 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 	return p.awaitLeases(ctx, time.Now())
 }
 
-// awaitLeases waits until the leases in the operator's namespace have expired, except leases renewed after
-// since.
+// awaitLeases ignores leases renewed after since.
 func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 	namespace, _ := p.deployment()
 	client, err := p.Client()
@@ -389,9 +386,9 @@ func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 }
 
 const (
-	// lag is how far the webhook's facts may lag: it lists leases at intervals.
+	// The webhook lists leases at intervals.
 	lag = ownership.LeaseInterval + 5*time.Second
-	// outlived is how long the webhook may take to notice the lease of a stopped operator.
+	// The lease of a stopped operator must expire.
 	outlived = 90 * time.Second
 )
 
@@ -407,8 +404,8 @@ func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	return fields[1] != "" || !builtIn && fields[2] == "", nil
 }
 
-// ask records termguard's answers until they are the same twice. It waits up to patience while some are
-// uncertain, or the webhook and check disagree.
+// ask repeats until the answers are the same twice. It waits up to patience while some are uncertain, or the
+// webhook and check disagree.
 func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletion) error {
 	began, before := time.Now(), map[string]string{}
 	return p.Await(ctx, 3*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
@@ -449,7 +446,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletio
 	})
 }
 
-// delete deletes all rows at once. A deletion that was predicted to complete gets more time.
+// A deletion that was predicted to complete gets more time.
 func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	for _, a := range rows {
 		r, err := p.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(a.delete)...)...)
@@ -475,7 +472,7 @@ func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	return nil
 }
 
-// restore runs the operator again, so that hanging deletions finish, and then deletes the rest by force.
+// restore runs the operator again, so that hanging deletions finish.
 func (p *play) restore(ctx context.Context, names []string) error {
 	if p.stopCrash != nil {
 		p.stopCrash()

@@ -14,18 +14,17 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Failed is the verdict recorded for an error.
+// Failed is recorded for an error.
 const Failed = "error"
 
-// Unasked is the verdict recorded if the API server does not call the webhook.
+// Unasked means that the API server does not call the webhook.
 const Unasked = "not asked"
 
-// Leaves is the outcome of a deletion that completes, but makes others hang.
+// Leaves means that a deletion completes, but makes others hang.
 const Leaves = "leaves a hang"
 
-// Row is one deletion: termguard's answers, and the outcome.
+// Row is one deletion.
 type Row struct {
-	// Situation is the state of the operator.
 	Situation string `json:"situation"`
 	Deleted   string `json:"deleted"`
 	Webhook   string `json:"webhook"`
@@ -33,14 +32,14 @@ type Row struct {
 	Snapshot  string `json:"snapshot"`
 	// Really is scenario.Completes, scenario.Hangs or Leaves.
 	Really string `json:"really"`
-	// Source is a user's report of it.
+	// Source is a user's report.
 	Source string `json:"source,omitempty"`
 }
 
-// Name identifies the row among its operator's rows.
+// Name is unique for an operator.
 func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
 
-// answers returns termguard's answers, in the order of the columns.
+// In the order of the columns.
 func (r Row) answers() []answer {
 	all := []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
 	return slices.DeleteFunc(all, func(a answer) bool { return a.verdict == Unasked })
@@ -52,12 +51,12 @@ func (a answer) miss() bool { return a.verdict == scenario.Completes && a.really
 
 func (a answer) falseAlarm() bool { return a.verdict == scenario.Hangs && a.really != scenario.Hangs }
 
-// decisive reports whether the answer was as certain as possible: at-risk if others hang.
+// decisive accepts at-risk if others hang.
 func (a answer) decisive() bool {
 	return a.verdict == scenario.Hangs || a.verdict == scenario.Completes || a.verdict == scenario.AtRisk && a.really == Leaves
 }
 
-// Wrong returns the errors of the row, "" if none.
+// Wrong returns the row's errors.
 func (r Row) Wrong() string {
 	var wrong []string
 	for _, a := range r.answers() {
@@ -75,7 +74,7 @@ func (r Row) Wrong() string {
 	return strings.Join(wrong, ", ")
 }
 
-// judge returns the differences between the wrong rows and the known ones.
+// judge compares the wrong rows with the known ones.
 func judge(rows []Row, known map[string]string) []string {
 	var wrong []string
 	seen := map[string]bool{}
@@ -94,7 +93,7 @@ func judge(rows []Row, known map[string]string) []string {
 	return wrong
 }
 
-// Results are an operator's rows, as stored in a file.
+// Results are an operator's rows.
 type Results struct {
 	Operator string `json:"operator"`
 	Rows     []Row  `json:"rows"`
@@ -117,7 +116,7 @@ func (r Results) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.Operator+".json"), append(data, '\n'), 0o644)
 }
 
-// merge replaces old rows by new ones of the same name, and appends the others.
+// merge replaces rows of the same name.
 func merge(old, rows []Row) []Row {
 	merged := slices.Clone(old)
 	for _, r := range rows {
