@@ -338,7 +338,7 @@ func (s signal) raise() {
 	}
 }
 
-// seldom is for state that is not watched.
+// seldom is for state that is not watched. Watched changes are never missed.
 const seldom = 5 * time.Second
 
 // each calls f at once and after each change, at least pause apart, and after each pause while f returns false.
@@ -611,7 +611,7 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 
-// Review returns a webhook.
+// Review returns a webhook with a decision for every review.
 func Review(decide func(request map[string]any) (allowed bool, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any

@@ -424,7 +424,7 @@ func (p *Program) end() {
 	}
 }
 
-// Break makes the program crash whenever it starts.
+// Break sets whether the program crashes whenever it starts.
 func (p *Program) Break(broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -244,7 +244,8 @@ state = "/run/containerd"
   conf_dir = "DIR/cni"
 `
 
-// The kubelet does not evict, because full file systems are deliberate faults here.
+// The kubelet leaves the host's iptables alone, and does not evict, because full file systems are deliberate
+// faults here.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 enableServer: false

@@ -388,7 +388,7 @@ func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 const (
 	// The webhook lists leases at intervals.
 	lag = ownership.LeaseInterval + 5*time.Second
-	// The lease of a stopped operator must expire.
+	// The webhook may take this long to notice the lease of a stopped operator.
 	outlived = 90 * time.Second
 )
 

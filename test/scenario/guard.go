@@ -50,8 +50,8 @@ func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {
 }
 
 // PatientGuard is Guard with longer limits, for tests of answers rather than of their speed: dozens of
-// concurrent deletions on two cores leave no time for a review. Its API server presents a certificate, without
-// which termguard learns nothing.
+// concurrent deletions on two cores leave no time for a review, and a request that is allowed unchecked proves
+// nothing. Its API server presents a certificate, without which termguard learns nothing.
 func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }

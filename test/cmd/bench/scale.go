@@ -35,7 +35,7 @@ var sizes = []size{
 }
 
 const (
-	// changesPerSecond is a target, not always reached.
+	// changesPerSecond is the target.
 	changesPerSecond = 500
 	// One measurement's length, and the number per side.
 	measured, turns = 10 * time.Second, 2

@@ -186,8 +186,8 @@ const maxManifest = 3 << 20
 // programs are files by which lint recognizes that a folder test beside them belongs to a program.
 var programs = []string{"go.mod", "Gopkg.toml", "Cargo.toml", "pom.xml"}
 
-// firstRendered is the first round whose charts and kustomizations were rendered; earlier ones were judged by
-// the files alone.
+// firstRendered is the prefix of the first round whose charts and kustomizations were rendered; earlier ones
+// were judged by the files alone.
 const firstRendered = "2026-11-25"
 
 // lint uses the judged commit if there is one, and records it.

@@ -1,6 +1,6 @@
 // Command release builds the files of a release of termguard: archives of the programs for each platform, the
 // image as an OCI archive, the chart, a krew manifest, a Homebrew formula, a bill of materials (SPDX) and
-// checksums. The same commit always gives the same bytes.
+// checksums. The same commit always gives the same bytes: no file contains the time or place of its build.
 //
 // With -publish, it pushes the image of an existing release and prints its digest.
 package main
