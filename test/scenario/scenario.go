@@ -434,6 +434,13 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
+	if strings.Contains(s.Objects, "paramKind:") {
+		// The webhook reads parameters every ten seconds: before, a fair verdict may be one without the policy.
+		select {
+		case <-ctx.Done():
+		case <-time.After(15 * time.Second):
+		}
+	}
 	// The facts follow the cluster with a lag.
 	err = g.Await(ctx, s.patience(), "a fair verdict", func(ctx context.Context) (bool, error) {
 		err := g.ask(ctx, &o, true)
