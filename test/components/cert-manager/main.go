@@ -1,5 +1,7 @@
-// Command cert-manager runs cert-manager's controllers, as cmd/controller/app of its repository does, and its
-// cainjector, as cmd/cainjector/app. Those commands are modules of their own which are not published.
+// Command cert-manager is cert-manager's controller, its own control loops run as
+// cmd/controller/app of its repository does, and its cainjector, as cmd/cainjector/app.
+// Those commands are modules of their own which are not published, so this takes their
+// place.
 package main
 
 import (
@@ -57,11 +59,12 @@ func main() {
 	}
 }
 
+// run returns when ctx ends.
 func run(ctx context.Context, kubeconfig string, controllers []string, injects bool) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig: kubeconfig, KubernetesAPIQPS: 200, KubernetesAPIBurst: 400,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: "cert-manager"},
-		CertificateOptions: controller.CertificateOptions{ // the command's defaults
+		CertificateOptions: controller.CertificateOptions{ // what the command takes if nothing is said
 			CertificateRequestMinimumBackoffDuration: time.Hour, CertificateRequestMaximumBackoffDuration: 32 * time.Hour,
 		},
 		ACMEOptions:      controller.ACMEOptions{DNS01CheckRetryPeriod: 10 * time.Second},
@@ -96,6 +99,7 @@ func run(ctx context.Context, kubeconfig string, controllers []string, injects b
 	return group.Wait()
 }
 
+// inject fills in caBundles.
 func inject(ctx context.Context, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command cloud-controller-manager is Kubernetes' own, like k8s.io/cloud-provider/sample, with its fake cloud,
-// which makes and deletes load balancers at once.
+// Command cloud-controller-manager is Kubernetes' own, as k8s.io/cloud-provider/sample makes
+// it, of the project's fake cloud, which makes and deletes load balancers at once.
 package main
 
 import (

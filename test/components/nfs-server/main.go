@@ -1,5 +1,5 @@
-// Command nfs-server serves files in memory by NFS version 3, for nodes of the lab: its pod is a server that is
-// deleted with its namespace.
+// Command nfs-server serves a file system in memory by NFS version 3, to any client, for nodes of
+// the lab: its pod is a server that is deleted with its namespace.
 package main
 
 import (

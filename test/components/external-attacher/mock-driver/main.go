@@ -1,6 +1,7 @@
-// Command mock-driver is a CSI driver that attaches, detaches, deletes snapshots, and makes, clones and deletes
-// volumes at once, for external-attacher, csi-snapshotter and external-provisioner. It refuses to detach the
-// volume "locked".
+// Command mock-driver is a CSI driver that attaches and detaches at once, for the
+// container of that name in the manifests of external-attacher, deletes snapshots at
+// once, for csi-snapshotter, and makes, clones and deletes volumes at once, for
+// external-provisioner. It refuses to detach the volume "locked".
 package main
 
 import (

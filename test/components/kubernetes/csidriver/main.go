@@ -1,5 +1,6 @@
-// Command csidriver is a CSI driver of the lab's real nodes, with ephemeral volumes, each a mount in memory. It
-// leaves its sockets behind when it is killed.
+// Command csidriver is a CSI driver of the lab's real nodes: its volumes are
+// ephemeral, each a mount of its own in memory. It registers with the kubelet as
+// every driver does, and leaves its sockets behind when it is killed.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-// run returns only if the driver fails.
+// run does not return unless the driver fails.
 func run(name, node, kubelet string) error {
 	if name == "" || node == "" || kubelet == "" {
 		return errors.New("-name, -node and -kubelet are needed")

@@ -1,5 +1,6 @@
-// Command dradriver is a driver for dynamic resource allocation on the lab's real nodes, with one device, "d0".
-// It leaves its sockets behind when it is killed.
+// Command dradriver is a driver for dynamic resource allocation on the lab's real
+// nodes: it has one device, "d0", and nothing to prepare. It registers with the
+// kubelet as every driver does, and leaves its sockets behind when it is killed.
 package main
 
 import (

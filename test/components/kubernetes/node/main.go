@@ -1,6 +1,8 @@
-// Command node is a node of the lab: the kubelet's code over a fake runtime, like
-// k8s.io/kubernetes/cmd/kubemark, except that it writes in one folder only, serves nothing on the network, and
-// sends heartbeats often enough that a dead node is noticed in seconds.
+// Command node is a node of the lab: the kubelet's own code over a fake
+// container runtime, as kubemark runs it (k8s.io/kubernetes/cmd/kubemark). It
+// differs from kubemark's command in what that has no flags for: everything it
+// writes is in one folder, it serves nothing on the network, and it sends
+// heartbeats often enough that a dead node is noticed in seconds.
 package main
 
 import (
@@ -38,7 +40,7 @@ func main() {
 	}
 }
 
-// run returns only if the node could not start.
+// run does not return unless the node could not start.
 func run(ctx context.Context, name, kubeconfig, dir string, lease time.Duration) error {
 	if name == "" || kubeconfig == "" || dir == "" {
 		return errors.New("-name, -kubeconfig and -dir are needed")
@@ -56,7 +58,7 @@ func run(ctx context.Context, name, kubeconfig, dir string, lease time.Duration)
 	}
 
 	flags, kubelet := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{NodeName: name, MaxPods: 1000})
-	if err := os.RemoveAll(flags.RootDirectory); err != nil { // in /tmp, even if TMPDIR is set
+	if err := os.RemoveAll(flags.RootDirectory); err != nil { // made in /tmp, whatever TMPDIR says
 		return err
 	}
 	flags.RootDirectory = dir

@@ -1,8 +1,9 @@
-// Command sampleapiserver is k8s.io/sample-apiserver, an extension API server for wardle.example.com, with two
-// differences. It answers in JSON if a client prefers protobuf, which its types do not have: as published,
-// v0.36.3 fails then with a server error, and a namespace with an object that is not deleted at once keeps
-// NamespaceDeletionContentFailure. --protobuf restores that. And it does not wait for watches when it is
-// stopped.
+// Command sampleapiserver is k8s.io/sample-apiserver, an extension API server for
+// wardle.example.com, with two differences from its own command. It answers in JSON if a client
+// prefers protobuf, because its types have no protobuf form: as published, v0.36.3 fails then with
+// a server error, and a namespace with an object that is not deleted at once keeps
+// NamespaceDeletionContentFailure. --protobuf restores that. And it does not wait for watches to
+// end when it is stopped.
 package main
 
 import (
@@ -55,6 +56,7 @@ func main() {
 	os.Exit(cli.Run(cmd))
 }
 
+// withoutProtobuf removes protobuf from the content types that a client accepts.
 func withoutProtobuf(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accepted := slices.DeleteFunc(strings.Split(r.Header.Get("Accept"), ","), func(mediaType string) bool {
