@@ -19,17 +19,20 @@ import (
 // Item is the answer about one object.
 type Item struct {
 	// Kind is for scans.
-	Kind   string          `json:"kind,omitempty"`
+	Kind string `json:"kind,omitempty"`
+	// Target is the object that would be deleted.
 	Target policies.Object `json:"target"`
 	// TerminatingSince is the deletionTimestamp: when it would have been deleted without finalizers.
 	TerminatingSince string           `json:"terminatingSince,omitempty"`
 	Verdict          policies.Verdict `json:"verdict"`
 	// EstimateSeconds is the longest duration, and UsualSeconds the usual one here, if known.
 	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
-	UsualSeconds    *int `json:"usualSeconds,omitempty"`
+	// UsualSeconds is the usual duration, if observed here.
+	UsualSeconds *int `json:"usualSeconds,omitempty"`
 	// Findings are nil in a scan, which has HeldBy.
 	Findings []policies.Finding `json:"findings,omitzero"`
-	WaitsFor []Wait             `json:"waitsFor,omitzero"`
+	// WaitsFor are the finalizers that a live owner has to remove first.
+	WaitsFor []Wait `json:"waitsFor,omitzero"`
 	// HeldBy are the causes of a scan, and Parts the objects of a release whose deletion does not complete.
 	HeldBy []Hold `json:"heldBy,omitzero"`
 	Parts  []Item `json:"parts,omitempty"`

@@ -65,12 +65,14 @@ type Question struct {
 
 // Answer has apiVersion termguard.dev/v1.
 type Answer struct {
-	APIVersion string           `json:"apiVersion"`
-	Kind       string           `json:"kind"`
-	As         As               `json:"as"`
-	By         string           `json:"by,omitempty"`
-	Of         string           `json:"of,omitempty"`
-	Verdict    policies.Verdict `json:"verdict"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	As         As     `json:"as"`
+	// By is the command that deletes the objects, in words, and Of its argument.
+	By string `json:"by,omitempty"`
+	Of string `json:"of,omitempty"`
+	// Verdict is the worst of all.
+	Verdict policies.Verdict `json:"verdict"`
 	// Notes are about volumes, too.
 	Notes []string `json:"notes,omitempty"`
 	// Items of a list of Terminating objects are in the order of their deletion.
@@ -83,7 +85,8 @@ type Answer struct {
 	Order []Wave `json:"order,omitempty"`
 	// Circle says why some are in no wave: each waits for the next.
 	Circle []string `json:"circle,omitempty"`
-	Plan   []Step   `json:"plan"`
+	// Plan is the next steps, in this order.
+	Plan []Step `json:"plan"`
 	// Unseen is about all objects; each item has its own list, too.
 	Unseen []policies.Unseen `json:"unseen"`
 

@@ -187,7 +187,7 @@ func condition(waits []Wait) string {
 
 // Took is how long owners took to remove a finalizer of other deleted objects.
 type Took struct {
-	Objects int `json:"objects"`
+	Objects int `json:"objects"` // how many
 	// UsualSeconds is the median, and LongestSeconds the maximum, rounded up.
 	UsualSeconds   int `json:"usualSeconds"`
 	LongestSeconds int `json:"longestSeconds"`

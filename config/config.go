@@ -25,8 +25,9 @@ const maxConfig = 1 << 20
 
 // Config is the configuration file: apiVersion termguard.dev/v1, kind Config.
 type Config struct {
-	APIVersion  string      `json:"apiVersion"`
-	Kind        string      `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Enforcement sets the mode of each policy.
 	Enforcement Enforcement `json:"enforcement,omitempty"`
 	// TrustAnnotations says which annotations count. Defaults to all.
 	TrustAnnotations *Trust `json:"trustAnnotations,omitempty"`

@@ -53,8 +53,8 @@ const (
 type Check struct {
 	Name   string   `json:"name"` // as in docs/doctor.md
 	Result Result   `json:"result"`
-	Says   string   `json:"says"`
-	Also   []string `json:"also,omitempty"`
+	Says   string   `json:"says"`           // what was found
+	Also   []string `json:"also,omitempty"` // details
 	Do     string   `json:"do,omitempty"`   // the next step
 	More   string   `json:"more,omitempty"` // URL
 }

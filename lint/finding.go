@@ -20,6 +20,7 @@ type Finding struct {
 	Question Question `json:"question"`
 	// Target is the object that is deleted or applied.
 	Target policies.Object `json:"target"`
+	// Object is the object of the manifest at the finding's place.
 	Object policies.Object `json:"object"`
 	Place  Place           `json:"place"`
 	// Fingerprint is set by SetFingerprints.

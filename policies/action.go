@@ -31,10 +31,12 @@ type Action struct {
 	Namespace string   `json:"namespace,omitempty"`
 
 	// Type of the Patch, json or merge.
-	Type       string          `json:"type,omitempty"`
-	Patch      json.RawMessage `json:"patch,omitempty"`
-	Replicas   *int32          `json:"replicas,omitempty"`
-	Finalizers []string        `json:"finalizers,omitempty"`
+	Type  string          `json:"type,omitempty"`
+	Patch json.RawMessage `json:"patch,omitempty"`
+	// Replicas to scale to.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Finalizers that finalize removes.
+	Finalizers []string `json:"finalizers,omitempty"`
 	// As in kubectl delete: Cascade is background (the default), foreground or orphan.
 	NoWait       bool   `json:"noWait,omitempty"`
 	Cascade      string `json:"cascade,omitempty"`

@@ -177,13 +177,16 @@ type Finding struct {
 	// Message is one sentence, up to MaxMessage characters.
 	Message string `json:"message"`
 	// Objects are the blockers, the most important first.
-	Objects         []Object `json:"objects"`
-	Evidence        []string `json:"evidence"`
-	EstimateSeconds *int     `json:"estimateSeconds,omitempty"`
+	Objects  []Object `json:"objects"`
+	Evidence []string `json:"evidence"`
+	// EstimateSeconds is how long the deletion takes, if it completes.
+	EstimateSeconds *int `json:"estimateSeconds,omitempty"`
 	// Field is a path in the manifest of Objects[0], such as "spec.finalizers[1]".
-	Field    string   `json:"field,omitempty"`
-	Remedy   string   `json:"remedy"`
-	Steps    []Step   `json:"steps,omitempty"`
+	Field string `json:"field,omitempty"`
+	// Remedy is the solution in prose, and Steps step by step.
+	Remedy string `json:"remedy"`
+	Steps  []Step `json:"steps,omitempty"`
+	// Cause is what the policy blames, as far as it says.
 	Cause    Cause    `json:"cause,omitzero"`
 	Manifest Manifest `json:"-"`
 	// Class, Symptom and Custom are the policy's.
@@ -195,11 +198,13 @@ type Finding struct {
 // Cause blocks a deletion, and may block others.
 type Cause struct {
 	// Title does not name the blocked objects.
-	Title     string  `json:"title,omitempty"`
-	Object    *Object `json:"object,omitempty"`
-	Node      string  `json:"node,omitempty"`
-	Finalizer string  `json:"finalizer,omitempty"`
-	Owner     *Owner  `json:"owner,omitempty"`
+	Title string `json:"title,omitempty"`
+	// Object is the object to blame, and Node the name of a node on which something is wrong.
+	Object *Object `json:"object,omitempty"`
+	Node   string  `json:"node,omitempty"`
+	// Finalizer is the blocking finalizer, and Owner its owner.
+	Finalizer string `json:"finalizer,omitempty"`
+	Owner     *Owner `json:"owner,omitempty"`
 	// Refusal is a webhook or admission policy, as the facts name it: webhook/TYPE/….
 	Refusal string `json:"refusal,omitempty"`
 	// Declared says that an annotation names the owner, which a tenant may have written.
