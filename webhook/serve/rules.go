@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -74,15 +75,32 @@ func readSource(name string) policySource {
 	if err != nil {
 		return newSource(name, nil, err)
 	}
-	files := map[string]string{}
+	most := maxSource
+	if !info.IsDir() {
+		most = policies.MaxBundle
+	}
+	files, size := map[string]string{}, 0
 	for _, path := range paths {
-		text, err := os.ReadFile(filepath.Join(name, path))
+		text, err := readFile(filepath.Join(name, path), most-size)
 		if err != nil {
 			return newSource(name, nil, err)
+		}
+		if size += len(text); size > most {
+			return newSource(name, nil, fmt.Errorf("its policies are larger than %d bytes together", most))
 		}
 		files[path] = string(text)
 	}
 	return newSource(name, files, nil)
+}
+
+// readFile reads one byte more than most, if there is one.
+func readFile(name string, most int) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, int64(most)+1))
 }
 
 func configMapSource(cm *corev1.ConfigMap) policySource {

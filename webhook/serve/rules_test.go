@@ -412,3 +412,23 @@ func TestRulesStart(t *testing.T) {
 		t.Errorf("start where nothing can be listed: %v", err)
 	}
 }
+
+// TestReadSourceIsBounded checks that no more of a folder or bundle is held than policies may have: it is read twice
+// a second.
+func TestReadSourceIsBounded(t *testing.T) {
+	folder := t.TempDir()
+	bundle := filepath.Join(folder, "bundle.tar.gz")
+	if err := os.Mkdir(filepath.Join(folder, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]int{filepath.Join(folder, "a", "a.rego"): maxSource + 1, bundle: policies.MaxBundle + 1} {
+		if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{folder, bundle} {
+		if s := readSource(name); s.err == nil || !strings.Contains(s.err.Error(), "larger than") || s.files != nil {
+			t.Errorf("%s: %d files, %v", name, len(s.files), s.err)
+		}
+	}
+}
