@@ -137,18 +137,7 @@ func TestFixtures(t *testing.T) {
 				}
 			}
 			file := filepath.Join(p.Folder, "testdata", policytest.GoldenFile)
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), golden.String()); diff != "" {
-				t.Errorf("%s is stale (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", file, diff)
-			}
+			compareGolden(t, file, golden.String())
 			if _, missed, err := tracer.Covered(os.DirFS("."), "policies", p.Folder); err != nil || len(missed) > 0 {
 				t.Errorf("no fixture reaches %q: %v", missed, err)
 			}
@@ -392,5 +381,22 @@ func TestNeedsHideNothing(t *testing.T) {
 		if diff := cmp.Diff(p.evaluate(t, all), p.evaluate(t, some)); diff != "" {
 			t.Errorf("%s: -all evaluated, +by their needs:\n%s", f.File, diff)
 		}
+	}
+}
+
+// compareGolden compares a text with a file; UPDATE_GOLDEN=1 writes it.
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is stale (UPDATE_GOLDEN=1 go test ./policies writes it): -want, +got:\n%s", file, diff)
 	}
 }

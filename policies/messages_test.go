@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/policies"
 )
@@ -65,17 +63,5 @@ func TestMessages(t *testing.T) {
 		}
 		page.WriteString("```\n")
 	}
-	const file = "../test/results/messages.md"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), page.String()); diff != "" {
-		t.Errorf("%s is not current (UPDATE_GOLDEN=1 go test -run TestMessages ./policies writes it): -want, +got:\n%s", file, diff)
-	}
+	compareGolden(t, "../test/results/messages.md", page.String())
 }
