@@ -124,7 +124,7 @@ func (t *Together) application(app *unstructured.Unstructured) {
 		return
 	}
 	var names []Name
-	for _, resource := range mapsAt(app, "status", "resources") {
+	for _, resource := range cluster.Items(app.Object, "status", "resources") {
 		wave, _ := resource["syncWave"].(int64)
 		kind := schema.GroupKind{Group: stringAt(resource, "group"), Kind: stringAt(resource, "kind")}
 		o := Name{Type: typeOf(kind), Name: stringAt(resource, "name"), Namespace: stringAt(resource, "namespace"), Place: -int(wave)}
@@ -184,7 +184,7 @@ func (t *Together) kustomization(k *unstructured.Unstructured) {
 		return
 	}
 	var names []Name
-	for _, entry := range mapsAt(k, "status", "inventory", "entries") {
+	for _, entry := range cluster.Items(k.Object, "status", "inventory", "entries") {
 		if name, ok := parseEntry(stringAt(entry, "id")); ok {
 			names = append(names, name)
 		}
@@ -226,7 +226,7 @@ func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	if stays = staysWithFlux(h); stays != "" {
 		return "", "", stays
 	}
-	history := mapsAt(h, "status", "history")
+	history := cluster.Items(h.Object, "status", "history")
 	if len(history) == 0 {
 		return "", "", "it has no release yet: only the HelmRelease goes"
 	}
@@ -285,17 +285,6 @@ func (t *Together) settle(subjects []Subject) (left []Subject, notes []string) {
 		}
 		return why != ""
 	}), notes
-}
-
-func mapsAt(object *unstructured.Unstructured, path ...string) (items []map[string]any) {
-	values, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
-	all, _ := values.([]any)
-	for _, value := range all {
-		if item, ok := value.(map[string]any); ok {
-			items = append(items, item)
-		}
-	}
-	return items
 }
 
 func stringAt(item map[string]any, key string) string {

@@ -268,3 +268,15 @@ func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	}
 	return obj, Decode(obj, &metav1.PartialObjectMetadata{})
 }
+
+// Items returns the mappings in a list of an object.
+func Items(object map[string]any, path ...string) (items []map[string]any) {
+	list, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	values, _ := list.([]any)
+	for _, value := range values {
+		if item, ok := value.(map[string]any); ok {
+			items = append(items, item)
+		}
+	}
+	return items
+}

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/termguard/termguard/cluster/manifests"
+	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/lint/tree"
 )
@@ -79,7 +79,7 @@ func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]an
 	if err != nil {
 		return nil
 	}
-	for _, generator := range manifests.Items(value, "spec", "generators") {
+	for _, generator := range cluster.Items(value, "spec", "generators") {
 		for _, replacer := range s.generatorReplacers(o, generator) {
 			var app map[string]any
 			if json.Unmarshal([]byte(replacer.Replace(string(text))), &app) == nil && s.isSelfManagedApp(o, app) {
@@ -102,7 +102,7 @@ func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (re
 		}
 		replacers = append(replacers, strings.NewReplacer(forms...))
 	}
-	for _, element := range manifests.Items(generator, "list", "elements") {
+	for _, element := range cluster.Items(generator, "list", "elements") {
 		params := map[string]string{}
 		for key, value := range element {
 			if text, ok := value.(string); ok {
@@ -116,7 +116,7 @@ func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (re
 	}
 	root := s.repositoryRoot(o)
 	var globs, excludes []string
-	for _, directory := range manifests.Items(generator, "git", "directories") {
+	for _, directory := range cluster.Items(generator, "git", "directories") {
 		if glob, _ := directory["path"].(string); directory["exclude"] == true {
 			excludes = append(excludes, glob)
 		} else if filepath.IsLocal(filepath.FromSlash(glob)) && root != "" {

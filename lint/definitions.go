@@ -13,7 +13,6 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/lint/source"
 )
 
@@ -87,7 +86,7 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	r.reread(ctx, source.ContainsAny(words...), []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
 		replicas, set, _ := unstructured.NestedInt64(full.Object, "spec", "replicas")
 		var images []string
-		for _, container := range manifests.Items(full.Object, "spec", "template", "spec", "containers") {
+		for _, container := range cluster.Items(full.Object, "spec", "template", "spec", "containers") {
 			image, _ := container["image"].(string)
 			images = append(images, image)
 		}
@@ -139,7 +138,7 @@ func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*defini
 			return
 		}
 		var versions []any
-		for _, version := range manifests.Items(full.Object, "spec", "versions") {
+		for _, version := range cluster.Items(full.Object, "spec", "versions") {
 			versions = append(versions, map[string]any{"name": version["name"], "served": version["served"], "storage": version["storage"]})
 		}
 		all[group][kind] = &definition{Unstructured: &unstructured.Unstructured{Object: map[string]any{
@@ -161,8 +160,8 @@ func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (def
 		if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
 			continue
 		}
-		for _, hook := range manifests.Items(o.Object, "webhooks") {
-			for _, rule := range manifests.Items(hook, "rules") {
+		for _, hook := range cluster.Items(o.Object, "webhooks") {
+			for _, rule := range cluster.Items(hook, "rules") {
 				named, _, _ := unstructured.NestedStringSlice(rule, "apiGroups")
 				for _, group := range named {
 					groups[group] = true

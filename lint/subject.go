@@ -14,7 +14,6 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/manifests"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
@@ -184,6 +183,6 @@ func lacksRules(u *unstructured.Unstructured) bool {
 	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
 		return false
 	}
-	webhooks := manifests.Items(u.Object, "webhooks")
-	return len(webhooks) == 0 || slices.ContainsFunc(webhooks, func(hook map[string]any) bool { return len(manifests.Items(hook, "rules")) == 0 })
+	webhooks := cluster.Items(u.Object, "webhooks")
+	return len(webhooks) == 0 || slices.ContainsFunc(webhooks, func(hook map[string]any) bool { return len(cluster.Items(hook, "rules")) == 0 })
 }

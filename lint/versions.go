@@ -4,7 +4,7 @@ import (
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/termguard/termguard/cluster/manifests"
+	"github.com/termguard/termguard/cluster"
 )
 
 type removedVersion struct {
@@ -58,7 +58,7 @@ func modernize(value map[string]any) {
 
 // setIgnoreFailures sets the default failurePolicy of v1beta1.
 func setIgnoreFailures(value map[string]any) {
-	for _, hook := range manifests.Items(value, "webhooks") {
+	for _, hook := range cluster.Items(value, "webhooks") {
 		if hook["failurePolicy"] == nil {
 			hook["failurePolicy"] = "Ignore"
 		}

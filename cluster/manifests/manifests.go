@@ -150,23 +150,11 @@ func clients(obj *unstructured.Unstructured) (found []map[string]any) {
 	case "CustomResourceDefinition":
 		take(obj.Object, "spec", "conversion", "webhook", "clientConfig")
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-		for _, hook := range Items(obj.Object, "webhooks") {
+		for _, hook := range cluster.Items(obj.Object, "webhooks") {
 			take(hook, "clientConfig")
 		}
 	}
 	return found
-}
-
-// Items returns the mappings in a list of an object.
-func Items(object map[string]any, path ...string) (items []map[string]any) {
-	list, _, _ := unstructured.NestedFieldNoCopy(object, path...)
-	values, _ := list.([]any)
-	for _, value := range values {
-		if item, ok := value.(map[string]any); ok {
-			items = append(items, item)
-		}
-	}
-	return items
 }
 
 // place sets the namespace that kubectl would.
@@ -288,7 +276,7 @@ type container struct {
 
 func containersOf(objects []*unstructured.Unstructured) (found []container) {
 	for _, obj := range objects {
-		for _, fields := range Items(obj.Object, "spec", "template", "spec", "containers") {
+		for _, fields := range cluster.Items(obj.Object, "spec", "template", "spec", "containers") {
 			image, _ := fields["image"].(string)
 			command, _, _ := unstructured.NestedStringSlice(fields, "command")
 			args, _, _ := unstructured.NestedStringSlice(fields, "args")
