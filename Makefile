@@ -14,7 +14,7 @@ E2E := go test $(FLAGS)
 # Tests come in three tiers (CONTRIBUTING.md): a long one checks testing.Short(), which is set in make
 # test; a rare one calls lab.Nightly(); and one of a single goroutine skips the race detector (race.Skip).
 # The packages that start goroutines. TestRaces holds that these are all.
-RACES := ./certs ./check ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./watch ./webhook ./webhook/serve
+RACES := ./answer ./certs ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./policies ./probe ./watch ./webhook ./webhook/serve
 # Those with a stress test, which alone the race detector watches in make test.
 STRESS := ./cluster ./webhook
 # Packages of test/ that only make nightly runs, and packages with tests that it runs in full. TestTiers
@@ -174,7 +174,7 @@ fuzz: ## Run each fuzz test for a few seconds (TIME=1m for longer)
 	nice -n 19 ./test/fuzz.sh $(or $(TIME),3s)
 
 docs golden: ## Write the generated files anew
-	UPDATE_GOLDEN=1 go test ./policies/... ./check/... ./doctor ./lint/... ./cmd/...
+	UPDATE_GOLDEN=1 go test ./policies/... ./answer/... ./doctor ./lint/... ./cmd/...
 	UPDATE_GOLDEN=1 go test -count=1 -run TestChartKnowsThePolicies ./deploy
 	cd test && UPDATE_GOLDEN=1 go test -count=1 -run 'TestRenders|TestSchemas' ./chart ./schemas
 
@@ -213,7 +213,7 @@ man: ## Write the man pages into dist/man, of what --help prints
 	MAN=$(CURDIR)/dist/man go test -count=1 -run '^TestMan$$' ./cmd/termguard
 
 bench: programs components ## Print benchmarks: beside a no-op webhook, and by size of the cluster (OBJECTS=10000)
-	go test -run '^$$' -bench . ./policies ./webhook ./check ./scan
+	go test -run '^$$' -bench . ./policies ./webhook ./answer ./scan
 	cd test && go run ./cmd/bench -objects $(OBJECTS)
 
 bench-scale: programs components ## Print what clusters of three sizes cost termguard and their API server (10 minutes)

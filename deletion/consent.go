@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -20,50 +20,50 @@ type Consents struct {
 
 // consent allows a class of steps, for one object if set.
 type consent struct {
-	class  check.Class
-	object check.Name
+	class  answer.Class
+	object answer.Name
 }
 
 // ParseConsents reads values of --allow: CLASS, CLASS=TYPE/NAME or CLASS=TYPE/NAMESPACE/NAME.
 func ParseConsents(values []string) (c Consents, err error) {
 	for _, value := range values {
 		class, object, named := strings.Cut(value, "=")
-		at := slices.IndexFunc(check.Classes, func(m check.Meaning) bool { return string(m.Class) == class })
+		at := slices.IndexFunc(answer.Classes, func(m answer.Meaning) bool { return string(m.Class) == class })
 		switch {
 		case at < 0:
 			return c, fmt.Errorf("--allow %s: unknown permission %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
-		case mild(check.Class(class)):
+		case mild(answer.Class(class)):
 			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
-		case named && (check.Class(class) == check.ClassRisk || check.Class(class) == check.ClassRestore):
+		case named && (answer.Class(class) == answer.ClassRisk || answer.Class(class) == answer.ClassRestore):
 			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
-		case !named && check.Classes[at].ByName:
+		case !named && answer.Classes[at].ByName:
 			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
 		case !named:
-			c.allowed = append(c.allowed, consent{class: check.Class(class)})
+			c.allowed = append(c.allowed, consent{class: answer.Class(class)})
 			continue
 		}
 		parts := strings.Split(object, "/")
 		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 			return c, fmt.Errorf("--allow %s: want TYPE/NAME, or TYPE/NAMESPACE/NAME of what is in a namespace", value)
 		}
-		name := check.Name{Type: parts[0], Name: parts[len(parts)-1]}
+		name := answer.Name{Type: parts[0], Name: parts[len(parts)-1]}
 		if len(parts) == 3 {
 			name.Namespace = parts[1]
 		}
-		c.allowed = append(c.allowed, consent{check.Class(class), name})
+		c.allowed = append(c.allowed, consent{answer.Class(class), name})
 	}
 	return c, nil
 }
 
-func mild(class check.Class) bool { return class == check.ClassOwn || class == check.ClassWait }
+func mild(class answer.Class) bool { return class == answer.ClassOwn || class == answer.ClassWait }
 
-func (c Consents) has(class check.Class) bool {
+func (c Consents) has(class answer.Class) bool {
 	return slices.ContainsFunc(c.allowed, func(a consent) bool { return a.class == class })
 }
 
-// answer reports whether the flags answer a question for each of its objects. same compares names, whose
+// cover reports whether the flags answer a question for each of its objects. same compares names, whose
 // types may be written differently.
-func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bool {
+func (c Consents) cover(q Question, same func(flag, object answer.Name) bool) bool {
 	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o Object) bool {
 		if mild(o.touched.Class) {
 			return !c.Yes
@@ -72,7 +72,7 @@ func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bo
 			switch {
 			case a.class != o.touched.Class:
 				return false
-			case a.object == check.Name{}:
+			case a.object == answer.Name{}:
 				return !o.touched.Named
 			}
 			return same(a.object, o.touched.Name)
@@ -82,7 +82,7 @@ func (c Consents) answer(q Question, same func(flag, object check.Name) bool) bo
 
 // Question is about steps that do the same and need consent.
 type Question struct {
-	Class check.Class `json:"class"`
+	Class answer.Class `json:"class"`
 	// Do describes the step, Why cites the finding, and Lost names the cost.
 	Do        string             `json:"do"`
 	Why       string             `json:"why,omitempty"`
@@ -101,16 +101,16 @@ type Object struct {
 	Object string `json:"object"`
 	Whose  string `json:"whose"`
 
-	touched check.Touched
+	touched answer.Touched
 }
 
-func questionOf(deeds []check.Deed) Question {
+func questionOf(deeds []answer.Deed) Question {
 	if len(deeds) == 0 {
 		return Question{}
 	}
 	first := deeds[0]
-	q := Question{Class: first.Class, Do: first.Do, Why: first.Why, Certainty: first.Certainty, Lost: check.MeaningOf(first.Class).Lost}
-	var steps []check.Step
+	q := Question{Class: first.Class, Do: first.Do, Why: first.Why, Certainty: first.Certainty, Lost: answer.MeaningOf(first.Class).Lost}
+	var steps []answer.Step
 	for _, d := range deeds {
 		steps = append(steps, d.Step)
 		for _, o := range d.Objects {
@@ -125,11 +125,11 @@ func questionOf(deeds []check.Deed) Question {
 			}
 		}
 	}
-	q.Commands = check.Commands(steps)
+	q.Commands = answer.Commands(steps)
 	return q
 }
 
-func flagFor(o check.Touched) string {
+func flagFor(o answer.Touched) string {
 	switch {
 	case mild(o.Class):
 		return "--yes"

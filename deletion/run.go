@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/background"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -30,15 +30,15 @@ var (
 // interval is the time between two requests about a change.
 const interval = time.Second
 
-// Hands change the cluster, as *check.Hands does.
+// Hands change the cluster, as *answer.Hands does.
 type Hands interface {
-	Note(ctx context.Context, plan []check.Step) error
-	Weigh(ctx context.Context, s check.Step, targets []check.Subject) (check.Deed, error)
-	Deletion(s check.Subject, options map[string]any) (check.Deed, error)
+	Note(ctx context.Context, plan []answer.Step) error
+	Weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (answer.Deed, error)
+	Deletion(s answer.Subject, options map[string]any) (answer.Deed, error)
 	Do(ctx context.Context, s policies.Step) ([]string, error)
-	Gone(ctx context.Context, s check.Subject) (gone, recreated bool, err error)
-	Along(ctx context.Context, targets []check.Subject) []string
-	Same(a, b check.Name) bool
+	Gone(ctx context.Context, s answer.Subject) (gone, recreated bool, err error)
+	Along(ctx context.Context, targets []answer.Subject) []string
+	Same(a, b answer.Name) bool
 }
 
 // Run is one deletion.
@@ -51,7 +51,7 @@ type Run struct {
 	Ask func(context.Context, Question) (yes bool, err error)
 	Say func(*page.Page)
 	// Show writes the objects that are still Terminating.
-	Show    func(check.Answer)
+	Show    func(answer.Answer)
 	Options map[string]any
 	// DryRun says that Hands send dry runs.
 	DryRun bool
@@ -60,10 +60,10 @@ type Run struct {
 	// Glance is the time between two evaluations.
 	Glance time.Duration
 
-	targets  []check.Subject
+	targets  []answer.Subject
 	last     State
 	done     []string
-	left     []check.Subject   // targets that exist
+	left     []answer.Subject  // targets that exist
 	declined map[string]bool   // commands without consent
 	advised  map[string]string // why they are left to a person
 	moot     bool              // a step has nothing left to do
@@ -194,12 +194,12 @@ func (r *Run) gone(ctx context.Context) error {
 }
 
 // due returns the first steps that do the same, are of one class, and may be taken.
-func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
+func (r *Run) due(ctx context.Context) (due []answer.Deed, err error) {
 	r.moot = false
 	if r.last.Symptoms() && len(r.done) > 0 {
 		return nil, nil
 	}
-	for _, steps := range check.Groups(r.last.Plan) {
+	for _, steps := range answer.Groups(r.last.Plan) {
 		for _, s := range steps {
 			if s.Action == nil || s.Advice != "" || r.declined[s.Command] {
 				continue
@@ -230,7 +230,7 @@ func (r *Run) due(ctx context.Context) (due []check.Deed, err error) {
 
 // step takes steps that have consent, and waits for their effect. After a question it looks again: the answer
 // is valid for that question alone.
-func (r *Run) step(ctx context.Context, due []check.Deed) error {
+func (r *Run) step(ctx context.Context, due []answer.Deed) error {
 	question := questionOf(due)
 	if r.Ask == nil || r.answered(question) {
 		var p page.Page
@@ -287,16 +287,16 @@ func (r *Run) step(ctx context.Context, due []check.Deed) error {
 
 // advises reports whether the plan still holds one of the steps. A workload that was scaled up has its effect
 // once it runs: until then the plan has the same cause.
-func (r *Run) advises(due []check.Deed) bool {
-	return slices.ContainsFunc(r.last.Plan, func(s check.Step) bool {
-		return slices.ContainsFunc(due, func(t check.Deed) bool {
-			return t.Command == s.Command || t.Class == check.ClassRestore && t.Why == s.Why
+func (r *Run) advises(due []answer.Deed) bool {
+	return slices.ContainsFunc(r.last.Plan, func(s answer.Step) bool {
+		return slices.ContainsFunc(due, func(t answer.Deed) bool {
+			return t.Command == s.Command || t.Class == answer.ClassRestore && t.Why == s.Why
 		})
 	})
 }
 
 // existing returns the targets that still exist, with an error for a recreated one.
-func (r *Run) existing(ctx context.Context, targets []check.Subject) (left []check.Subject, err error) {
+func (r *Run) existing(ctx context.Context, targets []answer.Subject) (left []answer.Subject, err error) {
 	for _, s := range targets {
 		gone, recreated, err := r.Hands.Gone(ctx, s)
 		switch {
@@ -311,13 +311,13 @@ func (r *Run) existing(ctx context.Context, targets []check.Subject) (left []che
 	return left, nil
 }
 
-func errRecreated(s check.Subject) error {
+func errRecreated(s answer.Subject) error {
 	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
 }
 
-func (r *Run) do(ctx context.Context, due []check.Deed) (failed bool, err error) {
+func (r *Run) do(ctx context.Context, due []answer.Deed) (failed bool, err error) {
 	for _, s := range due {
-		if s.Class == check.ClassWait {
+		if s.Class == answer.ClassWait {
 			continue // a second delete could change how the first goes on
 		}
 		lines, err := r.Hands.Do(ctx, s.Step.Step)
@@ -337,7 +337,7 @@ func (r *Run) do(ctx context.Context, due []check.Deed) (failed bool, err error)
 }
 
 // effect waits until the plan holds none of the steps: later ones depend on it.
-func (r *Run) effect(ctx context.Context, due []check.Deed) error {
+func (r *Run) effect(ctx context.Context, due []answer.Deed) error {
 	for until := time.Now().Add(r.Patience); ; {
 		if err := r.look(ctx); err != nil {
 			return err
@@ -377,9 +377,9 @@ func (r *Run) delete(ctx context.Context) error {
 	}
 	question := questionOf(due)
 	for _, deletion := range due {
-		question.Class = check.Worse(question.Class, deletion.Class)
+		question.Class = answer.Worse(question.Class, deletion.Class)
 	}
-	question.Lost, question.Do = check.MeaningOf(question.Class).Lost, "Delete "+list(r.targets)
+	question.Lost, question.Do = answer.MeaningOf(question.Class).Lost, "Delete "+list(r.targets)
 	if risk := risks[now.Verdict]; risk != "" {
 		question.Lost = risk + now.Because()
 	}
@@ -411,7 +411,7 @@ func (r *Run) delete(ctx context.Context) error {
 		r.item("  skipped: ", "%s", s.Do)
 	}
 	for _, deletion := range due {
-		if deletion.Class == check.ClassWait {
+		if deletion.Class == answer.ClassWait {
 			continue // as in do
 		}
 		lines, err := r.Hands.Do(ctx, deletion.Step.Step)
@@ -429,21 +429,21 @@ func (r *Run) delete(ctx context.Context) error {
 }
 
 // deletions returns the steps that delete the targets: risks if another step should come first.
-func (r *Run) deletions() (due []check.Deed, err error) {
+func (r *Run) deletions() (due []answer.Deed, err error) {
 	for _, s := range r.targets {
 		deletion, err := r.Hands.Deletion(s, r.Options)
 		if err != nil {
 			return nil, err
 		}
 		if r.last.before != "" {
-			deletion.Class, deletion.Objects[0].Class = check.ClassRisk, check.ClassRisk
+			deletion.Class, deletion.Objects[0].Class = answer.ClassRisk, answer.ClassRisk
 		}
 		due = append(due, deletion)
 	}
 	return due, nil
 }
 
-func (r *Run) answered(q Question) bool { return r.Consents.answer(q, r.Hands.Same) }
+func (r *Run) answered(q Question) bool { return r.Consents.cover(q, r.Hands.Same) }
 
 // consent reports a yes, and whether a person was prompted. A question without an answer stays open.
 func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err error) {
@@ -497,7 +497,7 @@ func (r *Run) tasks() []Task {
 		if s.Action != nil {
 			task.Why = cmp.Or(s.Advice, r.advised[s.Command])
 		}
-		if task.Why != "" && len(s.Strips()) > 0 && r.Consents.has(check.ClassStrip) {
+		if task.Why != "" && len(s.Strips()) > 0 && r.Consents.has(answer.ClassStrip) {
 			task.Why += "; --allow strip does not cover that"
 		}
 		all = append(all, task)
@@ -581,13 +581,13 @@ func (r *Run) fails(lead string, err error) {
 
 func (r *Run) verdict(before string, now State) {
 	var p page.Page
-	p.Verdict(before, string(now.Verdict), check.ToneOf(now.Verdict), now.Because())
+	p.Verdict(before, string(now.Verdict), answer.ToneOf(now.Verdict), now.Because())
 	r.Say(&p)
 }
 
-func list(subjects []check.Subject) string { return abridge(names(subjects)) }
+func list(subjects []answer.Subject) string { return abridge(names(subjects)) }
 
-func names(subjects []check.Subject) []string {
+func names(subjects []answer.Subject) []string {
 	names := []string{}
 	for _, s := range subjects {
 		names = append(names, s.String())

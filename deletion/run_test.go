@@ -11,14 +11,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
 // fake is a cluster of one target, which is blocked until a step was taken.
 type fake struct {
-	class     check.Class
+	class     answer.Class
 	uid       string // of the object that has the target's name now
 	held      bool   // the step has not been taken
 	deleted   bool
@@ -29,13 +29,13 @@ type fake struct {
 	verdict   policies.Verdict // while the step is not taken
 }
 
-func (f *fake) target() check.Subject {
+func (f *fake) target() answer.Subject {
 	metadata := map[string]any{"name": "demo", "uid": f.uid}
 	if f.deleted {
 		metadata["deletionTimestamp"] = "2026-11-29T00:00:00Z"
 	}
-	return check.Subject{
-		Type: check.Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"},
+	return answer.Subject{
+		Type: answer.Type{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"},
 		Name: "demo", Object: map[string]any{"metadata": metadata},
 	}
 }
@@ -43,36 +43,36 @@ func (f *fake) target() check.Subject {
 func (f *fake) there() bool { return f.uid != "" && (!f.deleted || f.held) }
 
 func (f *fake) look(context.Context) (State, error) {
-	a := check.Answer{Verdict: policies.Completes}
-	var targets []check.Subject
+	a := answer.Answer{Verdict: policies.Completes}
+	var targets []answer.Subject
 	if f.there() {
-		targets = []check.Subject{f.target()}
-		a.Items = []check.Item{{Target: f.target().ID(), Verdict: policies.Completes}}
+		targets = []answer.Subject{f.target()}
+		a.Items = []answer.Item{{Target: f.target().ID(), Verdict: policies.Completes}}
 	}
 	if f.held {
 		a.Verdict = f.verdict
-		a.Items = []check.Item{{Target: f.target().ID(), Verdict: f.verdict, Findings: []policies.Finding{{Message: "the step holds it", Certainty: policies.Will}}}}
-		a.Plan = []check.Step{{Step: policies.Step{Do: "Take the step", Command: "kubectl step", Action: &policies.Action{}}, Why: "it holds", Certainty: policies.Will}}
+		a.Items = []answer.Item{{Target: f.target().ID(), Verdict: f.verdict, Findings: []policies.Finding{{Message: "the step holds it", Certainty: policies.Will}}}}
+		a.Plan = []answer.Step{{Step: policies.Step{Do: "Take the step", Command: "kubectl step", Action: &policies.Action{}}, Why: "it holds", Certainty: policies.Will}}
 	}
 	v := NewState(targets, a, "")
-	v.Ends = func(context.Context) (check.Answer, error) { return check.Answer{}, nil }
+	v.Ends = func(context.Context) (answer.Answer, error) { return answer.Answer{}, nil }
 	return v, nil
 }
 
-func (f *fake) Note(context.Context, []check.Step) error { return nil }
+func (f *fake) Note(context.Context, []answer.Step) error { return nil }
 
-func (f *fake) Weigh(_ context.Context, s check.Step, _ []check.Subject) (check.Deed, error) {
-	return check.Deed{Step: s, Class: f.class, Objects: []check.Touched{{Name: check.Name{Type: "pods", Namespace: "other", Name: "a"}, Class: f.class, Whose: "another's", Named: check.MeaningOf(f.class).ByName}}}, nil
+func (f *fake) Weigh(_ context.Context, s answer.Step, _ []answer.Subject) (answer.Deed, error) {
+	return answer.Deed{Step: s, Class: f.class, Objects: []answer.Touched{{Name: answer.Name{Type: "pods", Namespace: "other", Name: "a"}, Class: f.class, Whose: "another's", Named: answer.MeaningOf(f.class).ByName}}}, nil
 }
 
-func (f *fake) Deletion(s check.Subject, _ map[string]any) (check.Deed, error) {
-	return check.Deed{Step: check.Step{Step: policies.Step{Kind: check.Delete, Do: "Delete " + s.String(), Command: "kubectl delete", Action: &policies.Action{}}}, Class: check.ClassOwn, Objects: []check.Touched{{Name: check.Name{Type: "namespaces", Name: s.Name}, Class: check.ClassOwn}}}, nil
+func (f *fake) Deletion(s answer.Subject, _ map[string]any) (answer.Deed, error) {
+	return answer.Deed{Step: answer.Step{Step: policies.Step{Kind: answer.Delete, Do: "Delete " + s.String(), Command: "kubectl delete", Action: &policies.Action{}}}, Class: answer.ClassOwn, Objects: []answer.Touched{{Name: answer.Name{Type: "namespaces", Name: s.Name}, Class: answer.ClassOwn}}}, nil
 }
 
 func (f *fake) Do(_ context.Context, s policies.Step) ([]string, error) {
 	f.did = append(f.did, s.Command)
 	switch {
-	case s.Kind == check.Delete:
+	case s.Kind == answer.Delete:
 		f.deleted = true
 	case f.forbidden:
 		return nil, errors.New("forbidden")
@@ -82,17 +82,17 @@ func (f *fake) Do(_ context.Context, s policies.Step) ([]string, error) {
 	return []string{"it"}, nil
 }
 
-func (f *fake) Gone(_ context.Context, s check.Subject) (gone, recreated bool, err error) {
+func (f *fake) Gone(_ context.Context, s answer.Subject) (gone, recreated bool, err error) {
 	return !f.there(), f.there() && f.uid != s.UID(), nil
 }
 
-func (f *fake) Along(context.Context, []check.Subject) []string { return nil }
+func (f *fake) Along(context.Context, []answer.Subject) []string { return nil }
 
-func (f *fake) Same(a, b check.Name) bool { return a == b }
+func (f *fake) Same(a, b answer.Name) bool { return a == b }
 
 func TestExecute(t *testing.T) {
 	const step, remove = "kubectl step", "kubectl delete"
-	terminating := fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs}
+	terminating := fake{class: answer.ClassStrip, held: true, deleted: true, verdict: policies.Hangs}
 	for name, tc := range map[string]struct {
 		reason    string
 		cluster   fake
@@ -110,20 +110,20 @@ func TestExecute(t *testing.T) {
 		"Held":             {reason: "--yes does not answer for a finalizer", cluster: terminating, yes: true, err: ErrQuestion, questions: 1, left: true},
 		"HeldAllowed":      {reason: "the flag does", cluster: terminating, yes: true, allow: "strip", did: []string{step}},
 		"HeldAnswered":     {reason: "so does the user, in the only question", cluster: terminating, answer: "yes", did: []string{step}},
-		"OtherObject":      {reason: "a flag that names another object allows nothing", cluster: fake{class: check.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/b", err: ErrQuestion, questions: 1, left: true},
-		"ThisObject":       {reason: "one that names the object does", cluster: fake{class: check.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/a", did: []string{step}},
-		"NotDeletedToHang": {reason: "--yes does not delete a target that is known to hang", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, err: ErrQuestion, questions: 1, left: true},
-		"StepThenDelete":   {reason: "once the step is taken it is deleted", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, allow: "strip", did: []string{step, remove}},
-		"NoEffect":         {reason: "a step without effect ends the run", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs, useless: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
-		"Fails":            {reason: "as does one that fails", cluster: fake{class: check.ClassStrip, held: true, verdict: policies.Hangs, forbidden: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
-		"Mended":           {reason: "a cause that disappeared during the question needs no step", cluster: fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, ask: func(f *fake) { f.held = false }}, answer: "yes"},
+		"OtherObject":      {reason: "a flag that names another object allows nothing", cluster: fake{class: answer.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/b", err: ErrQuestion, questions: 1, left: true},
+		"ThisObject":       {reason: "one that names the object does", cluster: fake{class: answer.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/a", did: []string{step}},
+		"NotDeletedToHang": {reason: "--yes does not delete a target that is known to hang", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, err: ErrQuestion, questions: 1, left: true},
+		"StepThenDelete":   {reason: "once the step is taken it is deleted", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, allow: "strip", did: []string{step, remove}},
+		"NoEffect":         {reason: "a step without effect ends the run", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs, useless: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
+		"Fails":            {reason: "as does one that fails", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs, forbidden: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
+		"Mended":           {reason: "a cause that disappeared during the question needs no step", cluster: fake{class: answer.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, ask: func(f *fake) { f.held = false }}, answer: "yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := tc.cluster
 				f.uid = "1"
 				var said strings.Builder
-				r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Glance: time.Second, Show: func(check.Answer) {}, Say: func(p *page.Page) { said.WriteString(p.String()) }}
+				r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Glance: time.Second, Show: func(answer.Answer) {}, Say: func(p *page.Page) { said.WriteString(p.String()) }}
 				var err error
 				if tc.allow != "" {
 					if r.Consents, err = ParseConsents([]string{tc.allow}); err != nil {
@@ -152,8 +152,8 @@ func TestExecute(t *testing.T) {
 // TestRecreated leaves an object alone that has the name of a target, and was created during the
 // question.
 func TestRecreated(t *testing.T) {
-	f := fake{class: check.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}
-	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(check.Answer) {}, Say: func(*page.Page) {}, Ask: func(context.Context, Question) (bool, error) {
+	f := fake{class: answer.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}
+	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(answer.Answer) {}, Say: func(*page.Page) {}, Ask: func(context.Context, Question) (bool, error) {
 		f.uid = "2"
 		return true, nil
 	}}

@@ -8,18 +8,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/policies"
 )
 
 // State is the cluster before a step.
 type State struct {
-	Targets []check.Subject
-	check.Answer
+	Targets []answer.Subject
+	answer.Answer
 	// Plan is without the deletion.
-	Plan []check.Step
+	Plan []answer.Step
 	// Ends returns the objects deleted with the targets.
-	Ends func(context.Context) (check.Answer, error)
+	Ends func(context.Context) (answer.Answer, error)
 
 	unseen  []policies.Unseen // unreadable facts that the answer depends on
 	refused []string          // commands against an immediate refusal
@@ -28,9 +28,9 @@ type State struct {
 
 // NewState returns the state for an answer. Hearsay says who named the objects if not the user: steps outside
 // the targets are then advice.
-func NewState(targets []check.Subject, a check.Answer, hearsay string) State {
+func NewState(targets []answer.Subject, a answer.Answer, hearsay string) State {
 	v := State{Targets: targets, Answer: a, unseen: slices.Clone(a.Unseen)}
-	v.Plan = slices.DeleteFunc(slices.Clone(a.Plan), func(s check.Step) bool { return s.Kind == check.Delete })
+	v.Plan = slices.DeleteFunc(slices.Clone(a.Plan), func(s answer.Step) bool { return s.Kind == answer.Delete })
 	for _, item := range a.Items {
 		v.unseen = append(v.unseen, unexplained(item.Unseen, item.Findings)...)
 		for _, f := range item.Findings {
@@ -57,7 +57,7 @@ func NewState(targets []check.Subject, a check.Answer, hearsay string) State {
 func (v *State) missing() error { return errors.New(strings.Join(v.Missing, "\n")) }
 
 func (v *State) terminating() bool {
-	return !slices.ContainsFunc(v.Targets, func(s check.Subject) bool { return !s.Terminating() })
+	return !slices.ContainsFunc(v.Targets, func(s answer.Subject) bool { return !s.Terminating() })
 }
 
 // hangs distrusts symptoms after steps: the namespace controller renews its conditions only after a while.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
@@ -88,7 +88,7 @@ func (g grouping) add(c Cause) *Cause {
 	return &c
 }
 
-func (g grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
+func (g grouping) holds(a *reply) (held []answer.Hold, parts []answer.Item) {
 	if a.kind == Releases {
 		held, parts = g.holdsParts(a)
 	} else {
@@ -96,13 +96,13 @@ func (g grouping) holds(a *answer) (held []check.Hold, parts []check.Item) {
 	}
 	if len(held) == 0 && a.item.Verdict == policies.Unknown {
 		cause := g.unseen(a.item.Unseen)
-		held = append(held, check.Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title})
+		held = append(held, answer.Hold{Cause: cause.ID, Certainty: policies.May, Says: cause.Title})
 	}
 	return held, parts
 }
 
-func (g grouping) holdsOne(a *answer) []check.Hold {
-	held := []check.Hold{}
+func (g grouping) holdsOne(a *reply) []answer.Hold {
+	held := []answer.Hold{}
 	findings := a.item.Findings
 	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
 		return f.Severity != policies.Info && !f.Symptom
@@ -115,7 +115,7 @@ func (g grouping) holdsOne(a *answer) []check.Hold {
 		if f.Certainty == policies.Will {
 			cause.Certainty = policies.Will
 		}
-		hold := check.Hold{Cause: cause.ID, Certainty: f.Certainty, Says: f.Message}
+		hold := answer.Hold{Cause: cause.ID, Certainty: f.Certainty, Says: f.Message}
 		for _, o := range f.Objects {
 			if o != a.item.Target && len(hold.Objects) < maxBlockers {
 				hold.Objects = append(hold.Objects, o)
@@ -126,8 +126,8 @@ func (g grouping) holdsOne(a *answer) []check.Hold {
 	return held
 }
 
-func (g grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
-	by = []check.Hold{}
+func (g grouping) holdsParts(a *reply) (by []answer.Hold, parts []answer.Item) {
+	by = []answer.Hold{}
 	for i := range a.parts {
 		part, _ := g.holds(&a.parts[i])
 		row := held(a.parts[i].item, "", part, nil)
@@ -142,8 +142,8 @@ func (g grouping) holdsParts(a *answer) (by []check.Hold, parts []check.Item) {
 }
 
 // add adds a hold, or keeps the more certain one of its cause.
-func add(held []check.Hold, hold check.Hold) []check.Hold {
-	at := slices.IndexFunc(held, func(h check.Hold) bool { return h.Cause == hold.Cause })
+func add(held []answer.Hold, hold answer.Hold) []answer.Hold {
+	at := slices.IndexFunc(held, func(h answer.Hold) bool { return h.Cause == hold.Cause })
 	switch {
 	case at < 0:
 		return append(held, hold)
@@ -153,7 +153,7 @@ func add(held []check.Hold, hold check.Hold) []check.Hold {
 	return held
 }
 
-func (g grouping) of(a *answer, f policies.Finding) *Cause {
+func (g grouping) of(a *reply, f policies.Finding) *Cause {
 	id, title, object := "", "", (*policies.Object)(nil)
 	class := f.Class
 	if f.Kind == policies.KindForbidden {
@@ -237,7 +237,7 @@ func (g grouping) unseen(what []policies.Unseen) *Cause {
 	return g.add(Cause{ID: id, Class: Unseen, Title: title, Policies: []string{}, Steps: []policies.Step{}, Evidence: append([]string{}, policies.UnseenTexts(what[:min(len(what), maxNames)])...)})
 }
 
-func (g grouping) causes(items []check.Item) []Cause {
+func (g grouping) causes(items []answer.Item) []Cause {
 	for _, item := range items {
 		for _, h := range item.HeldBy {
 			c := g[h.Cause]

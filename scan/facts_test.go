@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/facts"
 )
@@ -19,8 +19,8 @@ import (
 func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	p := &Place{World: world}
 	elsewhere := func(namespace string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }
-	var names []check.Name
-	kinds := map[check.Name]Kind{}
+	var names []answer.Name
+	kinds := map[answer.Name]Kind{}
 	world.Read(func(f cluster.Facts) {
 		add := func(kind Kind, resource, namespace, name string) {
 			home := namespace
@@ -30,7 +30,7 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 			if elsewhere(home) {
 				return
 			}
-			n := check.Name{Type: resource, Namespace: namespace, Name: name}
+			n := answer.Name{Type: resource, Namespace: namespace, Name: name}
 			if _, twice := kinds[n]; !twice && !immortal(kind, name) {
 				kinds[n] = kind
 				names = append(names, n)
@@ -87,14 +87,14 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 		}
 		p.hidden(f, false)
 	})
-	slices.SortFunc(names, func(a, b check.Name) int {
+	slices.SortFunc(names, func(a, b answer.Name) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	var subjects []check.Subject
+	var subjects []answer.Subject
 	var missing []error
 	world.Read(func(f cluster.Facts) {
 		for _, n := range names {
-			if s, exists := check.Described(f, n.Type, n.Namespace, n.Name); exists {
+			if s, exists := answer.Described(f, n.Type, n.Namespace, n.Name); exists {
 				switch kinds[n] { // as a snapshot held
 				case Custom:
 					s.Hide("a snapshot does not tell what its status says")
@@ -109,13 +109,13 @@ func FromFacts(world *cluster.World, namespaces ...string) (*Place, error) {
 	})
 	terminating := 0
 	for _, s := range subjects {
-		kind := kinds[check.Name{Type: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}]
+		kind := kinds[answer.Name{Type: s.Type.GroupResource().String(), Namespace: s.Namespace, Name: s.Name}]
 		if kind == Terminating {
 			if terminating++; terminating > maxTerminating {
 				continue
 			}
 		}
-		p.subjects = append(p.subjects, candidate{kind: kind, subject: func() check.Subject { return s }})
+		p.subjects = append(p.subjects, candidate{kind: kind, subject: func() answer.Subject { return s }})
 	}
 	if more := terminating - maxTerminating; more > 0 {
 		p.unseen = append(p.unseen, moreTerminating(more))

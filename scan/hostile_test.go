@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
@@ -18,12 +18,12 @@ func (s *Scan) Text(w io.Writer, long bool) error { return s.Page(long).Write(w,
 func hostileScan(text string) *Scan {
 	o := policies.Object{Resource: text, Namespace: text, Name: text}
 	return &Scan{
-		Answer: check.Answer{
+		Answer: answer.Answer{
 			Of: text, Verdict: policies.Hangs, Unseen: []policies.Unseen{{What: text, Reason: text}},
-			Items: []check.Item{{
+			Items: []answer.Item{{
 				Kind: string(Namespaces), Target: o, Verdict: policies.Hangs, TerminatingSince: "2026-11-20T08:00:00Z", Unseen: []policies.Unseen{{What: text, Reason: text}},
-				HeldBy: []check.Hold{{Cause: text, Certainty: policies.Will, Says: text, Objects: []policies.Object{o}}},
-				Parts:  []check.Item{{Target: o, Verdict: policies.Hangs, HeldBy: []check.Hold{{Cause: text, Certainty: policies.Will, Says: text}}}},
+				HeldBy: []answer.Hold{{Cause: text, Certainty: policies.Will, Says: text, Objects: []policies.Object{o}}},
+				Parts:  []answer.Item{{Target: o, Verdict: policies.Hangs, HeldBy: []answer.Hold{{Cause: text, Certainty: policies.Will, Says: text}}}},
 			}},
 		},
 		At: "2026-11-21T08:00:00Z", Interrupted: text,

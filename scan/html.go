@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/printable"
 )
 
@@ -240,7 +240,7 @@ func (d document) items(s *Scan) {
 }
 
 // row writes an object in one line; the filter finds it by verdict and kind.
-func (d document) row(item check.Item, places map[string]int) {
+func (d document) row(item answer.Item, places map[string]int) {
 	d.write(`<p data-verdict="%s" data-kind="%s"><span class="word %[1]s">%[1]s</span> %[3]s`, item.Verdict, item.Kind, item.Target.Ref())
 	for _, h := range item.HeldBy {
 		if i, known := places[h.Cause]; known {
@@ -250,7 +250,7 @@ func (d document) row(item check.Item, places map[string]int) {
 	d.write("</p>\n")
 }
 
-func (d document) tree(item check.Item, places map[string]int) {
+func (d document) tree(item answer.Item, places map[string]int) {
 	d.write(`<details data-verdict="%s" data-kind="%s"><summary><span class="word %[1]s">%[1]s</span> %[3]s`, item.Verdict, item.Kind, item.Target.Ref())
 	if item.TerminatingSince != "" {
 		d.write(` <span class="soft">Terminating since %s</span>`, item.TerminatingSince)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 )
 
 func pageOf(t testing.TB, s *Scan) string {
@@ -57,7 +57,7 @@ func TestPageHostile(t *testing.T) {
 	s := hostileScan("plain")
 	s.Items[0].Verdict, s.Items[0].Kind = evil, evil
 	s.Causes[0].Class = evil
-	s.Items[0].HeldBy = append(s.Items[0].HeldBy, check.Hold{Cause: "nowhere", Says: evil})
+	s.Items[0].HeldBy = append(s.Items[0].HeldBy, answer.Hold{Cause: "nowhere", Says: evil})
 	if got := pageOf(t, s); strings.Contains(got, evil) || strings.Count(got, "<script>") != 1 {
 		t.Error("a word of the scan is markup")
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
@@ -17,7 +17,7 @@ const (
 )
 
 // mend evaluates each broken cause's objects without it, and all blocked objects without any broken cause.
-func (s *Scan) mend(ctx context.Context, engine check.Evaluator, answers []answer, held map[string][]int, options map[string]any) {
+func (s *Scan) mend(ctx context.Context, engine answer.Evaluator, answers []reply, held map[string][]int, options map[string]any) {
 	budget := maxAgain
 	var broken []*Cause
 	together := map[int]bool{}
@@ -63,7 +63,7 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 	best := ""
 	for _, item := range s.Items {
 		holds := func(cause *Cause) bool {
-			return slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == cause.ID })
+			return slices.ContainsFunc(item.HeldBy, func(h answer.Hold) bool { return h.Cause == cause.ID })
 		}
 		if !holds(c) {
 			continue
@@ -83,7 +83,7 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 }
 
 // again evaluates questions without causes; nil if interrupted.
-func again(ctx context.Context, engine check.Evaluator, answers []answer, which []int, options map[string]any, without ...*Cause) *Mended {
+func again(ctx context.Context, engine answer.Evaluator, answers []reply, which []int, options map[string]any, without ...*Cause) *Mended {
 	byPlace := map[*Place][]query{}
 	for _, i := range which {
 		q := answers[i].query
@@ -163,7 +163,7 @@ func sections(found []string) (all []string) {
 
 // withoutCauses evaluates over facts without causes.
 type withoutCauses struct {
-	check.Evaluator
+	answer.Evaluator
 	without *cluster.Without
 }
 

@@ -21,7 +21,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/question"
 )
@@ -42,8 +42,8 @@ func (p *Place) NotRead(namespace string) {
 }
 
 // Subjects returns the objects that are evaluated as one each, by kind.
-func (p *Place) Subjects() iter.Seq2[Kind, check.Subject] {
-	return func(yield func(Kind, check.Subject) bool) {
+func (p *Place) Subjects() iter.Seq2[Kind, answer.Subject] {
+	return func(yield func(Kind, answer.Subject) bool) {
 		for _, a := range p.subjects {
 			if a.release == nil && !yield(a.kind, a.subject()) {
 				return
@@ -58,8 +58,8 @@ func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, ki
 // candidate makes its subject when it is needed: a cluster has many.
 type candidate struct {
 	kind    Kind
-	subject func() check.Subject
-	release *check.Release // nil for other kinds
+	subject func() answer.Subject
+	release *answer.Release // nil for other kinds
 }
 
 var resources = map[string]Kind{
@@ -118,16 +118,16 @@ const (
 // chooses namespaces by labels. Helm releases are read if only is nil or contains them. If ctx ends after
 // discovery, it returns the objects so far.
 func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, only []Kind, log *slog.Logger) (*Place, error) {
-	served, err := check.Served(ctx, config)
+	served, err := answer.Served(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	user, err := check.Whoami(ctx, config)
+	user, err := answer.Whoami(ctx, config)
 	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
 	found := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
-	var releases check.Releases
+	var releases answer.Releases
 	facts.Arrived = func(res cluster.Resource, m metav1.Object) {
 		found.add(res, m)
 		releases.Arrived(res, m)
@@ -167,9 +167,9 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	return p, nil
 }
 
-func releaseOf(r *check.Release) candidate {
-	return candidate{kind: Releases, release: r, subject: func() check.Subject {
-		s := check.Subject{Namespace: r.Namespace, Name: r.Name}
+func releaseOf(r *answer.Release) candidate {
+	return candidate{kind: Releases, release: r, subject: func() answer.Subject {
+		s := answer.Subject{Namespace: r.Namespace, Name: r.Name}
 		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
 		return s
 	}}
@@ -246,7 +246,7 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 	return chosen
 }
 
-func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserInfo, within map[string]bool) {
+func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.UserInfo, within map[string]bool) {
 	type ending struct {
 		candidate
 		at metav1.Time
@@ -255,7 +255,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 	for _, res := range slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) }) {
 		typ, err := served.Find(res.String())
 		if err != nil { // ambiguous: the resource is known all the same
-			typ = check.Type{Namespaced: res.Namespaced}
+			typ = answer.Type{Namespaced: res.Namespaced}
 		}
 		typ.GroupVersionResource = res.GroupVersionResource
 		objects := a.objects[res]
@@ -274,7 +274,7 @@ func (a *arrivals) ask(p *Place, served check.Types, user authenticationv1.UserI
 			if within != nil && !within[home] || immortal(kind, m.GetName()) {
 				continue
 			}
-			one := candidate{kind: kind, subject: func() check.Subject { return subjectOf(typ, m, user, kind) }}
+			one := candidate{kind: kind, subject: func() answer.Subject { return subjectOf(typ, m, user, kind) }}
 			if kind == Terminating {
 				terminating = append(terminating, ending{one, *m.GetDeletionTimestamp()})
 				continue
@@ -296,8 +296,8 @@ func moreTerminating(more int) string {
 	return fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating)
 }
 
-func subjectOf(typ check.Type, m metav1.Object, user authenticationv1.UserInfo, kind Kind) check.Subject {
-	s := check.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
+func subjectOf(typ answer.Type, m metav1.Object, user authenticationv1.UserInfo, kind Kind) answer.Subject {
+	s := answer.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
 	if kind == Custom {
 		if _, metadata := m.(*metav1.PartialObjectMetadata); metadata {
 			s.Hide("what its status says was not read")

@@ -1,4 +1,4 @@
-// Package scan evaluates the deletion of everything in a cluster by package check, and groups the blockers by
+// Package scan evaluates the deletion of everything in a cluster by package answer, and groups the blockers by
 // cause: what fixing one would unblock.
 package scan
 
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -39,7 +39,7 @@ func Kinds() []Kind {
 // Scan is the answer about a cluster, with an item for each object that is Terminating or whose deletion does
 // not complete. Of is the context of a kubeconfig, or a file; Unseen lists unreadable objects, too.
 type Scan struct {
-	check.Answer
+	answer.Answer
 	// At is the time of the facts, RFC 3339.
 	At string `json:"at"`
 	// Interrupted says that not all was read or evaluated, and how much was.
@@ -103,18 +103,18 @@ type query struct {
 	place *Place
 }
 
-type answer struct {
+type reply struct {
 	query
-	item     check.Item
+	item     answer.Item
 	answered bool
 	// of a release's objects
-	parts []answer
+	parts []reply
 }
 
 // Run evaluates places. If ctx ends, or a place was not read whole, it sets Interrupted.
-func Run(ctx context.Context, engine check.Evaluator, places []*Place, options Options) *Scan {
+func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
-	s := &Scan{Answer: check.NewAnswer(check.AsDelete)}
+	s := &Scan{Answer: answer.NewAnswer(answer.AsDelete)}
 	s.Of = options.Of
 	var questions []query
 	read := true
@@ -159,12 +159,12 @@ func Run(ctx context.Context, engine check.Evaluator, places []*Place, options O
 
 // askAll evaluates questions in few goroutines: the stack that policies need grows once in each. Nodes are in
 // batches, each in one pass over the pods.
-func askAll(ctx context.Context, engine check.Evaluator, questions []query, options map[string]any, progress func(int)) []answer {
-	answers := make([]answer, len(questions))
+func askAll(ctx context.Context, engine answer.Evaluator, questions []query, options map[string]any, progress func(int)) []reply {
+	answers := make([]reply, len(questions))
 	for i, q := range questions {
 		answers[i].query = q
 	}
-	var batches [][]answer
+	var batches [][]reply
 	for left, n := answers, 0; len(left) > 0; left = left[n:] {
 		first := left[0]
 		for n = 1; n < min(len(left), drainedAtOnce) && first.kind == Nodes && left[n].kind == Nodes && left[n].place == first.place; {
@@ -172,7 +172,7 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []query, opti
 		}
 		batches = append(batches, left[:n])
 	}
-	_ = check.Each(ctx, len(batches), func(ctx context.Context, i int) error {
+	_ = answer.Each(ctx, len(batches), func(ctx context.Context, i int) error {
 		if ask(ctx, engine, batches[i], options) {
 			progress(len(batches[i]))
 		}
@@ -182,8 +182,8 @@ func askAll(ctx context.Context, engine check.Evaluator, questions []query, opti
 }
 
 // ask evaluates one object, or several nodes, and reports whether there is an answer.
-func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[string]any) bool {
-	var q check.Question
+func ask(ctx context.Context, engine answer.Evaluator, of []reply, options map[string]any) bool {
+	var q answer.Question
 	if of[0].kind == Releases {
 		q = of[0].release.Question
 	} else {
@@ -192,11 +192,11 @@ func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[s
 		}
 	}
 	if of[0].kind == Nodes {
-		q.As = check.AsDrain
+		q.As = answer.AsDrain
 	} else {
 		q.Options = options
 	}
-	found, err := check.Ask(ctx, engine, of[0].place.World, q)
+	found, err := answer.Ask(ctx, engine, of[0].place.World, q)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -212,7 +212,7 @@ func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[s
 		a.answered = true
 		switch {
 		case err != nil:
-			a.item = check.Item{Target: a.subject().ID(), Verdict: policies.Unknown, Unseen: []policies.Unseen{{Reason: err.Error()}}}
+			a.item = answer.Item{Target: a.subject().ID(), Verdict: policies.Unknown, Unseen: []policies.Unseen{{Reason: err.Error()}}}
 		case a.kind == Releases:
 			a.whole(found)
 		default:
@@ -223,8 +223,8 @@ func ask(ctx context.Context, engine check.Evaluator, of []answer, options map[s
 }
 
 // whole sums up a release's objects in one item, and keeps them as parts.
-func (a *answer) whole(of check.Answer) {
-	a.item = check.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
+func (a *reply) whole(of answer.Answer) {
+	a.item = answer.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
 	for _, item := range of.Items {
 		if item.Verdict == policies.Completes {
 			continue
@@ -235,15 +235,15 @@ func (a *answer) whole(of check.Answer) {
 				a.item.Unseen = append(a.item.Unseen, unseen)
 			}
 		}
-		a.parts = append(a.parts, answer{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, item: item, answered: true})
+		a.parts = append(a.parts, reply{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, item: item, answered: true})
 	}
 }
 
 // tell fills in the scan, except what mend does, and returns the answers by cause.
-func (s *Scan) tell(answers []answer) map[string][]int {
+func (s *Scan) tell(answers []reply) map[string][]int {
 	counts, byCause := map[Kind]*Count{}, map[string][]int{}
 	g := grouping{}
-	s.Items = []check.Item{}
+	s.Items = []answer.Item{}
 	for i := range answers {
 		a := &answers[i]
 		if !a.answered {
@@ -274,7 +274,7 @@ func (s *Scan) tell(answers []answer) map[string][]int {
 }
 
 // held returns an item with causes in place of its findings, which are too many in a cluster.
-func held(item check.Item, kind Kind, by []check.Hold, parts []check.Item) check.Item {
+func held(item answer.Item, kind Kind, by []answer.Hold, parts []answer.Item) answer.Item {
 	item.Kind, item.HeldBy, item.Parts = string(kind), by, parts
 	if len(by) > 0 {
 		item.Findings, item.WaitsFor = nil, nil
@@ -282,7 +282,7 @@ func held(item check.Item, kind Kind, by []check.Hold, parts []check.Item) check
 	return item
 }
 
-func why(item check.Item) string {
+func why(item answer.Item) string {
 	if len(item.HeldBy) > 0 {
 		return item.HeldBy[0].Says
 	}
@@ -290,13 +290,13 @@ func why(item check.Item) string {
 }
 
 // Terminating returns the Terminating items, the oldest first.
-func (s *Scan) Terminating() (items []check.Item) {
+func (s *Scan) Terminating() (items []answer.Item) {
 	for _, item := range s.Items {
 		if item.TerminatingSince != "" {
 			items = append(items, item)
 		}
 	}
-	slices.SortStableFunc(items, func(a, b check.Item) int {
+	slices.SortStableFunc(items, func(a, b answer.Item) int {
 		return cmp.Or(cmp.Compare(a.TerminatingSince, b.TerminatingSince), compareObjects(a.Target, b.Target))
 	})
 	return items
@@ -323,7 +323,7 @@ func (s *Scan) Total() (total Count) {
 }
 
 func (s *Scan) order() {
-	slices.SortStableFunc(s.Items, func(a, b check.Item) int {
+	slices.SortStableFunc(s.Items, func(a, b answer.Item) int {
 		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), Kind(a.Kind)), slices.Index(Kinds(), Kind(b.Kind))), compareObjects(a.Target, b.Target))
 	})
 	s.Unseen = policies.SortUnseen(s.Unseen)

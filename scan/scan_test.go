@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/page"
@@ -104,7 +104,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 			continue
 		}
 		s := Run(t.Context(), engine, []*Place{place}, Options{})
-		items := map[policies.Object]check.Item{}
+		items := map[policies.Object]answer.Item{}
 		for _, item := range s.Items {
 			items[item.Target] = item
 		}
@@ -113,11 +113,11 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		}
 		for _, candidate := range place.subjects {
 			subject := candidate.subject()
-			q := check.Question{Targets: []check.Subject{subject}, Options: background(t)}
+			q := answer.Question{Targets: []answer.Subject{subject}, Options: background(t)}
 			if candidate.kind == Nodes {
-				q.As = check.AsDrain
+				q.As = answer.AsDrain
 			}
-			all, err := check.Ask(t.Context(), engine, world, q)
+			all, err := answer.Ask(t.Context(), engine, world, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -310,13 +310,13 @@ func TestMended(t *testing.T) {
 			}
 			after := Scan{}
 			after.tell(askAll(t.Context(), withoutCauses{engine, place.World.Without(gone([]*Cause{&c}))}, questions, background(t), func(int) {}))
-			left := map[policies.Object]check.Item{}
+			left := map[policies.Object]answer.Item{}
 			for _, item := range after.Items {
 				left[item.Target] = item
 			}
 			for target, others := range before {
 				item := left[target]
-				if slices.ContainsFunc(item.HeldBy, func(h check.Hold) bool { return h.Cause == c.ID }) {
+				if slices.ContainsFunc(item.HeldBy, func(h answer.Hold) bool { return h.Cause == c.ID }) {
 					t.Errorf("%s: %s is removed, but still blocks %s", file, c.ID, target.Ref())
 				}
 				if diff := cmp.Diff(others, causesOf(item, c)); diff != "" && item.Verdict != policies.Unknown {
@@ -343,7 +343,7 @@ func TestMended(t *testing.T) {
 }
 
 // causesOf returns the other causes that block an item.
-func causesOf(item check.Item, but Cause) []string {
+func causesOf(item answer.Item, but Cause) []string {
 	found := []string{}
 	for _, h := range item.HeldBy {
 		switch {
@@ -362,7 +362,7 @@ func causesOf(item check.Item, but Cause) []string {
 // others read it at the same time.
 func TestSubjectIsItsOwn(t *testing.T) {
 	arrived := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "demo"}}}
-	typ := check.Type{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Kind: "Widget", Namespaced: true}
+	typ := answer.Type{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "widgets"}, Kind: "Widget", Namespaced: true}
 	subject := subjectOf(typ, arrived, authenticationv1.UserInfo{}, Custom)
 	if len(arrived.Object) != 1 || subject.Object["kind"] != "Widget" || subject.Object["apiVersion"] != "x.io/v1" {
 		t.Errorf("for %v: evaluated %v", arrived.Object, subject.Object)

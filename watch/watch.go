@@ -1,4 +1,4 @@
-// Package watch shows the Terminating objects, by package check, until they are deleted.
+// Package watch shows the Terminating objects, by package answer, until they are deleted.
 package watch
 
 import (
@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -31,14 +31,14 @@ const (
 )
 
 // Watch prints looks until no Terminating object is left or ctx ends, and returns the objects left. An error
-// means that they are unknown; check.Gone of a look's error, that none is left.
-func (p *Printer) Watch(ctx context.Context, look func(context.Context) (check.Answer, error)) (left check.Answer, err error) {
-	type answer struct {
-		check.Answer
+// means that they are unknown; answer.Gone of a look's error, that none is left.
+func (p *Printer) Watch(ctx context.Context, look func(context.Context) (answer.Answer, error)) (left answer.Answer, err error) {
+	type outcome struct {
+		answer.Answer
 		err  error
 		took time.Duration
 	}
-	looks := make(chan answer, 1)
+	looks := make(chan outcome, 1)
 	due := time.NewTimer(0)
 	defer due.Stop()
 	seen, empty := false, 0
@@ -53,14 +53,14 @@ func (p *Printer) Watch(ctx context.Context, look func(context.Context) (check.A
 			go func() {
 				began := time.Now()
 				now, err := look(ctx)
-				looks <- answer{now, err, time.Since(began)}
+				looks <- outcome{now, err, time.Since(began)}
 			}()
 		case now := <-looks:
 			switch {
 			case ctx.Err() != nil:
 				continue
-			case check.Gone(now.err):
-				return check.Answer{}, nil
+			case answer.Gone(now.err):
+				return answer.Answer{}, nil
 			case now.err != nil && !seen:
 				return left, now.err
 			case now.err != nil:
@@ -97,12 +97,12 @@ type Printer struct {
 }
 
 type line struct {
-	item check.Item
+	item answer.Item
 	says string // without figures: passing time is no change
 }
 
 // Print writes a line for each object that is new, deleted, or waits for something else.
-func (p *Printer) Print(now check.Answer) {
+func (p *Printer) Print(now answer.Answer) {
 	p.failed = ""
 	lines := map[string]line{}
 	for _, item := range now.Items {
@@ -152,8 +152,8 @@ func withoutFigures(text string) string {
 
 func (p *Printer) say(line string) { p.write(line, "", page.Plain, "") }
 
-func (p *Printer) verdict(before string, item check.Item) {
-	p.write(before, string(item.Verdict), check.ToneOf(item.Verdict), ": "+why(item))
+func (p *Printer) verdict(before string, item answer.Item) {
+	p.write(before, string(item.Verdict), answer.ToneOf(item.Verdict), ": "+why(item))
 }
 
 func (p *Printer) write(before, word string, tone page.Tone, after string) {
@@ -162,7 +162,7 @@ func (p *Printer) write(before, word string, tone page.Tone, after string) {
 	_ = line.Write(p.Out, p.Style) // a closed pipe ends the process
 }
 
-func why(item check.Item) string {
+func why(item answer.Item) string {
 	text := printable.Line(item.Blocker())
 	if usual := item.Usual(); usual > 0 {
 		text = fmt.Sprintf("usually %s; %s", duration.HumanDuration(usual), text)

@@ -10,16 +10,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
 // ends returns objects that have been Terminating for a minute, each "verdict name why".
-func ends(objects ...string) (now check.Answer) {
+func ends(objects ...string) (now answer.Answer) {
 	for _, o := range objects {
 		words := strings.SplitN(o, " ", 3)
-		now.Items = append(now.Items, check.Item{TerminatingSince: time.Now().Add(-time.Minute).Format(time.RFC3339),
+		now.Items = append(now.Items, answer.Item{TerminatingSince: time.Now().Add(-time.Minute).Format(time.RFC3339),
 			Target: policies.Object{Resource: "pods", Namespace: "shop", Name: words[1]}, Verdict: policies.Verdict(words[0]),
 			Findings: []policies.Finding{{Message: words[2]}},
 		})
@@ -29,32 +29,32 @@ func ends(objects ...string) (now check.Answer) {
 
 // sequence returns one answer after another, repeats the last, and records the times.
 type sequence struct {
-	looks []func() (check.Answer, error)
+	looks []func() (answer.Answer, error)
 	took  time.Duration
 	at    []time.Duration
 	began time.Time
 }
 
-func (s *sequence) look(ctx context.Context) (check.Answer, error) {
+func (s *sequence) look(ctx context.Context) (answer.Answer, error) {
 	s.at = append(s.at, time.Since(s.began))
 	select {
 	case <-time.After(s.took):
 	case <-ctx.Done():
-		return check.Answer{}, ctx.Err()
+		return answer.Answer{}, ctx.Err()
 	}
 	return s.looks[min(len(s.at), len(s.looks))-1]()
 }
 
-func have(objects ...string) func() (check.Answer, error) {
-	return func() (check.Answer, error) { return ends(objects...), nil }
+func have(objects ...string) func() (answer.Answer, error) {
+	return func() (answer.Answer, error) { return ends(objects...), nil }
 }
 
-func fails(err error) func() (check.Answer, error) {
-	return func() (check.Answer, error) { return check.Answer{}, err }
+func fails(err error) func() (answer.Answer, error) {
+	return func() (answer.Answer, error) { return answer.Answer{}, err }
 }
 
-func hidden() (check.Answer, error) {
-	return check.Answer{Unseen: []policies.Unseen{{Resource: "gizmos.example.com", Reason: "timed out"}}}, nil
+func hidden() (answer.Answer, error) {
+	return answer.Answer{Unseen: []policies.Unseen{{Resource: "gizmos.example.com", Reason: "timed out"}}}, nil
 }
 
 func TestRun(t *testing.T) {
@@ -66,24 +66,24 @@ func TestRun(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		reason  string
-		looks   []func() (check.Answer, error)
+		looks   []func() (answer.Answer, error)
 		took    time.Duration
 		timeout time.Duration
 		at      []time.Duration // looks
 		left    int
 		err     string
 	}{
-		"Goes":        {"It ends when nothing is left.", []func() (check.Answer, error){have("hangs a x"), have("hangs a x"), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"Nothing":     {"Nothing was there.", []func() (check.Answer, error){have()}, 0, time.Hour, s(0), 0, ""},
-		"Large":       {"A look that takes long is seldom.", []func() (check.Answer, error){have("hangs a x")}, 10 * time.Second, 2 * time.Minute, s(0, 50, 100), 1, ""},
-		"Left":        {"Its time ends, and something is left.", []func() (check.Answer, error){have("hangs a x", "hangs b x")}, 0, 5 * time.Second, s(0, 2, 4), 2, ""},
-		"Broken":      {"The first look fails.", []func() (check.Answer, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
-		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (check.Answer, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
-		"Recovers":    {"And it ends when it can be read again.", []func() (check.Answer, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"Never":       {"An API server that does not answer.", []func() (check.Answer, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
-		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (check.Answer, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
-		"HiddenOnce":  {"An API may come back.", []func() (check.Answer, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"HiddenAgain": {"In between, something was seen.", []func() (check.Answer, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},
+		"Goes":        {"It ends when nothing is left.", []func() (answer.Answer, error){have("hangs a x"), have("hangs a x"), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"Nothing":     {"Nothing was there.", []func() (answer.Answer, error){have()}, 0, time.Hour, s(0), 0, ""},
+		"Large":       {"A look that takes long is seldom.", []func() (answer.Answer, error){have("hangs a x")}, 10 * time.Second, 2 * time.Minute, s(0, 50, 100), 1, ""},
+		"Left":        {"Its time ends, and something is left.", []func() (answer.Answer, error){have("hangs a x", "hangs b x")}, 0, 5 * time.Second, s(0, 2, 4), 2, ""},
+		"Broken":      {"The first look fails.", []func() (answer.Answer, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
+		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (answer.Answer, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
+		"Recovers":    {"And it ends when it can be read again.", []func() (answer.Answer, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"Never":       {"An API server that does not answer.", []func() (answer.Answer, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
+		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (answer.Answer, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
+		"HiddenOnce":  {"An API may come back.", []func() (answer.Answer, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
+		"HiddenAgain": {"In between, something was seen.", []func() (answer.Answer, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -115,12 +115,12 @@ func TestLines(t *testing.T) {
 		fewer.Omitted = 9
 		unseen := ends()
 		unseen.Unseen = []policies.Unseen{{Resource: "gizmos.example.com", Reason: "no answer\x1b[2J"}}
-		answer := func(now check.Answer) func() (check.Answer, error) {
-			return func() (check.Answer, error) { return now, nil }
+		has := func(now answer.Answer) func() (answer.Answer, error) {
+			return func() (answer.Answer, error) { return now, nil }
 		}
 		first, second := ends("hangs a node n does not answer for 5 min", "completes b x"), ends("hangs a node n does not answer for 6 min", "hangs b y\x1b[31m")
-		looks := sequence{looks: []func() (check.Answer, error){
-			answer(first), answer(second), fails(errors.New("no\nanswer")), fails(errors.New("no\nanswer")), answer(many), answer(fewer), answer(unseen), answer(ends()),
+		looks := sequence{looks: []func() (answer.Answer, error){
+			has(first), has(second), fails(errors.New("no\nanswer")), fails(errors.New("no\nanswer")), has(many), has(fewer), has(unseen), has(ends()),
 		}}
 		if _, err := (&Printer{Out: &out}).Watch(t.Context(), looks.look); err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestStyle(t *testing.T) {
 	var out strings.Builder
 	p := &Printer{Out: &out, Style: page.Style{Color: true, ASCII: true}}
 	now := ends("hangs a x…")
-	now.Items[0].WaitsFor = []check.Wait{{Took: &check.Took{Objects: 5, UsualSeconds: 30}}}
+	now.Items[0].WaitsFor = []answer.Wait{{Took: &answer.Took{Objects: 5, UsualSeconds: 30}}}
 	p.Print(now)
 	if want := " pods/a -n shop, Terminating for 60s: \x1b[31mhangs\x1b[0m: usually 30s; x...\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %q, got %q", want, out.String())

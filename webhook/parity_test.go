@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/policytest"
 	"github.com/termguard/termguard/internal/race"
@@ -62,16 +62,16 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		types := cluster.Resources(objects)
 		h := NewHandler(Options{Log: quiet, Evaluator: engine, Facts: world, Deadline: time.Minute})
 		for _, object := range objects {
-			var subject check.Subject
+			var subject answer.Subject
 			exists := false
 			world.Read(func(f cluster.Facts) {
-				subject, exists = check.Described(f, types[object.GroupVersionKind()].String(), object.GetNamespace(), object.GetName())
+				subject, exists = answer.Described(f, types[object.GroupVersionKind()].String(), object.GetNamespace(), object.GetName())
 			})
 			if !exists || object.GetDeletionTimestamp() != nil {
 				continue // check needs the cluster; and a second deletion never comes to a webhook
 			}
 			subject.Object, subject.Unseen, subject.Stub = object.Object, nil, ""
-			all, err := check.Ask(t.Context(), engine, world, check.Question{Targets: []check.Subject{subject}, Options: options})
+			all, err := answer.Ask(t.Context(), engine, world, answer.Question{Targets: []answer.Subject{subject}, Options: options})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 }
 
 // sent returns the request for a deletion as the API server sends it.
-func sent(t *testing.T, s check.Subject, options map[string]any) admission.Request {
+func sent(t *testing.T, s answer.Subject, options map[string]any) admission.Request {
 	t.Helper()
 	text := func(object map[string]any) runtime.RawExtension {
 		data, err := json.Marshal(object)

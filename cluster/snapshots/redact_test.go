@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
@@ -70,7 +70,7 @@ func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found
 		t.Fatal(err)
 	}
 	for kind, subject := range place.Subjects() {
-		answer, err := check.Ask(t.Context(), engine, place.World, check.Question{Targets: []check.Subject{subject}})
+		answer, err := answer.Ask(t.Context(), engine, place.World, answer.Question{Targets: []answer.Subject{subject}})
 		if err != nil || len(answer.Items) != 1 {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/internal/shell"
@@ -182,22 +182,22 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	if data, err := dataWriter(f.output); err != nil {
 		return err
 	} else if data != nil {
-		write = func(a check.Answer, out io.Writer) error { return data(a, out) }
+		write = func(a answer.Answer, out io.Writer) error { return data(a, out) }
 	}
 	if err := f.target.open(stderr); err != nil {
 		return err
 	}
 	defer f.target.close()
-	answer, err := f.ask(ctx, args, stdin, stderr)
+	a, err := f.ask(ctx, args, stdin, stderr)
 	if err != nil {
 		return err
 	}
-	if err := write(answer, stdout); err != nil {
+	if err := write(a, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	switch answer.Verdict {
+	switch a.Verdict {
 	case policies.Completes:
-		return findings(f.failOn == failUnproven && answer.Unproven())
+		return findings(f.failOn == failUnproven && a.Unproven())
 	case policies.Unknown:
 		return findings(!f.allowUnknown)
 	}
@@ -256,20 +256,20 @@ func (s session) reading() (facts cluster.Options, clear func()) {
 	return facts, p.clear
 }
 
-func (s session) find(ctx context.Context, together check.Together) ([]check.Subject, []error, *cluster.World, error) {
+func (s session) find(ctx context.Context, together answer.Together) ([]answer.Subject, []error, *cluster.World, error) {
 	facts, clear := s.reading()
 	defer clear()
-	return check.AllFromCluster(ctx, s.config, facts, together, s.log)
+	return answer.AllFromCluster(ctx, s.config, facts, together, s.log)
 }
 
-func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) (answer check.Answer, err error) {
+func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) (a answer.Answer, err error) {
 	names, err := f.names(args)
 	if err != nil {
-		return answer, err
+		return a, err
 	}
 	s, err := f.prepare(ctx, stderr)
 	if err != nil {
-		return answer, err
+		return a, err
 	}
 	if f.terminating {
 		return f.askTerminating(ctx, s)
@@ -278,80 +278,80 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 	together, err := f.meant(ctx, s.config, names, args, stdin)
 	p.clear()
 	if err != nil {
-		return answer, err
+		return a, err
 	}
 	subjects, missing, world, err := s.find(ctx, together)
 	if err != nil {
-		return answer, err
+		return a, err
 	}
 	p = newProgress(stderr, "evaluating the policies")
 	defer p.clear()
-	q := check.Question{Targets: subjects, Missing: missing, Options: s.options}
+	q := answer.Question{Targets: subjects, Missing: missing, Options: s.options}
 	single := len(names) == 1 && together.Of == ""
 	switch {
 	case single && len(missing) > 0:
-		return answer, missing[0]
+		return a, missing[0]
 	case f.drain:
-		q.As = check.AsDrain
+		q.As = answer.AsDrain
 	case !single:
 		q.Together = &together
 	}
-	if answer, err = check.Ask(ctx, s.engine, world, q); err != nil {
-		return answer, err
+	if a, err = answer.Ask(ctx, s.engine, world, q); err != nil {
+		return a, err
 	}
 	if !f.drain {
 		live := f.target.snapshot == "" // a snapshot answers no dry run
 		if single && live {
-			answer.Guarded(world, subjects[0])
+			a.Guarded(world, subjects[0])
 		}
 		switch {
 		case f.dryRun:
-			if err := answer.DryRun(ctx, s.config, subjects[0], s.options); err != nil {
-				return answer, err
+			if err := a.DryRun(ctx, s.config, subjects[0], s.options); err != nil {
+				return a, err
 			}
 		case single && live:
-			answer.Unasked(world, subjects[0], s.options)
+			a.Unasked(world, subjects[0], s.options)
 		}
-		hands, err := check.NewHands(s.config)
+		hands, err := answer.NewHands(s.config)
 		if err != nil {
-			return answer, err
+			return a, err
 		}
-		answer.Notes = append(answer.Notes, hands.Along(ctx, subjects)...)
+		a.Notes = append(a.Notes, hands.Along(ctx, subjects)...)
 	}
-	return answer, answer.Foresee(ctx, s.engine, world)
+	return a, a.Foresee(ctx, s.engine, world)
 }
 
-func (f *checkFlags) askTerminating(ctx context.Context, s session) (answer check.Answer, err error) {
+func (f *checkFlags) askTerminating(ctx context.Context, s session) (a answer.Answer, err error) {
 	namespace := ""
 	if !f.everywhere {
 		if namespace, err = f.target.namespaceOf(f.namespace); err != nil {
-			return answer, err
+			return a, err
 		}
 	}
 	facts, clear := s.reading()
 	defer clear()
-	return check.AllTerminating(ctx, s.config, s.engine, facts, namespace, check.MaxTerminating, s.options, s.log)
+	return answer.AllTerminating(ctx, s.config, s.engine, facts, namespace, answer.MaxTerminating, s.options, s.log)
 }
 
 // names returns objects that arguments name, without their namespace.
-func (f *checkFlags) names(args []string) ([]check.Name, error) {
+func (f *checkFlags) names(args []string) ([]answer.Name, error) {
 	if f.fromFiles() || f.selects() || f.release != "" || f.terminating {
 		return nil, nil
 	}
-	return check.ParseNames(args)
+	return answer.ParseNames(args)
 }
 
 // meant returns the objects that names or flags mean, and completes the names.
-func (f *checkFlags) meant(ctx context.Context, config *rest.Config, names []check.Name, args []string, stdin io.Reader) (together check.Together, err error) {
+func (f *checkFlags) meant(ctx context.Context, config *rest.Config, names []answer.Name, args []string, stdin io.Reader) (together answer.Together, err error) {
 	namespace, err := f.target.namespaceOf(f.namespace)
 	if err != nil {
 		return together, err
 	}
 	switch {
 	case f.release != "":
-		return check.FromRelease(ctx, config, namespace, f.release)
+		return answer.FromRelease(ctx, config, namespace, f.release)
 	case f.helm:
-		return check.FromHelmManifest(f.filenames[0], namespace, stdin)
+		return answer.FromHelmManifest(f.filenames[0], namespace, stdin)
 	case f.fromFiles():
 		return f.inFiles(ctx, namespace, stdin)
 	case f.selects():
@@ -371,7 +371,7 @@ func (f *checkFlags) meant(ctx context.Context, config *rest.Config, names []che
 	if f.drain || f.dryRun || len(names) != 1 {
 		return together, nil
 	}
-	with, more, err := check.FromInventory(ctx, config, names[0])
+	with, more, err := answer.FromInventory(ctx, config, names[0])
 	if more {
 		return with, err
 	}
@@ -379,8 +379,8 @@ func (f *checkFlags) meant(ctx context.Context, config *rest.Config, names []che
 	return together, err
 }
 
-func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together check.Together, err error) {
-	files := check.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string][]byte{}}
+func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together answer.Together, err error) {
+	files := answer.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string][]byte{}}
 	words := []string{"kubectl", "delete"}
 	for _, folder := range f.kustomize {
 		objects, err := lint.RenderKustomization(ctx, folder)
@@ -397,18 +397,18 @@ func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Rea
 		words = append(words, "-R")
 	}
 	together.Command = shell.Join(words)
-	together.Names, err = check.Names(files, namespace)
+	together.Names, err = answer.Names(files, namespace)
 	return together, err
 }
 
-func (f *checkFlags) selected(ctx context.Context, config *rest.Config, args []string, namespace string) (together check.Together, err error) {
+func (f *checkFlags) selected(ctx context.Context, config *rest.Config, args []string, namespace string) (together answer.Together, err error) {
 	if len(args) != 1 || strings.Contains(args[0], "/") {
 		return together, errNoType
 	}
 	if f.everywhere {
 		namespace = ""
 	}
-	together, err = check.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
+	together, err = answer.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
 	if err == nil && len(together.Names) == 0 {
 		err = fmt.Errorf("no %s matches the selection", args[0])
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 )
 
 const completing = 3 * time.Second
@@ -53,7 +53,7 @@ func (f *clusterFlags) namesOf(ctx context.Context, typ, namespace string) (name
 	if err != nil {
 		return nil, err
 	}
-	selected, err := check.Selected(ctx, config, []string{typ}, namespace, "", "")
+	selected, err := answer.Selected(ctx, config, []string{typ}, namespace, "", "")
 	for _, name := range selected.Names {
 		names = append(names, name.Name)
 	}
@@ -83,7 +83,7 @@ func (f *checkFlags) complete(c *cobra.Command, args []string, begun string) ([]
 			if err != nil {
 				return nil, err
 			}
-			types, err := check.TypeNames(ctx, config)
+			types, err := answer.TypeNames(ctx, config)
 			for i := range types {
 				types[i] += "/"
 			}

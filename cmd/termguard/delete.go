@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/deletion"
 	"github.com/termguard/termguard/page"
 )
@@ -34,7 +34,7 @@ func newDelete() *cobra.Command {
 
 func (f *deleteFlags) command() *cobra.Command {
 	var classes strings.Builder
-	for _, m := range check.Classes {
+	for _, m := range answer.Classes {
 		fmt.Fprintf(&classes, "  %-8s %s\n", m.Class, m.Does)
 	}
 	c := &cobra.Command{
@@ -147,7 +147,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 			return fmt.Errorf("%s is not in namespace %s: correct or omit --namespace", n, d.namespace)
 		}
 	}
-	hands, err := check.NewHands(s.config)
+	hands, err := answer.NewHands(s.config)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	}
 	run.Look = func(ctx context.Context) (state deletion.State, err error) {
 		if together.Types == nil { // else read just now
-			types, err := check.Served(ctx, s.config)
+			types, err := answer.Served(ctx, s.config)
 			if err != nil {
 				return state, err
 			}
@@ -174,10 +174,10 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	return nil
 }
 
-func (s session) look(ctx context.Context, names []check.Name, together check.Together) (v deletion.State, err error) {
-	endings := check.Endings{Most: maxWatched}
+func (s session) look(ctx context.Context, names []answer.Name, together answer.Together) (v deletion.State, err error) {
+	endings := answer.Endings{Most: maxWatched}
 	s.facts.Arrived = endings.Arrived
-	subjects, missing, world, err := s.find(ctx, check.Together{Names: together.Names, Types: together.Types})
+	subjects, missing, world, err := s.find(ctx, answer.Together{Names: together.Names, Types: together.Types})
 	if err != nil {
 		return v, err
 	}
@@ -187,13 +187,13 @@ func (s session) look(ctx context.Context, names []check.Name, together check.To
 		}
 		return v, nil
 	}
-	q := check.Question{Targets: subjects, Missing: missing, Options: s.options}
+	q := answer.Question{Targets: subjects, Missing: missing, Options: s.options}
 	if len(together.Names) > 1 {
 		q.Together = &together
 	}
-	answer, err := check.Ask(ctx, s.engine, world, q)
+	a, err := answer.Ask(ctx, s.engine, world, q)
 	if err == nil {
-		err = answer.Foresee(ctx, s.engine, world)
+		err = a.Foresee(ctx, s.engine, world)
 	}
 	if err != nil {
 		return v, err
@@ -201,10 +201,10 @@ func (s session) look(ctx context.Context, names []check.Name, together check.To
 	targets, hearsay := subjects, s.hearsay
 	if together.Of != "" {
 		hearsay = "the inventory in the status of an object"
-		targets = slices.DeleteFunc(slices.Clone(subjects), func(s check.Subject) bool { return !slices.ContainsFunc(names, s.Is) })
+		targets = slices.DeleteFunc(slices.Clone(subjects), func(s answer.Subject) bool { return !slices.ContainsFunc(names, s.Is) })
 	}
-	v = deletion.NewState(targets, answer, hearsay)
-	v.Ends = func(ctx context.Context) (check.Answer, error) {
+	v = deletion.NewState(targets, a, hearsay)
+	v.Ends = func(ctx context.Context) (answer.Answer, error) {
 		return endings.Ask(ctx, s.config, s.engine, world, targets, s.options)
 	}
 	return v, nil
@@ -231,13 +231,13 @@ func prompt(ctx context.Context, answers *os.File, out io.Writer, q deletion.Que
 			fmt.Fprintln(out)
 			return false, errors.New("the input ended without an answer: nothing else was done (scripts use --yes and --allow)")
 		}
-		switch answer := strings.ToLower(strings.TrimSpace(line)); answer {
+		switch reply := strings.ToLower(strings.TrimSpace(line)); reply {
 		case "y", "yes":
 			return true, nil
 		case "", "n", "no":
 		default:
 			var p page.Page
-			p.Item("  ", "%s is neither yes nor no: taken as no", strconv.Quote(answer))
+			p.Item("  ", "%s is neither yes nor no: taken as no", strconv.Quote(reply))
 			fmt.Fprint(out, p.In(style))
 		}
 		return false, nil

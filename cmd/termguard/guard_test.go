@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/race"
 )
 
@@ -48,16 +48,16 @@ func TestGuard(t *testing.T) {
 		reason string
 		args   []string
 		change func(*fakeCluster)
-		want   *check.Guard
+		want   *answer.Guard
 		line   string
 	}{
-		"There":     {"it was not queried", []string{"namespace/held"}, nil, &check.Guard{Answer: check.Unknown, Why: unsent}, line + unsent + "\n"},
-		"Completes": {"the deletion completes, so there is nothing to add", []string{"configmap/plain", "-n", "held"}, nil, &check.Guard{Answer: check.Unknown, Why: unsent}, ""},
+		"There":     {"it was not queried", []string{"namespace/held"}, nil, &answer.Guard{Answer: answer.Unknown, Why: unsent}, line + unsent + "\n"},
+		"Completes": {"the deletion completes, so there is nothing to add", []string{"configmap/plain", "-n", "held"}, nil, &answer.Guard{Answer: answer.Unknown, Why: unsent}, ""},
 		"Absent": {"no webhook is installed", []string{"namespace/held"}, func(c *fakeCluster) {
 			delete(c.objects, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/termguard")
 		}, nil, ""},
 		"Hidden": {"webhooks cannot be listed", []string{"namespace/held"}, func(c *fakeCluster) { c.hidden = []string{"validatingwebhookconfigurations"} },
-			&check.Guard{Answer: check.Unknown, Why: "you may not read whether there is one; " + unsent}, line + "you may not read whether there is one; " + unsent + "\n"},
+			&answer.Guard{Answer: answer.Unknown, Why: "you may not read whether there is one; " + unsent}, line + "you may not read whether there is one; " + unsent + "\n"},
 		"Terminating": {"it has answered", []string{"namespace/held"}, func(c *fakeCluster) {
 			c.apply(strings.ReplaceAll(held, "%", `deletionTimestamp: "2026-01-01T00:00:00Z"`))
 		}, nil, ""},
@@ -74,7 +74,7 @@ func TestGuard(t *testing.T) {
 				}
 				return out.String()
 			}
-			var report check.Answer
+			var report answer.Answer
 			if err := json.Unmarshal([]byte(runCheck("-o", "json")), &report); err != nil {
 				t.Fatal(err)
 			}

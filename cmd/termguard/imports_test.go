@@ -17,7 +17,7 @@ const module = "github.com/termguard/termguard/"
 // layers states the design: which packages of this module each folder may import. Do not change it
 // to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "check", "deletion", "page", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "answer", "deletion", "page", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -28,11 +28,11 @@ var layers = map[string][]string{
 	"webhook/serve":       {"internal/background", "config", "webhook", "certs", "policies", "cluster", "cluster/live"},
 	"certs":               {"internal/background"},
 	"page":                {"internal/printable"},
-	"check":               {"check/release", "internal/printable", "internal/shell", "page", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
-	"scan":                {"check", "question", "page", "policies", "cluster", "internal/printable"},
-	"deletion":            {"internal/background", "internal/shell", "page", "check", "policies"},
-	"watch":               {"check", "page", "policies", "internal/printable"},
-	"check/release":       {"internal/nearest", "page"},
+	"answer":              {"answer/release", "internal/printable", "internal/shell", "page", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
+	"scan":                {"answer", "question", "page", "policies", "cluster", "internal/printable"},
+	"deletion":            {"internal/background", "internal/shell", "page", "answer", "policies"},
+	"watch":               {"answer", "page", "policies", "internal/printable"},
+	"answer/release":      {"internal/nearest", "page"},
 	"lint":                {"internal/nearest", "question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
 	"lint/source":         {"lint/tree"},
 	"lint/tree":           {},

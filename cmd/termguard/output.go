@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/page"
@@ -67,12 +67,12 @@ func findings(some bool) error {
 	return nil
 }
 
-var reporters = map[string]func(check.Answer, io.Writer) error{
-	"text": func(r check.Answer, out io.Writer) error { return styled(r.Page(false), out) },
-	"full": func(r check.Answer, out io.Writer) error { return styled(r.Page(true), out) },
-	"wide": func(r check.Answer, out io.Writer) error { return r.Wide().Write(out, page.Style{}) },
-	"name": check.Answer.Blocked,
-	"dot":  check.Answer.DOT,
+var reporters = map[string]func(answer.Answer, io.Writer) error{
+	"text": func(r answer.Answer, out io.Writer) error { return styled(r.Page(false), out) },
+	"full": func(r answer.Answer, out io.Writer) error { return styled(r.Page(true), out) },
+	"wide": func(r answer.Answer, out io.Writer) error { return r.Wide().Write(out, page.Style{}) },
+	"name": answer.Answer.Blocked,
+	"dot":  answer.Answer.DOT,
 }
 
 // styled writes a page in the style of a stream. A long one repeats its first line at the end.

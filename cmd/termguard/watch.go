@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/watch"
 )
@@ -47,7 +47,7 @@ Exit codes: 0 everything is deleted, 1 something is left, 2 error.`,
 }
 
 func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	names, err := check.ParseNames(args)
+	names, err := answer.ParseNames(args)
 	if len(args) > 0 && err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	if err != nil {
 		return err
 	}
-	var name check.Name
+	var name answer.Name
 	if len(names) > 0 {
 		name = names[0]
 		if name.Namespace, err = f.target.namespaceOf(f.namespace); err != nil {
@@ -65,19 +65,19 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	var uid string
 	var gone error
 	facts, clear := s.reading()
-	look := func(ctx context.Context) (check.Answer, error) {
+	look := func(ctx context.Context) (answer.Answer, error) {
 		defer func() { // progress only for the first look
 			clear()
 			facts.Progress = nil
 		}()
 		if name.Name == "" {
-			return check.AllTerminating(ctx, s.config, s.engine, facts, f.namespace, maxWatched, s.options, s.log)
+			return answer.AllTerminating(ctx, s.config, s.engine, facts, f.namespace, maxWatched, s.options, s.log)
 		}
-		now, subject, err := check.TerminatingOf(ctx, s.config, s.engine, facts, name, uid, maxWatched, s.options, s.log)
+		now, subject, err := answer.TerminatingOf(ctx, s.config, s.engine, facts, name, uid, maxWatched, s.options, s.log)
 		switch {
-		case check.Gone(err) && uid == "":
+		case answer.Gone(err) && uid == "":
 			gone = err
-		case check.Gone(err):
+		case answer.Gone(err):
 			gone = fmt.Errorf("deleted: %s/%s", name.Type, name.Name)
 		case err != nil:
 		case subject.UID() == "":

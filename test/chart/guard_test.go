@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/test/lab"
 	"github.com/termguard/termguard/test/scenario"
 )
@@ -32,10 +32,10 @@ func TestGuardAnswers(t *testing.T) {
 			t.Fatalf("%s: %v %s", commands, err, r.Stderr)
 		}
 	}
-	predict := func(ctx context.Context, kubeconfig, args string) (check.Guard, error) {
+	predict := func(ctx context.Context, kubeconfig, args string) (answer.Guard, error) {
 		r, err := g.Shell(ctx, binary+" check "+args+" --dry-run-deletes -o json --kubeconfig "+kubeconfig)
 		if err != nil {
-			return check.Guard{}, err
+			return answer.Guard{}, err
 		}
 		var report scenario.Report
 		if err := json.Unmarshal([]byte(r.Stdout), &report); err != nil || report.Guard == nil {
@@ -43,24 +43,24 @@ func TestGuardAnswers(t *testing.T) {
 		}
 		return *report.Guard, nil
 	}
-	dryRun := func(ctx context.Context, args string) (check.Reply, string, error) {
+	dryRun := func(ctx context.Context, args string) (answer.Reply, string, error) {
 		r, err := g.Kubectl(ctx, append([]string{"delete", "--dry-run=server", "--wait=false"}, strings.Fields(args)...)...)
 		switch {
 		case err != nil:
 			return "", "", err
 		case strings.Contains(r.Stderr, "denied the request"):
-			return check.Refuses, r.Stderr, nil
+			return answer.Refuses, r.Stderr, nil
 		case r.Code != 0:
 			return "", r.Stderr, nil
 		case len(scenario.Warnings(r.Stderr)) > 0:
-			return check.Warns, r.Stderr, nil
+			return answer.Warns, r.Stderr, nil
 		}
-		return check.Allows, r.Stderr, nil
+		return answer.Allows, r.Stderr, nil
 	}
-	wants := func(reason, args string, want check.Reply) {
+	wants := func(reason, args string, want answer.Reply) {
 		t.Helper()
-		var got check.Guard
-		var real check.Reply
+		var got answer.Guard
+		var real answer.Reply
 		var text string
 		err := g.Await(ctx, 60*time.Second, reason, func(ctx context.Context) (_ bool, err error) {
 			if got, err = predict(ctx, g.Kubeconfig(), args); err != nil {
@@ -69,7 +69,7 @@ func TestGuardAnswers(t *testing.T) {
 			if real, text, err = dryRun(ctx, args); err != nil {
 				return false, err
 			}
-			return got == check.Guard{Answer: want} && real == want, nil
+			return got == answer.Guard{Answer: want} && real == want, nil
 		})
 		if err != nil {
 			t.Fatalf("%s: check says %+v, want %q; the API server: %q %s: %v", reason, got, want, real, text, err)
@@ -78,12 +78,12 @@ func TestGuardAnswers(t *testing.T) {
 	const held = `{apiVersion: v1, kind: Namespace, metadata: {name: held, finalizers: [finalizers.kubesphere.io/namespaces]}}`
 	shell("kubectl apply -f - <<'END'\n" + held + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: plain, namespace: held}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: finalized, namespace: held, finalizers: [lab.test/nobody]}}\nEND")
 
-	wants("it warns by default", "namespace/held", check.Warns)
-	wants("it is not asked about what cannot hang", "configmap/plain -n held", check.Allows)
-	wants("it is asked about what is deleted in the foreground", "configmap/plain -n held --cascade=foreground", check.Allows)
+	wants("it warns by default", "namespace/held", answer.Warns)
+	wants("it is not asked about what cannot hang", "configmap/plain -n held", answer.Allows)
+	wants("it is asked about what is deleted in the foreground", "configmap/plain -n held --cascade=foreground", answer.Allows)
 	shell("kubectl label namespace held termguard.dev/enforce=deny")
-	wants("a label has it refuse", "namespace/held", check.Refuses)
-	wants("it refuses nothing that only may hang", "configmap/finalized -n held", check.Warns)
+	wants("a label has it refuse", "namespace/held", answer.Refuses)
+	wants("it refuses nothing that only may hang", "configmap/finalized -n held", answer.Warns)
 
 	config, err := g.ServiceAccountConfig(ctx, "default", "default")
 	if err != nil {
@@ -95,15 +95,15 @@ func TestGuardAnswers(t *testing.T) {
 	}
 	shell("kubectl create clusterrole reader --verb=get,list --resource=namespaces,validatingwebhookconfigurations; kubectl create clusterrolebinding reader --clusterrole=reader --serviceaccount=default:default")
 	const why = "the dry run of the deletion ended before: forbidden"
-	var got check.Guard
+	var got answer.Guard
 	if err := g.Await(ctx, 60*time.Second, "no right to delete", func(ctx context.Context) (_ bool, err error) {
 		got, err = predict(ctx, outsider, "namespace/held")
-		return got == check.Guard{Answer: check.Unknown, Why: why}, err
+		return got == answer.Guard{Answer: answer.Unknown, Why: why}, err
 	}); err != nil {
 		t.Fatalf("answer without the right to delete: %+v, want %q: %v", got, why, err)
 	}
 	if err := g.Termguard.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	wants("nobody answers", "namespace/held", check.Allows)
+	wants("nobody answers", "namespace/held", answer.Allows)
 }

@@ -21,8 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/termguard/termguard/check"
-	"github.com/termguard/termguard/check/release"
+	"github.com/termguard/termguard/answer"
+	"github.com/termguard/termguard/answer/release"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/scan"
 	"github.com/termguard/termguard/test/lab"
@@ -85,7 +85,7 @@ func TestUninstall(t *testing.T) {
 	set = s.askRelease(1)
 	ran := 0
 	for _, step := range set.Plan {
-		if step.Kind != policies.Mend && step.Kind != check.Delete || step.Command == "" {
+		if step.Kind != policies.Mend && step.Kind != answer.Delete || step.Command == "" {
 			continue
 		}
 		r, err := l.Shell(ctx, "set -e; PATH="+filepath.Dir(path)+":$PATH\n"+step.Command+"\n")
@@ -202,7 +202,7 @@ func (s *site) operator(chart, values, objects string) (stop func()) {
 	return stop
 }
 
-func (s *site) askRelease(code int) (set check.Answer) {
+func (s *site) askRelease(code int) (set answer.Answer) {
 	s.t.Helper()
 	r, err := s.Shell(s.t.Context(), s.binary+" check --release op -n op -o json --kubeconfig "+s.Kubeconfig())
 	if err != nil || r.Code > code {
@@ -261,7 +261,7 @@ func (s *site) isGone(namespace, name string) func(context.Context) (bool, error
 	}
 }
 
-// TestUninstallOrder compares the order in check/release with the pinned Helm version.
+// TestUninstallOrder compares the order in answer/release with the pinned Helm version.
 func TestUninstallOrder(t *testing.T) {
 	lab.Long(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-modfile=tools/helm/go.mod", "-f", "{{.Dir}}", "helm.sh/helm/v4")
@@ -306,6 +306,6 @@ func TestUninstallOrder(t *testing.T) {
 		got = append(got, together[0].GetKind())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-helm, +check/release:\n%s", diff)
+		t.Errorf("-helm, +answer/release:\n%s", diff)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/scan"
 )
@@ -41,7 +41,7 @@ const evil = `"><img src=x onerror="document.body.dataset.evil=1"><script>docume
 func sample(text string, n int) *scan.Scan {
 	o := policies.Object{Resource: "namespaces", Name: "shop" + text}
 	s := &scan.Scan{
-		Answer: check.Answer{Of: "prod" + text, Verdict: policies.Hangs, Unseen: []policies.Unseen{{Resource: "secrets", Reason: "forbidden" + text}}},
+		Answer: answer.Answer{Of: "prod" + text, Verdict: policies.Hangs, Unseen: []policies.Unseen{{Resource: "secrets", Reason: "forbidden" + text}}},
 		At:     "2026-11-21T08:00:00Z",
 		Asked:  []scan.Count{{Kind: scan.Namespaces, Asked: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Asked: 9, Hangs: 1, Completes: 8}},
 		Causes: []scan.Cause{
@@ -59,12 +59,12 @@ func sample(text string, n int) *scan.Scan {
 		Mended: &scan.Mended{Asked: 200, Free: 199},
 	}
 	for _, since := range []string{"2026-10-18T07:00:00Z", "2026-11-20T07:00:00Z"} {
-		s.Items = append(s.Items, check.Item{Kind: string(scan.Terminating), Target: o, TerminatingSince: since, Verdict: policies.Hangs, HeldBy: []check.Hold{{Says: "APIService" + text}}})
+		s.Items = append(s.Items, answer.Item{Kind: string(scan.Terminating), Target: o, TerminatingSince: since, Verdict: policies.Hangs, HeldBy: []answer.Hold{{Says: "APIService" + text}}})
 	}
 	for i := range n {
-		item := check.Item{
+		item := answer.Item{
 			Kind: string(scan.Namespaces), Target: policies.Object{Resource: "namespaces", Name: fmt.Sprintf("ns-%d%s", i, text)}, Verdict: policies.Hangs,
-			HeldBy: []check.Hold{{Cause: "a", Certainty: policies.Will, Says: "APIService v1beta1.metrics.k8s.io is unavailable" + text, Objects: []policies.Object{{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}}}},
+			HeldBy: []answer.Hold{{Cause: "a", Certainty: policies.Will, Says: "APIService v1beta1.metrics.k8s.io is unavailable" + text, Objects: []policies.Object{{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}}}},
 		}
 		if i%7 == 0 {
 			item.Verdict, item.HeldBy[0].Cause = policies.AtRisk, "b"
@@ -106,11 +106,11 @@ func open(t *testing.T, file string, args ...string) string {
 	return string(out)
 }
 
-var answer = regexp.MustCompile(`data-answer="([^"]*)"`)
+var dataAnswer = regexp.MustCompile(`data-answer="([^"]*)"`)
 
 func readAnswer(t *testing.T, dom string, into any) {
 	t.Helper()
-	match := answer.FindStringSubmatch(dom)
+	match := dataAnswer.FindStringSubmatch(dom)
 	if match == nil {
 		t.Fatal("the script of the test did not run")
 	}

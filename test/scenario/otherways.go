@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
@@ -22,7 +22,7 @@ import (
 )
 
 // named returns no names if the deletion selects.
-func (s Scenario) named() (names []check.Name, options map[string]any, err error) {
+func (s Scenario) named() (names []answer.Name, options map[string]any, err error) {
 	flags := pflag.NewFlagSet("delete", pflag.ContinueOnError)
 	namespace := flags.StringP("namespace", "n", "", "")
 	cascade := flags.String("cascade", "background", "")
@@ -34,7 +34,7 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 	if options, err = question.FromFlags(*cascade, *grace, *force); err != nil {
 		return nil, nil, err
 	}
-	if names, err = check.ParseNames(flags.Args()); err != nil {
+	if names, err = answer.ParseNames(flags.Args()); err != nil {
 		return nil, nil, err
 	}
 	for i := range names {
@@ -43,9 +43,9 @@ func (s Scenario) named() (names []check.Name, options map[string]any, err error
 	return names, options, nil
 }
 
-type answer struct {
+type prediction struct {
 	way    string
-	report check.Item
+	report answer.Item
 	world  *cluster.World
 	like   string // the way whose answer it must equal, if any
 }
@@ -66,7 +66,7 @@ type archived struct {
 
 // otherWays evaluates the deletion as check and scan do, in the cluster and over a snapshot. In the cluster,
 // scenarios share one reading: dozens run at once.
-func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) (answers []answer, err error) {
+func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) (answers []prediction, err error) {
 	if s.Delete == "" || s.Asks != "" || s.departs() {
 		return nil, nil
 	}
@@ -82,16 +82,16 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", asWebhook, err)
 	}
-	answers = []answer{{asWebhook, check.Item{Verdict: result.Verdict(), Findings: result.Findings}, world, ""}}
-	ask := func(way, like string, world *cluster.World, subject check.Subject) error {
-		report, err := check.Ask(ctx, engine, world, check.Question{Targets: []check.Subject{subject}, Options: options})
+	answers = []prediction{{asWebhook, answer.Item{Verdict: result.Verdict(), Findings: result.Findings}, world, ""}}
+	ask := func(way, like string, world *cluster.World, subject answer.Subject) error {
+		report, err := answer.Ask(ctx, engine, world, answer.Question{Targets: []answer.Subject{subject}, Options: options})
 		if err != nil {
 			return fmt.Errorf("%s: %w", way, err)
 		}
-		answers = append(answers, answer{way, report.Items[0], world, like})
+		answers = append(answers, prediction{way, report.Items[0], world, like})
 		return nil
 	}
-	within := func(place *scan.Place, way, like string, subject check.Subject) error {
+	within := func(place *scan.Place, way, like string, subject answer.Subject) error {
 		for kind, at := range place.Subjects() {
 			if kind != scan.Nodes && at.String() == subject.String() { // of a node it asks about the drain
 				return ask(way, like, place.World, at)
@@ -106,7 +106,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	}
 	subject := subjects[0]
 	var place *scan.Place
-	var report check.Answer
+	var report answer.Answer
 	// While another scenario's definition comes or goes, its objects cannot be listed, and no answer is sure.
 	// On a busy machine, reading takes a minute.
 	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
@@ -117,13 +117,13 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		if err != nil {
 			return false, err
 		}
-		report, err = check.Ask(ctx, engine, place.World, check.Question{Targets: []check.Subject{subject}, Options: options})
+		report, err = answer.Ask(ctx, engine, place.World, answer.Question{Targets: []answer.Subject{subject}, Options: options})
 		return report.Verdict != policies.Unknown, err
 	})
 	if err != nil && (report.Verdict == "" || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, fmt.Errorf("%s: %w", checkLive, err)
 	}
-	answers = append(answers, answer{checkLive, report.Items[0], place.World, asWebhook})
+	answers = append(answers, prediction{checkLive, report.Items[0], place.World, asWebhook})
 	if err := within(place, scanLive, checkLive, subject); err != nil {
 		return nil, err
 	}
@@ -149,18 +149,18 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	return answers, within(read.place, scanSnapshot, checkSnapshot, subjects[0])
 }
 
-func subjectsOf(ctx context.Context, config *rest.Config, names []check.Name) (subjects []check.Subject, missing []error, err error) {
-	types, err := check.Served(ctx, config)
+func subjectsOf(ctx context.Context, config *rest.Config, names []answer.Name) (subjects []answer.Subject, missing []error, err error) {
+	types, err := answer.Served(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	user, _ := check.Whoami(ctx, config) // on an error the user is unknown
+	user, _ := answer.Whoami(ctx, config) // on an error the user is unknown
 	return types.Subjects(ctx, config, user, names)
 }
 
 // others returns errors: an answer contradicts the outcome or does not name the blocker, or two differ.
-func (o *Outcome) others(answers []answer) (wrong []string) {
-	said := map[string]answer{}
+func (o *Outcome) others(answers []prediction) (wrong []string) {
+	said := map[string]prediction{}
 	for _, a := range answers {
 		said[a.way] = a
 		if like, is := said[a.like]; is {
@@ -186,14 +186,14 @@ func (o *Outcome) others(answers []answer) (wrong []string) {
 
 // Answers differ in any word if both have the same facts, otherwise in the verdict, the policies or the
 // certainty of findings.
-func (a answer) differs(other answer) string {
+func (a prediction) differs(other prediction) string {
 	if diff := cmp.Diff(a.gist(), other.gist()); diff != "" || a.world != other.world {
 		return diff
 	}
 	return cmp.Diff(a.report.Findings, other.report.Findings)
 }
 
-func (a answer) gist() []string {
+func (a prediction) gist() []string {
 	gist := []string{string(a.report.Verdict)}
 	for _, f := range a.report.Findings {
 		if f.Severity != policies.Info {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/scan"
 )
@@ -35,13 +35,13 @@ var plans = []string{Restores, Runs, Force, Person}
 
 // Report is an answer about one object and its dependents, as of a Kustomization.
 type Report struct {
-	check.Item
-	Plan []check.Step
+	answer.Item
+	Plan []answer.Step
 }
 
 // UnmarshalJSON reads an answer.
 func (r *Report) UnmarshalJSON(text []byte) error {
-	var a check.Answer
+	var a answer.Answer
 	if err := json.Unmarshal(text, &a); err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	}
 	ran := 0
 	for _, step := range report.Plan {
-		if step.Command == "" || step.Kind == check.Delete || step.Kind == policies.Force {
+		if step.Command == "" || step.Kind == answer.Delete || step.Kind == policies.Force {
 			continue
 		}
 		ran++

@@ -16,7 +16,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/termguard/termguard/check"
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/doctor"
 	"github.com/termguard/termguard/lint/report"
@@ -30,7 +30,7 @@ var documents = map[string]struct {
 	document any
 	examples string
 }{
-	"answer.json": {check.Answer{}, "check/testdata/*.json"},
+	"answer.json": {answer.Answer{}, "answer/testdata/*.json"},
 	"config.json": {config.Config{}, "docs/configuration.md"},
 	"doctor.json": {doctor.Report{}, "doctor/testdata/report.json"},
 	"scan.json":   {scan.Scan{}, "scan/testdata/scan.json"},

@@ -1,0 +1,287 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+)
+
+// dryRuns is the policy id of findings from dry runs.
+const dryRuns = "dry-run-deletes"
+
+// DryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of
+// each kind in it. Webhooks and admission policies answer with the user's rights: controllers may get other
+// answers. Refusals, restored finalizers, and warnings of termguard's webhook that this check lacks become
+// findings; failed dry runs are unseen.
+func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
+	item := &a.Items[0]
+	var dry metav1.DeleteOptions
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(options, &dry); err != nil {
+		return fmt.Errorf("read the options of the deletion: %w", err)
+	}
+	dry.DryRun = []string{metav1.DryRunAll}
+	var warnings warningLog
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = &warnings
+	client, err := objectsOf(config)
+	if err != nil {
+		return err
+	}
+	subjects := []Subject{s}
+	if s.Type.GroupResource() == namespaces {
+		within, unseen, err := oneOfEach(ctx, config, client, s.Name)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, within...)
+		item.Unseen = append(item.Unseen, unseen...)
+	}
+	results := make([]policies.Result, len(subjects))
+	if !s.Terminating() { // otherwise it can no longer be refused
+		err = s.on(client).Delete(ctx, s.Name, dry) // alone, so that the warnings are about it
+		if item.Guard != nil {
+			item.Guard = guardAnswer(err, warnings.texts)
+		}
+		results[0] = judge(s, deletion, err)
+		for i := range results[0].Findings { // the real request has the same rights
+			results[0].Findings[i].Certainty, results[0].Findings[i].Kind = policies.Will, policies.KindRefused
+		}
+	}
+	err = parallel(ctx, reads, len(subjects), func(ctx context.Context, i int) error {
+		s := subjects[i]
+		if i > 0 {
+			results[i] = judge(s, deletion, s.on(client).Delete(ctx, s.Name, dry))
+		}
+		release := s.release(ctx, client)
+		results[i].Findings = append(results[i].Findings, release.Findings...)
+		results[i].Unseen = append(results[i].Unseen, release.Unseen...)
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	for _, result := range results {
+		item.Findings = append(item.Findings, result.Findings...)
+		item.Unseen = append(item.Unseen, result.Unseen...)
+	}
+	item.Findings = append(item.Findings, warnings.unknown(s, item.Findings)...)
+	item.Verdict = policies.Worst(item.Verdict, policies.Result{Findings: item.Findings, Unseen: item.Unseen}.Verdict())
+	a.sum()
+	return nil
+}
+
+// oneOfEach returns an object of each kind in a namespace, with finalizers if one of the first few has any.
+func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []policies.Unseen, err error) {
+	types, err := Served(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := slices.DeleteFunc(types.all, func(t Type) bool {
+		return !t.Namespaced || !slices.Contains(t.verbs, "list") || t.deletable() != nil || t.Resource == "events"
+	})
+	lists, failed := make([]*unstructured.UnstructuredList, len(all)), make([]error, len(all))
+	err = parallel(ctx, reads, len(all), func(ctx context.Context, i int) error {
+		lists[i], failed[i] = client.Resource(all[i].GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 50})
+		return ctx.Err()
+	})
+	for i, t := range all {
+		switch {
+		case failed[i] != nil:
+			unseen = append(unseen, policies.Unseen{Resource: t.GroupResource().String(), Reason: "dry run: " + reasonOf(failed[i])})
+		case lists[i] != nil && len(lists[i].Items) > 0:
+			items := lists[i].Items
+			object := items[max(0, slices.IndexFunc(items, func(o unstructured.Unstructured) bool { return len(o.GetFinalizers()) > 0 }))]
+			subjects = append(subjects, Subject{Type: t, Namespace: namespace, Name: object.GetName(), Object: object.Object})
+		}
+	}
+	return subjects, unseen, err
+}
+
+// release sends a dry run that removes the finalizers.
+func (s Subject) release(ctx context.Context, client dynamic.Interface) policies.Result {
+	if len((&unstructured.Unstructured{Object: s.Object}).GetFinalizers()) == 0 {
+		return policies.Result{}
+	}
+	after, err := s.on(client).Patch(ctx, s.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err == nil && len(after.GetFinalizers()) > 0 {
+		return refused(s, fmt.Sprintf("a dry run of the removal of its finalizers leaves %s: a webhook or a policy puts them back", strings.Join(after.GetFinalizers(), ", ")))
+	}
+	return judge(s, "the removal of its finalizers", err)
+}
+
+const deletion = "its deletion"
+
+// judge returns a finding, or an unseen fact, for the error of a dry run.
+func judge(s Subject, what string, err error) policies.Result {
+	if err == nil || apierrors.IsNotFound(err) { // deleted by now
+		return policies.Result{}
+	}
+	code := int32(0)
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code = status.Status().Code
+	}
+	forbidden := apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ")
+	later := apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)
+	if (apierrors.IsInternalError(err) || code >= 400 && code < 500 && !later) && !forbidden && !strings.Contains(err.Error(), "does not support dry run") {
+		return refused(s, "a dry run of "+what+" is refused: "+err.Error())
+	}
+	return policies.Result{Unseen: []policies.Unseen{{What: fmt.Sprintf("dry run of %s of %s", what, s), Reason: reasonOf(err)}}}
+}
+
+func refused(s Subject, message string) policies.Result {
+	return policies.Result{Findings: []policies.Finding{{
+		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
+		Message: message, Objects: []policies.Object{s.ID()},
+		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
+		Steps: []policies.Step{
+			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),
+			{Kind: policies.Remove, Do: "If nobody can, have whoever looks after the webhook or the policy let this deletion through"},
+		},
+	}}}
+}
+
+type warningLog struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// maxWarned bounds recorded warnings: the webhook sends 15 per object at most.
+const maxWarned = 1000
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.texts) < maxWarned {
+		w.texts = append(w.texts, text)
+	}
+}
+
+// unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
+// user cannot, such as reports of node probes. Any webhook could send them.
+func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
+	for i, text := range w.texts {
+		policy := policies.PolicyOf(text)
+		if policy == "" || slices.Contains(w.texts[:i], text) || slices.ContainsFunc(found, func(f policies.Finding) bool { return f.Policy == policy }) {
+			continue
+		}
+		all = append(all, policies.Finding{
+			Policy: dryRuns, Title: "Warned of in a dry run", Certainty: policies.May, Severity: policies.Medium,
+			Message: "a webhook that answers dry runs warns: " + text, Objects: []policies.Object{s.ID()},
+			Evidence: []string{"the webhook sees what you may not read, such as reports of node probes"},
+			Remedy:   "Ask whoever may read termguard's namespace to run the same check: it tells the evidence and the way out.",
+		})
+	}
+	return all
+}
+
+func reasonOf(err error) string {
+	if apierrors.IsForbidden(err) {
+		return "forbidden"
+	}
+	return err.Error()
+}
+
+// Reply is the answer of termguard's webhook, the guard, to a deletion.
+type Reply string
+
+const (
+	Refuses Reply = "refuses" // and so does the API server
+	Warns   Reply = "warns"   // allowed with a warning
+	Allows  Reply = "allows"  // allowed without one, or not sent to the guard
+	Unknown Reply = "unknown" // no dry run was sent or answered
+)
+
+// Guard is the guard's answer to a dry run.
+type Guard struct {
+	Answer Reply `json:"answer"`
+	// Why the answer is unknown.
+	Why string `json:"why,omitempty"`
+}
+
+// guardName is the webhook for deletes in deploy/.
+const guardName = "delete.termguard.dev"
+
+// Guarded adds the guard before a dry run, if the cluster has one.
+func (a *Answer) Guarded(world *cluster.World, s Subject) {
+	if s.Terminating() {
+		return
+	}
+	guard := &a.Items[0].Guard
+	world.Read(func(f cluster.Facts) {
+		for _, hook := range f.Webhooks() {
+			if strings.HasPrefix(hook, "validating/") && strings.HasSuffix(hook, "/"+guardName) {
+				*guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
+			}
+		}
+		if *guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
+			*guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
+		}
+	})
+}
+
+// Unasked adds webhooks whose answer only a dry run shows.
+func (a *Answer) Unasked(world *cluster.World, s Subject, options map[string]any) {
+	r := &a.Items[0]
+	if s.Terminating() {
+		return
+	}
+	world.Ask(s.Deletion(options), func(m cluster.Moment) {
+		for _, key := range m.Guards() {
+			kind, webhook, _ := strings.Cut(key, "/")
+			configuration, name, _ := strings.Cut(webhook, "/")
+			if name == guardName {
+				continue
+			}
+			r.Findings = append(r.Findings, policies.Finding{
+				Policy: dryRuns, Title: "Not asked yet", Certainty: policies.May, Severity: policies.Info,
+				Message:  fmt.Sprintf("webhook %s fails closed and sees DELETE %s: only a dry run tells what it answers", webhook, r.Target.Resource),
+				Objects:  []policies.Object{{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}},
+				Evidence: []string{}, Remedy: fmt.Sprintf("Ask webhook %s: add --dry-run-deletes", name),
+			})
+		}
+	})
+	a.sum()
+}
+
+func guardAnswer(err error, warnings []string) *Guard {
+	switch {
+	case err != nil && strings.Contains(err.Error(), `webhook "`+guardName+`"`):
+		return &Guard{Answer: Refuses}
+	case err != nil:
+		return &Guard{Answer: Unknown, Why: "the dry run of the deletion ended before: " + reasonOf(err)}
+	case slices.ContainsFunc(warnings, func(text string) bool { return strings.HasPrefix(text, policies.WarningStart) }):
+		return &Guard{Answer: Warns}
+	}
+	return &Guard{Answer: Allows}
+}
+
+func (g *Guard) line() string {
+	if g == nil {
+		return ""
+	}
+	line := map[Reply]string{
+		Refuses: "the guard in this cluster would refuse it",
+		Warns:   "the guard in this cluster would warn, and let it through",
+		Allows:  "the guard in this cluster would let it through",
+		Unknown: "what the guard in this cluster would do is not known",
+	}[g.Answer]
+	if g.Why != "" {
+		line += ": " + g.Why
+	}
+	return line
+}

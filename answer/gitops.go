@@ -1,0 +1,293 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
+)
+
+// maxInventory bounds the objects of an inventory that are evaluated.
+const maxInventory = 1000
+
+// Argo CD and Flux delete the objects in the status of these. Sources: argo-cd (controller/appcontroller.go,
+// shouldBeDeleted; controller/sort_delete.go) and kustomize-controller (finalizerShouldDeleteResources).
+var (
+	applications    = schema.GroupResource{Group: "argoproj.io", Resource: "applications"}
+	applicationSets = schema.GroupResource{Group: "argoproj.io", Resource: "applicationsets"}
+	kustomizations  = schema.GroupResource{Group: "kustomize.toolkit.fluxcd.io", Resource: "kustomizations"}
+	helmReleases    = schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}
+)
+
+// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false if it has none.
+func FromInventory(ctx context.Context, config *rest.Config, name Name) (together Together, deletes bool, err error) {
+	types, err := Served(ctx, config)
+	if err != nil {
+		return together, false, err
+	}
+	together.Types = &types
+	s := Subject{Name: name.Name, Namespace: name.Namespace}
+	if s.Type, err = types.Find(name.Type); err != nil { // evaluating it reports the error
+		return together, false, nil //nolint:nilerr
+	}
+	resource := s.Type.GroupResource()
+	if !slices.Contains([]schema.GroupResource{applications, applicationSets, kustomizations, helmReleases}, resource) {
+		return together, false, nil
+	}
+	client, err := objectsOf(config)
+	if err != nil {
+		return together, false, err
+	}
+	switch err := s.read(ctx, client); {
+	case Gone(err):
+		return together, false, nil
+	case err != nil:
+		return together, false, err
+	case len(s.Unseen) > 0:
+		together.Names, together.Of, together.Unseen = []Name{name}, s.String(), s.Unseen
+		return together, true, nil
+	}
+	object := &unstructured.Unstructured{Object: s.Object}
+	switch resource {
+	case applications:
+		together.application(object)
+		if heals, _, _ := unstructured.NestedBool(s.Object, "spec", "syncPolicy", "automated", "selfHeal"); heals {
+			unheal := &policies.Action{
+				Verb: policies.VerbPatch, Objects: []string{resource.String() + "/" + s.Name}, Namespace: s.Namespace,
+				Type: "merge", Patch: json.RawMessage(`{"spec":{"syncPolicy":{"automated":null}}}`),
+			}
+			together.first = []Step{{Step: policies.Step{
+				Kind: policies.Mend, Do: "Stop Argo CD from recreating what is deleted by hand", Command: unheal.Command(), Action: unheal,
+			}}}
+		}
+	case applicationSets:
+		resource := applications.WithVersion(s.Type.Version)
+		list, err := client.Resource(resource).Namespace(s.Namespace).List(ctx, metav1.ListOptions{})
+		switch {
+		case apierrors.IsForbidden(err):
+			together.Unseen = []policies.Unseen{{Resource: applications.String(), Reason: "forbidden"}}
+		case err != nil:
+			return together, false, fmt.Errorf("list the Applications of %s: %w", s, explain(err))
+		default:
+			together.applicationsOf(object, list.Items)
+		}
+	case kustomizations:
+		together.kustomization(object)
+	case helmReleases:
+		namespace, release, stays := helmRelease(object)
+		if stays != "" {
+			together.Notes = []string{stays}
+		} else if together, err = FromRelease(ctx, config, namespace, release); err != nil {
+			return together, false, err
+		}
+	}
+	together.Types = &types
+	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
+		return together, false, nil
+	}
+	together.Of, together.Command = s.String(), deletionOf(s.ID()).Command()
+	together.close(name)
+	return together, true, nil
+}
+
+// argoFinalizer makes Argo CD delete the resources of an Application; it has variants.
+const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
+
+// application adds the objects deleted with an Application, the highest sync wave first.
+func (t *Together) application(app *unstructured.Unstructured) {
+	t.By, t.Waits, t.kept = "Argo CD", true, keptByArgo
+	at := slices.IndexFunc(app.GetFinalizers(), func(f string) bool { return f == argoFinalizer || strings.HasPrefix(f, argoFinalizer+"/") })
+	background := at >= 0 && app.GetFinalizers()[at] == argoFinalizer+"/background"
+	if !background {
+		t.Options = question.DeleteOptions(metav1.DeletePropagationForeground)
+	}
+	server, _, _ := unstructured.NestedString(app.Object, "spec", "destination", "server")
+	name, _, _ := unstructured.NestedString(app.Object, "spec", "destination", "name")
+	switch {
+	case at < 0:
+		t.Notes = append(t.Notes, "it does not have the finalizer "+argoFinalizer+": only the Application goes")
+		return
+	case server != "" && server != "https://kubernetes.default.svc" || name != "" && name != "in-cluster":
+		t.Notes = append(t.Notes, fmt.Sprintf("it deletes in the cluster %q: ask about that there", server+name))
+		return
+	}
+	var names []Name
+	for _, resource := range cluster.Items(app.Object, "status", "resources") {
+		wave, _ := resource["syncWave"].(int64)
+		kind := schema.GroupKind{Group: stringAt(resource, "group"), Kind: stringAt(resource, "kind")}
+		o := Name{Type: typeOf(kind), Name: stringAt(resource, "name"), Namespace: stringAt(resource, "namespace"), Place: -int(wave)}
+		self := o.Type == "application.argoproj.io" && o.Name == app.GetName() && o.Namespace == app.GetNamespace()
+		definition := o.Type == "customresourcedefinition.apiextensions.k8s.io" // never deleted with an Application
+		if !self && !definition && kind.Kind != "" && o.Name != "" {
+			names = append(names, o)
+		}
+	}
+	t.take(names, app.GetNamespace())
+}
+
+func (t *Together) applicationsOf(set *unstructured.Unstructured, all []unstructured.Unstructured) {
+	owned := 0
+	for i := range all {
+		app := &all[i]
+		if slices.ContainsFunc(app.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == set.GetUID() }) {
+			owned++
+			t.application(app)
+			t.close(Name{Type: applications.String(), Namespace: set.GetNamespace(), Name: app.GetName()})
+		}
+	}
+	if owned > 1 { // each has its own waves
+		t.Waits = false
+		for i := range t.Names {
+			t.Names[i].Place = 0
+		}
+	}
+}
+
+func keptByArgo(object *unstructured.Unstructured) string {
+	annotations := object.GetAnnotations()
+	for key, option := range map[string]string{"argocd.argoproj.io/sync-options": "Delete=false", "helm.sh/resource-policy": "keep"} {
+		for value := range strings.SplitSeq(annotations[key], ",") {
+			if strings.TrimSpace(value) == option {
+				return key + ": " + option
+			}
+		}
+	}
+	return ""
+}
+
+func (t *Together) kustomization(k *unstructured.Unstructured) {
+	t.By, t.kept = "Flux", keptByFlux
+	prune, _, _ := unstructured.NestedBool(k.Object, "spec", "prune")
+	policy, _, _ := unstructured.NestedString(k.Object, "spec", "deletionPolicy")
+	stays := staysWithFlux(k)
+	switch {
+	case stays != "":
+	case policy == "Orphan":
+		stays = "its deletionPolicy is Orphan: only the Kustomization goes"
+	case (policy == "" || policy == "MirrorPrune") && !prune:
+		stays = "it does not prune: only the Kustomization goes"
+	}
+	if stays != "" {
+		t.Notes = []string{stays}
+		return
+	}
+	var names []Name
+	for _, entry := range cluster.Items(k.Object, "status", "inventory", "entries") {
+		if name, ok := parseEntry(stringAt(entry, "id")); ok {
+			names = append(names, name)
+		}
+	}
+	t.take(names, k.GetNamespace())
+	if len(t.Names) > 0 {
+		interval, _, _ := unstructured.NestedString(k.Object, "spec", "interval")
+		t.Notes = append(t.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
+	}
+}
+
+// parseEntry parses NAMESPACE_NAME_GROUP_KIND; RBAC names have __ for a colon (cli-utils, pkg/object).
+func parseEntry(id string) (Name, bool) {
+	namespace, rest, _ := strings.Cut(id, "_")
+	rest, kind, _ := cutLast(rest)
+	name, group, ok := cutLast(rest)
+	return Name{Type: typeOf(schema.GroupKind{Group: group, Kind: kind}), Namespace: namespace, Name: strings.ReplaceAll(name, "__", ":")}, ok && name != "" && kind != ""
+}
+
+func cutLast(text string) (before, after string, found bool) {
+	at := strings.LastIndex(text, "_")
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+1:], true
+}
+
+func keptByFlux(object *unstructured.Unstructured) string {
+	for _, key := range []string{"kustomize.toolkit.fluxcd.io/prune", "kustomize.toolkit.fluxcd.io/reconcile"} {
+		if strings.EqualFold(object.GetAnnotations()[key], "disabled") || strings.EqualFold(object.GetLabels()[key], "disabled") {
+			return key + ": disabled"
+		}
+	}
+	return ""
+}
+
+// helmRelease returns the Helm release of a HelmRelease; stays says why none is deleted.
+func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
+	if stays = staysWithFlux(h); stays != "" {
+		return "", "", stays
+	}
+	history := cluster.Items(h.Object, "status", "history")
+	if len(history) == 0 {
+		return "", "", "it has no release yet: only the HelmRelease goes"
+	}
+	namespace, _, _ = unstructured.NestedString(h.Object, "status", "storageNamespace")
+	return cmp.Or(namespace, h.GetNamespace()), stringAt(history[0], "name"), ""
+}
+
+func staysWithFlux(object *unstructured.Unstructured) string {
+	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); suspended {
+		return "it is suspended: only the " + object.GetKind() + " goes"
+	}
+	if _, remote, _ := unstructured.NestedMap(object.Object, "spec", "kubeConfig"); remote {
+		return "it deletes in the cluster of its kubeConfig: ask about that there"
+	}
+	return ""
+}
+
+// take adds up to maxInventory objects, likely blockers first. namespace is the default.
+func (t *Together) take(names []Name, namespace string) {
+	builtin := cluster.BuiltinGroups()
+	rank := func(n Name) int {
+		if _, group, _ := strings.Cut(n.Type, "."); slices.Contains(builtin, group) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(names, func(a, b Name) int { return cmp.Compare(rank(a), rank(b)) })
+	left := max(0, maxInventory-len(t.Names))
+	if beyond := len(names) - left; beyond > 0 {
+		t.Unseen = append(t.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(names)), Reason: fmt.Sprintf("no more than %d are asked about", maxInventory)})
+		names = names[:left]
+	}
+	for _, name := range names {
+		name.Namespace = cmp.Or(name.Namespace, namespace)
+		t.Names = append(t.Names, name)
+	}
+}
+
+// close adds the owner of the rest, which is deleted last.
+func (t *Together) close(name Name) {
+	for _, other := range t.Names {
+		name.Place = max(name.Place, other.Place+1)
+	}
+	t.Names = append(t.Names, name)
+}
+
+// settle drops the subjects that the command keeps by their annotations, and notes why.
+func (t *Together) settle(subjects []Subject) (left []Subject, notes []string) {
+	if t.kept == nil {
+		return subjects, nil
+	}
+	return slices.DeleteFunc(slices.Clone(subjects), func(s Subject) bool {
+		why := t.kept(&unstructured.Unstructured{Object: s.Object})
+		if why != "" {
+			notes = append(notes, fmt.Sprintf("it leaves %s: %s", s, why))
+		}
+		return why != ""
+	}), notes
+}
+
+func stringAt(item map[string]any, key string) string {
+	value, _ := item[key].(string)
+	return value
+}

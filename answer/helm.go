@@ -1,0 +1,178 @@
+package answer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/answer/release"
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/internal/shell"
+)
+
+const byHelm = "helm uninstall"
+
+// FromRelease returns the objects that helm uninstall deletes, by Helm's record in the namespace.
+func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Together, error) {
+	r, err := release.Find(ctx, config, namespace, name)
+	if err != nil {
+		return Together{}, explain(err)
+	}
+	return ofRelease(r, namespace)
+}
+
+func ofRelease(r *release.Release, namespace string) (Together, error) {
+	name := r.Name
+	u, err := r.Uninstall()
+	if err != nil {
+		return Together{}, fmt.Errorf("release %q in namespace %q: %w", name, namespace, err)
+	}
+	together, err := uninstall(u, namespace)
+	together.Of = fmt.Sprintf("release %s -n %s, revision %d, %s", name, namespace, r.Version, r.Info.Status)
+	together.Command = fmt.Sprintf("helm uninstall %s -n %s", name, namespace)
+	switch r.Info.Status {
+	case "deployed":
+	case "uninstalled":
+		return Together{}, fmt.Errorf("release %q in namespace %q is uninstalled: helm has only kept its history", name, namespace)
+	case "uninstalling":
+		together.Notes = append(together.Notes, "an uninstall was begun and did not end: what is Terminating hangs already")
+	default:
+		together.Notes = append(together.Notes, fmt.Sprintf("the revision is %s: of its objects, some may never have been created, and what only an earlier revision had is left", r.Info.Status))
+	}
+	return together, err
+}
+
+// FromHelmManifest is FromRelease for helm get manifest or helm template, in a file, a folder, or stdin ("-").
+func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
+	var all bytes.Buffer
+	err := Files{Stdin: stdin}.each(path, func(_ string, text []byte) error {
+		all.Write(text)
+		all.WriteString("\n---\n")
+		return nil
+	})
+	if err != nil {
+		return Together{}, err
+	}
+	u, err := release.Order(all.String(), false)
+	if err != nil {
+		return Together{}, fmt.Errorf("%s: %w", path, err)
+	}
+	together, err := uninstall(u, namespace)
+	if err == nil && len(together.Names) == 0 {
+		err = fmt.Errorf("%s: no object in it that helm uninstall deletes", path)
+	}
+	return together, err
+}
+
+func uninstall(u release.Uninstall, namespace string) (Together, error) {
+	together := Together{By: byHelm, Notes: u.Sentences()}
+	known := map[Name]bool{}
+	for place, objects := range u.Deletes {
+		for _, object := range objects {
+			name, err := nameOf(object, namespace)
+			if err != nil {
+				return Together{}, fmt.Errorf("object %d of the manifest: %w", len(together.Names)+1, err)
+			}
+			if !known[name] {
+				known[name], name.Place = true, place
+				together.Names = append(together.Names, name)
+			}
+		}
+	}
+	return together, nil
+}
+
+// maxReleased bounds the kept objects of releases, some 10 KiB each.
+const maxReleased = 5000
+
+// Release is a Helm release.
+type Release struct {
+	Namespace, Name string
+	Question        Question
+}
+
+// Releases collects Helm's records as they arrive.
+type Releases struct {
+	mu     sync.Mutex
+	newest map[types.NamespacedName]release.Record
+}
+
+// Arrived is for cluster.Options.
+func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
+	r, is := release.RecordOf(res.String(), m)
+	if !is {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.newest == nil {
+		all.newest = map[types.NamespacedName]release.Record{}
+	}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Release}
+	had, known := all.newest[key]
+	// Secrets are Helm's default.
+	if !known || r.Resource == had.Resource && r.Version > had.Version || r.Resource == "secrets" && had.Resource != "secrets" {
+		all.newest[key] = r
+	}
+}
+
+// Read reads each release. lost are errors of single releases, err of all.
+func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types, user authenticationv1.UserInfo, within func(namespace string) bool) (read []*Release, lost []error, err error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	core, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect: %w", err)
+	}
+	records := slices.SortedFunc(maps.Values(all.newest), func(a, b release.Record) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Release, b.Release))
+	})
+	records = slices.DeleteFunc(records, func(r release.Record) bool {
+		return r.Status == "uninstalled" || !within(r.Namespace) // only the history is left
+	})
+	found, errs := make([]*Release, len(records)), make([]error, len(records))
+	_ = parallel(ctx, reads, len(records), func(ctx context.Context, i int) error {
+		r := records[i]
+		stored, err := r.Read(ctx, core)
+		if err != nil {
+			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, explain(err))
+			return nil
+		}
+		var together Together
+		if together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
+			found[i] = &Release{Namespace: r.Namespace, Name: r.Release, Question: Question{Together: &together}}
+		}
+		return nil
+	}) // each keeps its error
+	objects := 0
+	for i, one := range found {
+		if one == nil {
+			lost = append(lost, errs[i])
+			continue
+		}
+		q := &one.Question
+		n := len(q.Together.Names)
+		if objects+n > maxReleased {
+			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", one.Name, one.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", one.Name, "-n", one.Namespace})))
+			continue
+		}
+		objects += n
+		if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Together.Names); err != nil {
+			lost = append(lost, fmt.Errorf("release %s -n %s: %w", one.Name, one.Namespace, err))
+			continue
+		}
+		read = append(read, one)
+	}
+	return read, lost, nil
+}

@@ -1,0 +1,296 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
+	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/policies"
+)
+
+// reads bounds concurrent reads.
+const reads = 16
+
+// maxCandidates bounds the objects listed for a hint.
+const maxCandidates = 500
+
+// FromCluster reads an object, and the facts that its deletion depends on.
+func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
+	subjects, missing, world, err := AllFromCluster(ctx, config, options, Together{Names: []Name{name}}, log)
+	switch {
+	case err != nil:
+		return Subject{}, nil, err
+	case len(missing) > 0:
+		return Subject{}, nil, missing[0]
+	}
+	return subjects[0], world, nil
+}
+
+// AllFromCluster is FromCluster for several objects, with an error in missing for each missing one; the facts
+// are nil if all are.
+func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
+	names, types := together.Names, together.Types
+	if types == nil {
+		found, err := Served(ctx, config)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		types = &found
+	}
+	user, err := Whoami(ctx, config)
+	if err != nil {
+		log.Debug("who would delete is unknown", "error", err)
+	}
+	if subjects, missing, err = types.Subjects(ctx, config, user, names); err != nil {
+		return nil, nil, nil, err
+	}
+	if len(subjects) == 0 {
+		return nil, missing, nil, nil
+	}
+	namespace := home(subjects[0].ID()) // whose content counts; "" for all
+	if slices.ContainsFunc(subjects, func(s Subject) bool { return home(s.ID()) != namespace }) {
+		namespace = ""
+	}
+	from := namespace
+	if options.Everywhere {
+		from = ""
+	}
+	if world, err = types.Collect(ctx, config, options, from, log); err != nil {
+		return nil, nil, nil, err
+	}
+	for i, s := range subjects {
+		lacks := world.Unread(namespace)
+		if s.Type.GroupResource() == definitions {
+			lacks = append(lacks, world.UnreadOf(s.Name)...)
+		}
+		for _, unread := range lacks {
+			subjects[i].Unseen = append(subjects[i].Unseen, policies.Unseen(unread))
+		}
+		switch {
+		case s.Type.GroupResource() == namespaces:
+			err = world.ReadConditions(ctx, config, s.Name, log)
+		case s.guarded():
+			err = world.ReadWarningsOf(ctx, config, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return subjects, missing, world, nil
+}
+
+// Subjects reads objects in the order of names; missing are errors for objects and types that do not exist.
+func (t Types) Subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
+	client, err := objectsOf(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, absent := make([]Subject, len(names)), make([]error, len(names))
+	err = parallel(ctx, reads, len(names), func(ctx context.Context, i int) error {
+		name := names[i]
+		typ, err := t.Find(name.Type)
+		if errors.As(err, new(noTypeError)) {
+			absent[i] = name.located(err)
+			return nil
+		}
+		if err := cmp.Or(err, typ.deletable()); err != nil {
+			return err
+		}
+		s := Subject{Type: typ, Name: name.Name, User: user, Place: name.Place}
+		if typ.Namespaced {
+			s.Namespace = name.Namespace
+		}
+		err = s.read(ctx, client)
+		if Gone(err) {
+			if len(names) == 1 {
+				err = missingError(err.Error() + s.hint(ctx, config))
+			}
+			absent[i], err = err, nil
+		}
+		found[i] = s
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, s := range found {
+		if absent[i] != nil {
+			missing = append(missing, absent[i])
+		} else {
+			subjects = append(subjects, s)
+		}
+	}
+	return subjects, missing, nil
+}
+
+// Collect reads the facts without another discovery. If ctx ends, the error comes with the facts so far.
+func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
+	world, err := live.Collect(ctx, config, options, t.discovered, namespace, log)
+	if err != nil {
+		return world, fmt.Errorf("read the cluster: %w", explain(err))
+	}
+	return world, nil
+}
+
+// maxSelected bounds the objects of Selected.
+const maxSelected = 1000
+
+// Selected returns objects by kubectl's selectors, in all namespaces for "". Too many are an error.
+func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
+	known, err := Served(ctx, config)
+	if err != nil {
+		return together, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return together, fmt.Errorf("connect: %w", err)
+	}
+	together.Types = &known
+	for _, name := range types {
+		found, err := known.findAll(name)
+		if err != nil {
+			return together, err
+		}
+		for _, typ := range found {
+			within := namespace
+			if !typ.Namespaced {
+				within = ""
+			}
+			options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
+			list, err := client.Resource(typ.GroupVersionResource).Namespace(within).List(ctx, options)
+			if err != nil {
+				return together, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
+			}
+			for _, item := range list.Items {
+				together.Names = append(together.Names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
+			}
+		}
+	}
+	together.Names = unique(together.Names)
+	if len(together.Names) > maxSelected {
+		return together, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
+	}
+	return together, nil
+}
+
+// TypeNames returns the types that can be deleted.
+func TypeNames(ctx context.Context, config *rest.Config) ([]string, error) {
+	types, err := Served(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, t := range types.all {
+		if t.deletable() == nil {
+			names = append(names, t.GroupResource().String())
+		}
+	}
+	return names, nil
+}
+
+type missingError string
+
+func (e missingError) Error() string { return string(e) }
+
+// objectsOf returns a client without a rate limit of its own.
+func objectsOf(config *rest.Config) (dynamic.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return client, nil
+}
+
+func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
+	return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
+}
+
+// read reads the object; a forbidden one is unseen, not an error.
+func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
+	object, err := s.on(client).Get(ctx, s.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		s.Object = object.Object
+		if object.GetKind() == "PartialObjectMetadata" { // as a snapshot answers that has no more
+			object.SetGroupVersionKind(s.Type.GroupVersion().WithKind(s.Type.Kind))
+			s.Stub = "a snapshot"
+		}
+		return nil
+	case apierrors.IsForbidden(err):
+		s.Object, s.Stub = bare(s.Type, s.Namespace, s.Name), "what may be read here"
+		s.Unseen = append(s.Unseen, s.part("forbidden"))
+		return nil
+	case apierrors.IsNotFound(err):
+		return missingError(fmt.Sprintf("%s not found", s))
+	default:
+		return fmt.Errorf("read %s: %w", s, explain(err))
+	}
+}
+
+func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return ""
+	}
+	names := func(objects metadata.ResourceInterface) (names []string) {
+		if list, err := objects.List(ctx, metav1.ListOptions{Limit: maxCandidates}); err == nil {
+			for _, item := range list.Items {
+				names = append(names, item.Name)
+			}
+		}
+		return names
+	}
+	if s.Namespace != "" {
+		all := client.Resource(namespaces.WithVersion("v1"))
+		if _, err := all.Get(ctx, s.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return fmt.Sprintf(": namespace %q not found%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
+		}
+	}
+	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
+}
+
+// Whoami returns the user of requests.
+func Whoami(ctx context.Context, config *rest.Config) (user authenticationv1.UserInfo, err error) {
+	client, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return user, err
+	}
+	review, err := client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return user, err
+	}
+	return review.Status.UserInfo, nil
+}
+
+// explain adds the next step to an error of connecting.
+func explain(err error) error {
+	var network *net.OpError
+	var timeout net.Error
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the cluster does not accept the credentials (expired?): log in again, or choose another --context: %w", err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("the cluster did not answer in time: check the network, or raise --request-timeout: %w", err)
+	case errors.As(err, &network):
+		return fmt.Errorf("the cluster does not answer: check the network and --context: %w", err)
+	}
+	return err
+}

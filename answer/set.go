@@ -1,0 +1,207 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
+)
+
+// Together are objects that one command deletes.
+type Together struct {
+	Names []Name
+	// By is the command in words, "" for kubectl delete -f, and Waits as in question.Set.
+	By    string
+	Waits bool
+	// Of describes the command's argument.
+	Of string
+	// Command is for when nothing blocks any more, if known.
+	Command string
+	// Notes say what the command keeps, and its side effects.
+	Notes  []string
+	Unseen []policies.Unseen
+	// Options are the command's DeleteOptions; nil for the caller's.
+	Options map[string]any
+
+	// Types are the cluster's, if just read.
+	Types *Types
+
+	first []Step
+	// kept returns why the command keeps an object, or "".
+	kept func(*unstructured.Unstructured) string
+}
+
+// As is what happens to the targets of a question.
+type As string
+
+// Drained nodes lose their pods; the zero value means deletion.
+const (
+	AsDelete As = "delete"
+	AsDrain  As = "drain"
+)
+
+// Question asks whether a deletion will finish.
+type Question struct {
+	// Targets exist; Missing are errors about others.
+	Targets []Subject
+	Missing []error
+	// As defaults to AsDelete.
+	As As
+	// Together is the command that deletes all; nil if each is deleted by itself.
+	Together *Together
+	Options  map[string]any
+}
+
+// Answer has apiVersion termguard.dev/v1.
+type Answer struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	As         As     `json:"as"`
+	// By is the command that deletes the objects, in words, and Of its argument.
+	By string `json:"by,omitempty"`
+	Of string `json:"of,omitempty"`
+	// Verdict is the worst of all.
+	Verdict policies.Verdict `json:"verdict"`
+	// Notes are about volumes, too.
+	Notes []string `json:"notes,omitempty"`
+	// Items of a list of Terminating objects are in the order of their deletion.
+	Items []Item `json:"items"`
+	// Omitted counts objects that were not evaluated.
+	Omitted int `json:"omitted,omitempty"`
+	// Missing objects need no deletion.
+	Missing []string `json:"missing"`
+	// Order is for deletion by name, each wave in parallel; nil for a command with its own order.
+	Order []Wave `json:"order,omitempty"`
+	// Circle says why some are in no wave: each waits for the next.
+	Circle []string `json:"circle,omitempty"`
+	// Plan is the next steps, in this order.
+	Plan []Step `json:"plan"`
+	// Unseen is about all objects; each item has its own list, too.
+	Unseen []policies.Unseen `json:"unseen"`
+
+	form      form
+	first     []Step // before all others
+	command   string // to run in the end
+	namespace string // of a list; "" for all
+	now       time.Time
+}
+
+type form int
+
+const (
+	asSet form = iota
+	asOne
+	asList // a line each
+)
+
+// NewAnswer returns an answer without items.
+func NewAnswer(as As) Answer {
+	return Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(as, AsDelete), Verdict: policies.Completes, Missing: []string{}, Plan: []Step{}, Unseen: []policies.Unseen{}}
+}
+
+// Ask evaluates the policies about all targets.
+func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question) (Answer, error) {
+	a := NewAnswer(q.As)
+	options := q.Options
+	var set *question.Set
+	if t := q.Together; t != nil {
+		for _, err := range q.Missing {
+			if errors.As(err, new(noTypeError)) && t.By == byHelm {
+				return Answer{}, fmt.Errorf("helm uninstall deletes nothing as long as a kind of the release is not served: %w: install its CustomResourceDefinition again, or delete the rest by hand", err)
+			}
+		}
+		var kept []string
+		q.Targets, kept = t.settle(q.Targets)
+		if t.Options != nil {
+			options = t.Options
+		}
+		set = &question.Set{By: t.By, Waits: t.Waits}
+		for _, s := range q.Targets {
+			set.Add(s.ID().Resource, s.Namespace, s.Name, s.Place)
+		}
+		a.By, a.Of, a.Notes, a.Unseen = t.By, t.Of, slices.Concat(t.Notes, kept), append(a.Unseen, t.Unseen...)
+		a.first, a.command = t.first, t.Command
+	} else if len(q.Targets) == 1 && len(q.Missing) == 0 {
+		a.form = asOne
+		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !(s.Type.GroupResource() == namespaces && question.Immortal(s.Name)) {
+			a.command = deletionOf(s.ID()).Command()
+		}
+	}
+	for _, err := range q.Missing {
+		a.Missing = append(a.Missing, err.Error())
+	}
+	var err error
+	if q.As == AsDrain {
+		a.Items, err = drain(ctx, engine, world, q.Targets)
+	} else {
+		a.Items, err = each(ctx, engine, world, set, q.Targets, func(s Subject) *question.Request { return s.Deletion(options) })
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	if q.Together != nil && a.By == "" && len(a.Items) > 1 {
+		a.Order, a.Circle = order(world, a.Items)
+	}
+	a.sum()
+	return a, nil
+}
+
+// Each evaluates n things in few goroutines: the stack for policies grows once in each. An error ends it.
+func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) error) error {
+	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
+}
+
+func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i int) error) error {
+	working, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for range min(n, most) {
+		working.Go(func() (err error) {
+			for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
+				err = work(ctx, int(i))
+			}
+			return err
+		})
+	}
+	return working.Wait()
+}
+
+func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
+	items := make([]Item, len(subjects))
+	return items, Each(ctx, len(subjects), func(ctx context.Context, i int) (err error) {
+		items[i], err = evaluate(ctx, engine, world, set, subjects[i], request(subjects[i]))
+		return err
+	})
+}
+
+// sum makes the verdict and the plan: the items' steps, then the deletion unless it has begun.
+func (a *Answer) sum() {
+	a.Verdict = policies.Completes
+	if len(a.Unseen) > 0 {
+		a.Verdict = policies.Unknown
+	}
+	var findings [][]policies.Finding
+	for _, item := range a.Items {
+		findings = append(findings, item.Findings)
+		a.Verdict = policies.Worst(a.Verdict, item.Verdict)
+	}
+	a.Plan = plan(findings...)
+	switch {
+	case len(a.Plan) == 0 || a.command == "":
+	case a.form == asOne:
+		target := a.Items[0].Target
+		a.Plan = finish(a.Plan, "Then delete "+target.In(target.Namespace), a.command)
+	default:
+		a.Plan = finish(slices.Concat(a.first, a.Plan), "Then run the command that you asked about", a.command)
+	}
+}
