@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/termguard/termguard/cluster/facts"
 )
 
 // A CSI driver's sidecars (csi-provisioner, csi-attacher) do nothing for other drivers' volumes. They get
@@ -16,32 +18,32 @@ import (
 
 type sidecar struct {
 	images []string
-	// says is all text that may name its driver.
-	says    string
+	// text is all that may name its driver.
+	text    string
 	account string
 }
 
 func isSidecar(image string) bool { return strings.HasPrefix(image, "csi-") }
 
-func (p *Part) keepSidecar(key types.NamespacedName, pod *corev1.Pod, r running, images []string) {
-	if !r.ready || r.goes || !slices.ContainsFunc(images, isSidecar) {
-		return
+func sidecarOf(pod *corev1.Pod) (s sidecar, kept bool) {
+	s = sidecar{images: imagesOf(pod.Spec), account: accountOf(pod.Namespace, pod.Spec)}
+	if !facts.Ready(pod) || pod.DeletionTimestamp != nil || !slices.ContainsFunc(s.images, isSidecar) {
+		return s, false
 	}
-	said := []string{pod.Name}
+	texts := []string{pod.Name}
 	for _, c := range pod.Spec.Containers {
-		said = append(said, c.Name, c.Image)
-		said = append(said, c.Command...)
-		said = append(said, c.Args...)
+		texts = slices.Concat(append(texts, c.Name, c.Image), c.Command, c.Args)
 		for _, e := range c.Env {
-			said = append(said, e.Value)
+			texts = append(texts, e.Value)
 		}
 	}
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath != nil {
-			said = append(said, v.HostPath.Path)
+			texts = append(texts, v.HostPath.Path)
 		}
 	}
-	p.sidecars[key] = sidecar{images: images, says: strings.Join(said, "\n"), account: r.account}
+	s.text = strings.Join(texts, "\n")
+	return s, true
 }
 
 // judgeSidecar judges whether a sidecar serves a driver; decided is false if that depends on other evidence.
@@ -138,7 +140,7 @@ func (p *Part) driversHidden() string {
 
 // names also finds dashes for dots, as in leases and paths.
 func (s sidecar) names(driver string) bool {
-	return strings.Contains(s.says, driver) || strings.Contains(s.says, strings.ReplaceAll(driver, ".", "-"))
+	return strings.Contains(s.text, driver) || strings.Contains(s.text, strings.ReplaceAll(driver, ".", "-"))
 }
 
 func (p *Part) installedDrivers() map[string]bool {

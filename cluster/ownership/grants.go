@@ -163,10 +163,8 @@ func (p *Part) indexGrants(yield func()) {
 		slices.SortFunc(grantees[at], byAccount)
 	}
 	narrow := map[string]bool{}
-	for _, wl := range p.workloads {
-		if wl.outlook != "" {
-			narrow[wl.account] = true
-		}
+	for _, wl := range p.workloadsWhere(func(wl workload) bool { return wl.outlook != "" }) {
+		narrow[wl.account] = true
 	}
 	p.bound, p.writers, p.apart, p.grantees, p.narrow = bound, writers, apart, grantees, narrow
 }

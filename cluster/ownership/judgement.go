@@ -121,59 +121,32 @@ func scaledDown(list []workload) []workload {
 	return slices.DeleteFunc(slices.Clone(list), func(wl workload) bool { return wl.wanted > 0 || wl.kind == "DaemonSet" })
 }
 
-func (p *Part) workloadsOf(account string) (found []workload) {
-	for wl := range inOrder(p.workloads) {
-		if wl.account == account {
-			found = append(found, wl)
-		}
-	}
-	return found
-}
-
-// workloadsUnder omits workloads that are scaled to zero.
-func (p *Part) workloadsUnder(account string) []workload {
-	return p.workloadsWhere(func(wl workload) bool { return wl.account == account })
-}
-
-func (p *Part) workloadsWhere(is func(workload) bool) []workload {
-	var found []workload
-	for wl := range inOrder(p.workloads) {
-		if wl.wanted > 0 && is(wl) {
-			found = append(found, wl)
-		}
-	}
-	return found
-}
-
 // whyIdle is whyDown for any workload under a service account.
 func (p *Part) whyIdle(account string) (proof string, sure bool) {
-	if wanted := p.workloadsUnder(account); len(wanted) > 0 {
-		return p.whyDown(wanted[0])
+	if running := p.workloadsUnder(account); len(running) > 0 {
+		return p.whyDown(running[0])
 	}
 	return p.whyDown(workload{account: account, wanted: 1, refused: "no workload runs under it"})
 }
 
 // whyDown returns why no pod of a workload's account is ready, and whether that certainly persists.
 func (p *Part) whyDown(wl workload) (proof string, sure bool) {
-	if wl.wanted == 0 {
-		return "is scaled to zero", true
-	}
+	namespace, pods := facts.NamespaceOf(wl.account), p.podsOf[wl.account]
 	switch {
+	case wl.wanted == 0:
+		return "is scaled to zero", true
 	case wl.goes:
 		return "is being deleted", false
-	case p.goes(facts.NamespaceOf(wl.account)):
+	case p.goes(namespace):
 		return "goes with its namespace, which is being deleted", false
-	}
-	a := p.accounts[wl.account]
-	switch {
-	case a != nil && !a.pods.Empty():
+	case pods != nil:
 	case wl.refused != "":
 		return "has no pod: " + wl.refused, true
 	default:
 		return "has no pod at the moment", false // as between two pods of a rollout
 	}
-	for pod := range a.pods.All() {
-		key, r := types.NamespacedName{Namespace: a.namespace, Name: pod.name}, pod.Value
+	for pod := range pods.All() {
+		key, r := types.NamespacedName{Namespace: namespace, Name: pod.name}, pod.Value
 		switch {
 		case r.goes:
 		case p.leading(key, r.stopped) != "":
@@ -199,18 +172,15 @@ func (p *Part) withCrashes(j judgement) judgement {
 	var crashes string
 	idle := false
 	for _, wl := range j.workloads {
-		a := p.accounts[wl.account]
-		if a == nil {
-			continue
-		}
-		for pod := range a.pods.All() {
+		namespace := facts.NamespaceOf(wl.account)
+		for pod := range p.podsOf[wl.account].All() {
 			switch r := pod.Value; {
-			case !p.serves(a.namespace, r):
+			case !p.serves(namespace, r):
 				idle = true
 			case r.crashed == 0 || p.options.Now().Sub(time.Unix(r.crashed, 0)) > facts.SteadyAfter:
 				return j
 			default:
-				crashes = a.namespace + "/" + pod.name
+				crashes = namespace + "/" + pod.name
 			}
 		}
 	}
@@ -224,10 +194,12 @@ func (p *Part) withCrashes(j judgement) judgement {
 	return j
 }
 
-func (p *Part) readyPod(a *account) string {
-	for pod := range a.pods.All() {
-		if p.serves(a.namespace, pod.Value) {
-			return a.namespace + "/" + pod.name
+// readyPod returns a ready pod of a service account, or "".
+func (p *Part) readyPod(account string) string {
+	namespace := facts.NamespaceOf(account)
+	for pod := range p.podsOf[account].All() {
+		if p.serves(namespace, pod.Value) {
+			return namespace + "/" + pod.name
 		}
 	}
 	return ""
@@ -236,14 +208,9 @@ func (p *Part) readyPod(a *account) string {
 // managed returns the field manager that names a ready pod, unless generic: kubebuilder scaffolds "manager"
 // (sigs.k8s.io/kubebuilder, pkg/plugins/golang/v4/scaffolds/internal/templates/dockerfile.go).
 func (p *Part) managed(g grantee, managers []string) string {
-	a := p.accounts[g.account]
-	for pod := range a.pods.All() {
-		r := pod.Value
-		if !p.serves(a.namespace, r) {
-			continue
-		}
+	for pod := range p.podsOf[g.account].All() {
 		for _, manager := range managers {
-			if !catalog.Generic(manager) && r.calls(manager) {
+			if p.serves(facts.NamespaceOf(g.account), pod.Value) && !catalog.Generic(manager) && pod.Value.calls(manager) {
 				return manager
 			}
 		}

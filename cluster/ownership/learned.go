@@ -32,15 +32,14 @@ func (p *Part) witness(q *asked, driver string) witness {
 	for _, o := range p.Learned(q.finalizer, q.resource, q.namespace) {
 		did := fmt.Sprintf("%s was seen to remove it from %d %s, last on %s", who(o), o.Objects, objectsWord(o.Objects), date(o.Last))
 		name := o.Account()
-		a := p.accounts[name]
 		switch {
 		case name != "" && driver != "" && p.servesOthers(name, driver):
-		case name != "" && a != nil && p.readyPod(a) != "":
+		case name != "" && p.readyPod(name) != "":
 			owner := "controller under service account " + name
-			why := p.unable(o, a, q.verdictKey)
+			why := p.unable(o, q.verdictKey)
 			if why == "" {
 				all.barred, all.account, all.owner = "", name, owner
-				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(a))
+				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(name))
 				return all
 			}
 			all.sure = all.sure && p.trusted(o, q)
@@ -55,7 +54,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 			if all.outside == "" {
 				all.outside = did + ", from outside the cluster: whether it still runs, the cluster does not tell"
 			}
-		case a != nil && a.exists:
+		case p.exists(name):
 			all.sure = all.sure && p.trusted(o, q)
 			j := p.idle(name)
 			j.evidence = slices.Insert(j.evidence, 0, did)
@@ -77,25 +76,22 @@ func (p *Part) witness(q *asked, driver string) witness {
 // administrators gave it the right everywhere and a workload, and no other account runs its images, as after
 // a migration.
 func (p *Part) trusted(o learned.Owner, q *asked) bool {
-	account, works := o.Account(), false
-	for _, wl := range p.workloads {
-		if wl.account != account {
-			continue
-		}
-		works = true
+	account := o.Account()
+	own := p.workloadsWhere(func(wl workload) bool { return wl.account == account })
+	for _, wl := range own {
 		if len(p.workloadsWhere(func(other workload) bool {
 			shares := slices.ContainsFunc(other.images, func(image string) bool { return slices.Contains(wl.images, image) })
-			return other.account != account && shares && p.admits(q, other.account)
+			return other.wanted > 0 && other.account != account && shares && p.admits(q, other.account)
 		})) > 0 {
 			return false
 		}
 	}
-	return o.Everywhere && works
+	return o.Everywhere && len(own) > 0
 }
 
 // unable returns why a running identity can no longer remove a finalizer, or "".
-func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
-	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !a.exists && !hidden {
+func (p *Part) unable(o learned.Owner, key verdictKey) string {
+	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !p.exists(o.Account()) && !hidden {
 		return "that service account is gone, so the tokens of its pods are refused"
 	}
 	if o.Everywhere && !p.mayTake(subjectsOf(o.Account()), key) && !p.hidesGrants() {
@@ -105,7 +101,7 @@ func (p *Part) unable(o learned.Owner, a *account, key verdictKey) string {
 }
 
 func (p *Part) idle(account string) judgement {
-	runs := p.workloadsOf(account)
+	runs := p.workloadsWhere(func(wl workload) bool { return wl.account == account })
 	if len(runs) == 0 {
 		proof, sure := p.whyIdle(account)
 		return judgement{}.is(Down, sure, "service account %s %s", account, proof)

@@ -65,15 +65,6 @@ func inOrder[V any](all map[string]V) iter.Seq[V] {
 // SetLeases replaces the leases.
 func (p *Part) SetLeases(list []coordinationv1.Lease) {
 	now := p.options.Now()
-	fresh := func() (names []string) {
-		for l := range inOrder(p.leases) {
-			if p.fresh(l) {
-				names = append(names, fmt.Sprint(l, l.holder, p.outside(l)))
-			}
-		}
-		return names
-	}
-	before := p.freshLeases
 	leases := map[string]lease{}
 	for _, o := range list {
 		l := lease{
@@ -103,8 +94,7 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 		leases[l.String()] = l
 	}
 	p.leases = leases
-	p.freshLeases = fresh()
-	p.dirty = p.dirty || !slices.Equal(before, p.freshLeases) || len(p.crashing) > 0 // they depend on time
+	p.dirty = true // whether a lease is fresh, and a pod keeps crashing, depends on time
 }
 
 // fresh reports whether a lease is being renewed; it outlives its holder by its duration.
@@ -176,10 +166,8 @@ func (p *Part) stranger(l lease) bool {
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
 		return false
 	}
-	for _, wl := range p.workloads {
-		if strings.HasPrefix(name, wl.name+"-") {
-			return false
-		}
+	if len(p.workloadsWhere(func(wl workload) bool { return strings.HasPrefix(name, wl.name+"-") })) > 0 {
+		return false
 	}
 	_, pod := p.holder(l)
 	return pod == nil
@@ -192,12 +180,6 @@ func (p *Part) stoppedBy(e *corev1.Event) (pod types.NamespacedName, kept bool) 
 	pod = types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
 	return pod, e.Reason == "Killing" && cmp.Or(e.Source.Component, e.ReportingController) == "kubelet" && e.InvolvedObject.Kind == "Pod" &&
 		!strings.Contains(e.Message, " probe") && len(p.stopped) < maxStopped
-}
-
-func (p *Part) stoppedChanged(_, _, pod types.NamespacedName) {
-	for _, l := range p.leases {
-		p.dirty = p.dirty || l.heldBy(pod)
-	}
 }
 
 func (l lease) heldBy(pod types.NamespacedName) bool {

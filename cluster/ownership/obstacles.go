@@ -71,7 +71,7 @@ func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
 	}
 	where := slices.DeleteFunc(slices.Concat(j.workloads, q.matched), func(wl workload) bool { return !runs(wl) })
 	if len(where) == 0 {
-		where = p.workloadsWhere(func(wl workload) bool { return runs(wl) && p.admits(q, wl.account) })
+		where = p.workloadsWhere(func(wl workload) bool { return wl.wanted > 0 && runs(wl) && p.admits(q, wl.account) })
 	}
 	return where
 }

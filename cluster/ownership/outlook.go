@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // watchSuffix ends variables with the namespaces that an operator watches (WATCH_NAMESPACE of
@@ -50,10 +51,10 @@ type Setting struct{ Namespace, Name, Key string }
 
 // Settings returns the settings that workloads refer to.
 func (p *Part) Settings() (found []Setting) {
-	for wl := range inOrder(p.workloads) {
-		if wl.template != nil && len(found) < maxSettings {
-			_, asks := outlookOf(wl.namespace, *wl.template, nil)
-			found = append(found, asks...)
+	for _, wl := range p.workloadsWhere(func(wl workload) bool { return wl.template != nil }) {
+		if len(found) < maxSettings {
+			_, settings := outlookOf(wl.namespace, *wl.template, nil)
+			found = append(found, settings...)
 		}
 	}
 	return found
@@ -65,11 +66,11 @@ func (p *Part) TakeSettings(values map[Setting]string) {
 		return
 	}
 	p.settings, p.dirty, p.grantsDirty = values, true, true
-	for key, wl := range p.workloads {
-		if wl.template != nil {
-			wl.outlook, _ = outlookOf(wl.namespace, *wl.template, values)
-			p.workloads[key] = wl
-		}
+	for _, wl := range p.workloadsWhere(func(wl workload) bool { return wl.template != nil }) {
+		key, before := types.NamespacedName{Namespace: wl.namespace, Name: wl.name}, wl
+		wl.outlook, _ = outlookOf(wl.namespace, *wl.template, values)
+		p.workloads[wl.kind][key] = wl
+		p.workloadChanged(key, before, wl)
 	}
 }
 

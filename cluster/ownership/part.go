@@ -58,15 +58,15 @@ type Part struct {
 	endingDirty map[kindHeld]bool
 	endings     []Ending
 
-	workloads   map[string]workload // by "Kind/namespace/name"
+	workloads   map[string]map[types.NamespacedName]workload // by kind
 	settings    map[Setting]string
 	links       map[string]links    // to owners, by "plural.group"
 	ownerOf     map[types.UID]owner // by UID
 	matches     matches
 	readyImages map[string]facts.Counts[string] // pods by image name and service account
-	crashing    map[types.NamespacedName]bool
-	leaving     map[types.NamespacedName]bool // Terminating namespaces
-	accounts    map[string]*account           // by "namespace/name"
+	leaving     map[types.NamespacedName]bool   // Terminating namespaces
+	accounts    map[types.NamespacedName]bool   // service accounts
+	podsOf      facts.Directories[runningPod]   // by service account
 	running     facts.Directories[runningPod]
 	alike       facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
@@ -91,7 +91,6 @@ type Part struct {
 	tasks       map[string]map[task]controller                // of Jobs and RoleBindings, by namespace
 	affected    map[string]bool                               // images with known bugs in some releases
 	version     string                                        // of the API server
-	freshLeases []string                                      // whose holder is up
 
 	dirty, grantsDirty bool
 	acts               int
@@ -106,8 +105,8 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
-		workloads: map[string]workload{}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, crashing: map[types.NamespacedName]bool{}, leaving: map[types.NamespacedName]bool{},
-		accounts: map[string]*account{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
+		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
+		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[granted][]grantee{},
 		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: facts.Counts[string]{}, makers: facts.Sets[string, string]{},
 		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
@@ -119,19 +118,17 @@ func New(doc facts.Document, options Options) *Part {
 
 // Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
-	return []facts.Keeper{
+	return append(p.workloadKeepers(),
 		facts.Rows("namespaces", p.leaving, func(o *corev1.Namespace) (goes, kept bool) {
 			return o.DeletionTimestamp != nil, o.DeletionTimestamp != nil
 		}, mark[bool](&p.dirty)),
 		facts.Rows("nodes", p.clouds, func(o *corev1.Node) (cloud, kept bool) {
 			return inCloud(o.Spec.ProviderID), inCloud(o.Spec.ProviderID)
 		}, mark[bool](&p.dirty)),
-		facts.Keep("pods", p.KeepPod, p.ForgetPod),
-		facts.Rows("events", p.stopped, p.stoppedBy, p.stoppedChanged),
-		facts.Keep("serviceaccounts", p.KeepServiceAccount, p.ForgetServiceAccount),
-		facts.Keep("deployments.apps", p.keepDeployment, p.forgetWorkload("Deployment")),
-		facts.Keep("statefulsets.apps", p.keepStatefulSet, p.forgetWorkload("StatefulSet")),
-		facts.Keep("daemonsets.apps", p.keepDaemonSet, p.forgetWorkload("DaemonSet")),
+		facts.Keep("pods", p.keepPod, p.forgetPod),
+		facts.Rows("pods", p.sidecars, sidecarOf, mark[sidecar](&p.dirty)),
+		facts.Rows("events", p.stopped, p.stoppedBy, mark[types.NamespacedName](&p.dirty)),
+		facts.Rows("serviceaccounts", p.accounts, func(*corev1.ServiceAccount) (exists, kept bool) { return true, true }, mark[bool](&p.dirty)),
 		facts.Rows("roles"+rbacGroup, p.roles, func(o *rbacv1.Role) (role, bool) { return roleOf(o, o.Rules) }, mark[role](&p.grantsDirty)),
 		facts.Rows("clusterroles"+rbacGroup, p.roles, func(o *rbacv1.ClusterRole) (role, bool) { return roleOf(o, o.Rules) }, mark[role](&p.grantsDirty)),
 		facts.Rows("rolebindings"+rbacGroup, p.bindings, func(o *rbacv1.RoleBinding) (binding, bool) {
@@ -143,7 +140,7 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.KeepDefinition, p.ForgetDefinition),
 		facts.Rows("csidrivers.storage.k8s.io", p.drivers, func(*storagev1.CSIDriver) (installed, kept bool) { return true, true }, mark[bool](&p.dirty)),
 		facts.Rows("csinodes.storage.k8s.io", p.registered, registeredOn, mark[[]string](&p.dirty)),
-	}
+	)
 }
 
 func mark[R any](dirty *bool) func(types.NamespacedName, R, R) {
@@ -185,10 +182,7 @@ func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 }
 
 // RunsPods reports whether pods run under a service account.
-func (p *Part) RunsPods(account string) bool {
-	a := p.accounts[account]
-	return a != nil && !a.pods.Empty()
-}
+func (p *Part) RunsPods(account string) bool { return p.podsOf[account] != nil }
 
 func (p *Part) trusts(resource string, m metav1.Object) bool {
 	namespace := m.GetNamespace()

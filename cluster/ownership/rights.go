@@ -39,7 +39,7 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 		}
 		found = p.workloadsWhere(func(wl workload) bool {
 			by := holders[wl.account] || slices.Contains(managers, wl.name) || slices.ContainsFunc(wl.images, func(image string) bool { return slices.Contains(managers, image) })
-			return by && p.up(wl) && p.ruled(wl.account) && !p.mayTake(subjectsOf(wl.account), q.verdictKey) && !p.impersonates(wl.account, q.namespace)
+			return by && wl.wanted > 0 && p.up(wl) && p.ruled(wl.account) && !p.mayTake(subjectsOf(wl.account), q.verdictKey) && !p.impersonates(wl.account, q.namespace)
 		})
 	}
 	for _, wl := range found {
@@ -140,17 +140,11 @@ func ofAccounts(group string) bool {
 
 // WorksElsewhere reports whether a workload in a namespace may write objects in others, or that is hidden.
 func (p *Part) WorksElsewhere(namespace string) bool {
-	for _, wl := range p.workloads {
-		if wl.namespace != namespace {
-			continue
-		}
-		if p.hidesGrants() || slices.ContainsFunc(p.bound[wl.account], func(key types.NamespacedName) bool {
+	return len(p.workloadsWhere(func(wl workload) bool {
+		return wl.namespace == namespace && (p.hidesGrants() || slices.ContainsFunc(p.bound[wl.account], func(key types.NamespacedName) bool {
 			return key.Namespace != namespace && len(p.roles[p.bindings[key].role].grants) > 0
-		}) {
-			return true
-		}
-	}
-	return false
+		}))
+	})) > 0
 }
 
 // anyMay reports whether any workload, running or starting, may remove finalizers, or whether that is
@@ -159,16 +153,9 @@ func (p *Part) anyMay(key verdictKey) bool {
 	if p.hidesGrants() || p.blind() != "" {
 		return true
 	}
-	wanted := map[string]bool{}
-	for _, wl := range p.workloads {
-		wanted[wl.account] = wanted[wl.account] || wl.wanted > 0
-	}
-	for name, a := range p.accounts {
-		if (wanted[name] || !a.pods.Empty()) && p.mayTake(subjectsOf(name), key) {
-			return true
-		}
-	}
-	return false
+	may := func(account string) bool { return p.mayTake(subjectsOf(account), key) }
+	return slices.ContainsFunc(slices.Collect(maps.Keys(p.podsOf)), may) ||
+		len(p.workloadsWhere(func(wl workload) bool { return wl.wanted > 0 && p.exists(wl.account) && may(wl.account) })) > 0
 }
 
 func (p *Part) hidesGrants() bool {
@@ -217,8 +204,7 @@ func accountsFor(q *asked, j judgement) []string {
 // runs: certainly for an owner that the catalog knows to run in the cluster, with its own binding.
 func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
-		a := p.accounts[g.account]
-		return a != nil && p.readyPod(a) != ""
+		return p.readyPod(g.account) != ""
 	}) {
 		return j
 	}
@@ -274,8 +260,7 @@ func (p *Part) goneAccount(name string) bool {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); hidden {
 		return false
 	}
-	exists := func(name string) bool { a := p.accounts[name]; return a != nil && a.exists }
-	return !exists(name) && exists(namespace+"/default")
+	return !p.exists(name) && p.exists(namespace+"/default")
 }
 
 // ruled reports whether RBAC decides an account's rights. Without its own binding, another authorizer may,

@@ -116,12 +116,10 @@ func (p *Part) consult(q *asked) judgement {
 // mayControl returns the accounts that may update a resource and run, or control it and run nothing.
 func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	for _, c := range p.mayUpdate(resource, namespace) {
-		a := p.accounts[c.account]
 		switch {
-		case a == nil:
-		case p.readyPod(a) != "":
+		case p.readyPod(c.account) != "":
 			live = append(live, c)
-		case a.exists && c.controls:
+		case p.exists(c.account) && c.controls:
 			idle = append(idle, c)
 		}
 	}
@@ -149,10 +147,9 @@ func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 	if len(parts) != 3 {
 		return j.is(Unknown, false, "it is declared to belong to %q, which is not KIND/NAMESPACE/NAME", declared)
 	}
-	for wl := range inOrder(p.workloads) {
-		if !strings.EqualFold(wl.kind, parts[0]) || wl.namespace != parts[1] || wl.name != parts[2] {
-			continue
-		}
+	for _, wl := range p.workloadsWhere(func(wl workload) bool {
+		return strings.EqualFold(wl.kind, parts[0]) && wl.namespace == parts[1] && wl.name == parts[2]
+	}) {
 		j.owner = wl.String()
 		if p.up(wl) {
 			j.workloads = []workload{wl}
@@ -232,7 +229,9 @@ func (p *Part) askImages(q *asked, j judgement) judgement {
 			continue
 		}
 		if n := p.readyImage(q, known.Image); known.Image != "" && n > 0 {
-			j.workloads = p.workloadsWhere(func(wl workload) bool { return slices.Contains(wl.images, known.Image) && p.admits(q, wl.account) })
+			j.workloads = p.workloadsWhere(func(wl workload) bool {
+				return wl.wanted > 0 && slices.Contains(wl.images, known.Image) && p.admits(q, wl.account)
+			})
 			if p.options.Manifests {
 				return j.is(Alive, true, "the manifests run image %s", known.Image)
 			}
@@ -256,7 +255,7 @@ func (p *Part) askManagers(q *asked, j judgement) judgement {
 		if manager := p.managed(c, managers); manager != "" {
 			j.workloads = p.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
-				manager, p.readyPod(p.accounts[c.account]), c.account, q.resource)
+				manager, p.readyPod(c.account), c.account, q.resource)
 		}
 	}
 	return judgement{}
@@ -283,13 +282,7 @@ func (p *Part) madeWith(q *asked) []workload {
 	for _, c := range slices.Concat(q.live, q.idle) {
 		accounts[c.account] = accounts[c.account] || c.controls
 	}
-	var found []workload
-	for wl := range inOrder(p.workloads) {
-		if wl.owner.uid == made && accounts[wl.account] {
-			found = append(found, wl)
-		}
-	}
-	return found
+	return p.workloadsWhere(func(wl workload) bool { return wl.owner.uid == made && accounts[wl.account] })
 }
 
 // askPermissions answers if a single account controls a custom resource: a kind's controller clears its own
@@ -308,7 +301,7 @@ func (p *Part) askPermissions(q *asked, j judgement) judgement {
 		return j.is(Alive, true, "service account %s may update %s and its status, and the manifests run it", account, q.resource)
 	}
 	return j.is(Alive, true, "service account %s may update %s and its status, and pod %s is ready under it",
-		account, q.resource, p.readyPod(p.accounts[account]))
+		account, q.resource, p.readyPod(account))
 }
 
 // onlyController returns "" if several control the resource or an idle one does: a running one may be its
@@ -451,7 +444,7 @@ func (p *Part) cleansOthers(q *asked, c grantee) bool {
 		return false
 	}
 	known := p.cleaners()
-	for pod := range p.accounts[c.account].pods.All() {
+	for pod := range p.podsOf[c.account].All() {
 		if !slices.ContainsFunc(pod.Value.imageNames(), func(image string) bool {
 			inside, catalogued := known[image]
 			return inside && !ran || ran && catalogued && !isSidecar(image)
@@ -498,7 +491,7 @@ func (p *Part) askIdle(q *asked, j judgement) judgement {
 	}
 	j.owner = cmp.Or(j.owner, "controller under service account "+name)
 	proof, sure := p.whyIdle(name)
-	j.workloads = p.workloadsOf(name)
+	j.workloads = p.workloadsWhere(func(wl workload) bool { return wl.account == name })
 	j.idle = scaledDown(j.workloads)
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
 }

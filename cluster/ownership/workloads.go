@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"cmp"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -40,59 +39,68 @@ func (p *Part) up(wl workload) bool {
 	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.goes(wl.namespace)
 }
 
-func (p *Part) keepDeployment(o *appsv1.Deployment) bool {
-	refused := ""
-	for _, c := range o.Status.Conditions {
-		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			refused = facts.Shorten(c.Message, facts.MaxText)
-			break
+// workloadKeepers keep a row for each workload, by kind.
+func (p *Part) workloadKeepers() []facts.Keeper {
+	return []facts.Keeper{
+		facts.Rows("deployments.apps", p.workloads["Deployment"], func(o *appsv1.Deployment) (workload, bool) {
+			wl := p.workloadOf("Deployment", o, &o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas)
+			for _, c := range o.Status.Conditions {
+				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+					wl.refused = facts.Shorten(c.Message, facts.MaxText)
+				}
+			}
+			return wl, true
+		}, p.workloadChanged),
+		facts.Rows("statefulsets.apps", p.workloads["StatefulSet"], func(o *appsv1.StatefulSet) (workload, bool) {
+			return p.workloadOf("StatefulSet", o, &o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas), true
+		}, p.workloadChanged),
+		facts.Rows("daemonsets.apps", p.workloads["DaemonSet"], func(o *appsv1.DaemonSet) (workload, bool) {
+			return p.workloadOf("DaemonSet", o, &o.Spec.Template, o.Status.DesiredNumberScheduled, o.Status.NumberReady), true
+		}, p.workloadChanged),
+	}
+}
+
+func (p *Part) workloadOf(kind string, m metav1.Object, template *corev1.PodTemplateSpec, wanted, ready int32) workload {
+	wl := workload{
+		kind: kind, namespace: m.GetNamespace(), name: m.GetName(), account: accountOf(m.GetNamespace(), template.Spec), images: imagesOf(template.Spec), releases: p.releasesOf(template.Spec),
+		wanted: wanted, ready: ready, goes: m.GetDeletionTimestamp() != nil, owner: onlyOwner(m),
+	}
+	var settings []Setting
+	if wl.outlook, settings = outlookOf(wl.namespace, *template, p.settings); len(settings) > 0 {
+		wl.template = template
+	}
+	return wl
+}
+
+func (p *Part) workloadChanged(_ types.NamespacedName, before, now workload) {
+	moved := before.account != now.account
+	p.dirty = true
+	p.grantsDirty = p.grantsDirty || before.outlook != now.outlook || moved && now.outlook != ""
+	if moved || !slices.Equal(before.images, now.images) {
+		p.acts++
+	}
+	for _, match := range p.matches.byEntry { // the facts are locked for writing
+		match.note(before, now)
+	}
+}
+
+// workloadsWhere returns workloads in the order of kind, namespace and name.
+func (p *Part) workloadsWhere(is func(workload) bool) []workload {
+	var list []workload
+	for _, ofKind := range p.workloads {
+		for _, wl := range ofKind {
+			if is(wl) {
+				list = append(list, wl)
+			}
 		}
 	}
-	return p.keepWorkload("Deployment", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, refused)
+	slices.SortFunc(list, func(a, b workload) int { return strings.Compare(a.String(), b.String()) })
+	return list
 }
 
-func (p *Part) keepStatefulSet(o *appsv1.StatefulSet) bool {
-	return p.keepWorkload("StatefulSet", &o.ObjectMeta, o.Spec.Template, facts.Or(o.Spec.Replicas, 1), o.Status.ReadyReplicas, "")
-}
-
-func (p *Part) keepDaemonSet(o *appsv1.DaemonSet) bool {
-	return p.keepWorkload("DaemonSet", &o.ObjectMeta, o.Spec.Template, o.Status.DesiredNumberScheduled, o.Status.NumberReady, "")
-}
-
-func (p *Part) keepWorkload(kind string, m *metav1.ObjectMeta, template corev1.PodTemplateSpec, wanted, ready int32, refused string) bool {
-	key := kind + "/" + m.Namespace + "/" + m.Name
-	now := workload{
-		kind: kind, namespace: m.Namespace, name: m.Name, account: accountOf(m.Namespace, template.Spec), images: imagesOf(template.Spec), releases: p.releasesOf(template.Spec),
-		wanted: wanted, ready: ready, refused: refused, goes: m.DeletionTimestamp != nil, owner: onlyOwner(m),
-	}
-	var asks []Setting
-	if now.outlook, asks = outlookOf(m.Namespace, template, p.settings); len(asks) > 0 {
-		now.template = &template
-	}
-	before, known := p.workloads[key]
-	p.workloads[key] = now
-	if !known || !slices.Equal(before.images, now.images) || before.account != now.account {
-		p.acts++
-	}
-	if !known || !slices.Equal(before.images, now.images) {
-		p.matches.note(key, now)
-	}
-	p.grantsDirty = p.grantsDirty || before.outlook != now.outlook || before.account != now.account && now.outlook != ""
-	if !known || !slices.Equal(before.releases, now.releases) || before.wanted != wanted || (before.ready > 0) != (ready > 0) || before.account != now.account || before.refused != refused || before.goes != now.goes || before.owner != now.owner {
-		p.dirty = true
-	}
-	return true
-}
-
-func (p *Part) forgetWorkload(kind string) func(types.NamespacedName) {
-	return func(name types.NamespacedName) {
-		key := kind + "/" + name.String()
-		p.grantsDirty = p.grantsDirty || p.workloads[key].outlook != ""
-		delete(p.workloads, key)
-		p.acts++
-		p.matches.forget(key)
-		p.dirty = true
-	}
+// workloadsUnder omits workloads that are scaled to zero.
+func (p *Part) workloadsUnder(account string) []workload {
+	return p.workloadsWhere(func(wl workload) bool { return wl.wanted > 0 && wl.account == account })
 }
 
 // matches caches the workloads of catalog entries. It has its own lock: concurrent readers of the facts may
@@ -102,54 +110,40 @@ type matches struct {
 	byEntry map[string]*match
 }
 
-// match is an entry's workloads, by key. In matches, only writers of the facts change it.
+// match is an entry's workloads, by String. In matches, only writers of the facts change it.
 type match struct {
 	entry     catalog.Entry
-	workloads map[string]struct{}
+	workloads map[string]workload
 }
 
-// The facts are locked for writing during note and forget.
-func (m *matches) note(key string, wl workload) {
-	for _, match := range m.byEntry {
-		match.note(key, wl)
-	}
-}
-
-func (m *matches) forget(key string) {
-	for _, match := range m.byEntry {
-		delete(match.workloads, key)
-	}
-}
-
-// of returns the keys of an entry's workloads, in order. The facts are locked, at least for reading.
-func (m *matches) of(entry catalog.Entry, workloads map[string]workload) []string {
+// of returns an entry's workloads, in order. The facts are locked, at least for reading.
+func (m *matches) of(entry catalog.Entry, all func(func(workload) bool) []workload) []workload {
 	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
 	m.mu.Lock()
-	found, known := m.byEntry[id]
-	if !known {
-		found = &match{entry: entry, workloads: map[string]struct{}{}}
-		for key, wl := range workloads {
-			found.note(key, wl)
-		}
-		m.byEntry[id] = found
+	cached, hit := m.byEntry[id]
+	if !hit {
+		cached = &match{entry: entry, workloads: map[string]workload{}}
+		all(func(wl workload) bool {
+			cached.note(workload{}, wl)
+			return false
+		})
+		m.byEntry[id] = cached
 	}
 	m.mu.Unlock()
-	return slices.Sorted(maps.Keys(found.workloads))
+	return slices.Collect(inOrder(cached.workloads))
 }
 
-func (m *match) note(key string, wl workload) {
-	delete(m.workloads, key)
-	for _, known := range m.entry.Workloads {
-		if known.Matches(wl.kind, wl.namespace, wl.name, wl.images) {
-			m.workloads[key] = struct{}{}
-		}
+func (m *match) note(before, now workload) {
+	delete(m.workloads, before.String())
+	if slices.ContainsFunc(m.entry.Workloads, func(w catalog.Workload) bool { return w.Matches(now.kind, now.namespace, now.name, now.images) }) {
+		m.workloads[now.String()] = now
 	}
 }
 
 // matching returns the catalog entry's workloads that are evidence, and lookalikes.
 func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
-	for _, key := range p.matches.of(q.entry, p.workloads) {
-		switch wl := p.workloads[key]; {
+	for _, wl := range p.matches.of(q.entry, p.workloadsWhere) {
+		switch {
 		case p.options.Manifests && q.doubts(wl) && !p.mayTake(subjectsOf(wl.account), q.verdictKey): // another project's, named after it
 		case p.admits(q, wl.account):
 			admitted = append(admitted, wl)
@@ -186,36 +180,13 @@ func (r running) calls(manager string) bool {
 	return manager != "" && (slices.Contains(r.imageNames(), manager) || slices.Contains(strings.Split(r.names, "\n"), manager))
 }
 
-type account struct {
-	namespace string
-	exists    bool
-	pods      facts.Directory[runningPod]
-}
-
-func (p *Part) account(name string) *account {
-	a, found := p.accounts[name]
-	if !found {
-		a = &account{namespace: facts.NamespaceOf(name)}
-		p.accounts[name] = a
-	}
-	return a
-}
-
-func (p *Part) dropAccount(name string) {
-	if a := p.accounts[name]; a != nil && !a.exists && a.pods.Empty() {
-		delete(p.accounts, name)
-	}
-	p.dirty = true
-}
-
-// KeepPod keeps a pod, unless it has finished.
-func (p *Part) KeepPod(pod *corev1.Pod) bool {
+// keepPod keeps a pod, unless it has finished.
+func (p *Part) keepPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if facts.Finished(pod) {
-		p.ForgetPod(key)
+		p.forgetPod(key)
 		return true
 	}
-	images := imagesOf(pod.Spec)
 	var names []string
 	for _, c := range pod.Spec.Containers {
 		names = append(names, c.Name)
@@ -224,24 +195,20 @@ func (p *Part) KeepPod(pod *corev1.Pod) bool {
 		}
 	}
 	now := running{
-		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(images, "\n"), names: strings.Join(names, "\n"),
+		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(imagesOf(pod.Spec), "\n"), names: strings.Join(names, "\n"),
 		failing: facts.Failing(pod),
 		ready:   facts.Ready(pod),
 		stopped: facts.Stopped(pod),
 		goes:    pod.DeletionTimestamp != nil,
 		crashed: facts.Crashed(pod),
 	}
-	if known := p.running.At(key); known != nil && known.Value == now && !slices.ContainsFunc(images, isSidecar) {
+	if known := p.running.At(key); known != nil && known.Value == now {
 		return true // as most updates
 	}
-	p.ForgetPod(key)
+	p.forgetPod(key)
 	kept := runningPod{key.Name, p.alike.Take(now)}
 	p.running.Put(key.Namespace, kept)
-	p.keepSidecar(key, pod, now, images)
-	p.account(now.account).pods.Put(kept)
-	if now.crashed != 0 {
-		p.crashing[key] = true
-	}
+	p.podsOf.Put(now.account, kept)
 	p.countImages(now, 1)
 	p.dirty = true
 	return true
@@ -261,8 +228,8 @@ func (p *Part) countImages(of running, by int) {
 	}
 }
 
-// ForgetPod undoes KeepPod.
-func (p *Part) ForgetPod(key types.NamespacedName) {
+// forgetPod undoes keepPod.
+func (p *Part) forgetPod(key types.NamespacedName) {
 	gone := p.running.At(key)
 	if gone == nil {
 		return
@@ -270,11 +237,9 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	of := gone.Value
 	p.alike.Drop(gone.One)
 	p.running.Delete(key)
-	delete(p.sidecars, key)
-	delete(p.crashing, key)
-	p.account(of.account).pods.Delete(key.Name)
-	p.dropAccount(of.account)
+	p.podsOf.Delete(types.NamespacedName{Namespace: of.account, Name: key.Name})
 	p.countImages(of, -1)
+	p.dirty = true
 }
 
 func (p *Part) serves(namespace string, r running) bool {
@@ -294,17 +259,10 @@ func (p *Part) readyImage(q *asked, image string) (n int) {
 // goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
 func (p *Part) goes(namespace string) bool { return p.leaving[types.NamespacedName{Name: namespace}] }
 
-// KeepServiceAccount records that a service account exists.
-func (p *Part) KeepServiceAccount(o *corev1.ServiceAccount) bool {
-	p.account(o.Namespace + "/" + o.Name).exists = true
-	p.dirty = true
-	return true
-}
-
-// ForgetServiceAccount undoes KeepServiceAccount.
-func (p *Part) ForgetServiceAccount(key types.NamespacedName) {
-	p.account(key.String()).exists = false
-	p.dropAccount(key.String())
+// exists reports whether a service account, "namespace/name", exists.
+func (p *Part) exists(account string) bool {
+	namespace, name, _ := strings.Cut(account, "/")
+	return p.accounts[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 func accountOf(namespace string, spec corev1.PodSpec) string {
