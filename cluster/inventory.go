@@ -155,9 +155,6 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 		}
 		keeps = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))
 		keeps = w.dependents.Keep(r.String(), key, m) || keeps
-		keeps = w.ownership.KeepLink(r.String(), key, m) || keeps
-		keeps = w.ownership.KeepMaker(r.String(), key) || keeps
-		keeps = w.ownership.KeepTask(r.String(), key, m) || keeps
 		keeps = w.references.Keep(r.String(), key, obj) || keeps
 	}
 	keeps = w.keep(r.String(), key, obj) || keeps
@@ -219,9 +216,6 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	r.kept.Delete(key)
 	w.ownership.Forget(r.String(), key)
 	w.dependents.Forget(r.String(), key)
-	w.ownership.ForgetLink(r.String(), key)
-	w.ownership.ForgetMaker(r.String(), key)
-	w.ownership.ForgetTask(r.String(), key)
 	w.references.Forget(r.String(), key)
 	w.forgetRows(r.String(), key)
 }

@@ -56,10 +56,7 @@ func (p *Part) Resource(kind schema.GroupKind) string {
 }
 
 // Defined reports whether a resource is a custom one.
-func (p *Part) Defined(resource string) bool {
-	_, defined := p.definitions[resource]
-	return defined
-}
+func (p *Part) Defined(resource string) bool { return p.definition(resource).kind != "" }
 
 // Lets reports whether RBAC gives an account a verb on all objects of a resource in a namespace, and by which
 // role and binding, each if there is no other. known is false if something else may allow it.

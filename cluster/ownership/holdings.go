@@ -38,6 +38,11 @@ type controller struct {
 	name string
 }
 
+func controllerOf(m metav1.Object) (c controller) {
+	c.kind, c.name = facts.Controller(m)
+	return c
+}
+
 // bucket is a group in the facts: objects of one namespace, resource, finalizer and evidence.
 type bucket struct {
 	facts.Group
@@ -46,25 +51,38 @@ type bucket struct {
 	ending  map[string]int64 // deletion times of Terminating objects
 }
 
-// Keep records an object's finalizers, and reports whether it has any. specFinalizers are a namespace's.
+// Keep keeps what an object's metadata says about owners, and reports whether that is anything.
+// specFinalizers are a namespace's.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
+	finalized, linked, task := p.keepFinalizers(resource, key, m, specFinalizers), p.keepLink(resource, key, m), p.keepTask(resource, key, m)
+	return finalized || linked || task
+}
+
+// Forget undoes Keep.
+func (p *Part) Forget(resource string, key types.NamespacedName) {
+	p.forgetFinalizers(resource, key)
+	p.setLink(resource, key, link{})
+	p.tasks.set(resource, key, controller{})
+}
+
+func (p *Part) keepFinalizers(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
 	if len(m.GetFinalizers()) == 0 && len(specFinalizers) == 0 {
 		p.Gone(resource, key)
-		p.Forget(resource, key)
+		p.forgetFinalizers(resource, key)
 		return false
 	}
-	now, owner := p.evidenceOf(resource, m, specFinalizers), facts.BlockingOwner(m)
-	var by controller
-	by.kind, by.name = facts.Controller(m)
-	deletion, cut := deletionOf(m), len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers
-	if h := p.holding(resource, key); h != nil {
-		if h.uid == m.GetUID() && h.cut == cut && h.owner == owner && h.controller == by && h.deletion == deletion && slices.EqualFunc(h.finalizers, now, told.equal) {
+	now := &holding{
+		uid: m.GetUID(), finalizers: p.evidenceOf(resource, m, specFinalizers), owner: facts.BlockingOwner(m), controller: controllerOf(m), deletion: deletionOf(m),
+		cut: len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers,
+	}
+	if before := p.holding(resource, key); before != nil {
+		if before.uid == now.uid && before.cut == now.cut && before.owner == now.owner && before.controller == now.controller && before.deletion == now.deletion && slices.EqualFunc(before.finalizers, now.finalizers, told.equal) {
 			return true
 		}
-		p.lost(h, now)
-		p.release(resource, key, h)
+		p.lost(before, now.finalizers)
+		p.release(resource, key, before)
 	}
-	p.hold(resource, key, &holding{uid: m.GetUID(), finalizers: now, owner: owner, controller: by, deletion: deletion, cut: cut})
+	p.hold(resource, key, now)
 	p.changed(resource, key.Namespace)
 	return true
 }
@@ -137,7 +155,7 @@ func (p *Part) controllers() facts.Section {
 						return nil
 					}
 					by := p.Resource(h.controller.kind)
-					if d, custom := p.definitions[by]; custom && d.cluster || !custom && !facts.Namespaced(h.controller.kind) {
+					if d := p.definition(by); d.cluster || d.kind == "" && !facts.Namespaced(h.controller.kind) {
 						namespace = ""
 					}
 					return map[string]any{"resource": by, "namespace": namespace, "name": h.controller.name}
@@ -147,8 +165,7 @@ func (p *Part) controllers() facts.Section {
 	}
 }
 
-// Forget undoes Keep.
-func (p *Part) Forget(resource string, key types.NamespacedName) {
+func (p *Part) forgetFinalizers(resource string, key types.NamespacedName) {
 	if h := p.holding(resource, key); h != nil {
 		p.release(resource, key, h)
 		p.changed(resource, key.Namespace)

@@ -271,9 +271,9 @@ func inCloud(id string) bool {
 	return !slices.Contains([]string{"", "kubemark"}, provider)
 }
 
-// controllerOf names an unknown owner after the API group, if the finalizer shares its project or has no
+// guessOwner names an unknown owner after the API group, if the finalizer shares its project or has no
 // domain.
-func controllerOf(res, finalizer string) string {
+func guessOwner(res, finalizer string) string {
 	group := facts.GroupOf(res)
 	if !facts.Custom(group) {
 		return ""

@@ -40,9 +40,8 @@ const nameSuffix = "-name"
 
 var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// KeepDefinition keeps a definition's kind, controller and possible makers.
-func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
-	d := definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), cluster: o.Spec.Scope == apiextensionsv1.ClusterScoped, controller: onlyOwner(o).uid}
+func definitionOf(o *apiextensionsv1.CustomResourceDefinition) (d definition, kept bool) {
+	d = definition{kind: schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}.String(), cluster: o.Spec.Scope == apiextensionsv1.ClusterScoped, controller: onlyOwner(o).uid}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		d.controller = ref.UID
 	}
@@ -61,27 +60,23 @@ func (p *Part) KeepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool 
 			}
 		}
 	}
-	p.ForgetDefinition(types.NamespacedName{Name: o.Name})
-	p.definitions[o.Name] = d
-	p.kinds[strings.ToLower(d.kind)] = o.Name
-	p.defining.Add(o.Spec.Group, 1)
-	p.acts++
-	return true
+	return d, true
 }
 
-// ForgetDefinition undoes KeepDefinition.
-func (p *Part) ForgetDefinition(key types.NamespacedName) {
+func (p *Part) definitionChanged(key types.NamespacedName, before, now definition) {
 	p.dirty = true
 	p.acts++
-	d, known := p.definitions[key.Name]
-	if !known {
-		return
-	}
-	delete(p.definitions, key.Name)
-	if kind := strings.ToLower(d.kind); p.kinds[kind] == key.Name {
+	if kind := strings.ToLower(before.kind); p.kinds[kind] == key.Name {
 		delete(p.kinds, kind)
 	}
-	p.defining.Add(facts.GroupOf(d.kind), -1)
+	if now.kind != "" {
+		p.kinds[strings.ToLower(now.kind)] = key.Name
+	}
+}
+
+// definition returns the definition of a custom resource, or the zero value.
+func (p *Part) definition(resource string) definition {
+	return p.definitions[types.NamespacedName{Name: resource}]
 }
 
 type maker struct {
@@ -90,10 +85,14 @@ type maker struct {
 	name     string
 }
 
+func (p *Part) defines(group string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(p.definitions)), func(d definition) bool { return facts.GroupOf(d.kind) == group })
+}
+
 // makersOf returns the makers of a definition. A label counts if its domain is an API group with the kind in
 // its key, or was one: then another label has the UID.
 func (p *Part) makersOf(resource string) []maker {
-	d := p.definitions[resource]
+	d := p.definition(resource)
 	if len(d.owners)+len(d.labels) == 0 {
 		return nil
 	}
@@ -102,8 +101,8 @@ func (p *Part) makersOf(resource string) []maker {
 		of := p.kinds[strings.ToLower(m.kind)]
 		made := maker{what: m.kind + "/" + m.name, resource: of, name: m.name}
 		if of != "" {
-			made.what = p.definitions[of].kind + "/" + m.name
-		} else if group := facts.GroupOf(m.kind); !m.sure || p.defining[group] == 0 && p.options.Sight.Serves(group) {
+			made.what = p.definition(of).kind + "/" + m.name
+		} else if group := facts.GroupOf(m.kind); !m.sure || p.options.Sight.Serves(group) && !p.defines(group) {
 			continue
 		}
 		if !slices.Contains(found, made) {
@@ -111,31 +110,6 @@ func (p *Part) makersOf(resource string) []maker {
 		}
 	}
 	return found
-}
-
-// maxMakers bounds the names kept of one kind.
-const maxMakers = 1000
-
-// KeepMaker records a cluster-scoped custom object, a possible maker, and reports whether it did.
-func (p *Part) KeepMaker(resource string, key types.NamespacedName) bool {
-	if key.Namespace != "" || !facts.Custom(facts.GroupOf(resource)) {
-		return false
-	}
-	there := p.makers[resource]
-	if there[key.Name] || len(there) == maxMakers {
-		return there[key.Name]
-	}
-	p.makers.Add(resource, key.Name)
-	p.dirty = true
-	return true
-}
-
-// ForgetMaker undoes KeepMaker.
-func (p *Part) ForgetMaker(resource string, key types.NamespacedName) {
-	if key.Namespace == "" && p.makers[resource][key.Name] {
-		p.makers.Remove(resource, key.Name)
-		p.dirty = true
-	}
 }
 
 // withMakers marks a running owner as uncertain if the kind's definition has lost its maker.
@@ -149,13 +123,13 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 	for _, m := range p.makersOf(q.resource) {
 		reason, hidden := p.options.Sight.Hidden(m.resource)
 		switch {
-		case p.makers[m.resource][m.name]:
+		case p.links[m.resource][types.NamespacedName{Name: m.name}].there:
 		case m.resource == "":
 			j.maker = m.what
 			return j.is(Unknown, false, "%s, which the definition of %s was made from, has gone with its kind: whether anybody still handles %s, the cluster does not tell", m.what, q.resource, q.resource)
 		case hidden:
 			return j.is(Unknown, false, "the definition of %s was made from %s, and %s (%s) cannot be seen", q.resource, m.what, m.resource, reason)
-		case len(p.makers[m.resource]) < maxMakers:
+		case len(p.links[m.resource]) < maxLinks:
 			j.maker = m.what
 			return j.is(Unknown, false, "%s, which the definition of %s was made from, is gone: whether anybody still handles %s, the cluster does not tell", m.what, q.resource, q.resource)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxLinks bounds a resource's objects with a kept owner: few are between an operator and its installer.
+	// maxLinks bounds the links of a resource: few objects are between an operator and its installer, or makers.
 	maxLinks  = 1000
 	maxHeight = 8
 )
@@ -33,45 +33,55 @@ func onlyOwner(m metav1.Object) owner {
 	return owner{uid: refs[0].UID, what: kind.String() + "/" + refs[0].Name}
 }
 
-type links map[types.NamespacedName]link
-
+// link is kept of a custom object that may own workloads, or be the maker of a definition.
 type link struct {
+	there bool
 	uid   types.UID
 	owner owner
 }
 
-// KeepLink records a custom object's owner, and reports whether it did: the object may own workloads in turn.
-func (p *Part) KeepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
+// keepLink keeps cluster-scoped custom objects, and others with an owner.
+func (p *Part) keepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if !facts.Custom(facts.GroupOf(resource)) {
 		return false
 	}
-	now := link{uid: m.GetUID(), owner: onlyOwner(m)}
-	if now == p.links[resource][key] {
-		return now.owner != owner{}
+	now, before := link{true, m.GetUID(), onlyOwner(m)}, p.links[resource][key]
+	if key.Namespace != "" && now.owner == (owner{}) || !before.there && len(p.links[resource]) == maxLinks {
+		now = link{}
 	}
-	p.ForgetLink(resource, key)
-	if now.uid == "" || now.owner == (owner{}) || len(p.links[resource]) == maxLinks {
-		return false
-	}
-	if p.links[resource] == nil {
-		p.links[resource] = links{}
-	}
-	p.links[resource][key], p.ownerOf[now.uid] = now, now.owner
-	p.dirty = true
-	return true
+	p.setLink(resource, key, now)
+	return now.there
 }
 
-// ForgetLink undoes KeepLink.
-func (p *Part) ForgetLink(resource string, key types.NamespacedName) {
-	was, known := p.links[resource][key]
-	if !known {
+func (p *Part) setLink(resource string, key types.NamespacedName, now link) {
+	before := p.links.set(resource, key, now)
+	if before == now {
 		return
 	}
-	delete(p.ownerOf, was.uid)
-	if delete(p.links[resource], key); len(p.links[resource]) == 0 {
-		delete(p.links, resource)
+	delete(p.ownerOf, before.uid)
+	if now.uid != "" && now.owner != (owner{}) {
+		p.ownerOf[now.uid] = now.owner
 	}
 	p.dirty = true
+}
+
+// rows are kept of objects by their metadata, by "plural.group". The zero row is none.
+type rows[R comparable] map[string]map[types.NamespacedName]R
+
+func (r rows[R]) set(resource string, key types.NamespacedName, now R) (before R) {
+	var none R
+	before = r[resource][key]
+	switch {
+	case now != none && r[resource] == nil:
+		r[resource] = map[types.NamespacedName]R{key: now}
+	case now != none:
+		r[resource][key] = now
+	case before != none:
+		if delete(r[resource], key); len(r[resource]) == 0 {
+			delete(r, resource)
+		}
+	}
+	return before
 }
 
 // ownersOf returns the common owners of workloads, the nearest first, with the owners' owners.

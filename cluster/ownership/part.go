@@ -41,7 +41,7 @@ type Options struct {
 	Touched func(resource, namespace string)
 }
 
-// Part writes the owners into the facts. Callers serialize calls of Keep…, Forget…, Set…, Take…, Gone,
+// Part writes the owners into the facts. Callers serialize calls of Keep, Forget, Set…, Take…, Gone,
 // Endings, Settle, Unsettle and Resight; all other methods only read.
 type Part struct {
 	options  Options
@@ -60,7 +60,7 @@ type Part struct {
 
 	workloads   map[string]map[types.NamespacedName]workload // by kind
 	settings    map[Setting]string
-	links       map[string]links    // to owners, by "plural.group"
+	links       rows[link]
 	ownerOf     map[types.UID]owner // by UID
 	matches     matches
 	readyImages map[string]facts.Counts[string] // pods by image name and service account
@@ -80,15 +80,13 @@ type Part struct {
 	clouds      map[types.NamespacedName]bool
 	drivers     map[types.NamespacedName]bool
 	registered  map[types.NamespacedName][]string // CSI drivers, by node
-	definitions map[string]definition             // by "plural.group"
-	kinds       map[string]string                 // resources, by "kind.group" in lower case
-	defining    facts.Counts[string]              // by API group
-	makers      facts.Sets[string, string]        // names of cluster-scoped custom objects, by "plural.group"
+	definitions map[types.NamespacedName]definition
+	kinds       map[string]string // resources, by "kind.group" in lower case
 	learned     learned.Memory
 	local       map[learned.Lesson]bool                       // that count in one namespace only
 	leases      map[string]lease                              // by "namespace/name"
 	stopped     map[types.NamespacedName]types.NamespacedName // pods that kubelets stopped, by Event
-	tasks       map[string]map[task]controller                // of Jobs and RoleBindings, by namespace
+	tasks       rows[controller]                              // of Jobs and RoleBindings
 	affected    map[string]bool                               // images with known bugs in some releases
 	version     string                                        // of the API server
 
@@ -105,11 +103,11 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[string]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
-		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: map[string]links{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
+		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: rows[link]{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[granted][]grantee{},
-		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[string]definition{}, kinds: map[string]string{}, defining: facts.Counts[string]{}, makers: facts.Sets[string, string]{},
-		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: map[string]map[task]controller{}, affected: options.Catalog.Affected(),
+		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[types.NamespacedName]definition{}, kinds: map[string]string{},
+		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: rows[controller]{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
 	doc["controllers"], doc["tasks"] = p.controllers(), p.tasked()
@@ -137,7 +135,7 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Rows("clusterrolebindings"+rbacGroup, p.bindings, func(o *rbacv1.ClusterRoleBinding) (binding, bool) {
 			return bindingOf("", o.RoleRef, o.Subjects)
 		}, mark[binding](&p.grantsDirty)),
-		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.KeepDefinition, p.ForgetDefinition),
+		facts.Rows("customresourcedefinitions.apiextensions.k8s.io", p.definitions, definitionOf, p.definitionChanged),
 		facts.Rows("csidrivers.storage.k8s.io", p.drivers, func(*storagev1.CSIDriver) (installed, kept bool) { return true, true }, mark[bool](&p.dirty)),
 		facts.Rows("csinodes.storage.k8s.io", p.registered, registeredOn, mark[[]string](&p.dirty)),
 	)

@@ -84,7 +84,7 @@ func (p *Part) rightsOf(account, res, in string) (roles, bindings map[types.Name
 }
 
 func (p *Part) taking(res string) func(role) bool {
-	_, custom := p.definitions[res]
+	custom := p.Defined(res)
 	// Subresources of custom resources do not change metadata (k8s.io/apiextensions-apiserver,
 	// pkg/registry/customresource/status_strategy.go); some of others do, but a Scale has its own metadata.
 	return func(r role) bool {

@@ -83,7 +83,7 @@ func (p *Part) judge(key verdictKey, e evidence) judgement {
 
 func (p *Part) question(key verdictKey, e evidence) *asked {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
-	_, custom := p.definitions[key.resource]
+	custom := p.Defined(key.resource)
 	q := &asked{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
 		custom: custom, named: catalogued && len(entry.Workloads) > 0, foreign: catalogued && entry.Foreign(key.resource),
@@ -274,7 +274,7 @@ func (p *Part) askDefinition(q *asked, j judgement) judgement {
 // may, too: Crossplane gives each provider of a family the rights of all
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
 func (p *Part) madeWith(q *asked) []workload {
-	made := p.definitions[q.resource].controller
+	made := p.definition(q.resource).controller
 	if made == "" || q.foreign {
 		return nil
 	}
@@ -372,7 +372,7 @@ func (p *Part) askManifests(q *asked, j judgement) judgement {
 		return j.is(Alive, false, "%s may update %s", accounts(q.live), q.resource)
 	}
 	if j.owner == "" {
-		j.owner = controllerOf(q.resource, q.finalizer)
+		j.owner = guessOwner(q.resource, q.finalizer)
 	}
 	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
 }

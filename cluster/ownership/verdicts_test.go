@@ -446,14 +446,14 @@ func TestTasks(t *testing.T) {
 	} {
 		p, doc := partWith(t, Options{}, gadgets, itsAccount, tc.role, boundAll, up, pod)
 		p.Keep("gadgets.x.io", key("one"), &metav1.ObjectMeta{Namespace: "demo", Name: "one", UID: "u", Finalizers: []string{tc.finalizer}}, nil)
-		p.KeepTask("jobs.batch", key("upload"), job(tc.kind))
+		p.Keep("jobs.batch", key("upload"), job(tc.kind), nil)
 		p.Settle(func() {})
 		section, _ := doc["tasks"].(facts.Section)
 		got := facts.Lookup(section.All(), "demo", tc.finalizer, "gadgets.x.io", "creates")
 		if reported := got == "jobs.batch"; reported != tc.reported {
 			t.Errorf("%s: it creates %v", reason, got)
 		}
-		p.ForgetTask("jobs.batch", key("upload"))
+		p.Forget("jobs.batch", key("upload"))
 		if left := section.All(); len(left) > 0 {
 			t.Errorf("%s: after the Job was deleted, %v is left", reason, left)
 		}
