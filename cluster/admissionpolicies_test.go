@@ -58,7 +58,10 @@ MORE
 	theParameter := func(frozen string) string {
 		return "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: param, namespace: ops, labels: {for: p}}, data: {frozen: '" + frozen + "'}}\n"
 	}
-	const configmap, claim, finalize = "DELETE configmaps", "UPDATE persistentvolumeclaims", "UPDATE namespaces/finalize"
+	pod := func(label, phase string) string {
+		return "---\n{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: demo, labels: {" + label + "}}, spec: {nodeName: one}, status: {phase: " + phase + "}}\n"
+	}
+	const pods, configmap, claim, finalize = "DELETE pods", "DELETE configmaps", "UPDATE persistentvolumeclaims", "UPDATE namespaces/finalize"
 	tests := map[string]struct {
 		reason string
 		with   []string
@@ -99,6 +102,13 @@ MORE
 		"does not compile":         {"an expression that a later API server rejects", []string{"EXPR", "nonsense("}, map[string]string{configmap: "will"}},
 		"does not compile, open":   {"or open", []string{"EXPR", "nonsense(", "POLICY", "Ignore"}, nil},
 		"labels of objects":        {"the objects with the label are unknown", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}"}, map[string]string{configmap: "may"}},
+		"labels of no pod":         {"no pod has the label", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}", "RES", "pods", "MORE", pod("a: c", "Running")}, nil},
+		"labels of a pod":          {"one of two has it", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}", "RES", "pods", "MORE", pod("a: c", "Running") + strings.Replace(pod("a: b", "Running"), "web", "db", 1)}, map[string]string{pods: "will"}},
+		"labels, not kept":         {"the labels of a pod that does not run yet are unknown", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}", "RES", "pods", "MORE", pod("a: c", "Pending")}, map[string]string{pods: "may"}},
+		"condition on labels":      {"the labels exempt the pod", []string{"COND", "{name: a, expression: \"'a' in oldObject.metadata.labels\"}", "RES", "pods", "MORE", pod("b: c", "Running")}, nil},
+		"validation of labels":     {"the labels protect the pod", []string{"EXPR", "oldObject.metadata.labels[?'a'].orValue('') != 'b'", "RES", "pods", "MORE", pod("a: b", "Running")}, map[string]string{pods: "will"}},
+		"validation of a spec":     {"only labels are known", []string{"EXPR", "oldObject.spec.hostNetwork == true", "RES", "pods", "MORE", pod("a: b", "Running")}, map[string]string{pods: "may"}},
+		"pod by name":              {"the kubelet names the pod in its request", []string{"SELECT", "objectSelector: {matchLabels: {a: b}}", "RES", "pods", "NAMES", ", resourceNames: [web]", "MORE", pod("a: b", "Running")}, map[string]string{pods: "may"}},
 		"labels of the namespace":  {"the namespace's label is known", []string{"SELECT", "namespaceSelector: {matchLabels: {team: a}}"}, map[string]string{configmap: "will"}},
 		"other namespaces":         {"another team's", []string{"BINDING", "namespaceSelector: {matchLabels: {team: b}}"}, nil},
 		"excluded":                 {"the binding takes it out again", []string{"BINDING", `excludeResourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: [configmaps]}]`}, nil},

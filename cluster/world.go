@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -297,8 +298,21 @@ func (c contents) Contents(namespace string) []refusals.Content {
 	return found
 }
 
-func (c contents) Total(resource string) int          { return c.w.inventory.total(resource) }
+func (c contents) Total(resource string) int { return c.w.inventory.total(resource) }
+
 func (c contents) NeedsKubelet(namespace string) bool { return c.w.nodes.NeedsKubelet(namespace) }
+
+// maxPodLabels bounds the work for one namespace.
+const maxPodLabels = 100
+
+// PodLabels returns none unless all pods run: others are not kept with their labels. is for namespaces whose pods all run: others are not kept with their labels.
+func (c contents) PodLabels(namespace string) []labels.Set {
+	different, pods := c.w.budgets.Labels(namespace)
+	if r := c.w.inventory.resources["pods"]; r == nil || r.counts[namespace] != pods || len(different) > maxPodLabels {
+		return nil
+	}
+	return different
+}
 
 // named implements references.World.
 type named struct{ w *World }

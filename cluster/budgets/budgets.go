@@ -226,11 +226,7 @@ func (r refusal) facts() any {
 }
 
 func (p *Part) refusal(namespace string, of alike) (r refusal) {
-	on := labels.Set{}
-	for pair := range strings.SplitSeq(of.labels, ",") {
-		key, value, _ := strings.Cut(pair, "=")
-		on[key] = value
-	}
+	on := labelsOf(of)
 	for name, b := range p.budgets[namespace] {
 		if !b.selector.Matches(on) {
 			continue
@@ -246,6 +242,28 @@ func (p *Part) refusal(namespace string, of alike) (r refusal) {
 	}
 	r.budgets = r.budgets[:min(maxPerPod, len(r.budgets))]
 	return r
+}
+
+func labelsOf(of alike) labels.Set {
+	set := labels.Set{}
+	for pair := range strings.SplitSeq(of.labels, ",") {
+		if key, value, found := strings.Cut(pair, "="); found {
+			set[key] = value
+		}
+	}
+	return set
+}
+
+// Labels returns the different labels of the pods of a namespace that are kept, and the number of these pods.
+func (p *Part) Labels(namespace string) (different []labels.Set, pods int) {
+	seen := map[string]bool{}
+	for o := range p.pods[namespace].All() {
+		if pods++; !seen[o.Value.labels] {
+			seen[o.Value.labels] = true
+			different = append(different, labelsOf(o.Value))
+		}
+	}
+	return different, pods
 }
 
 func (p *Part) nodes() iter.Seq[string] {

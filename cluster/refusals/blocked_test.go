@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,8 +75,9 @@ func (contents) Contents(namespace string) []Content {
 	}
 	return []Content{{of("configmaps"), 2, 1, []string{"x.io/f"}}, {of("pods"), 1, 0, nil}}
 }
-func (contents) Total(string) int           { return 3 }
-func (c contents) NeedsKubelet(string) bool { return c.kubelet }
+func (contents) Total(string) int              { return 3 }
+func (c contents) NeedsKubelet(string) bool    { return c.kubelet }
+func (contents) PodLabels(string) []labels.Set { return nil }
 
 func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Document) {
 	t.Helper()

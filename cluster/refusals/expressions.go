@@ -100,12 +100,14 @@ func (in input) variables() map[string]any {
 	a := in.attributes
 	object, old := hidden, hidden
 	switch {
-	case a.GetOldObject() != nil && in.manifest:
+	case identified(a) && in.manifest:
 		object, old = manifest, manifest
-	case a.GetOldObject() != nil:
+	case identified(a):
 		object, old = nil, nil
+	case a.GetOldObject() != nil:
+		object, old = nil, labelsOnly
 	case a.GetOperation() == admission.Create && a.GetObject() != nil:
-		object, old = template, nil
+		object, old = labelsOnly, nil
 	case a.GetOperation() == admission.Delete:
 		object = nil
 	}
@@ -138,7 +140,7 @@ func (in input) request() ref.Val {
 	if a.GetOperationOptions() == nil {
 		known.fields["options"] = hidden
 	}
-	if a.GetOldObject() == nil {
+	if !identified(a) {
 		for _, of := range []string{"name", "kind", "requestKind"} {
 			known.fields[of] = hidden
 		}
@@ -170,8 +172,8 @@ type shape struct {
 
 var (
 	hidden = &shape{}
-	// template is the part of a pod that its template determines.
-	template = &shape{lacking: true, fields: map[string]*shape{"metadata": {lacking: true, fields: map[string]*shape{"labels": nil, "namespace": nil}}}}
+	// labelsOnly is an object of which a template, or another part, knows only the labels.
+	labelsOnly = &shape{lacking: true, fields: map[string]*shape{"metadata": {lacking: true, fields: map[string]*shape{"labels": nil, "namespace": nil}}}}
 	// defaulted may get defaults from the API server.
 	defaulted = func() *shape {
 		s := &shape{lacking: true}

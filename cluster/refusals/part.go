@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,6 +34,8 @@ type Cluster interface {
 	Total(resource string) int
 	// NeedsKubelet reports whether the deletion of a namespace's pods waits for their kubelet.
 	NeedsKubelet(namespace string) bool
+	// PodLabels returns the different labels of a namespace's pods, none if some are unknown.
+	PodLabels(namespace string) []labels.Set
 }
 
 // Content describes the objects of one resource in a namespace.
@@ -89,7 +92,10 @@ func New(doc facts.Document, options Options) *Part {
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{}, changed: map[string]bool{},
 	}
-	p.reading = &reading{manifests: options.Manifests, found: map[Lookup]Found{}, wanted: map[Lookup]bool{}, wanting: map[Lookup]bool{}, namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole }}
+	p.reading = &reading{
+		manifests: options.Manifests, found: map[Lookup]Found{}, wanted: map[Lookup]bool{}, wanting: map[Lookup]bool{}, byLabels: map[string]bool{},
+		namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole },
+	}
 	return p
 }
 
@@ -98,6 +104,7 @@ func (p *Part) Keepers() []facts.Keeper {
 	const registration = ".admissionregistration.k8s.io"
 	return []facts.Keeper{
 		facts.Keep("namespaces", p.keepNamespace, p.forgetNamespace),
+		facts.Keep("pods", func(o *corev1.Pod) bool { return p.podChanged(o.Namespace) }, func(pod types.NamespacedName) { p.podChanged(pod.Namespace) }),
 		facts.Keep("events", p.KeepEvent, p.forgetEvent),
 		facts.Rows("services", p.services, serviceOf, p.serviceChanged),
 		facts.Rows("endpointslices.discovery.k8s.io", p.slices, sliceOf, p.sliceChanged),
@@ -110,8 +117,12 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Keep("daemonsets.apps", func(o *appsv1.DaemonSet) bool {
 			return p.keepTemplate("daemonsets.apps", o, o.Spec.Template)
 		}, p.forgetTemplate("daemonsets.apps")),
-		facts.Keep("validatingwebhookconfigurations"+registration, p.keepValidating, p.forgetWebhooks(validatingKind)),
-		facts.Keep("mutatingwebhookconfigurations"+registration, p.keepMutating, p.forgetWebhooks(mutatingKind)),
+		facts.Keep("validatingwebhookconfigurations"+registration, func(o *admissionv1.ValidatingWebhookConfiguration) bool {
+			return keepWebhooks(p, validatingKind, o.ObjectMeta, o.Webhooks)
+		}, p.forgetWebhooks(validatingKind)),
+		facts.Keep("mutatingwebhookconfigurations"+registration, func(o *admissionv1.MutatingWebhookConfiguration) bool {
+			return keepWebhooks(p, mutatingKind, o.ObjectMeta, o.Webhooks)
+		}, p.forgetWebhooks(mutatingKind)),
 		facts.Keep("validatingadmissionpolicies"+registration, p.keepValidatingPolicy, p.forgetPolicy(validatingKind)),
 		facts.Keep("mutatingadmissionpolicies"+registration, p.keepMutatingPolicy, p.forgetPolicy(mutatingKind)),
 		facts.Keep("validatingadmissionpolicybindings"+registration, func(o *admissionv1.ValidatingAdmissionPolicyBinding) bool {
@@ -134,6 +145,14 @@ func (p *Part) record(section, key string) map[string]any {
 func (p *Part) Touch(resource, namespace string) {
 	p.touched[namespace] = true
 	p.conversionsDirty = p.conversionsDirty || p.converters[resource] != nil
+}
+
+// podChanged keeps nothing of a pod: its labels may decide refusals.
+func (p *Part) podChanged(namespace string) (kept bool) {
+	if p.reading.byLabels[namespace] {
+		p.touched[namespace] = true
+	}
+	return false
 }
 
 // Settle updates the refusals. It calls yield between pieces of work, when the facts may change.

@@ -22,11 +22,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-type refuser interface {
-	// refuses returns how certainly it refuses a request, and why.
-	refuses(neededRequest) refusal
-}
-
 // policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it (k8s.io/apiserver,
 // pkg/admission/plugin/policy/validating/plugin.go), or a MutatingAdmissionPolicy, which refuses only on
 // errors (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go).
@@ -141,7 +136,7 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 			return no
 		case len(named.ResourceNames) == 0 || slices.Contains(named.ResourceNames, attributes.GetName()):
 			return will
-		case attributes.GetName() != "" || attributes.GetOldObject() != nil: // items of a collection are deleted without a name
+		case attributes.GetName() != "" || identified(attributes): // items of a collection are deleted without a name
 			return no
 		}
 		return may
@@ -170,7 +165,7 @@ func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	if by.Empty() {
 		return will
 	}
-	switch old, object := labelled(attributes.GetOldObject()), labelled(attributes.GetObject()); {
+	switch old, object := labelsOf(attributes.GetOldObject()), labelsOf(attributes.GetObject()); {
 	case old == nil && object == nil:
 		return may
 	case !(old != nil && by.Matches(old)) && !(object != nil && by.Matches(object)):
@@ -179,7 +174,7 @@ func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	return will
 }
 
-func labelled(o runtime.Object) labels.Labels {
+func labelsOf(o runtime.Object) labels.Labels {
 	m, is := o.(metav1.Object)
 	if !is {
 		return nil

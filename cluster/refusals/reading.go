@@ -1,6 +1,7 @@
 package refusals
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -76,6 +78,9 @@ type reading struct {
 	manifests bool
 	// namespace returns a namespace as policies see it, nil if it is not known whole.
 	namespace func(name string) *corev1.Namespace
+	// podLabels is Cluster.PodLabels, and byLabels the namespaces where it decided a refusal.
+	podLabels func(namespace string) []labels.Set
+	byLabels  map[string]bool
 }
 
 // lookUp returns the result of a lookup, if there is one, and requests it.
@@ -173,23 +178,29 @@ type neededRequest struct {
 	caller                 user.Info
 }
 
-func (a neededRequest) attributes(object, old runtime.Object, kind schema.GroupVersionKind, name string) admission.Attributes {
-	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, known(a.caller))
+func (a neededRequest) attributes(object, old runtime.Object, name string) admission.Attributes {
+	kind := schema.GroupVersionKind{Group: a.resource.Group, Version: a.resource.Version}
+	if old != nil {
+		kind = old.GetObjectKind().GroupVersionKind()
+	}
+	caller := cmp.Or[user.Info](a.caller, &user.DefaultInfo{})
+	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, caller)
 }
 
-// judge evaluates of with the objects if it depends on them, and returns for which it refuses.
+// judge evaluates of with the objects, or else with the labels of pods, if it depends on them, and returns for
+// which objects it refuses.
 func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) refusal {
 	name := ""
 	if a.resource == namespacesResource {
 		name = a.namespace
 	}
-	blind := of(a.attributes(nil, nil, schema.GroupVersionKind{Group: a.resource.Group, Version: a.resource.Version}, name))
+	blind := of(a.attributes(nil, nil, name))
 	if blind.sure != may {
 		return blind
 	}
 	objects, read := r.objects(a.resource, a.namespace)
 	if !read {
-		return blind
+		return r.judgePods(a, blind, of)
 	}
 	found := refusal{about: []string{}}
 	for _, object := range objects {
@@ -197,10 +208,10 @@ func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) 
 		if old == nil {
 			continue
 		}
-		if a.op != admission.Delete { // the namespace controller deletes collections, whose items have no name in the request
+		if a.op != admission.Delete || a.caller == kubeletUser { // the namespace controller deletes collections: no item has a name in the request
 			name = object.GetName()
 		}
-		one := of(a.attributes(now, old, object.GroupVersionKind(), name))
+		one := of(a.attributes(now, old, name))
 		if one.sure == no {
 			continue
 		}
@@ -212,4 +223,34 @@ func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) 
 	}
 	slices.Sort(found.about)
 	return found
+}
+
+// judgePods narrows the refusal of some pod's DELETE by the labels of the pods.
+func (r *reading) judgePods(a neededRequest, some refusal, of func(admission.Attributes) refusal) refusal {
+	if a.op != admission.Delete || a.resource != podsResource {
+		return some
+	}
+	r.byLabels[a.namespace] = true
+	all := r.podLabels(a.namespace)
+	if len(all) == 0 {
+		return some
+	}
+	var found refusal
+	for _, set := range all {
+		if one := of(a.attributes(nil, labeled(a.namespace, set), "")); one.sure > found.sure {
+			found = one
+		}
+	}
+	return found
+}
+
+// labeled returns an object of which nothing else is known.
+func labeled(namespace string, of map[string]string) runtime.Object {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: of}}
+}
+
+// identified reports whether the object of a request is known, not only its labels.
+func identified(attributes admission.Attributes) bool {
+	_, partial := attributes.GetOldObject().(*metav1.PartialObjectMetadata)
+	return attributes.GetOldObject() != nil && !partial
 }

@@ -40,7 +40,7 @@ func (p *Part) Of(request *question.Request) []any {
 	of := p.namespaces[namespace].labels
 	for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
 		h := p.hooks[key]
-		if h.reach.sure == no && len(h.names) == 0 || admitted && !strings.HasPrefix(key, validatingKind+"/") {
+		if h.reach.sure == no && len(h.MatchConditions) == 0 || admitted && !strings.HasPrefix(key, validatingKind+"/") {
 			continue
 		}
 		sure, failing := h.seesAs(input{attributes: attributes, callerKnown: callerKnown, manifest: p.options.Manifests}, of)

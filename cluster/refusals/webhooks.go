@@ -1,7 +1,6 @@
 package refusals
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,14 +12,15 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 
@@ -35,7 +35,6 @@ type hook struct {
 	namespaces labels.Selector
 	objects    labels.Selector
 	conditions expressions
-	names      []string  // of the conditions
 	changed    time.Time // last change of its configuration
 	reach      reach     // at the last Settle
 }
@@ -53,41 +52,21 @@ var conditions = sync.OnceValue(func() admissioncel.Compiler {
 // Callers of the requests that a deletion needs, other than the user (cmd/kube-controller-manager with
 // --use-service-account-credentials, and the kubelet's second DELETE of a pod).
 var (
-	namespaceController = &user.DefaultInfo{
-		Name:   "system:serviceaccount:kube-system:namespace-controller",
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
-	}
-	// Removes its finalizer from the pods of a Job, once it has counted them.
-	jobController = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:job-controller", Groups: namespaceController.Groups}
-	// Removes foregroundDeletion.
-	garbageCollector = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector", Groups: namespaceController.Groups}
-	apiServer        = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}}
+	namespaceController = controller("namespace-controller")
+	jobController       = controller("job-controller")            // removes its finalizer from the pods of a Job that it has counted
+	garbageCollector    = controller("generic-garbage-collector") // removes foregroundDeletion
+	apiServer           = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	// The node does not matter to conditions in practice: they check the group, or the name's prefix.
-	kubeletUser        = &user.DefaultInfo{Name: "system:node:", Groups: []string{"system:nodes", "system:authenticated"}}
-	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	kubeletUser        = &user.DefaultInfo{Name: "system:node:", Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+	namespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
+	podsResource       = corev1.SchemeGroupVersion.WithResource("pods")
 )
 
-// validating returns the fields that a mutating webhook shares with a validating one.
-func validating(m admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
-	return admissionv1.ValidatingWebhook{
-		Name: m.Name, ClientConfig: m.ClientConfig, Rules: m.Rules, FailurePolicy: m.FailurePolicy, MatchPolicy: m.MatchPolicy,
-		NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector, SideEffects: m.SideEffects,
-		TimeoutSeconds: m.TimeoutSeconds, AdmissionReviewVersions: m.AdmissionReviewVersions, MatchConditions: m.MatchConditions,
+func controller(name string) user.Info {
+	return &user.DefaultInfo{
+		Name:   serviceaccount.MakeUsername(metav1.NamespaceSystem, name),
+		Groups: append(serviceaccount.MakeGroupNames(metav1.NamespaceSystem), user.AllAuthenticated),
 	}
-}
-
-// newHook returns nil for a webhook that refuses nothing when it is down.
-func newHook(of admissionv1.ValidatingWebhook) *hook {
-	client := of.ClientConfig
-	if !failsClosed(of.FailurePolicy) || client.Service == nil {
-		return nil
-	}
-	h, err := compileHook(of)
-	if err != nil {
-		return nil // the API server rejects the configuration
-	}
-	h.backend = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle)
-	return h
 }
 
 func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
@@ -104,7 +83,6 @@ func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 	var accessors []admissioncel.ExpressionAccessor
 	for _, c := range of.MatchConditions {
 		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
-		h.names = append(h.names, c.Name)
 	}
 	h.conditions = compile(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true})
 	return h, nil
@@ -130,15 +108,14 @@ const (
 
 func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] }
 
-// sees returns how certainly the webhook sees a request for some object, and the condition that fails on it:
-// the API server then refuses without a call (k8s.io/apiserver,
-// pkg/admission/plugin/webhook/matchconditions). caller is nil if unknown.
-func (h *hook) sees(op admission.Operation, gvr schema.GroupVersionResource, subresource, namespace string, namespaceLabels map[string]string, caller user.Info) (sure certainty, failing string) {
-	attributes := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version}, namespace, "", gvr, subresource, op, nil, false, known(caller))
-	return h.seesAs(input{attributes: attributes, callerKnown: caller != nil}, namespaceLabels)
+// sees returns how certainly the webhook sees a request for some object.
+func (h *hook) sees(a neededRequest) certainty {
+	sure, _ := h.seesAs(input{attributes: a.attributes(nil, nil, ""), callerKnown: a.caller != nil}, a.namespaceLabels)
+	return sure
 }
 
-// seesAs is sees for a request whose objects may be known.
+// seesAs is sees for a request whose objects may be known. It also returns the condition that fails on it: the
+// API server then refuses without a call (k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions).
 func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certainty, failing string) {
 	if !h.rules(in.attributes) {
 		return no, ""
@@ -154,7 +131,7 @@ func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certain
 		case isFalse:
 			return no, ""
 		case isError:
-			failing = fmt.Sprintf("its matchCondition %q fails: %v", h.names[i], outcome.err)
+			failing = fmt.Sprintf("its matchCondition %q fails: %v", h.MatchConditions[i].Name, outcome.err)
 		case depends:
 			sure = may
 		}
@@ -187,15 +164,8 @@ func (p *Part) SeesUpdatesFrom(namespace string) bool {
 // concerns reports whether a webhook sees writes of an object with such labels.
 func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of map[string]string) bool {
 	return h.selects(of) && slices.ContainsFunc([]admission.Operation{admission.Create, admission.Update, admission.Delete}, func(op admission.Operation) bool {
-		return h.rules(admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, namespace, "", gvr, "", op, nil, false, &user.DefaultInfo{}))
+		return h.rules(neededRequest{op: op, resource: gvr, namespace: namespace}.attributes(nil, nil, ""))
 	})
-}
-
-func known(caller user.Info) user.Info {
-	if caller == nil {
-		return &user.DefaultInfo{}
-	}
-	return caller
 }
 
 // refusal is why a request is refused: cause is a word from the schema of the facts, why a text.
@@ -214,7 +184,7 @@ type refusingHook struct {
 }
 
 func (h refusingHook) refuses(a neededRequest) refusal {
-	if h.sure == no && len(h.names) == 0 {
+	if h.sure == no && len(h.MatchConditions) == 0 {
 		return refusal{} // it can be called
 	}
 	r := h.reading.judge(a, func(attributes admission.Attributes) refusal {
@@ -262,6 +232,7 @@ func stated(h *hook, at place) refusal {
 // settleBlocked updates the requests of deletions that are refused: in changed namespaces, and for changed
 // webhooks in all.
 func (p *Part) settleBlocked(cluster Cluster, yield func()) {
+	p.reading.podLabels = cluster.PodLabels
 	for key, h := range p.hooks {
 		if now := p.reachOf(h); !reflect.DeepEqual(now, h.reach) {
 			h.reach, p.changed[key] = now, true
@@ -304,7 +275,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 		if at.exists {
 			for key, b := range deniers {
 				if touched[namespace] {
-					requests := p.blockedBy(b, at, namespaceController)
+					requests := p.blockedBy(b.refuses, at, namespaceController)
 					facts.Set(denied, key, requests, len(requests) > 0)
 					yield()
 				}
@@ -372,8 +343,8 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	if now.sure == no {
 		now.refusal = stated(h, at)
 	}
-	if now.sure != no || len(h.names) > 0 { // or it can be called
-		requests := p.blockedBy(now, at, namespaceController)
+	if now.sure != no || len(h.MatchConditions) > 0 { // or it can be called
+		requests := p.blockedBy(now.refuses, at, namespaceController)
 		facts.Set(blocked, key, requests, len(requests) > 0)
 	}
 	if h.reach.up && h.backend.service.Namespace == at.name {
@@ -381,7 +352,8 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 		if p.podsAmong {
 			deletesPods = append(deletesPods, namespaceController)
 		}
-		requests := p.blockedBy(refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " goes with the namespace"}, p.reading}, at, deletesPods...)
+		gone := refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " goes with the namespace"}, p.reading}
+		requests := p.blockedBy(gone.refuses, at, deletesPods...)
 		facts.Set(selfBlocked, key, requests, len(requests) > 0)
 	}
 }
@@ -389,7 +361,7 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 // blockedBy lists the requests of a deletion that are refused: the deletes of its objects, the updates that
 // remove finalizers, and its own. deletesPods are the callers that delete pods: the kubelet does so again
 // when a pod has stopped.
-func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
+func (p *Part) blockedBy(refuses func(neededRequest) refusal, at place, deletesPods ...user.Info) []any {
 	if at.kubelet {
 		deletesPods = append(deletesPods, kubeletUser)
 	}
@@ -398,7 +370,7 @@ func (p *Part) blockedBy(h refuser, at place, deletesPods ...user.Info) []any {
 	add := func(op admission.Operation, res facts.Resource, subresource string, count int, callers ...user.Info) {
 		var r refusal
 		for _, caller := range callers {
-			if by := h.refuses(neededRequest{op, res.GroupVersionResource, subresource, namespace, at.labels, caller}); by.sure > r.sure {
+			if by := refuses(neededRequest{op, res.GroupVersionResource, subresource, namespace, at.labels, caller}); by.sure > r.sure {
 				r = by
 			}
 		}
@@ -456,56 +428,51 @@ func (p *Part) owners(finalizers []string) []user.Info {
 			continue
 		}
 		if known[name] = true; name != "" {
-			owner = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:" + name, Groups: namespaceController.Groups}
+			owner = controller(name)
 		}
 		found = append(found, owner)
 	}
 	return found
 }
 
-func (p *Part) keepValidating(o *admissionv1.ValidatingWebhookConfiguration) bool {
-	p.forgetWebhooks(validatingKind)(types.NamespacedName{Name: o.Name})
-	for _, hook := range o.Webhooks {
-		p.keepWebhook(validatingKind, o.ObjectMeta, hook, hook)
+func keepWebhooks[W any](p *Part, kind string, configuration metav1.ObjectMeta, webhooks []W) bool {
+	p.forgetWebhooks(kind)(types.NamespacedName{Name: configuration.Name})
+	for i := range webhooks {
+		found, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&webhooks[i])
+		var hook admissionv1.ValidatingWebhook // a mutating one has its fields
+		if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(found, &hook) != nil {
+			continue // cannot happen: a typed webhook is JSON
+		}
+		p.keepWebhook(kind, configuration, hook, found)
 	}
 	return true
 }
 
-func (p *Part) keepMutating(o *admissionv1.MutatingWebhookConfiguration) bool {
-	p.forgetWebhooks(mutatingKind)(types.NamespacedName{Name: o.Name})
-	for _, hook := range o.Webhooks {
-		p.keepWebhook(mutatingKind, o.ObjectMeta, validating(hook), hook)
-	}
-	return true
-}
-
-func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, hook admissionv1.ValidatingWebhook, whole any) {
-	found, err := asMap(whole)
-	if err != nil {
-		return // cannot happen: a typed webhook is JSON
-	}
+func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, of admissionv1.ValidatingWebhook, found map[string]any) {
+	key, client := kind+"/"+configuration.Name+"/"+of.Name, of.ClientConfig
 	delete(found, "clientConfig")
 	found["type"], found["configuration"] = kind, configuration.Name
-	if s := hook.ClientConfig.Service; s != nil {
-		name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
-		found["service"], found["backend"] = serviceFacts(name), p.backend(name).facts
-	} else if url := hook.ClientConfig.URL; url != nil {
-		found["url"], found["backend"] = *url, byURL()
+	p.doc.Child("webhooks")[key], p.changed[key] = found, true
+	if client.URL != nil {
+		found["url"], found["backend"] = *client.URL, byURL()
 	}
-	key := kind + "/" + configuration.Name + "/" + hook.Name
-	p.doc.Child("webhooks")[key] = found
-	p.changed[key] = true
-	if h := newHook(hook); h != nil {
+	if client.Service != nil {
+		name := types.NamespacedName{Namespace: client.Service.Namespace, Name: client.Service.Name}
+		found["service"], found["backend"] = serviceFacts(name), p.backend(name).facts
+	}
+	h, err := compileHook(of)
+	switch {
+	case err != nil || !failsClosed(of.FailurePolicy): // the API server rejects it, or it refuses nothing when it is down
+	case client.Service != nil:
+		h.backend = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle)
 		for _, m := range configuration.ManagedFields {
 			if m.Time != nil && m.Time.After(h.changed) {
 				h.changed = m.Time.Time
 			}
 		}
 		p.hooks[key] = h
-	} else if found["url"] != nil && failsClosed(hook.FailurePolicy) {
-		if h, err := compileHook(hook); err == nil {
-			p.publishHeld(key, "everywhere", h.everywhere()) // wherever its backend is
-		}
+	case client.URL != nil:
+		p.publishHeld(key, "everywhere", h.everywhere()) // wherever its backend is
 	}
 }
 
@@ -519,15 +486,6 @@ func (p *Part) forgetWebhooks(kind string) func(types.NamespacedName) {
 			}
 		}
 	}
-}
-
-func asMap(v any) (map[string]any, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	return m, json.Unmarshal(data, &m)
 }
 
 // settleOwn updates the effects of a webhook on its backend's namespace: if it sees the creation of its own
@@ -558,7 +516,7 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 		}
 		for _, kind := range kinds {
 			gvr := schema.ParseGroupResource(kind).WithVersion("v1")
-			if sure, _ := h.sees(admission.Update, gvr, "", home, p.namespaces[home].labels, garbageCollector); sure == will && !slices.Contains(held, kind) {
+			if h.sees(neededRequest{admission.Update, gvr, "", home, p.namespaces[home].labels, garbageCollector}) == will && !slices.Contains(held, kind) {
 				held = append(held, kind)
 			}
 		}
@@ -580,9 +538,9 @@ func (h *hook) everywhere() (held []string) {
 	}
 	namespace := map[string]string{corev1.LabelMetadataName: "any"}
 	sees := func(op admission.Operation, gvr schema.GroupVersionResource, subresource string, caller user.Info) bool {
-		sure, _ := h.sees(op, gvr, subresource, "any", namespace, caller)
+		sure := h.sees(neededRequest{op, gvr, subresource, "any", namespace, caller})
 		// It sees objects without labels: as certainly as its conditions say.
-		return sure == will || sure == may && len(h.names) == 0
+		return sure == will || sure == may && len(h.MatchConditions) == 0
 	}
 	core := corev1.SchemeGroupVersion
 	anything := schema.GroupVersionResource{Group: "any.example.com", Version: "v1", Resource: "anything"}
@@ -644,7 +602,7 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 				}
 				gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 				for op, caller := range map[admission.Operation]user.Info{admission.Delete: namespaceController, admission.Update: nil} {
-					if sure, _ := h.sees(op, gvr, "", home, of, caller); sure != no {
+					if h.sees(neededRequest{op, gvr, "", home, of, caller}) != no {
 						held = append(held, string(op)+" "+gvr.GroupResource().String())
 					}
 				}
@@ -678,18 +636,12 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 		return no
 	}
 	selected, sure := labels.SelectorFromSet(service.selector), no
-	pods, kind := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithKind("Pod")
+	create := neededRequest{op: admission.Create, resource: podsResource, namespace: namespace, namespaceLabels: p.namespaces[namespace].labels}
 	for _, of := range p.templates[namespace] {
 		if !selected.Matches(labels.Set(of.labels)) || !h.selects(of.labels) {
 			continue
 		}
-		seen, _ := h.sees(admission.Create, pods, "", namespace, p.namespaces[namespace].labels, nil)
-		if seen == may {
-			pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace}}}
-			pod.SetLabels(of.labels)
-			attributes := admission.NewAttributesRecord(pod, nil, kind, namespace, "", pods, "", admission.Create, nil, false, known(nil))
-			seen, _ = h.seesAs(input{attributes: attributes}, p.namespaces[namespace].labels)
-		}
+		seen, _ := h.seesAs(input{attributes: create.attributes(labeled(namespace, of.labels), nil, "")}, create.namespaceLabels)
 		sure = max(sure, seen)
 	}
 	return sure
