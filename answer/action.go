@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -347,9 +348,7 @@ func (h *Hands) Along(ctx context.Context, targets []Subject) []string {
 		return found.Items
 	}
 	told := along(list("", "persistentvolumes"), list("storage.k8s.io", "volumeattachments"), targets)
-	if more := len(told) - mostAlong; more > 0 {
-		told = append(told[:mostAlong], fmt.Sprintf("and %d more volumes", more))
-	}
+	told = page.Fold(told, mostAlong, "volume")
 	if failed != nil {
 		told = append(told, "unseen: what becomes of volumes: "+failed.Error())
 	}

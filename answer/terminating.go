@@ -265,7 +265,7 @@ func (a Answer) list(l limits) *page.Page {
 		p.Table([]string{"SINCE", "VERDICT", "OBJECT", "WHY"}, rows)
 	}
 	if a.Omitted > 0 {
-		p.Line("and %d more, not checked", a.Omitted)
+		p.Line("%s, not checked", page.More(a.Omitted, ""))
 	}
 	if len(a.Items) > 0 {
 		p.Blank()

@@ -77,7 +77,7 @@ func (a Answer) single(l limits) *page.Page {
 func (r Item) addTree(p *page.Page, l limits) {
 	p.Tree(r.tree(l))
 	if r.Omitted > 0 {
-		p.Line("and %d more findings", r.Omitted)
+		p.Line("%s", page.More(r.Omitted, "finding"))
 	}
 }
 
@@ -117,7 +117,7 @@ func addPlan(p *page.Page, plan []Step, l limits) *page.Page {
 	for i, group := range groups {
 		if beyond := len(groups) - l.steps; beyond > 1 && i >= l.steps-1 && i < len(groups)-1 {
 			if i == l.steps-1 {
-				p.Item("     ", "and %d more steps (%s)", beyond, eachHint)
+				p.Item("     ", "%s (%s)", page.More(beyond, "step"), eachHint)
 			}
 			continue
 		}
@@ -216,9 +216,9 @@ func forbidden(unseen []policies.Unseen) bool {
 // together has one plan for all objects, and one line for objects that nothing blocks.
 func (a Answer) together(l limits) *page.Page {
 	var p page.Page
-	together := plural(len(a.Items), "object") + " together"
+	together := page.Count(len(a.Items), "object") + " together"
 	if a.By != "" {
-		together = a.By + " deletes " + plural(len(a.Items), "object")
+		together = a.By + " deletes " + page.Count(len(a.Items), "object")
 	}
 	if a.Of != "" {
 		together += " (" + a.Of + ")"
@@ -256,7 +256,7 @@ func (a Answer) together(l limits) *page.Page {
 		p.Blank()
 		switch n := len(block.more); {
 		case block.apart != "":
-			p.Line("%s more, each for a cause of its own (%s): %s: %s", plural(n, "object"), eachHint, block.apart, names(block.more, "", l))
+			p.Line("%s more, each for a cause of its own (%s): %s: %s", page.Count(n, "object"), eachHint, block.apart, names(block.more, "", l))
 		case n > 0:
 			p.Add(block.page)
 			p.Line("%d more like it (%s): %s", n, eachHint, names(block.more, "", l))
@@ -298,7 +298,7 @@ func (a Answer) addOrder(p *page.Page, l limits, unseen bool) {
 		p.Item(fmt.Sprintf("%3d. ", i+1), "%s", names(wave.Objects, "", l))
 		for n, why := range wave.Why {
 			if n == l.causes && len(wave.Why)-n > 1 {
-				p.Item("     ", "and %d more reasons (%s)", len(wave.Why)-n, eachHint)
+				p.Item("     ", "%s (%s)", page.More(len(wave.Why)-n, "reason"), eachHint)
 				break
 			}
 			p.Item("     ", "%s", why)
@@ -323,13 +323,6 @@ func unique[T comparable](list []T) []T {
 		seen[item] = true
 		return again
 	})
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Because returns the reason for the verdict.
@@ -519,7 +512,7 @@ func (r Item) tree(l limits) *page.Node {
 		}
 	}
 	if beyond := len(root.Below) - l.causes; beyond > 1 {
-		root.Below = append(root.Below[:l.causes], &page.Node{Text: fmt.Sprintf("and %d more (%s)", beyond, eachHint)})
+		root.Below = append(root.Below[:l.causes], &page.Node{Text: page.More(beyond, "") + " (" + eachHint + ")"})
 	}
 	return root
 }
@@ -547,20 +540,19 @@ func names(objects []policies.Object, within string, l limits) string {
 		all = append(all, o.In(within))
 	}
 	beyond := len(objects) - len(all)
-	if elsewhere := func(o policies.Object) bool {
+	if beyond == 0 {
+		return strings.Join(all, ", ")
+	}
+	common := ""
+	if !slices.ContainsFunc(objects, func(o policies.Object) bool {
 		return o.Resource != objects[0].Resource || o.Namespace != objects[0].Namespace
-	}; beyond > 0 && !slices.ContainsFunc(objects, elsewhere) {
-		first, namespace, apart := strings.Cut(all[0], " ")
-		all[0] = first
+	}) {
+		all[0], common, _ = strings.Cut(all[0], " ")
 		for i := range all[1:] {
 			all[i+1] = objects[i+1].Name
 		}
-		if apart {
-			namespace = " " + namespace
-		}
-		return strings.Join(all, ", ") + page.More(beyond) + namespace
 	}
-	return strings.Join(all, ", ") + page.More(beyond)
+	return strings.TrimSuffix(strings.Join(all, ", ")+" "+page.More(beyond, "")+" "+common, " ")
 }
 
 // home returns the namespace of an object, for a namespace itself.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -174,7 +175,7 @@ func condition(waits []Wait) string {
 	}
 	var parts []string
 	for _, owner := range owners[:min(maxOwners, len(owners))] {
-		parts = append(parts, owner+" removes "+plural(counts[owner], "finalizer"))
+		parts = append(parts, owner+" removes "+page.Count(counts[owner], "finalizer"))
 	}
 	if more := len(owners) - maxOwners; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more owners remove theirs", more))

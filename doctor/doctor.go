@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -65,6 +66,44 @@ type Report struct {
 	Kind       string  `json:"kind"`
 	Healthy    bool    `json:"healthy"` // replicas answer and no check failed
 	Checks     []Check `json:"checks"`
+}
+
+var tones = map[Result]page.Tone{OK: page.Good, Warning: page.Doubtful, Failed: page.Bad, Unseen: page.Doubtful}
+
+// Page is the report for people.
+func (r Report) Page() *page.Page {
+	var p page.Page
+	if len(r.Checks) == 1 { // not installed
+		p.Line("%s", r.Checks[0].Says)
+		return &p
+	}
+	failures := 0
+	for _, c := range r.Checks {
+		if c.Result == Failed {
+			failures++
+		}
+		p.Marked(string(c.Result), tones[c.Result], fmt.Sprintf("%*s %-14s ", 8-len(c.Result), "", c.Name), c.Says)
+		below := func(label, text string) { p.Item(strings.Repeat(" ", 24)+label, "%s", text) }
+		for _, more := range c.Also {
+			below("- ", more)
+		}
+		if c.Do != "" {
+			below("next: ", c.Do)
+		}
+		if c.More != "" && c.Result != Unseen {
+			below("more: ", c.More)
+		}
+	}
+	p.Blank()
+	switch {
+	case failures > 0:
+		p.Line("%d of %d checks failed", failures, len(r.Checks))
+	case !r.Healthy:
+		p.Line("unseen: whether termguard works")
+	default:
+		p.Line("termguard works")
+	}
+	return &p
 }
 
 const pageURL = "https://github.com/termguard/termguard/blob/main/docs/doctor.md#"
@@ -516,10 +555,7 @@ func (e *examination) checkLabels(ctx context.Context) Check {
 		return ok("no label or annotation of a namespace is misspelt")
 	}
 	c := failed("fix them: kubectl label namespace NAME WRONG- RIGHT=MODE", "%d labels or annotations of namespaces have no effect", len(wrong))
-	c.Also = wrong[:min(maxNamespaces, len(wrong))]
-	if n := len(wrong) - maxNamespaces; n > 0 {
-		c.Also = append(c.Also, fmt.Sprintf("and %d more", n))
-	}
+	c.Also = page.Fold(wrong, maxNamespaces, "")
 	return c
 }
 

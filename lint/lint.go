@@ -24,6 +24,7 @@ import (
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -129,7 +130,7 @@ func (r *run) execute(ctx context.Context) error {
 	if r.counts.Files == 0 {
 		reasons := append([]string{fmt.Sprintf("no .yaml, .yml or .json files in %s", strings.Join(r.options.Paths, ", "))}, r.notes.list()...)
 		if r.counts.Tests > 0 {
-			reasons = append(reasons, Plural(r.counts.Tests, "file")+" of tests left out: see --include-tests")
+			reasons = append(reasons, page.Count(r.counts.Tests, "file")+" of tests left out: see --include-tests")
 		}
 		return fmt.Errorf("%w: %s", ErrNoInput, strings.Join(reasons, "; "))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/termguard/termguard/page"
 )
 
 // note is a kind of note, in the order of the result.
@@ -27,14 +29,14 @@ const (
 // noteTexts take sorted names.
 var noteTexts = []func(names []string) string{
 	unrenderedChart: func(names []string) string {
-		return fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", Plural(len(names), "Helm chart"), names[0])
+		return fmt.Sprintf("the templates of %s were skipped: helm template %s | termguard lint -", page.Count(len(names), "Helm chart"), names[0])
 	},
 	unrenderedKustomization: func(names []string) string {
-		return fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", Plural(len(names), "kustomization"), names[0])
+		return fmt.Sprintf("%s read as the files stand, without patches: kubectl kustomize %s | termguard lint -", page.Count(len(names), "kustomization"), names[0])
 	},
 	renderingOff: func(names []string) string { return "nothing is rendered, as " + names[0] },
 	remoteKustomization: func(names []string) string {
-		return fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", Plural(len(names), "kustomization"), joinFirst(names))
+		return fmt.Sprintf("%s (%s) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", page.Count(len(names), "kustomization"), joinFirst(names))
 	},
 	renderFailure: func(names []string) string {
 		if len(names) == 1 {
@@ -43,20 +45,20 @@ var noteTexts = []func(names []string) string{
 		return fmt.Sprintf("%d charts and kustomizations could not be rendered, and are read as their files stand: %s", len(names), joinFirst(names))
 	},
 	template: func(names []string) string {
-		return fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", Plural(len(names), "template"), joinFirst(names))
+		return fmt.Sprintf("%s skipped (%s): render first, as in helm template CHART | termguard lint -", page.Count(len(names), "template"), joinFirst(names))
 	},
 	incompleteWebhooks: func(names []string) string {
-		return fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", Plural(len(names), "webhook configuration"), joinFirst(names))
+		return fmt.Sprintf("what %s (%s) would see is unknown: the rules are filled in at run time", page.Count(len(names), "webhook configuration"), joinFirst(names))
 	},
 	patchedWebhooks: func(names []string) string {
 		names = slices.Compact(names)
-		return fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", Plural(len(names), "webhook configuration"), joinFirst(names))
+		return fmt.Sprintf("what %s (%s) would see is unknown: a kustomization patches the rules, and was not rendered", page.Count(len(names), "webhook configuration"), joinFirst(names))
 	},
 	snippet: func(names []string) string {
 		if len(names) == 1 {
 			return "1 document cannot be read as YAML, and does not look like a manifest: " + names[0]
 		}
-		return Plural(len(names), "document") + " cannot be read as YAML, and do not look like manifests: " + joinFirst(names)
+		return page.Count(len(names), "document") + " cannot be read as YAML, and do not look like manifests: " + joinFirst(names)
 	},
 	userPolicy: func(names []string) string {
 		return fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", joinFirst(names))
@@ -65,7 +67,7 @@ var noteTexts = []func(names []string) string{
 		return names[0] + " is redacted: what policies read of texts, ConfigMaps and certificates is missing"
 	},
 	unknownOwner: func(names []string) string {
-		return fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", Plural(len(names), "object"), joinFirst(names))
+		return fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", page.Count(len(names), "object"), joinFirst(names))
 	},
 }
 
@@ -93,17 +95,5 @@ func (r *run) noteFailure(name string, err error) {
 }
 
 func joinFirst(names []string) string {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	if len(names) > 3 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
-	}
-	return strings.Join(names, ", ")
-}
-
-// Plural returns a number with its noun, such as "2 files".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return page.List(slices.Compact(slices.Sorted(slices.Values(names))), 3)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -29,7 +30,7 @@ func mergeSameCause(findings []Finding) []Finding {
 	}
 	for k, n := range more {
 		f := &merged[first[k]]
-		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", Plural(n, "more object")))
+		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", page.Count(n, "more object")))
 	}
 	return merged
 }

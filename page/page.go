@@ -5,6 +5,7 @@ package page
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -51,6 +52,12 @@ func (p *Page) Verdict(before, word string, tone Tone, after string) {
 // Item adds a line behind a lead, such as a number; lines below are as far in.
 func (p *Page) Item(lead, format string, args ...any) {
 	p.add(block{lead: lead, below: strings.Repeat(" ", utf8.RuneCountInString(lead)), after: fmt.Sprintf(format, args...)})
+}
+
+// Marked is Item with a lead that begins with a word of a tone.
+func (p *Page) Marked(word string, tone Tone, rest, text string) {
+	lead := printable.Line(word + rest)
+	p.add(block{below: strings.Repeat(" ", utf8.RuneCountInString(lead)), word: word, tone: tone, after: rest + text})
 }
 
 // Command adds a command for a shell.
@@ -164,18 +171,36 @@ func (p *Page) Table(heading []string, rows [][]Cell) {
 	}
 }
 
-// More returns, for example, " and 12 more", or "".
-func More(beyond int) string {
-	if beyond <= 0 {
-		return ""
+// Count returns a number with its noun, such as "2 files".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
 	}
-	return fmt.Sprintf(" and %d more", beyond)
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// More stands for what is left out: "and 12 more", or with a noun "and 12 more steps".
+func More(n int, noun string) string {
+	if noun == "" {
+		return fmt.Sprintf("and %d more", n)
+	}
+	return "and " + Count(n, "more "+noun)
 }
 
 // List joins the first few of several names, and counts the others.
 func List(names []string, most int) string {
-	shown := min(len(names), most)
-	return strings.Join(names[:shown], ", ") + More(len(names)-shown)
+	if n := len(names) - most; n > 0 {
+		return strings.Join(names[:most], ", ") + " " + More(n, "")
+	}
+	return strings.Join(names, ", ")
+}
+
+// Fold returns the first few lines, and one that counts the others.
+func Fold(lines []string, most int, noun string) []string {
+	if n := len(lines) - most; n > 0 {
+		return append(slices.Clone(lines[:most]), More(n, noun))
+	}
+	return lines
 }
 
 // Style is how a page is written; zero is plain.

@@ -75,7 +75,7 @@ func section(p *page.Page, heading string, lines []string, most int, long bool) 
 	p.Line("%s", heading)
 	for i, line := range lines {
 		if i == most && !long {
-			p.Item("  ", "and %d more (--all)", len(lines)-i)
+			p.Item("  ", "%s (--all)", page.More(len(lines)-i, ""))
 			return
 		}
 		p.Item("  ", "%s", line)

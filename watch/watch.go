@@ -124,7 +124,7 @@ func (p *Printer) Print(now answer.Answer) {
 		p.say(item.String() + ": deleted")
 	}
 	if p.last = lines; now.Omitted != p.more && now.Omitted > 0 {
-		p.say(fmt.Sprintf("and %d more", now.Omitted))
+		p.say(page.More(now.Omitted, ""))
 	}
 	p.more = now.Omitted
 	if hidden := printable.Line(strings.Join(policies.UnseenTexts(now.Unseen), ", ")); hidden != p.hidden {

@@ -15,6 +15,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -204,7 +205,7 @@ func unseenNote(findings []policies.Finding, unseen []policies.Unseen) string {
 	case len(unseen) == 1:
 		return incomplete + unseen[0].String()
 	default:
-		return fmt.Sprintf("%s%s (and %d more)", incomplete, truncate(unseen[0].String(), 180), len(unseen)-1)
+		return fmt.Sprintf("%s%s (%s)", incomplete, truncate(unseen[0].String(), 180), page.More(len(unseen)-1, ""))
 	}
 }
 

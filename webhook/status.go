@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/question"
 )
 
@@ -42,8 +43,8 @@ const (
 func (s Status) lines() []string {
 	fit := func(text string) string { return truncate(printable.Line(text), maxField) }
 	rejections := slices.Clone(s.Rejections)
-	if n := len(rejections); n > maxRejections {
-		rejections = append(rejections[:maxRejections-1], fmt.Sprintf("and %d more", n-maxRejections+1))
+	if len(rejections) > maxRejections {
+		rejections = page.Fold(rejections, maxRejections-1, "")
 	}
 	for i, rejection := range rejections {
 		rejections[i] = fit(rejection)

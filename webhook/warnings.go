@@ -9,6 +9,7 @@ import (
 
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/internal/shell"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -53,16 +54,9 @@ func warnings(r *question.Request, findings []policies.Finding, omitted int, not
 		lines = append(lines, l.text)
 	}
 	if omitted > 0 {
-		lines = append(lines, warningLine("and "+moreFindings(omitted), ""))
+		lines = append(lines, warningLine(page.More(omitted, "finding"), ""))
 	}
 	return append(lines, last...)
-}
-
-func moreFindings(n int) string {
-	if n == 1 {
-		return "1 more finding"
-	}
-	return fmt.Sprintf("%d more findings", n)
 }
 
 type findingLine struct {
@@ -89,7 +83,7 @@ func findingLines(r *question.Request, findings []policies.Finding, showNames bo
 		if all := of[g]; len(all) == maxOfPolicy {
 			last := &lines[all[maxOfPolicy-1]]
 			last.findings++
-			last.text = warningLine(g.prefix+"and "+moreFindings(last.findings), f.Policy)
+			last.text = warningLine(g.prefix+page.More(last.findings, "finding"), f.Policy)
 			continue
 		}
 		of[g] = append(of[g], len(lines))
@@ -164,7 +158,7 @@ func targetOf(r *question.Request) string {
 func refusal(r *question.Request, why []policies.Finding, isTrusted bool) string {
 	others := ""
 	if n := len(why) - 1; n > 0 {
-		others = " (and " + moreFindings(n) + ")"
+		others = " (" + page.More(n, "finding") + ")"
 	}
 	what := "deleting"
 	if r.EditsFinalizers() {

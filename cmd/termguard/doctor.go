@@ -2,14 +2,11 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/termguard/termguard/doctor"
-	"github.com/termguard/termguard/internal/printable"
 )
 
 func newDoctor() *cobra.Command {
@@ -41,7 +38,7 @@ Exit codes: 0 it works, 1 a check failed, or whether it works is unseen, 2 error
 			if output == "json" {
 				err = writeJSON(report, c.OutOrStdout())
 			} else {
-				err = writeReport(c.OutOrStdout(), report)
+				err = styled(report.Page(), c.OutOrStdout())
 			}
 			return cmp.Or(err, findings(!report.Healthy))
 		},
@@ -52,39 +49,4 @@ Exit codes: 0 it works, 1 a check failed, or whether it works is unseen, 2 error
 	outputOf(c, &output, "text or json", "text", "json")
 	completions(c, &target)
 	return c
-}
-
-func writeReport(out io.Writer, report doctor.Report) error {
-	write := func(mark, name, text string) {
-		fmt.Fprintf(out, "%-8s %-14s %s\n", mark, name, printable.Line(text))
-	}
-	if len(report.Checks) == 1 { // not installed
-		_, err := fmt.Fprintln(out, printable.Line(report.Checks[0].Says))
-		return err
-	}
-	failed := 0
-	for _, c := range report.Checks {
-		if c.Result == doctor.Failed {
-			failed++
-		}
-		write(string(c.Result), c.Name, c.Says)
-		for _, more := range c.Also {
-			write("", "", "- "+more)
-		}
-		if c.Do != "" {
-			write("", "", "next: "+c.Do)
-		}
-		if c.More != "" && c.Result != doctor.Unseen {
-			write("", "", "more: "+c.More)
-		}
-	}
-	summary := "termguard works"
-	switch {
-	case failed > 0:
-		summary = fmt.Sprintf("%d of %d checks failed", failed, len(report.Checks))
-	case !report.Healthy:
-		summary = "unseen: whether termguard works"
-	}
-	_, err := fmt.Fprintf(out, "\n%s\n", summary)
-	return err
 }

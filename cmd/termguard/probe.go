@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/probe"
 	"github.com/termguard/termguard/probe/report"
 )
@@ -49,31 +47,13 @@ Exit codes: 0 nothing found, 1 something found, 2 error.`,
 	return c
 }
 
-// writeProbe prints a report. Any user may have chosen the names in it.
 func writeProbe(out io.Writer, r report.Report, output string) error {
-	if output == "json" {
+	switch output {
+	case "json":
 		return writeJSON(r, out)
-	}
-	if output == "plugin" {
+	case "plugin":
 		_, err := io.WriteString(out, r.Line()+"\n")
 		return err
 	}
-	var text strings.Builder
-	for _, f := range r.Findings {
-		whom := f.Whom()
-		says := map[report.Certainty]string{report.Will: "will hang", report.May: "may hang", report.Note: "note"}[f.Certainty]
-		fmt.Fprintf(&text, "%s: %s: %s [%s]\n", printable.Line(whom), says, printable.Line(f.Evidence), f.Cause)
-		if f.Remedy != "" {
-			fmt.Fprintf(&text, "  %s\n", printable.Line(f.Remedy))
-		}
-	}
-	if r.Omitted > 0 {
-		fmt.Fprintf(&text, "and %d more\n", r.Omitted)
-	}
-	fmt.Fprintf(&text, "inspected %d pods and %d files\n", r.Pods, r.Files)
-	for _, u := range r.Unseen {
-		fmt.Fprintf(&text, "unseen: %s\n", printable.Line(u))
-	}
-	_, err := io.WriteString(out, text.String())
-	return err
+	return styled(r.Page(), out)
 }

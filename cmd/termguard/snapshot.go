@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
+	"github.com/termguard/termguard/page"
 )
 
 func newSnapshot() *cobra.Command {
@@ -92,12 +92,8 @@ func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 		return nil
 	}
 	const shown = 5
-	more := ""
-	if n := len(names) - shown; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	fmt.Fprintf(stderr, "termguard: unseen: %d of %d kinds (forbidden): %s%s; the snapshot does not have them. Request the verb list on them\n",
-		len(names), kinds, strings.Join(names[:min(shown, len(names))], ", "), more)
+	fmt.Fprintf(stderr, "termguard: unseen: %d of %d kinds (forbidden): %s; the snapshot does not have them. Request the verb list on them\n",
+		len(names), kinds, page.List(names, shown))
 	if len(names) >= kinds {
 		return errFindings
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -56,10 +57,10 @@ func (r Report) Summary() string {
 				counts = append(counts, fmt.Sprintf("%d %s", n, severity))
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%s: %s", lint.Plural(len(r.Findings), "finding"), strings.Join(counts, ", ")))
+		parts = append(parts, fmt.Sprintf("%s: %s", page.Count(len(r.Findings), "finding"), strings.Join(counts, ", ")))
 	}
 	if n := len(r.Problems); n > 0 {
-		parts = append(parts, lint.Plural(n, "problem")+" with the input")
+		parts = append(parts, page.Count(n, "problem")+" with the input")
 	}
 	if n := len(r.Suppressed); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d ignored", n))
@@ -67,9 +68,9 @@ func (r Report) Summary() string {
 	if r.BaselineCount > 0 {
 		parts = append(parts, fmt.Sprintf("%d in the baseline", r.BaselineCount))
 	}
-	scope := fmt.Sprintf("%s in %s", lint.Plural(r.Objects, "object"), lint.Plural(r.Files, "file"))
+	scope := fmt.Sprintf("%s in %s", page.Count(r.Objects, "object"), page.Count(r.Files, "file"))
 	if r.Skipped > 0 {
-		scope += fmt.Sprintf(", %s without any", lint.Plural(r.Skipped, "document"))
+		scope += fmt.Sprintf(", %s without any", page.Count(r.Skipped, "document"))
 	}
 	if r.Tests > 0 {
 		scope += fmt.Sprintf(", %d of tests left out: see --include-tests", r.Tests)

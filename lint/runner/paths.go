@@ -9,6 +9,7 @@ import (
 
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/page"
 )
 
 func (r *runner) onlyChanged(result *lint.Result, ref string) {
@@ -18,7 +19,7 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	before := len(result.Problems)
 	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !r.isSelected(problem.File) })
 	if n := before - len(result.Problems); n > 0 {
-		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", lint.Plural(n, "problem"), ref))
+		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", page.Count(n, "problem"), ref))
 	}
 	if len(r.changed) == 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("nothing changed since %s", ref))

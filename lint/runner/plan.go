@@ -20,6 +20,7 @@ import (
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -225,7 +226,7 @@ func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 		for _, problem := range result.Problems {
 			fmt.Fprintln(r.Stderr, report.Problem(problem))
 		}
-		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", lint.Plural(len(result.Problems), "problem"))
+		return fmt.Errorf("the baseline was not written: %s with the input, which may hide findings", page.Count(len(result.Problems), "problem"))
 	}
 	var text bytes.Buffer
 	if err := b.Write(&text); err != nil {
@@ -234,7 +235,7 @@ func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 	if err := os.WriteFile(r.Baseline, text.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write baseline: %w", err)
 	}
-	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", lint.Plural(len(b.Findings), "finding"), r.Baseline)
+	fmt.Fprintf(r.Stderr, "termguard: wrote %s to %s\n", page.Count(len(b.Findings), "finding"), r.Baseline)
 	return nil
 }
 

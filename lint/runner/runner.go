@@ -13,6 +13,7 @@ import (
 	"github.com/termguard/termguard/lint/report"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -157,7 +158,7 @@ func Run(ctx context.Context, options Options) error {
 	switch n := len(report.Problems); {
 	case stopped:
 	case n > 0:
-		err = fmt.Errorf("%s with the input: more may be wrong than was found", lint.Plural(n, "problem"))
+		err = fmt.Errorf("%s with the input: more may be wrong than was found", page.Count(n, "problem"))
 	case slices.ContainsFunc(report.Findings, func(f lint.Finding) bool { return f.AtLeast(r.FailOn) }):
 		err = ErrFindings
 	}

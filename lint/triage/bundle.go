@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -44,10 +45,7 @@ func Bundle(findings []lint.Finding) []lint.Finding {
 		bundled = append(bundled, f)
 	}
 	for at, places := range more {
-		others := strings.Join(places[:min(len(places), maxPlaces)], ", ")
-		if n := len(places) - maxPlaces; n > 0 {
-			others += fmt.Sprintf(" and %d more", n)
-		}
+		others := page.List(places, maxPlaces)
 		text := "the same at " + others
 		if n := copies[at]; n > 0 && n == len(places) {
 			text = fmt.Sprintf("the same in %d copies of this manifest: also at %s", n+1, others)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 )
 
 const (
@@ -195,6 +196,31 @@ func (f Finding) Whom() string {
 		return "pod with UID " + f.Pod.UID
 	}
 	return "pod " + f.Pod.Namespace + "/" + f.Pod.Name
+}
+
+var verdicts = map[Certainty]struct {
+	word string
+	tone page.Tone
+}{Will: {"will hang", page.Bad}, May: {"may hang", page.Doubtful}, Note: {"note", page.Plain}}
+
+// Page is the report for people.
+func (r Report) Page() *page.Page {
+	var p page.Page
+	for _, f := range r.Findings {
+		verdict := verdicts[f.Certainty]
+		p.Verdict(f.Whom()+": ", verdict.word, verdict.tone, fmt.Sprintf(": %s [%s]", f.Evidence, f.Cause))
+		if f.Remedy != "" {
+			p.Item("  ", "%s", f.Remedy)
+		}
+	}
+	if r.Omitted > 0 {
+		p.Line("%s", page.More(r.Omitted, ""))
+	}
+	p.Line("inspected %d pods and %d files", r.Pods, r.Files)
+	for _, u := range r.Unseen {
+		p.Line("unseen: %s", u)
+	}
+	return &p
 }
 
 // maxLine is the default of node-problem-detector, in bytes (max_output_length,
