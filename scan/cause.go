@@ -8,6 +8,7 @@ import (
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -286,7 +287,7 @@ func titleOf(f policies.Finding, o policies.Object) string {
 	case nodes, csinodes:
 		return "node " + o.Name + ": " + f.Title
 	case budgets:
-		return fmt.Sprintf("PodDisruptionBudget %s/%s holds up evictions", o.Namespace, o.Name)
+		return fmt.Sprintf("PodDisruptionBudget %s/%s blocks evictions", o.Namespace, o.Name)
 	case apiservices, validating, mutating:
 		return f.Message
 	}
@@ -301,7 +302,7 @@ func kindsIn(byKind, all map[Kind]int) string {
 		if n == 0 {
 			continue
 		}
-		part := fmt.Sprintf("%d %s", n, nounOf(kind, n))
+		part := page.Count(n, nouns[kind])
 		if n == all[kind] && n > 1 {
 			part = "all " + part
 		}
@@ -313,11 +314,4 @@ func kindsIn(byKind, all map[Kind]int) string {
 var nouns = map[Kind]string{
 	Namespaces: "namespace", Definitions: "definition", Nodes: "node", Releases: "Helm release", Custom: "custom resource", Claims: "claim",
 	Volumes: "volume", Terminating: "other object",
-}
-
-func nounOf(kind Kind, n int) string {
-	if n == 1 {
-		return nouns[kind]
-	}
-	return nouns[kind] + "s"
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/printable"
+	"github.com/termguard/termguard/page"
 )
 
 //go:embed page.css
@@ -84,7 +85,7 @@ func (s *Scan) HTML(w io.Writer) error {
 	d.terminating(s)
 	d.items(s)
 	if len(s.Unseen) > 0 {
-		d.write("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not asked about</h2>\n<ul>\n")
+		d.write("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not checked</h2>\n<ul>\n")
 		for _, unseen := range s.Unseen {
 			d.write("<li>%s</li>\n", unseen)
 		}
@@ -100,13 +101,13 @@ func (s *Scan) HTML(w io.Writer) error {
 func (d document) counts(s *Scan) {
 	d.write(`<section aria-labelledby="h-counts"><h2 id="h-counts">If it were deleted now</h2>
 <div class="scroll" tabindex="0" role="group" aria-labelledby="h-counts"><table>
-<thead><tr><th scope="col">kind</th><th scope="col" class="n">asked</th>`)
+<thead><tr><th scope="col">kind</th><th scope="col" class="n">checked</th>`)
 	for _, v := range verdicts {
 		d.write(`<th scope="col" class="n">%s</th>`, strings.ReplaceAll(string(v), "-", " "))
 	}
 	d.write("</tr></thead>\n<tbody>\n")
 	for _, c := range s.Asked {
-		d.write(`<tr><th scope="row">%s</th><td class="n ">%d</td>`, nounOf(c.Kind, 2), c.Asked)
+		d.write(`<tr><th scope="row">%s</th><td class="n ">%d</td>`, nouns[c.Kind]+"s", c.Asked)
 		for _, v := range verdicts {
 			class := string(v)
 			if *c.of(v) == 0 {
@@ -126,7 +127,7 @@ func (d document) causes(s *Scan) {
 	}
 	d.write("<section id=\"causes\" aria-labelledby=\"h-causes\"><h2 id=\"h-causes\">Causes</h2>\n")
 	if len(s.Causes) == 0 {
-		d.write("<p>Nothing stands in the way of anything.</p>\n")
+		d.write("<p>Nothing is blocked.</p>\n")
 	}
 	for i, c := range s.Causes {
 		open := ""
@@ -138,7 +139,7 @@ func (d document) causes(s *Scan) {
 		d.bar(string(c.Class), c.Holds, most)
 		d.write("</summary>\n")
 		if c.Mended != nil {
-			d.write("<p>%s.</p>\n", s.once(c))
+			d.write("<p>%s.</p>\n", s.fixing(c))
 		}
 		if len(c.Names) > 0 {
 			d.write("<ul class=\"tree\"><li><span class=\"node\">%s</span><ul>\n", c.Title)
@@ -146,7 +147,7 @@ func (d document) causes(s *Scan) {
 				d.write("<li><span class=\"node\">%s</span></li>\n", name)
 			}
 			if more := c.Holds - len(c.Names); more > 0 {
-				d.write("<li>%d more, in the list below</li>\n", more)
+				d.write("<li>%s, in the list below</li>\n", page.More(more, ""))
 			}
 			d.write("</ul></li></ul>\n")
 		}
@@ -190,13 +191,13 @@ func (d document) terminating(s *Scan) {
 <thead><tr><th scope="col">for</th><th scope="col">object</th><th scope="col">why</th></tr></thead>
 <tbody>
 `)
-	oldest := int(since(items[0].TerminatingSince, s.At).Seconds())
+	oldest := int(s.age(items[0]).Seconds())
 	for i, item := range items {
 		if i == maxTimeline {
-			d.write("<tr><td colspan=\"3\">%d more are in the list below</td></tr>\n", len(items)-i)
+			d.write("<tr><td colspan=\"3\">%s, in the list below</td></tr>\n", page.More(len(items)-i, ""))
 			break
 		}
-		age := since(item.TerminatingSince, s.At)
+		age := s.age(item)
 		d.write("<tr><td>%s", duration.HumanDuration(age))
 		d.bar("time", int(age.Seconds()), oldest)
 		d.write("</td><td>%s</td><td>%s</td></tr>\n", item.Target.Ref(), why(item))
@@ -215,7 +216,7 @@ func (d document) items(s *Scan) {
 	}
 	d.write(`</select></label><label>Kind<select id="kind"><option value="">any</option>`)
 	for _, kind := range Kinds() {
-		d.write(`<option value="%s">%s</option>`, kind, nounOf(kind, 2))
+		d.write(`<option value="%s">%s</option>`, kind, nouns[kind]+"s")
 	}
 	d.write(`</select></label></form>
 <p id="shown" class="soft" role="status">%d objects blocked or Terminating</p>

@@ -23,7 +23,7 @@ func (s *Scan) mend(ctx context.Context, engine answer.Evaluator, answers []repl
 	together := map[int]bool{}
 	for i := range s.Causes {
 		c := &s.Causes[i]
-		if c.Class != policies.Broken || !removable(c) {
+		if c.Class != policies.Broken || !c.removable() {
 			continue
 		}
 		broken = append(broken, c)
@@ -84,9 +84,9 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 
 // again evaluates questions without causes; nil if interrupted.
 func again(ctx context.Context, engine answer.Evaluator, answers []reply, which []int, options map[string]any, without ...*Cause) *Mended {
-	byPlace := map[*Place][]query{}
+	byPlace := map[*Place][]candidate{}
 	for _, i := range which {
-		q := answers[i].query
+		q := answers[i].candidate
 		byPlace[q.place] = append(byPlace[q.place], q)
 	}
 	m := &Mended{Asked: len(which)}
@@ -108,7 +108,8 @@ func again(ctx context.Context, engine answer.Evaluator, answers []reply, which 
 	return m
 }
 
-func removable(c *Cause) bool {
+// removable reports whether the facts can be evaluated without the cause.
+func (c *Cause) removable() bool {
 	if len(c.Finalizers) > 0 {
 		return c.owned
 	}

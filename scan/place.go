@@ -23,6 +23,7 @@ import (
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/question"
 )
 
@@ -57,6 +58,7 @@ func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, ki
 
 // candidate makes its subject when it is needed: a cluster has many.
 type candidate struct {
+	place   *Place // set by Run
 	kind    Kind
 	subject func() answer.Subject
 	release *answer.Release // nil for other kinds
@@ -160,7 +162,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 			p.unseen = append(p.unseen, err.Error())
 		}
 		if more := len(lost) - maxLost; more > 0 {
-			p.unseen = append(p.unseen, fmt.Sprintf("%d more Helm releases", more))
+			p.unseen = append(p.unseen, page.More(more, "Helm release"))
 		}
 	}
 	p.interrupted = ctx.Err() != nil
@@ -285,15 +287,11 @@ func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.User
 	slices.SortStableFunc(terminating, func(a, b ending) int { return a.at.Compare(b.at.Time) })
 	if more := len(terminating) - maxTerminating; more > 0 {
 		terminating = terminating[:maxTerminating]
-		p.unseen = append(p.unseen, moreTerminating(more))
+		p.unseen = append(p.unseen, fmt.Sprintf("%s that are Terminating: the first %d were checked", page.Count(more, "more object"), maxTerminating))
 	}
 	for _, e := range terminating {
 		p.subjects = append(p.subjects, e.candidate)
 	}
-}
-
-func moreTerminating(more int) string {
-	return fmt.Sprintf("%d more objects that are Terminating: the first %d were asked about", more, maxTerminating)
 }
 
 func subjectOf(typ answer.Type, m metav1.Object, user authenticationv1.UserInfo, kind Kind) answer.Subject {

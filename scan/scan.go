@@ -98,13 +98,8 @@ const (
 	maxBlockers = 5
 )
 
-type query struct {
-	candidate
-	place *Place
-}
-
 type reply struct {
-	query
+	candidate
 	item     answer.Item
 	answered bool
 	// of a release's objects
@@ -116,13 +111,14 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 	options.setDefaults()
 	s := &Scan{Answer: answer.NewAnswer(answer.AsDelete)}
 	s.Of = options.Of
-	var questions []query
+	var questions []candidate
 	read := true
 	for _, p := range places {
 		read = read && !p.interrupted
 		for _, c := range p.subjects {
 			if slices.Contains(options.Only, c.kind) {
-				questions = append(questions, query{c, p})
+				c.place = p
+				questions = append(questions, c)
 			}
 		}
 		for _, unseen := range p.unseen {
@@ -137,7 +133,7 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 			s.LeftOut = append(s.LeftOut, left)
 		}
 	}
-	slices.SortStableFunc(questions, func(a, b query) int {
+	slices.SortStableFunc(questions, func(a, b candidate) int {
 		return cmp.Compare(slices.Index(Kinds(), a.kind), slices.Index(Kinds(), b.kind))
 	})
 	var done atomic.Int64
@@ -145,9 +141,9 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 	answers := askAll(ctx, engine, questions, options.Delete, progress)
 	switch n := int(done.Load()); {
 	case n < len(questions):
-		s.Interrupted = fmt.Sprintf("%d of %d questions were answered: this is not all", n, len(questions))
+		s.Interrupted = fmt.Sprintf("%d of %d checked", n, len(questions))
 	case !read:
-		s.Interrupted = "not all of the cluster was read: this is not all"
+		s.Interrupted = "not all of the cluster was read"
 	}
 	held := s.tell(answers)
 	if ctx.Err() == nil && read { // half a cluster does not show what a fix unblocks
@@ -159,10 +155,10 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 
 // askAll evaluates questions in few goroutines: the stack that policies need grows once in each. Nodes are in
 // batches, each in one pass over the pods.
-func askAll(ctx context.Context, engine answer.Evaluator, questions []query, options map[string]any, progress func(int)) []reply {
+func askAll(ctx context.Context, engine answer.Evaluator, questions []candidate, options map[string]any, progress func(int)) []reply {
 	answers := make([]reply, len(questions))
 	for i, q := range questions {
-		answers[i].query = q
+		answers[i].candidate = q
 	}
 	var batches [][]reply
 	for left, n := answers, 0; len(left) > 0; left = left[n:] {
@@ -235,7 +231,7 @@ func (a *reply) whole(of answer.Answer) {
 				a.item.Unseen = append(a.item.Unseen, unseen)
 			}
 		}
-		a.parts = append(a.parts, reply{query: query{candidate{kind: resources[item.Target.Resource]}, a.place}, item: item, answered: true})
+		a.parts = append(a.parts, reply{candidate: candidate{kind: resources[item.Target.Resource], place: a.place}, item: item, answered: true})
 	}
 }
 
@@ -333,11 +329,8 @@ func compareObjects(a, b policies.Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }
 
-func since(at, now string) time.Duration {
-	began, malformed := time.Parse(time.RFC3339, at)
-	end, err := time.Parse(time.RFC3339, now)
-	if cmp.Or(malformed, err) != nil {
-		return 0
-	}
-	return max(0, end.Sub(began))
+// age returns how long an item has been Terminating.
+func (s *Scan) age(item answer.Item) time.Duration {
+	now, _ := time.Parse(time.RFC3339, s.At) // as Run writes it
+	return max(0, now.Sub(item.Since()))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,10 +17,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -39,43 +40,30 @@ func newEngine(t testing.TB) *policies.Engine {
 	return engine
 }
 
-// worldFrom returns the facts about objects in YAML documents.
-func worldFrom(t testing.TB, text string) *cluster.World {
+// placeOf reads a fixture as scan reads a snapshot.
+func placeOf(t testing.TB, file string) *Place {
 	t.Helper()
-	return worldNaming(t, 500, text)
-}
-
-// worldNaming returns the facts, with so many objects of a group named at most.
-func worldNaming(t testing.TB, most int, text string) *cluster.World {
-	t.Helper()
-	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split("\n"+text, "\n---\n") {
-		object := &unstructured.Unstructured{}
-		asJSON, err := yaml.YAMLToJSON([]byte(document))
-		if err == nil && strings.TrimSpace(string(asJSON)) != "null" {
-			if err = object.UnmarshalJSON(asJSON); err == nil && object.GetKind() != "Request" {
-				objects = append(objects, object)
-			}
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", document, err)
-		}
-	}
-	world, err := cluster.FromObjects(cluster.Options{MaxNames: most}, objects)
+	archive, err := snapshots.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world
+	t.Cleanup(func() { _ = archive.Close() })
+	kinds := slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == Releases })
+	place, err := FromCluster(t.Context(), archive.Config(), archive.Options(cluster.Options{}), "", nil, kinds, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return place
 }
 
-// scanned returns the scan of the facts about objects.
+// scanned returns the scan of objects in YAML documents.
 func scanned(t testing.TB, text string, options Options) *Scan {
 	t.Helper()
-	place, err := FromFacts(worldFrom(t, text))
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Run(t.Context(), newEngine(t), []*Place{place}, options)
+	return Run(t.Context(), newEngine(t), []*Place{placeOf(t, file)}, options)
 }
 
 func contents(t testing.TB, file string) string {
@@ -97,12 +85,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 	engine := newEngine(t)
 	compared := 0
 	for _, file := range files {
-		world := worldFrom(t, contents(t, file))
-		place, err := FromFacts(world)
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
+		place := placeOf(t, file)
 		s := Run(t.Context(), engine, []*Place{place}, Options{})
 		items := map[policies.Object]answer.Item{}
 		for _, item := range s.Items {
@@ -117,7 +100,7 @@ func TestSaysWhatCheckSays(t *testing.T) {
 			if candidate.kind == Nodes {
 				q.As = answer.AsDrain
 			}
-			all, err := answer.Ask(t.Context(), engine, world, q)
+			all, err := answer.Ask(t.Context(), engine, place.World, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,16 +180,16 @@ func TestGolden(t *testing.T) {
 // of the same objects.
 func TestTogether(t *testing.T) {
 	const api = "\n---\n{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.%[1]s.test}, spec: {group: %[1]s.test, version: v1, service: {namespace: default, name: %[1]s}}, status: {conditions: [{type: Available, status: 'False', reason: ServiceNotFound, message: gone}]}}"
-	text := "{apiVersion: v1, kind: Namespace, metadata: {name: shop}, spec: {finalizers: [kubernetes]}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: cart}, spec: {finalizers: [kubernetes]}}"
+	text := "{apiVersion: termguard.dev/v1, kind: Cluster}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: shop}, spec: {finalizers: [kubernetes]}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: cart}, spec: {finalizers: [kubernetes]}}"
 	s := scanned(t, text+fmt.Sprintf(api, "a")+fmt.Sprintf(api, "b"), Options{Only: []Kind{Namespaces}})
 	var out bytes.Buffer
 	if err := s.Text(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"once broken 1 and 2 are fixed together, 2 of 2 that they hold could be deleted",
-		"may hold all 2 namespaces; once fixed together with broken 2, 2 of 2 could be deleted",
-		"may hold all 2 namespaces; once fixed together with broken 1, 2 of 2 could be deleted",
+		"fixing 2 of 2 root causes (broken 1 and 2) unblocks 2 of 2 objects",
+		"may block all 2 namespaces; fixing it together with broken 2 unblocks 2 of 2 objects",
+		"may block all 2 namespaces; fixing it together with broken 1 unblocks 2 of 2 objects",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, out.String())
@@ -247,10 +230,7 @@ func TestFirstScreen(t *testing.T) {
 
 // TestInterrupted checks that an interrupted scan reports what is known, and that it is partial.
 func TestInterrupted(t *testing.T) {
-	place, err := FromFacts(worldFrom(t, contents(t, "testdata/cluster.yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	place := placeOf(t, "testdata/cluster.yaml")
 	ctx, cancel := context.WithCancel(t.Context())
 	s := Run(ctx, newEngine(t), []*Place{place}, Options{Progress: func(done, of int) {
 		if done == 3 {
@@ -264,7 +244,7 @@ func TestInterrupted(t *testing.T) {
 	if err := s.Text(&out, false); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "this is not all") {
+	if !strings.Contains(out.String(), "partial: ") {
 		t.Errorf("no note that the answer is partial:\n%s", &out)
 	}
 	if !s.Failing(string(policies.Hangs)) {
@@ -283,16 +263,13 @@ func TestMended(t *testing.T) {
 	engine := newEngine(t)
 	taken, beside := map[string]int{}, 0
 	for _, file := range append(files, "testdata/cluster.yaml") {
-		place, err := FromFacts(worldFrom(t, contents(t, file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		place := placeOf(t, file)
 		s := Run(t.Context(), engine, []*Place{place}, Options{})
 		for _, c := range s.Causes {
-			if c.Class != policies.Broken || !removable(&c) {
+			if c.Class != policies.Broken || !c.removable() || slices.Equal(c.Policies, []string{"already-terminating"}) {
 				continue
 			}
-			var questions []query
+			var questions []candidate
 			before := map[policies.Object][]string{}
 			for _, item := range s.Items {
 				for _, h := range item.HeldBy {
@@ -302,10 +279,10 @@ func TestMended(t *testing.T) {
 				}
 			}
 			for _, one := range place.subjects {
-				q := query{one, place}
-				subject := q.subject()
+				one.place = place
+				subject := one.subject()
 				if _, held := before[policies.Object{Resource: subject.Type.GroupResource().String(), Namespace: subject.Namespace, Name: subject.Name}]; held {
-					questions = append(questions, q)
+					questions = append(questions, one)
 				}
 			}
 			after := Scan{}
@@ -347,15 +324,21 @@ func causesOf(item answer.Item, but Cause) []string {
 	found := []string{}
 	for _, h := range item.HeldBy {
 		switch {
-		case h.Cause == but.ID, h.Cause == "already-terminating": // which shows where no cause is left
+		case h.Cause == but.ID, strings.HasSuffix(h.Cause, "already-terminating"): // which shows where no cause is left
 		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it rests on the same events
-		case strings.HasPrefix(h.Cause, "missing-reference/") && len(but.Finalizers) > 0: // what is needed leaves once that finalizer is removed
+		case len(but.Finalizers) > 0 && slices.Contains([]string{"missing-reference", "owner-reports-failure", "in-use"}, policyOf(h.Cause)): // about that finalizer
 		default:
 			found = append(found, h.Cause)
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+// policyOf returns the policy that a cause's id begins with, if it does.
+func policyOf(cause string) string {
+	policy, _, _ := strings.Cut(cause, "/")
+	return policy
 }
 
 // TestSubjectIsItsOwn checks that evaluating an object that arrived whole does not change it, since
@@ -372,16 +355,16 @@ func TestSubjectIsItsOwn(t *testing.T) {
 // TestManyTerminating checks that the number of Terminating objects beyond the limit is reported.
 func TestManyTerminating(t *testing.T) {
 	const of = maxTerminating + 100
-	pods := map[string]any{}
+	var objects strings.Builder
 	for i := range of {
-		pods[fmt.Sprintf("p-%05d", i)] = map[string]any{"node": "gone", "phase": "Running", "deletionTimestamp": "2026-11-25T10:00:00Z", "finalizers": []any{"x.io/f"}}
+		fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: c-%05d, uid: c-%05d, deletionTimestamp: '2026-11-25T10:00:00Z', finalizers: [x.io/f]}}\n", i, i)
 	}
-	world := cluster.FromDocument(map[string]any{"apiVersion": "termguard.dev/v1", "kind": "Facts", "pods": map[string]any{"shop": pods}})
-	place, err := FromFacts(world)
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte("{apiVersion: termguard.dev/v1, kind: Cluster}\n"+objects.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(place.subjects); n != maxTerminating || !slices.Contains(place.unseen, "100 more objects that are Terminating: the first 5000 were asked about") {
+	place := placeOf(t, file)
+	if n := len(place.subjects); n != maxTerminating || !slices.Contains(place.unseen, "100 more objects that are Terminating: the first 5000 were checked") {
 		t.Errorf("%d evaluated, note %q", n, place.unseen)
 	}
 }

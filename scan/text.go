@@ -27,7 +27,7 @@ func (s *Scan) Page(long bool) *page.Page {
 	var p page.Page
 	p.Line("%s", s.headline())
 	if s.Interrupted != "" {
-		p.Line("interrupted: %s", s.Interrupted)
+		p.Line("partial: %s", s.Interrupted)
 	}
 	if s.Mended != nil {
 		p.Line("%s", s.promise())
@@ -49,12 +49,12 @@ func (s *Scan) Page(long bool) *page.Page {
 	}
 	for _, class := range Classes() {
 		if more := byClass[class] - shownRest; more > 0 && !long {
-			p.Line("%s: %d more (--all)", headings[class], more)
+			p.Line("%s: %s (--all)", headings[class], page.More(more, ""))
 		}
 	}
 	var terminating []string
 	for _, e := range s.Terminating() {
-		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(since(e.TerminatingSince, s.At)), e.Target.Ref(), why(e)))
+		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(s.age(e)), e.Target.Ref(), why(e)))
 	}
 	section(&p, "Terminating now:", terminating, shownTerminating, long)
 	section(&p, "not checked:", policies.UnseenTexts(s.Unseen), shownRest, long)
@@ -73,11 +73,10 @@ func section(p *page.Page, heading string, lines []string, most int, long bool) 
 	}
 	p.Blank()
 	p.Line("%s", heading)
-	for i, line := range lines {
-		if i == most && !long {
-			p.Item("  ", "%s (--all)", page.More(len(lines)-i, ""))
-			return
-		}
+	if rest := len(lines) - most; rest > 0 && !long {
+		lines = append(lines[:most:most], page.More(rest, "")+" (--all)")
+	}
+	for _, line := range lines {
 		p.Item("  ", "%s", line)
 	}
 }
@@ -89,7 +88,7 @@ func (s *Scan) headline() string {
 		of = s.Of + ": "
 	}
 	if total.Asked == 0 {
-		return of + "nothing was asked about"
+		return of + "nothing was checked"
 	}
 	kinds := kindsIn(s.byKind(), nil)
 	if total.Completes == total.Asked {
@@ -113,20 +112,18 @@ func (s *Scan) byKind() map[Kind]int {
 	return byKind
 }
 
+// promise says what fixing all broken causes would unblock.
 func (s *Scan) promise() string {
-	var broken []string
+	var fixed []string
 	for _, c := range s.Causes {
-		if c.Class == policies.Broken && removable(&c) {
-			broken = append(broken, c.ID)
+		if c.Class == policies.Broken && c.removable() {
+			fixed = append(fixed, c.ID)
 		}
 	}
-	if len(broken) == 1 {
-		return fmt.Sprintf("once %s is fixed, %s", s.numbers(broken), s.Mended.of(" that it holds"))
-	}
-	return fmt.Sprintf("once %s are fixed together, %s", s.numbers(broken), s.Mended.of(" that they hold"))
+	return fmt.Sprintf("fixing %d of %s (%s) unblocks %s", len(fixed), page.Count(len(s.Causes), "root cause"), s.numbers(fixed), s.Mended)
 }
 
-// numbers names broken causes by their number in the output: they come first.
+// numbers names broken causes by their numbers in the output: they come first.
 func (s *Scan) numbers(ids []string) string {
 	var numbers []string
 	for i, c := range s.Causes {
@@ -134,31 +131,27 @@ func (s *Scan) numbers(ids []string) string {
 			numbers = append(numbers, strconv.Itoa(i+1))
 		}
 	}
-	last := len(numbers) - 1
-	switch {
-	case last < 1:
-		return "broken " + strings.Join(numbers, "")
-	case last > 2 && numbers[last] == strconv.Itoa(last+1): // all from 1 on
-		return "broken 1 to " + numbers[last]
+	if last := len(numbers); last > 2 && numbers[last-1] == strconv.Itoa(last) { // all from 1 on
+		numbers = []string{"1 to " + numbers[last-1]}
 	}
-	return "broken " + strings.Join(numbers[:last], ", ") + " and " + numbers[last]
+	return "broken " + strings.Join(numbers, " and ")
 }
 
-// once describes the effect of a fix, alone or together with other causes.
-func (s *Scan) once(c Cause) string {
+// fixing describes the effect of a fix, alone or together with other causes.
+func (s *Scan) fixing(c Cause) string {
 	switch {
 	case len(c.Mended.With) > 0:
-		return "once fixed together with " + s.numbers(c.Mended.With) + ", " + c.Mended.String()
+		return fmt.Sprintf("fixing it together with %s unblocks %s", s.numbers(c.Mended.With), c.Mended)
 	case c.Mended.Free == 0 && c.Mended.Unknown == 0:
-		return "fixed alone, this frees none: other causes hold the same"
+		return "fixing it alone unblocks nothing: other causes block the same"
 	}
-	return "once fixed, " + c.Mended.String()
+	return fmt.Sprintf("fixing it unblocks %s", c.Mended)
 }
 
 func (c Cause) holding(all map[Kind]int) string {
-	verb := "holds"
+	verb := "blocks"
 	if c.Certainty != policies.Will {
-		verb = "may hold"
+		verb = "may block"
 	}
 	text := verb + " " + kindsIn(c.ByKind, all)
 	if c.Terminating > 0 {
@@ -171,7 +164,7 @@ func (s *Scan) cause(p *page.Page, c Cause, n int, all map[Kind]int, long bool) 
 	p.Line("%s %d: %s", headings[c.Class], n, c.Title)
 	holding := c.holding(all)
 	if c.Mended != nil {
-		holding += "; " + s.once(c)
+		holding += "; " + s.fixing(c)
 	}
 	p.Item("  ", "%s", holding)
 	if long || c.Holds <= shownNames {
@@ -198,12 +191,10 @@ func (s *Scan) cause(p *page.Page, c Cause, n int, all map[Kind]int, long bool) 
 	}
 }
 
-func (m Mended) String() string { return m.of("") }
-
-func (m Mended) of(which string) string {
-	text := fmt.Sprintf("%d of %d%s could be deleted", m.Free, m.Asked, which)
+func (m *Mended) String() string {
+	text := fmt.Sprintf("%d of %s", m.Free, page.Count(m.Asked, "object"))
 	if m.Unknown > 0 {
-		text += fmt.Sprintf(", %d perhaps", m.Unknown)
+		text += fmt.Sprintf(", perhaps %d more", m.Unknown)
 	}
 	return text
 }
