@@ -84,9 +84,9 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 		}
 		switch {
 		case s.Type.GroupResource() == namespaces:
-			err = world.ReadConditions(ctx, config, s.Name, log)
+			err = live.ReadConditions(ctx, config, world, s.Name, log)
 		case s.guarded():
-			err = world.ReadWarningsOf(ctx, config, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
+			err = live.ReadWarningsOf(ctx, config, world, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
 		}
 		if err != nil {
 			return nil, nil, nil, err

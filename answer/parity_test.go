@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
@@ -55,7 +56,7 @@ func TestParity(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = a.Close() })
-		subjects, missing, read, err := AllFromCluster(t.Context(), a.Config(), a.Options(cluster.Options{}), Together{Names: []Name{d.name}}, slog.New(slog.DiscardHandler))
+		subjects, missing, read, err := AllFromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), Together{Names: []Name{d.name}}, slog.New(slog.DiscardHandler))
 		if err != nil || len(missing) > 0 {
 			t.Errorf("%s: %v %v", d.file, err, missing)
 			continue

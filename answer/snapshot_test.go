@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 )
@@ -73,7 +74,7 @@ subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
 		"managed": policies.Completes, // who wrote the finalizer runs
 		"plain":   policies.AtRisk,    // nobody knows who removes it
 	} {
-		s, read, err := FromCluster(t.Context(), a.Config(), a.Options(cluster.Options{}), Name{Type: "configmaps", Namespace: "demo", Name: name}, slog.New(slog.DiscardHandler))
+		s, read, err := FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), Name{Type: "configmaps", Namespace: "demo", Name: name}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestSnapshotNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	types, err := Served(t.Context(), a.Config())
+	types, err := Served(t.Context(), live.Over(a))
 	if err != nil {
 		t.Fatal(err)
 	}

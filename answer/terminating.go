@@ -185,7 +185,7 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	if !slices.ContainsFunc(subjects, Subject.guarded) {
 		return nil
 	}
-	if err := world.ReadWarnings(ctx, config, namespace, slog.New(slog.DiscardHandler)); err != nil {
+	if err := live.ReadWarnings(ctx, config, world, namespace, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	within, objects := map[string]bool{}, map[string]*unstructured.Unstructured{} // namespaces that are subjects, and objects by ID
@@ -196,8 +196,8 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 		}
 	}
 	for namespace := range within {
-		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured {
-			return objects[policies.Object{Resource: resource, Namespace: namespace, Name: name}.Ref()]
+		world.TakeConditions(namespace, func(o cluster.Conditioned) *unstructured.Unstructured {
+			return objects[policies.Object{Resource: o.GroupResource().String(), Namespace: namespace, Name: o.Name}.Ref()]
 		})
 	}
 	for _, s := range subjects {

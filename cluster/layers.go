@@ -31,11 +31,6 @@ func (l *Layers) View(f func(doc map[string]any)) {
 	f(l.doc)
 }
 
-// Read is World.Read for both.
-func (l *Layers) Read(f func(Facts)) {
-	l.View(func(doc map[string]any) { f(facts.Read(doc)) })
-}
-
 // Ask is World.Ask for both.
 func (l *Layers) Ask(r *question.Request, f func(Moment)) {
 	l.View(func(doc map[string]any) {

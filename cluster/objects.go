@@ -177,10 +177,10 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.onlyManifests(objects)
 	}
 	if namespace := about.ConditionsOf; namespace != "" {
-		w.warnings = warningsIn(eventsAmong(objects))
-		w.keepConditions(namespace, w.conditioned(namespace), func(o conditioned) *unstructured.Unstructured {
+		w.TakeWarnings(eventsAmong(objects))
+		w.TakeConditions(namespace, func(o Conditioned) *unstructured.Unstructured {
 			for _, obj := range objects {
-				if mapped[obj.GroupVersionKind()].GroupResource() == o.GroupResource() && obj.GetNamespace() == namespace && obj.GetName() == o.name {
+				if mapped[obj.GroupVersionKind()].GroupResource() == o.GroupResource() && obj.GetNamespace() == namespace && obj.GetName() == o.Name {
 					return obj
 				}
 			}

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
@@ -93,11 +93,6 @@ func TestStress(t *testing.T) {
 	for _, res := range everyKind() {
 		w.Begin(res)
 		w.End(res)
-	}
-	briefly := func() context.Context { // client-go tries again for seconds where nobody answers
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		t.Cleanup(cancel)
-		return ctx
 	}
 	must := func(err error) {
 		if err != nil {
@@ -181,7 +176,7 @@ func TestStress(t *testing.T) {
 		"World.Ask":    func(i int) { with(func(rng *rand.Rand) { w.Ask(asks(rng, i), read) }) },
 		"World.TryAsk": func(i int) { with(func(rng *rand.Rand) { w.TryAsk(asks(rng, i), read) }) },
 		"World.TakeConditions": func(int) {
-			w.TakeConditions("a", func(string, string) *unstructured.Unstructured { return nil })
+			w.TakeConditions("a", func(Conditioned) *unstructured.Unstructured { return nil })
 		},
 		"World.Distrusted": func(int) { w.Distrusted() },
 		"World.Reached":    func(int) { _ = w.Reached(t.Context()) },
@@ -196,19 +191,11 @@ func TestStress(t *testing.T) {
 				w.Ownership(obj, res.GroupResource(), []string{"kubernetes", "one.io/f"})
 			})
 		},
-		"World.ReadConditions": func(int) {
-			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadConditions(briefly(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
+		"World.TakeWarnings": func(int) {
+			w.TakeWarnings([]corev1.Event{{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, InvolvedObject: corev1.ObjectReference{UID: "u"}}})
 		},
-		"World.ReadWarnings": func(int) {
-			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadWarnings(briefly(), &rest.Config{Dial: nobody}, "a", slog.New(slog.DiscardHandler)))
-		},
-		"World.KeepWarnings": func(int) { w.KeepWarnings(widgets.GroupResource(), "a", "x", "u") },
-		"World.ReadWarningsOf": func(int) {
-			nobody := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }
-			must(w.ReadWarningsOf(briefly(), &rest.Config{Dial: nobody}, widgets.GroupResource(), "a", "x", "u", slog.New(slog.DiscardHandler)))
-		},
+		"World.Conditioned":    func(int) { w.Conditioned("a") },
+		"World.KeepWarnings":   func(int) { w.KeepWarnings(widgets.GroupResource(), "a", "x", "u") },
 		"World.Options":        func(int) { w.Options() },
 		"World.Follow":         func(int) { w.Follow(everyKind()) },
 		"World.Role":           func(int) { w.Role(widgets) },

@@ -23,6 +23,7 @@ import (
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/question"
 )
@@ -145,7 +146,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	within := found.within(namespace, selector)
 	releasesToo := only == nil || slices.Contains(only, Releases)
 	world.Read(func(f cluster.Facts) { p.hidden(f, releasesToo && ctx.Err() == nil) })
-	if err := world.ReadWarnings(ctx, config, namespace, log); err != nil {
+	if err := live.ReadWarnings(ctx, config, world, namespace, log); err != nil {
 		return nil, err
 	}
 	found.conditions(world)
@@ -225,7 +226,9 @@ func (a *arrivals) conditions(world *cluster.World) {
 		}
 	}
 	for namespace := range within {
-		world.TakeConditions(namespace, func(resource, name string) *unstructured.Unstructured { return whole[resource+"/"+namespace+"/"+name] })
+		world.TakeConditions(namespace, func(o cluster.Conditioned) *unstructured.Unstructured {
+			return whole[o.GroupResource().String()+"/"+namespace+"/"+o.Name]
+		})
 	}
 }
 

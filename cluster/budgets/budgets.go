@@ -84,20 +84,9 @@ type budget struct {
 func New(doc facts.Document, options Options) *Part {
 	p := &Part{options: options, doc: doc, alike: facts.NewShared[alike](), pods: facts.Directories[pod]{}, budgets: map[string]map[string]budget{}}
 	doc["budgets"] = map[string]any{}
-	doc["unevictable"] = facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.budgets) },
-		Below: func(namespace string) any {
-			return facts.Section{
-				Keys: p.pods[namespace].Names,
-				Below: func(name string) any {
-					if o := p.pods.At(types.NamespacedName{Namespace: namespace, Name: name}); o != nil {
-						return p.refusal(namespace, o.Value).facts()
-					}
-					return nil
-				},
-			}
-		},
-	}
+	doc["unevictable"] = facts.SectionOf(p.budgets, func(namespace string, _ map[string]budget) any {
+		return p.pods[namespace].Section(func(o pod) any { return p.refusal(namespace, o.Value).facts() })
+	})
 	doc["unevictableOn"] = facts.Section{Keys: p.nodes, Below: p.drain}
 	return p
 }

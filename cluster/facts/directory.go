@@ -21,6 +21,9 @@ type Directory[T Named] struct {
 const maxPage = 256
 
 func (d *Directory[T]) find(name string) (page, at int, found bool) {
+	if d == nil {
+		return 0, 0, false
+	}
 	page, _ = slices.BinarySearchFunc(d.pages, name, func(page []T, name string) int {
 		return strings.Compare(page[len(page)-1].Named(), name)
 	})
@@ -32,6 +35,16 @@ func (d *Directory[T]) find(name string) (page, at int, found bool) {
 	}
 	at, found = slices.BinarySearchFunc(d.pages[page], name, func(v T, name string) int { return strings.Compare(v.Named(), name) })
 	return page, at, found
+}
+
+// Section returns a section with a record, or nil, for each value.
+func (d *Directory[T]) Section(record func(T) any) Section {
+	return Section{Keys: d.Names, Below: func(name string) any {
+		if v := d.At(name); v != nil {
+			return record(*v)
+		}
+		return nil
+	}}
 }
 
 // Empty reports whether it holds nothing.
@@ -108,10 +121,7 @@ type Directories[T Named] map[string]*Directory[T]
 
 // At is Directory.At in the key's namespace.
 func (d Directories[T]) At(key types.NamespacedName) *T {
-	if in := d[key.Namespace]; in != nil {
-		return in.At(key.Name)
-	}
-	return nil
+	return d[key.Namespace].At(key.Name)
 }
 
 // Put is Directory.Put in a namespace.

@@ -3,6 +3,7 @@ package facts
 import (
 	"encoding/json"
 	"iter"
+	"maps"
 )
 
 // Section is a part of the document that is computed on read from its part's state: records of many objects
@@ -12,6 +13,19 @@ type Section struct {
 	Keys func() iter.Seq[string]
 	// Below returns the value of a key, or nil.
 	Below func(key string) any
+}
+
+// SectionOf returns a section with a value, or nil, for each entry of a map.
+func SectionOf[V any](entries map[string]V, below func(key string, of V) any) Section {
+	return Section{
+		Keys: func() iter.Seq[string] { return maps.Keys(entries) },
+		Below: func(key string) any {
+			if of, has := entries[key]; has {
+				return below(key, of)
+			}
+			return nil
+		},
+	}
 }
 
 // Get returns the value of a key, or nil.

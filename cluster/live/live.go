@@ -115,12 +115,14 @@ type feed struct {
 	synced bool
 }
 
+// Over returns the configuration of clients that read from a transport, such as a snapshot.
+func Over(transport http.RoundTripper) *rest.Config {
+	return &rest.Config{Host: "http://snapshot", Transport: transport, QPS: -1}
+}
+
 // New returns a Cluster that reads the cluster behind config into world once it is run.
 func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
-	config = rest.CopyConfig(config)
-	if config.QPS >= 0 { // otherwise without a limit
-		config.QPS, config.Burst = 100, 200 // the API server's priority and fairness is the effective limit
-	}
+	config = unhurried(config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
 	dc, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -19,17 +19,23 @@ const (
 	stopRequests = 4 * 1000 / 50
 )
 
-// KeepNode records a node.
-func (p *Part) KeepNode(node *corev1.Node) bool {
+// node is the record of a node, and its bad conditions.
+type node struct {
+	ready    bool
+	record   map[string]any
+	problems []any
+}
+
+func nodeOf(o *corev1.Node) (n node, kept bool) {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated"}
-	for _, c := range node.Status.Conditions {
+	for _, c := range o.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			ready = c
 		}
 	}
-	taints := make([]any, len(node.Spec.Taints))
+	taints := make([]any, len(o.Spec.Taints))
 	outOfService := false
-	for i, taint := range node.Spec.Taints {
+	for i, taint := range o.Spec.Taints {
 		taints[i] = taint.Key
 		outOfService = outOfService || taint.Key == corev1.TaintNodeOutOfService
 	}
@@ -40,25 +46,24 @@ func (p *Part) KeepNode(node *corev1.Node) bool {
 		"since":        facts.Timestamp(ready.LastTransitionTime),
 		"outOfService": outOfService,
 		"taints":       taints,
-		"kubelet":      node.Status.NodeInfo.KubeletVersion,
-		"runtime":      node.Status.NodeInfo.ContainerRuntimeVersion,
+		"kubelet":      o.Status.NodeInfo.KubeletVersion,
+		"runtime":      o.Status.NodeInfo.ContainerRuntimeVersion,
 	}
-	cpu, full := node.Status.Capacity.Cpu().MilliValue(), pressure(node, corev1.NodeDiskPressure)
+	cpu, full := o.Status.Capacity.Cpu().MilliValue(), pressure(o, corev1.NodeDiskPressure)
 	facts.Set(entry, "stopMillis", int(max(stopWork*1000/max(cpu, 1), stopRequests)), cpu > 0)
 	facts.Set(entry, "diskPressure", full, full != nil)
-	bugs, problems, isReady := nodeBugs(node), problemsOf(node), ready.Status == corev1.ConditionTrue
+	bugs := nodeBugs(o)
 	facts.Set(entry, "bugs", bugs, len(bugs) > 0)
-	p.set(true, entry, "nodes", node.Name)
-	p.set(!isReady, entry, "notReady", node.Name)
-	p.set(len(bugs) > 0, entry, "buggy", node.Name)
-	p.set(len(problems) > 0, problems, "nodeProblems", node.Name)
-	before := p.notReady(node.Name)
-	p.nodes[node.Name] = isReady
+	return node{ready.Status == corev1.ConditionTrue, entry, problemsOf(o)}, true
+}
+
+func (p *Part) nodeChanged(key types.NamespacedName, _, now node) {
+	p.set(now.record != nil, now.record, "nodes", key.Name)
+	p.set(p.notReady(key.Name), now.record, "notReady", key.Name)
+	p.set(now.record["bugs"] != nil, now.record, "buggy", key.Name)
+	p.set(len(now.problems) > 0, now.problems, "nodeProblems", key.Name)
 	p.goneDirty = true
-	if before == isReady {
-		p.restrand(node.Name)
-	}
-	return true
+	p.restrand(key.Name)
 }
 
 func (p *Part) set(has bool, value any, path ...string) {
@@ -85,20 +90,10 @@ func problemsOf(node *corev1.Node) (problems []any) {
 	return problems
 }
 
-// ForgetNode undoes KeepNode.
-func (p *Part) ForgetNode(key types.NamespacedName) {
-	for _, section := range []string{"nodes", "notReady", "buggy", "nodeProblems"} {
-		p.doc.Prune(section, key.Name)
-	}
-	delete(p.nodes, key.Name)
-	p.goneDirty = true
-	p.restrand(key.Name)
-}
-
 // notReady reports whether a node exists and is not ready.
 func (p *Part) notReady(node string) bool {
-	ready, exists := p.nodes[node]
-	return exists && !ready
+	n, exists := p.nodes[named(node)]
+	return exists && !n.ready
 }
 
 func (p *Part) restrand(node string) {
@@ -120,7 +115,7 @@ func (p *Part) settleGone() {
 	p.goneDirty = false
 	gone := map[string]any{}
 	for node, on := range p.hosts {
-		if _, there := p.nodes[node]; len(p.nodes) > 0 && !there && on.waits > 0 {
+		if _, there := p.nodes[named(node)]; len(p.nodes) > 0 && !there && on.waits > 0 {
 			gone[node] = map[string]any{}
 		}
 	}

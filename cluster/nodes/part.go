@@ -29,7 +29,7 @@ type Part struct {
 	alike         facts.Shared[alike]
 	spaces        map[string]*space
 	hosts         map[string]*host // nodes that pods name
-	nodes         map[string]bool  // whether they are ready
+	nodes         map[types.NamespacedName]node
 	kubeletEvents map[types.NamespacedName]kubeletEvent
 	storage       storage
 	devices       devices
@@ -54,7 +54,7 @@ func New(doc facts.Document, options Options) *Part {
 	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		alike: facts.NewShared[alike](), spaces: map[string]*space{}, hosts: map[string]*host{},
-		nodes: map[string]bool{}, kubeletEvents: map[types.NamespacedName]kubeletEvent{}, storage: newStorage(), devices: newDevices(), servers: newServers(),
+		nodes: map[types.NamespacedName]node{}, kubeletEvents: map[types.NamespacedName]kubeletEvent{}, storage: newStorage(), devices: newDevices(), servers: newServers(),
 		leaving: facts.Sets[leavingGroup, *leaving]{}, leavingDirty: map[leavingGroup]bool{},
 	}
 	p.sections()
@@ -64,7 +64,7 @@ func New(doc facts.Document, options Options) *Part {
 // Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
-		facts.Keep("nodes", p.KeepNode, p.ForgetNode),
+		facts.Rows("nodes", p.nodes, nodeOf, p.nodeChanged),
 		facts.Keep("pods", p.KeepPod, p.ForgetPod),
 		facts.Rows("pods", p.servers.pods, podAddressesOf, p.addressesChanged(servingPod)),
 		facts.Keep("events", p.KeepEvent, p.ForgetEvent),

@@ -262,83 +262,54 @@ func (p *Part) record(o *pod) map[string]any {
 // sections sets the generated sections; drainedByGrace has the pods that kubectl drain --ignore-daemonsets
 // evicts.
 func (p *Part) sections() {
-	p.doc["pods"] = facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
-		Below: func(namespace string) any {
-			in := p.spaces[namespace]
-			if in == nil {
-				return nil
-			}
-			return facts.Section{
-				Keys: in.pods.Names,
-				Below: func(name string) any {
-					if o := in.pod(name); o != nil {
-						return p.record(o)
-					}
-					return nil
-				},
-			}
-		},
-	}
-	p.doc["podsByNode"] = facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
-		Below: func(namespace string) any {
-			in := p.spaces[namespace]
-			if in == nil || in.waits == 0 {
-				return nil
-			}
-			return facts.Section{
-				Keys: in.waitingFor,
-				Below: func(node string) any {
-					waiting := facts.Names{Limit: p.options.MaxNames}
-					for o := range p.hosts[node].pods() {
-						if o.in == in && o.alike.Value.waits {
-							waiting.Add(o.name)
-						}
-					}
-					return waiting.Facts()
-				},
-			}
-		},
-	}
-	p.doc["podsByGrace"] = facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.spaces) },
-		Below: func(namespace string) any {
-			in := p.spaces[namespace]
-			if in == nil || len(in.stops) == 0 {
-				return nil
-			}
-			counts := map[string]any{}
-			for seconds, names := range in.stopping(p.options.MaxNames) {
-				counts[strconv.FormatInt(seconds, 10)] = map[string]any{"count": in.stops[seconds], "names": facts.List(names)}
-			}
-			return counts
-		},
-	}
-	p.doc["drainedByGrace"] = facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.hosts) },
-		Below: func(node string) any {
-			counts := map[string]any{}
-			groups := map[int64]*facts.Names{}
+	p.doc["pods"] = facts.SectionOf(p.spaces, func(_ string, in *space) any {
+		return in.pods.Section(func(o *pod) any { return p.record(o) })
+	})
+	p.doc["podsByNode"] = facts.SectionOf(p.spaces, func(_ string, in *space) any {
+		if in.waits == 0 {
+			return nil
+		}
+		return facts.Section{Keys: in.waitingFor, Below: func(node string) any {
+			waiting := facts.Names{Limit: p.options.MaxNames}
 			for o := range p.hosts[node].pods() {
-				of := o.alike.Value
-				if !of.runs || of.stops == 0 || of.kind == "DaemonSet" {
-					continue
+				if o.in == in && o.alike.Value.waits {
+					waiting.Add(o.name)
 				}
-				if groups[of.stops] == nil {
-					groups[of.stops] = &facts.Names{Limit: p.options.MaxNames}
-				}
-				groups[of.stops].Add(o.in.name + "/" + o.name)
 			}
-			for seconds, group := range groups {
-				counts[strconv.FormatInt(seconds, 10)] = group.Facts()
+			return waiting.Facts()
+		}}
+	})
+	p.doc["podsByGrace"] = facts.SectionOf(p.spaces, func(_ string, in *space) any {
+		if len(in.stops) == 0 {
+			return nil
+		}
+		counts := map[string]any{}
+		for seconds, names := range in.stopping(p.options.MaxNames) {
+			counts[strconv.FormatInt(seconds, 10)] = map[string]any{"count": in.stops[seconds], "names": facts.List(names)}
+		}
+		return counts
+	})
+	p.doc["drainedByGrace"] = facts.SectionOf(p.hosts, func(_ string, on *host) any {
+		groups := map[int64]*facts.Names{}
+		for o := range on.pods() {
+			of := o.alike.Value
+			if !of.runs || of.stops == 0 || of.kind == "DaemonSet" {
+				continue
 			}
-			if len(counts) == 0 {
-				return nil
+			if groups[of.stops] == nil {
+				groups[of.stops] = &facts.Names{Limit: p.options.MaxNames}
 			}
-			return counts
-		},
-	}
+			groups[of.stops].Add(o.in.name + "/" + o.name)
+		}
+		if len(groups) == 0 {
+			return nil
+		}
+		counts := map[string]any{}
+		for seconds, group := range groups {
+			counts[strconv.FormatInt(seconds, 10)] = group.Facts()
+		}
+		return counts
+	})
 }
 
 func (s *space) waitingFor() iter.Seq[string] {

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/refusals"
@@ -87,11 +86,6 @@ func (a *Archive) Close() error {
 	err := a.file.Close()
 	_ = os.Remove(a.file.Name())
 	return err
-}
-
-// Config returns the configuration of clients of the archive.
-func (a *Archive) Config() *rest.Config {
-	return &rest.Config{Host: "http://snapshot", Transport: a, QPS: -1}
 }
 
 // Options returns options with the time of the archive, and its handshakes.

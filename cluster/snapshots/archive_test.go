@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 )
 
 // counted reads a path, and returns the number of objects by "namespace/resource", and the unseen resources.
@@ -352,7 +353,7 @@ func TestRecord(t *testing.T) {
 	var out bytes.Buffer
 	recorder := NewRecorder(&out, time.Unix(1, 0), false)
 	config := &rest.Config{Host: server.URL}
-	recorder.Record(config)
+	config.Wrap(recorder.Wrap)
 	asks := func(config *rest.Config, path string) string {
 		client, err := rest.HTTPClientFor(config)
 		if err != nil {
@@ -367,9 +368,9 @@ func TestRecord(t *testing.T) {
 		return fmt.Sprint(response.StatusCode, " ", strings.TrimSpace(string(text)))
 	}
 	paths := []string{"/api/v1/pods?limit=500", "/plain", "/api/v1/secrets"}
-	live := map[string]string{}
+	recorded := map[string]string{}
 	for _, path := range paths {
-		live[path] = asks(config, path)
+		recorded[path] = asks(config, path)
 	}
 	if err := recorder.Close(); err != nil {
 		t.Fatal(err)
@@ -384,8 +385,8 @@ func TestRecord(t *testing.T) {
 	}
 	defer a.Close()
 	for _, path := range paths[1:] {
-		if got := asks(a.Config(), path); got != live[path] {
-			t.Errorf("%s: %q, want %q", path, got, live[path])
+		if got := asks(live.Over(a), path); got != recorded[path] {
+			t.Errorf("%s: %q, want %q", path, got, recorded[path])
 		}
 	}
 	for path, want := range map[string]string{
@@ -394,7 +395,7 @@ func TestRecord(t *testing.T) {
 		"/api/v1/namespaces/a/pods/q": `404 {"metadata":{},"status":"Failure","message":"pods \"q\" not found","reason":"NotFound","code":404`,
 		"/api/v1/services":            `404 {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the snapshot lacks services"`,
 	} {
-		if got := asks(a.Config(), path); !strings.HasPrefix(strings.Replace(got, `"kind":"Status","apiVersion":"v1",`, "", 1), strings.Replace(want, `"kind":"Status","apiVersion":"v1",`, "", 1)) {
+		if got := asks(live.Over(a), path); !strings.HasPrefix(strings.Replace(got, `"kind":"Status","apiVersion":"v1",`, "", 1), strings.Replace(want, `"kind":"Status","apiVersion":"v1",`, "", 1)) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}

@@ -50,7 +50,7 @@ func Open(path string) (*Archive, error) {
 
 // World returns the facts of the whole archive.
 func (a *Archive) World(ctx context.Context, options cluster.Options) (*cluster.World, error) {
-	return live.Collect(ctx, a.Config(), a.Options(options), nil, metav1.NamespaceAll, slog.New(slog.DiscardHandler))
+	return live.Collect(ctx, live.Over(a), a.Options(options), nil, metav1.NamespaceAll, slog.New(slog.DiscardHandler))
 }
 
 func (a *Archive) load(path string) error {

@@ -15,7 +15,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 )
 
 // apiVersion is the version of all lines except objects of the cluster.
@@ -68,10 +67,8 @@ func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
 	return r
 }
 
-// Record makes clients of a configuration pass on their answers, in JSON.
-func (r *Recorder) Record(config *rest.Config) {
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} })
-}
+// Wrap returns a transport, as rest.Config.Wrap takes it, that also records the answers, in JSON.
+func (r *Recorder) Wrap(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} }
 
 // Distrust records why the certificate behind an address is not trusted.
 func (r *Recorder) Distrust(address, why string) {

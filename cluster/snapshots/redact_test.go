@@ -47,13 +47,13 @@ func again(t *testing.T, a *snapshots.Archive, redacted bool) []byte {
 		now = options.Now()
 	}
 	recorder := snapshots.NewRecorder(&out, now, redacted)
-	config := a.Config()
-	recorder.Record(config)
+	config := live.Over(a)
+	config.Wrap(recorder.Wrap)
 	world, err := live.Collect(t.Context(), config, options, nil, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := world.ReadWarnings(t.Context(), config, "", slog.New(slog.DiscardHandler)); err != nil {
+	if err := live.ReadWarnings(t.Context(), config, world, "", slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if err := recorder.Close(); err != nil {
@@ -65,7 +65,7 @@ func again(t *testing.T, a *snapshots.Archive, redacted bool) []byte {
 // answers evaluates the policies about all objects, and returns the verdicts and findings without names.
 func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found []string) {
 	t.Helper()
-	place, err := scan.FromCluster(t.Context(), a.Config(), a.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
+	place, err := scan.FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
 )
 
@@ -141,7 +142,7 @@ func (f *clusterFlags) namespaceOf(flag string) (string, error) {
 
 func (f *clusterFlags) config() (*rest.Config, error) {
 	if f.archive != nil {
-		return f.archive.Config(), nil
+		return live.Over(f.archive), nil
 	}
 	config, err := f.loader().ClientConfig()
 	switch {

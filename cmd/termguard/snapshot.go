@@ -53,13 +53,13 @@ Exit codes: 0 written, 1 written and empty, because you may list nothing, 2 erro
 			}
 			out := bufio.NewWriter(c.OutOrStdout())
 			recorder := snapshots.NewRecorder(out, time.Now(), hidden)
-			recorder.Record(rest)
+			rest.Wrap(recorder.Wrap)
 			world, err := live.Collect(c.Context(), rest, target.facts(options), nil, namespace, log)
 			p.clear()
 			if err != nil {
 				return err
 			}
-			err = world.ReadWarnings(c.Context(), rest, namespace, log)
+			err = live.ReadWarnings(c.Context(), rest, world, namespace, log)
 			for address, why := range world.Distrusted() {
 				recorder.Distrust(address, why)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -133,13 +134,13 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		if err != nil {
 			return archived{}, err
 		}
-		place, err := scan.FromCluster(context.WithoutCancel(ctx), archive.Config(), archive.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
+		place, err := scan.FromCluster(context.WithoutCancel(ctx), live.Over(archive), archive.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
 		return archived{archive, place}, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", scanSnapshot, err)
 	}
-	subjects, missing, err = subjectsOf(ctx, read.Config(), names[:1])
+	subjects, missing, err = subjectsOf(ctx, live.Over(read), names[:1])
 	if err != nil || len(missing) > 0 {
 		return nil, fmt.Errorf("%s: %w", checkSnapshot, errors.Join(append(missing, err)...))
 	}

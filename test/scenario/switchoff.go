@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
@@ -125,9 +126,9 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	if s.Asks == "check" { // which reads more
 		log := slog.New(slog.DiscardHandler)
 		if gvr.GroupResource() == question.Namespaces {
-			err = world.ReadConditions(ctx, g.Config(), obj.GetName(), log)
+			err = live.ReadConditions(ctx, g.Config(), world, obj.GetName(), log)
 		} else {
-			err = world.ReadWarningsOf(ctx, g.Config(), gvr.GroupResource(), obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), log)
+			err = live.ReadWarningsOf(ctx, g.Config(), world, gvr.GroupResource(), obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), log)
 		}
 		if err != nil {
 			return nil, nil, err

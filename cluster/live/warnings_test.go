@@ -1,4 +1,4 @@
-package cluster
+package live
 
 import (
 	"encoding/json"
@@ -55,28 +55,26 @@ func TestReadWarnings(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: r, namespace: %[1]s}, roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: tenant}]}
 `
 	const updates = ", {apiGroups: [x.io], resources: [gadgets], verbs: [patch]}"
+	const most = 8 // reasons of an object, as in package cluster
 	for name, tc := range map[string]struct {
 		rights    string
 		namespace string
 		reported  int
 	}{
-		"Owner":     {"", "a", maxReasons},
+		"Owner":     {"", "a", most},
 		"Tenant":    {fmt.Sprintf(scribe, "a", `""`, ""), "a", 0},
 		"NewGroup":  {fmt.Sprintf(scribe, "a", "events.k8s.io", ""), "a", 0},
-		"MayUpdate": {fmt.Sprintf(scribe, "a", `""`, updates), "a", maxReasons},
-		"Elsewhere": {fmt.Sprintf(scribe, "b", `""`, ""), "a", maxReasons},
+		"MayUpdate": {fmt.Sprintf(scribe, "a", `""`, updates), "a", most},
+		"Elsewhere": {fmt.Sprintf(scribe, "b", `""`, ""), "a", most},
 		"Forbidden": {"", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads = nil
-			w, err := FromObjects(Options{MaxNames: 500}, objects(t, gadget+as("one", anAccount, controls, running)+tc.rights))
-			if err != nil {
+			w := worldOf(t, gadgets("it")+gadgetOwner+tc.rights)
+			if err := ReadWarningsOf(t.Context(), &rest.Config{Host: server.URL}, w, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, tc.namespace, "it", "u", slog.New(slog.DiscardHandler)); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.ReadWarningsOf(t.Context(), &rest.Config{Host: server.URL}, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, tc.namespace, "it", "u", slog.New(slog.DiscardHandler)); err != nil {
-				t.Fatal(err)
-			}
-			reported, _ := at(w, "conditions", tc.namespace, "gadgets.x.io", "it").([]any)
+			reported, _ := conditionsIn(w, tc.namespace, "gadgets.x.io", "it").([]any)
 			if len(reported) != tc.reported || len(reads) != 1 || !strings.HasSuffix(reads[0], "events type=Warning,involvedObject.uid=u") {
 				t.Fatalf("%d reported, reads %q", len(reported), reads)
 			}
