@@ -26,7 +26,7 @@ type node struct {
 	problems []any
 }
 
-func nodeOf(o *corev1.Node) (n node, kept bool) {
+func readinessOf(o *corev1.Node) (n node, kept bool) {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated"}
 	for _, c := range o.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -64,7 +64,7 @@ func New(doc facts.Document, options Options) *Part {
 // Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
-		facts.Rows("nodes", p.nodes, nodeOf, p.nodeChanged),
+		facts.Rows("nodes", p.nodes, readinessOf, p.nodeChanged),
 		facts.Keep("pods", p.KeepPod, p.ForgetPod),
 		facts.Rows("pods", p.servers.pods, podAddressesOf, p.addressesChanged(servingPod)),
 		facts.Keep("events", p.KeepEvent, p.ForgetEvent),

@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"certs":               {"internal/background"},
 	"page":                {"internal/printable"},
 	"answer":              {"answer/release", "internal/printable", "internal/shell", "page", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
-	"scan":                {"answer", "question", "page", "policies", "cluster", "internal/printable"},
+	"scan":                {"answer", "question", "page", "policies", "cluster", "cluster/live", "internal/printable"},
 	"deletion":            {"internal/background", "internal/shell", "page", "answer", "policies"},
 	"watch":               {"answer", "page", "policies", "internal/printable"},
 	"answer/release":      {"internal/nearest", "page"},
