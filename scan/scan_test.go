@@ -20,6 +20,7 @@ import (
 
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/cluster/snapshots"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/page"
@@ -49,7 +50,7 @@ func placeOf(t testing.TB, file string) *Place {
 	}
 	t.Cleanup(func() { _ = archive.Close() })
 	kinds := slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == Releases })
-	place, err := FromCluster(t.Context(), archive.Config(), archive.Options(cluster.Options{}), "", nil, kinds, slog.New(slog.DiscardHandler))
+	place, err := FromCluster(t.Context(), live.Over(archive), archive.Options(cluster.Options{}), "", nil, kinds, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
