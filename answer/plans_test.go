@@ -49,7 +49,7 @@ func TestPlansOfFixtures(t *testing.T) {
 			for _, word := range strings.Fields(line) {
 				longest = max(longest, utf8.RuneCountInString(word))
 			}
-			if utf8.RuneCountInString(line) > 60 && longest < 40 { // a word that long cannot be broken
+			if utf8.RuneCountInString(line) > 60 && longest < 40 && !strings.HasPrefix(strings.TrimSpace(line), "$ ") { // a word that long cannot be broken, and a command is not
 				t.Errorf("%s: wider than 60 columns: %s", d.file, line)
 			}
 		}

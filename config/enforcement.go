@@ -18,22 +18,14 @@ const (
 	Off    Mode = "off"    // not evaluated
 )
 
-var modes = []Mode{Deny, Warn, DryRun, Off} // strictest first
-
-// Modes returns all modes, strictest first.
-func Modes() []string {
-	var all []string
-	for _, m := range modes {
-		all = append(all, string(m))
-	}
-	return all
-}
+// Modes are all modes, strictest first.
+var Modes = []string{string(Deny), string(Warn), string(DryRun), string(Off)}
 
 // Valid reports whether the mode exists.
-func (m Mode) Valid() bool { return slices.Contains(modes, m) }
+func (m Mode) Valid() bool { return slices.Contains(Modes, string(m)) }
 
 func (m Mode) looserThan(other Mode) bool {
-	return slices.Index(modes, m) > slices.Index(modes, other)
+	return slices.Index(Modes, string(m)) > slices.Index(Modes, string(other))
 }
 
 const (

@@ -62,8 +62,7 @@ func (p *Page) Marked(word string, tone Tone, rest, text string) {
 
 // Command adds a command for a shell.
 func (p *Page) Command(indent int, command string) {
-	space := strings.Repeat(" ", indent)
-	p.add(block{lead: space + "$ ", below: space + "    ", after: command, command: true})
+	p.add(block{lead: strings.Repeat(" ", indent) + "$ ", after: command, command: true})
 }
 
 // Blank adds an empty line.
@@ -274,18 +273,17 @@ func (b block) color(line string, first bool) string {
 	return line[:from] + paints[b.tone] + b.word + normal + line[to:]
 }
 
-// wrap breaks a line between words, a command with backslashes, and JSON between members.
+// wrap breaks a line between words. A command stays whole, to be copied: the terminal wraps it.
 func (b block) wrap(width int) (lines []string) {
-	if b.table > 0 {
+	switch {
+	case b.command:
+		return []string{b.lead + b.after}
+	case b.table > 0:
 		return b.row(width)
-	}
-	if utf8.RuneCountInString(b.below) > width/2 {
+	case utf8.RuneCountInString(b.below) > width/2:
 		b.below = strings.Repeat(" ", 4)
 	}
-	if !b.command {
-		return broken(b.lead, b.below, "", strings.Fields(b.text()), width)
-	}
-	return broken(b.lead, b.below, ` \`, commandWords(b.after), width)
+	return fill(b.text(), b.lead, b.below, width)
 }
 
 func (b block) row(width int) (lines []string) {
@@ -303,74 +301,23 @@ func (b block) row(width int) (lines []string) {
 	if column == len(runes) {
 		return lines
 	}
-	return append(lines, broken(begin, begin, "", strings.Fields(string(runes[column:])), width)...)
+	return append(lines, fill(string(runes[column:]), begin, begin, width)...)
 }
 
 // Fill returns text in lines of a width; lead begins the first, and below the others.
 func Fill(text, lead, below string, width int) string {
-	return strings.Join(broken(lead, below, "", strings.Fields(text), width), "\n") + "\n"
+	return strings.Join(fill(text, lead, below, width), "\n") + "\n"
 }
 
-// broken is Fill with an end for all lines but the last.
-func broken(lead, below, end string, words []string, width int) (lines []string) {
-	current, empty := lead, true
-	joined := false // in JSON: no space, no end
-	for _, next := range words {
-		next, more := strings.CutSuffix(next, jsonBreak)
-		space := " "
-		if empty || joined {
-			space = ""
+func fill(text, lead, below string, width int) (lines []string) {
+	line, space := lead, ""
+	for _, word := range strings.Fields(text) {
+		if space != "" && utf8.RuneCountInString(line+space+word) > width {
+			lines = append(lines, line)
+			line, space = below, ""
 		}
-		if !empty && utf8.RuneCountInString(current+space+next+end) > width {
-			if !joined {
-				current += end
-			}
-			lines = append(lines, current)
-			current, space = below, ""
-		}
-		current += space + next
-		empty, joined = false, more
+		line += space + word
+		space = " "
 	}
-	return append(lines, current)
-}
-
-// jsonBreak ends a piece of a word that may be broken as JSON allows.
-const jsonBreak = "\x00"
-
-// commandWords returns the words of a shell line, with quoted JSON in pieces that end with jsonBreak.
-func commandWords(command string) (found []string) {
-	var piece strings.Builder
-	flush := func(end string) {
-		if piece.Len() > 0 {
-			found = append(found, piece.String()+end)
-			piece.Reset()
-		}
-	}
-	var quote byte                 // the open one, or 0
-	inJSON, inText := false, false // in single quotes: JSON, and a text in it
-	for i := 0; i < len(command); i++ {
-		c := command[i]
-		if c == ' ' && quote == 0 {
-			flush("")
-			continue
-		}
-		piece.WriteByte(c)
-		switch {
-		case c == '\\' && i+1 < len(command) && (quote != '\'' || inText && command[i+1] != '\''):
-			i++
-			piece.WriteByte(command[i])
-		case c == quote:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-			rest := command[i+1:]
-			inJSON, inText = c == '\'' && (strings.HasPrefix(rest, "[{") || strings.HasPrefix(rest, `{"`)), false
-		case quote == '\'' && c == '"':
-			inText = inJSON && !inText
-		case quote == '\'' && c == ',' && inJSON && !inText:
-			flush(jsonBreak)
-		}
-	}
-	flush("")
-	return found
+	return append(lines, line)
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -78,8 +79,11 @@ var reporters = map[string]func(answer.Answer, io.Writer) error{
 // styled writes a page in the style of a stream. A long one repeats its first line at the end.
 func styled(p *page.Page, out io.Writer) error {
 	style := styleOf(out)
-	text := p.In(style)
-	if first := p.First(); style.Width > 0 && strings.Count(text, "\n") > screenful && first.String() != "" {
+	text, rows := p.In(style), 0
+	for line := range strings.Lines(text) {
+		rows += 1 + utf8.RuneCountInString(line)/max(style.Width, 1) // a command is longer than the terminal is wide
+	}
+	if first := p.First(); style.Width > 0 && rows > screenful && first.String() != "" {
 		text += "\n" + first.In(style)
 	}
 	_, err := io.WriteString(out, text)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -43,12 +42,13 @@ func newPolicyList() *cobra.Command {
 			if output == "json" {
 				return writeJSON(set.Policies(), c.OutOrStdout())
 			}
-			table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "ID\tSEVERITY\tTRIGGERS\tTITLE")
+			var list page.Page
+			var rows [][]page.Cell
 			for _, p := range set.Policies() {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.ID, p.Severity, triggers(p), p.Title)
+				rows = append(rows, []page.Cell{{Text: p.ID}, {Text: string(p.Severity)}, {Text: triggers(p)}, {Text: p.Title}})
 			}
-			return table.Flush()
+			list.Table([]string{"ID", "SEVERITY", "TRIGGERS", "TITLE"}, rows)
+			return list.Write(c.OutOrStdout(), page.Style{})
 		},
 	}
 	settings.addPolicies(c.Flags())
@@ -155,7 +155,8 @@ func explain(out io.Writer, all []policies.Policy, id string) error {
 		return fmt.Errorf("policy %q not found%s (see: termguard policy list)", id, nearest.Hint(id, ids))
 	}
 	p := all[at]
-	fmt.Fprintf(out, "%s: %s\n", p.ID, p.Title)
+	var text page.Page
+	text.Line("%s: %s", p.ID, p.Title)
 	evaluated := ""
 	if len(p.Triggers) > 0 {
 		evaluated = ", evaluated on " + triggers(p)
@@ -163,17 +164,20 @@ func explain(out io.Writer, all []policies.Policy, id string) error {
 			evaluated += " (apply only by lint)"
 		}
 	}
-	fmt.Fprintf(out, "severity %s%s\n", p.Severity, evaluated)
+	text.Line("severity %s%s", p.Severity, evaluated)
 	for _, part := range []struct{ title, text string }{
 		{"What hangs", p.Description}, {"The way out", p.Remedy}, {"In a manifest", p.Manifest.Remedy}, {"What it cannot see", p.Limits},
 	} {
 		if part.text != "" {
-			fmt.Fprintf(out, "\n%s\n%s", part.title, page.Fill(part.text, "  ", "  ", 80))
+			text.Blank()
+			text.Line("%s", part.title)
+			text.Item("  ", "%s", strings.Join(strings.Fields(part.text), " "))
 		}
 	}
-	fmt.Fprintln(out, "\nSources")
+	text.Blank()
+	text.Line("Sources")
 	for _, r := range p.RelatedResources {
-		fmt.Fprintf(out, "  %s %s\n", r.Ref, r.Description)
+		text.Item("  ", "%s %s", r.Ref, r.Description)
 	}
-	return nil
+	return text.Write(out, page.Style{Width: 80})
 }

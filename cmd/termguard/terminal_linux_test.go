@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -243,21 +244,36 @@ func onTerminal(t *testing.T, columns uint16, stdin io.Reader, args ...string) (
 	terminal.Close()
 	text = <-transcript
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "[y/N] ", "[y/N] \r\n"), "\r\n") { // the answer ends its line
-		if n := utf8.RuneCountInString(line); n > int(columns) {
+		if n := utf8.RuneCountInString(line); n > int(columns) && !strings.HasPrefix(strings.TrimSpace(line), "$ ") { // a command is copied whole
 			t.Errorf("%d of %d columns: %s", n, columns, line)
 		}
 	}
 	return text, stderr.String()
 }
 
-// TestClosedPipe checks that a command whose output is closed, as by head, ends silently by SIGPIPE
-// and has changed nothing.
+// TestClosedPipe checks in each format that a command whose output is closed, as by head, ends silently by
+// SIGPIPE and has changed nothing.
 func TestClosedPipe(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"check ns/demo", "check ns/demo -o json", "check --terminating -A", "delete ns/demo --yes", "scan", "snapshot"} {
+	commands := []string{"check --terminating -A", "delete ns/demo --yes", "snapshot", "policy list", "policy catalog", "policy explain in-use"}
+	for command, formats := range map[string]string{
+		"check ns/demo": "text full wide name json yaml jsonpath={.verdict} dot",
+		"scan":          "text name json yaml jsonpath={.verdict} html",
+		"lint":          "text json sarif junit github",
+		"doctor":        "text json",
+	} {
+		for format := range strings.FieldsSeq(formats) {
+			commands = append(commands, command+" -o "+format)
+		}
+	}
+	manifest := filepath.Join(t.TempDir(), "widget.yaml")
+	if err := os.WriteFile(manifest, []byte(stuckNow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range commands {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			c := newFakeCluster(t, stuck("alpha")+"---\n"+strings.ReplaceAll(stuckNow, "demo", "other"))
@@ -267,7 +283,14 @@ func TestClosedPipe(t *testing.T) {
 			}
 			read.Close()
 			command := exec.CommandContext(t.Context(), self)
-			command.Args = append(append([]string{"termguard"}, strings.Fields(args)...), "--kubeconfig", c.kubeconfig)
+			command.Args = append([]string{"termguard"}, strings.Fields(args)...)
+			switch name := command.Args[1]; name {
+			case "lint":
+				command.Args = append(command.Args, manifest)
+			case "policy":
+			default:
+				command.Args = append(command.Args, "--kubeconfig", c.kubeconfig)
+			}
 			var errs bytes.Buffer
 			command.Stdout, command.Stderr = write, &errs
 			command.Run() //nolint:errcheck // how it ended is looked at below

@@ -214,9 +214,9 @@ func (s *Settings) check(r *reader, lines []string) {
 	for id, severity := range s.Severity {
 		r.oneOf(string(severity), FailOn()[:4], "severity", id)
 	}
-	r.oneOf(string(s.Enforcement.Default), config.Modes(), "enforcement", "default")
+	r.oneOf(string(s.Enforcement.Default), config.Modes, "enforcement", "default")
 	for id, mode := range s.Enforcement.Policies {
-		r.oneOf(string(mode), config.Modes(), "enforcement", "policies", id)
+		r.oneOf(string(mode), config.Modes, "enforcement", "policies", id)
 	}
 	for finalizer, owner := range s.FinalizerOwners {
 		if err := config.CheckOwner(finalizer, owner); err != nil {
