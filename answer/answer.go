@@ -42,6 +42,9 @@ type Item struct {
 	Omitted int `json:"omitted,omitempty"`
 	// Unseen lists the unreadable facts that matter, and failed policies.
 	Unseen []policies.Unseen `json:"unseen,omitzero"`
+	// Failed are the errors of policies, and Unasked the ids of those that read the user, who is unknown.
+	Failed  []error  `json:"-"`
+	Unasked []string `json:"-"`
 
 	terminating string                    // for how long, in words
 	drained     bool                      // rather than deleted
@@ -79,18 +82,22 @@ func evaluate(ctx context.Context, engine Evaluator, world *cluster.World, set *
 
 func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, request *question.Request) (Item, error) {
 	owners, trigger := m.Ownership(), policies.Delete
-	if request.EditsFinalizers() {
+	switch {
+	case request.EditsFinalizers():
 		trigger = policies.FinalizerEdit
+	case request.Trigger() == question.OnApply:
+		trigger = policies.Apply
 	}
 	result, err := engine.Evaluate(ctx, trigger, request.Input(owners, m.Refusals()), m)
 	if err != nil {
 		return Item{}, fmt.Errorf("ask the policies about %s: %w", s, err)
 	}
+	var unasked []string
 	if s.Stub != "" {
 		result = result.OfStub(s.Stub)
 	}
 	if s.User.Username == "" {
-		result = result.OfNobody()
+		unasked, result = result.UserReaders, result.OfNobody()
 	}
 	result.Unseen = slices.Concat(s.Unseen, s.unowned(m.Facts, request), result.Unseen)
 	for _, err := range result.Errors {
@@ -100,11 +107,16 @@ func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, 
 		Target:   s.ID(),
 		Verdict:  result.Verdict(),
 		Findings: append([]policies.Finding{}, result.Findings...),
-		WaitsFor: waitsFor(m.Facts, s, owners, request.With()),
 		Omitted:  result.Omitted,
 		Unseen:   append([]policies.Unseen{}, result.Unseen...),
+		Failed:   result.Errors,
+		Unasked:  unasked,
 		asker:    s.User,
 	}
+	if trigger == policies.Apply { // nothing is waited for
+		return item, nil
+	}
+	item.WaitsFor = waitsFor(m.Facts, s, owners, request.With())
 	if finishes(item.Verdict) {
 		item.EstimateSeconds = longest(result.Findings)
 	}

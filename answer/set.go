@@ -26,6 +26,8 @@ type Together struct {
 	Waits bool
 	// Of describes the command's argument.
 	Of string
+	// Beside are objects that it deletes, too, and that are not evaluated.
+	Beside []policies.Object
 	// Command is for when nothing blocks any more, if known.
 	Command string
 	// Notes say what the command keeps, and its side effects.
@@ -45,10 +47,11 @@ type Together struct {
 // As is what happens to the targets of a question.
 type As string
 
-// Drained nodes lose their pods; the zero value means deletion.
+// Drained nodes lose their pods, and applied objects are created; the zero value means deletion.
 const (
 	AsDelete As = "delete"
 	AsDrain  As = "drain"
+	AsApply  As = "apply"
 )
 
 // Question asks whether a deletion will finish.
@@ -130,6 +133,9 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 		for _, s := range q.Targets {
 			set.Add(s.ID().Resource, s.Namespace, s.Name, s.Place)
 		}
+		for _, o := range t.Beside {
+			set.Add(o.Resource, o.Namespace, o.Name, 0)
+		}
 		a.By, a.Of, a.Notes, a.Unseen = t.By, t.Of, slices.Concat(t.Notes, kept), append(a.Unseen, t.Unseen...)
 		a.first, a.command = t.first, t.Command
 	} else if len(q.Targets) == 1 && len(q.Missing) == 0 {
@@ -142,9 +148,12 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 		a.Missing = append(a.Missing, err.Error())
 	}
 	var err error
-	if q.As == AsDrain {
+	switch q.As {
+	case AsDrain:
 		a.Items, err = drain(ctx, engine, world, q.Targets)
-	} else {
+	case AsApply:
+		a.Items, err = each(ctx, engine, world, set, q.Targets, func(s Subject) *question.Request { return s.target().Create() })
+	default:
 		a.Items, err = each(ctx, engine, world, set, q.Targets, func(s Subject) *question.Request { return s.Deletion(options) })
 	}
 	if err != nil {
@@ -178,11 +187,23 @@ func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i
 
 func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
 	items := make([]Item, len(subjects))
-	return items, Each(ctx, len(subjects), func(ctx context.Context, i int) (err error) {
+	one := func(ctx context.Context, i int) (err error) {
 		items[i], err = evaluate(ctx, engine, world, set, subjects[i], request(subjects[i]))
 		return err
-	})
+	}
+	if len(subjects) > few {
+		return items, Each(ctx, len(subjects), one)
+	}
+	for i := range subjects {
+		if err := one(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
 }
+
+// few subjects are evaluated by the caller: another goroutine would pay for its stack, which policies grow.
+const few = 16
 
 // sum makes the verdict and the plan: the items' steps, then the deletion unless it has begun.
 func (a *Answer) sum() {

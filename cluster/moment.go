@@ -42,8 +42,13 @@ func (w *World) TryAsk(r *question.Request, f func(Moment)) bool {
 }
 
 func (w *World) moment(r *question.Request) Moment {
-	at := w.mu.view(w.doc, w.now())
-	return Moment{at: at, request: r, world: w}.over(at.doc)
+	at := w.seen()
+	m := Moment{at: at, request: r, world: w}.over(at.doc)
+	if w.below != nil {
+		below := w.below.moment(r)
+		m.below = &below
+	}
+	return m
 }
 
 func (m Moment) over(doc map[string]any) Moment {

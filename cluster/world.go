@@ -90,6 +90,8 @@ type Manifests struct {
 	Version string
 	// Others reports whether other manifests run a workload of the catalog; it may be nil.
 	Others func(catalog.Workload) bool
+	// Owner corrects the owner, "" if unknown, of a finalizer that nothing in the manifests removes; it may be nil.
+	Owner func(finalizer, resource, owner string) string
 }
 
 func (o *Options) setDefaults() {
@@ -129,6 +131,8 @@ type World struct {
 	doc       facts.Document
 	inventory inventory
 	at        *time.Time // nil for the present
+	below     *World     // a snapshot under manifests, or nil
+	layered   *viewed    // both as one document
 
 	sight      *facts.Sight
 	dependents *dependents.Part
@@ -156,11 +160,12 @@ func NewWorld(options Options) *World {
 	doc["apiVersion"], doc["kind"], doc["version"] = apiVersion, "Facts", map[string]any{}
 	w := &World{options: options, doc: doc, inventory: newInventory(doc), sight: facts.NewSight(doc), dependents: dependents.New(doc, options.MaxNames)}
 	manifests := options.Manifests != nil
+	target := cmp.Or(options.Manifests, &Manifests{})
 	w.refusals = refusals.New(doc, refusals.Options{Manifests: manifests, Now: w.now, Owner: options.controller, Sight: w.sight, Dropped: w.dropped})
 	w.nodes = nodes.New(doc, nodes.Options{Manifests: manifests, MaxNames: options.MaxNames, Dropped: w.dropped, Dependents: w.dependents})
 	w.budgets = budgets.New(doc, budgets.Options{Manifests: manifests, MaxNames: options.MaxNames, Sight: w.sight})
 	w.ownership = ownership.New(doc, ownership.Options{
-		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, Others: cmp.Or(options.Manifests, &Manifests{}).Others, MaxNames: options.MaxNames, Now: w.now,
+		Catalog: options.Catalog, Owners: options.Owners, Trusts: options.Trusts, Manifests: manifests, Others: target.Others, Owner: target.Owner, MaxNames: options.MaxNames, Now: w.now,
 		Sight: w.sight, Dependents: w.dependents, Touched: w.refusals.Touch,
 	})
 	w.references = references.New(doc, references.Options{Catalog: options.Catalog, Manifests: manifests, MaxNames: options.MaxNames, World: named{w}})
@@ -179,7 +184,45 @@ func (w *World) Read(f func(Facts)) { w.View(func(doc map[string]any) { f(facts.
 func (w *World) View(f func(doc map[string]any)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	f(w.mu.view(w.doc, w.now()).doc)
+	f(w.seen().doc)
+}
+
+// seen is for holders of the read lock.
+func (w *World) seen() *viewed {
+	if w.layered != nil {
+		return w.layered
+	}
+	return w.mu.view(w.doc, w.now())
+}
+
+// Over fills the gaps in the facts of manifests with a snapshot's. Both must be final.
+func (w *World) Over(snapshot *World) {
+	snapshot.View(func(below map[string]any) {
+		w.View(func(doc map[string]any) { w.below, w.layered = snapshot, &viewed{doc: over(below, doc, 0)} })
+	})
+}
+
+// over merges above over below, key by key; equal and single values are shared, not copied.
+func over(below, above map[string]any, depth int) map[string]any {
+	if len(above) == 0 {
+		return below
+	}
+	merged := maps.Clone(below)
+	for key, value := range above {
+		if section, made := value.(facts.Section); made {
+			value = section.All()
+		}
+		inner, isMap := value.(map[string]any)
+		under, wasMap := merged[key].(map[string]any)
+		switch {
+		case isMap && wasMap && depth < 3:
+			merged[key] = over(under, inner, depth+1)
+		case isMap && len(inner) == 0 && wasMap, depth == 0 && key == "unseen", depth == 0 && key == "now":
+		default:
+			merged[key] = value
+		}
+	}
+	return merged
 }
 
 // Reached waits until the facts can be read. An error means that their lock is held for too long.

@@ -3,116 +3,125 @@ package lint
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
 
+type evaluator struct {
+	set      *set
+	engine   *policies.Engine
+	world    *cluster.World
+	index    map[policies.Object]*subject
+	hookText string // Helm hooks that run before the release is deleted, in lower case
+}
+
 // impliedNamespaces returns the namespaces that the set lacks, each at the first object in it.
-func (a *evaluator) impliedNamespaces(subjects []*subject) []*subject {
-	var missing []*subject
+func (a *evaluator) impliedNamespaces(subjects []*subject) (implied []*subject) {
 	for _, sub := range subjects {
-		id := policies.Object{Resource: "namespaces", Name: sub.id.Namespace}
-		if id.Name == "" || a.index[id] != nil || question.Immortal(id.Name) {
+		name := sub.target.Namespace
+		if name == "" || a.index[policies.Object{Resource: "namespaces", Name: name}] != nil || question.Immortal(name) {
 			continue
 		}
-		namespace := &subject{Object: sub.Object, id: id, resource: &namespaces, implied: true, object: &unstructured.Unstructured{Object: map[string]any{
+		namespace := &subject{Object: sub.Object, implied: true, object: &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Namespace",
-			"metadata": map[string]any{"name": id.Name, "labels": map[string]any{"kubernetes.io/metadata.name": id.Name}},
+			"metadata": map[string]any{"name": name, "labels": map[string]any{"kubernetes.io/metadata.name": name}},
 			"spec":     map[string]any{"finalizers": []any{"kubernetes"}}, "status": map[string]any{"phase": "Active"},
 		}}}
-		a.index[id] = namespace
-		missing = append(missing, namespace)
+		a.add(namespace, cluster.Resource{GroupVersionResource: question.Namespaces.WithVersion("v1")})
+		implied = append(implied, namespace)
 	}
-	return missing
+	return implied
 }
 
-var namespaces = cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
-
-type evaluator struct {
-	set         *set
-	engine      *policies.Engine
-	facts       *cluster.Layers
-	index       map[policies.Object]*subject
-	deletionSet question.Set
-	hookText    string // Helm hooks that run before the release is deleted, in lower case
+func (a *evaluator) add(sub *subject, resource cluster.Resource) {
+	kind := sub.object.GroupVersionKind()
+	sub.target = answer.Subject{
+		Type:      answer.Type{GroupVersionResource: kind.GroupVersion().WithResource(resource.Resource), Kind: kind.Kind},
+		Namespace: sub.object.GetNamespace(), Name: sub.object.GetName(), Object: sub.object.Object,
+	}
+	sub.id = sub.target.ID()
+	a.index[sub.id] = sub
 }
 
-// evaluateSubject evaluates a subject. A GitOps object's controllers are elsewhere: its deletion hangs only
-// with them, in a set with both, or if it is an Application that deploys its own.
-func (a *evaluator) evaluateSubject(ctx context.Context, sub *subject) error {
-	gitOps, finalizers := isGitOps(sub.Object), sub.object.GetFinalizers()
-	if gitOps && len(finalizers) == 0 {
-		return nil
-	}
-	deletion, creation := sub.target().Delete(question.Background()), sub.target().Create()
-	applied := len(sub.object.GetOwnerReferences()) == 0 // else its owner writes it
-	var owners, appliedOwners cluster.Verdicts
-	var deletionInput, creationInput map[string]any
-	a.facts.Ask(deletion, func(m cluster.Moment) {
-		owners = m.Ownership()
-		appliedOwners = owners
-		deletionInput = deletion.Input(owners, m.Refusals())
-		if applied {
-			appliedOwners = a.completeOwners(ctx, sub, owners)
-			creationInput = creation.Input(appliedOwners, m.About(creation).Refusals())
+// evaluate evaluates the objects as applied, as deleted later, and as deleted with the set. A GitOps object's
+// controllers are elsewhere: its deletion hangs only with them, in a set with both, or if it is an Application
+// that deploys its own.
+func (a *evaluator) evaluate(ctx context.Context, subjects []*subject) error {
+	var applied, deleted, together []*subject
+	for _, sub := range subjects {
+		gitOps, finalizers := isGitOps(sub.Object), sub.object.GetFinalizers()
+		if gitOps && len(finalizers) == 0 {
+			continue
 		}
-	})
-	if !gitOps && a.set.run.isSelected(sub.File) {
-		a.countUnknownOwners(appliedOwners)
-	}
-	if applied && (!gitOps || a.set.hasMisspeltFinalizer(sub.Object)) {
-		if err := a.evaluate(ctx, sub, ApplyObject, policies.Apply, creationInput, a.facts); err != nil {
-			return err
+		var owners cluster.Verdicts
+		if len(finalizers) > 0 || sub.id.Resource == question.Namespaces.Resource {
+			owners = a.owners(sub)
 		}
-	}
-	onDelete := DeleteObject
-	if sub.resource.GroupResource() == question.Namespaces {
-		onDelete = DeleteNamespace
-	}
-	if !gitOps || sub.selfManaged {
-		if err := a.evaluate(ctx, sub, onDelete, policies.Delete, deletionInput, a.facts); err != nil {
-			return err
+		if !gitOps && a.set.run.isSelected(sub.File) {
+			a.noteUnknown(owners)
+		}
+		ownerWrites := len(sub.object.GetOwnerReferences()) > 0
+		if !ownerWrites && (!gitOps || a.set.hasMisspeltFinalizer(sub.Object)) {
+			applied = append(applied, sub)
+		}
+		if !gitOps || sub.selfManaged {
+			deleted = append(deleted, sub)
+		}
+		if len(finalizers) > 0 && len(a.index) > 1 && !a.deletedByHook(sub) && (!gitOps || hasLiveOwner(owners)) {
+			together = append(together, sub)
 		}
 	}
-	if len(finalizers) == 0 || len(a.index) <= 1 || a.deletedByHook(sub) || gitOps && !hasLiveOwner(owners) {
-		return nil
+	if err := a.ask(ctx, ApplyObject, applied, answer.Question{As: answer.AsApply}); err != nil {
+		return err
 	}
-	if a.deletionSet.Empty() {
-		for id := range a.index {
-			a.deletionSet.Add(id.Resource, id.Namespace, id.Name, 0)
-		}
+	if err := a.ask(ctx, DeleteObject, deleted, answer.Question{Options: question.Background()}); err != nil {
+		return err
 	}
-	return a.evaluate(ctx, sub, DeleteSet, policies.Delete, deletionInput, a.deletionSet.Over(a.facts))
+	all := answer.Together{Beside: slices.Collect(maps.Keys(a.index))}
+	return a.ask(ctx, DeleteSet, together, answer.Question{Options: question.Background(), Together: &all})
 }
 
-func (a *evaluator) evaluate(ctx context.Context, sub *subject, q Question, trigger policies.Trigger, input map[string]any, facts policies.Facts) error {
-	if len(a.engine.Asked(trigger, input, facts)) == 0 {
+func (a *evaluator) ask(ctx context.Context, as Question, subjects []*subject, q answer.Question) error {
+	if len(subjects) == 0 {
 		return nil
 	}
-	result, err := a.engine.Evaluate(ctx, trigger, input, facts)
+	for _, sub := range subjects {
+		q.Targets = append(q.Targets, sub.target)
+	}
+	reply, err := answer.Ask(ctx, a.engine, a.world, q)
 	if err != nil {
-		return fmt.Errorf("ask the policies about %s %s: %w", sub.Kind, sub.Name, err)
+		return err
 	}
-	for _, id := range result.UserReaders {
-		a.set.run.note(userPolicy, id)
-	}
-	result = result.OfNobody() // no manifest names the user who sends the request
-	for _, err := range result.Errors {
-		a.set.addProblem(sub.Object, err.Error())
-	}
-	for _, f := range result.Findings {
-		a.addFinding(q, sub, f)
+	for i, item := range reply.Items {
+		sub, as := subjects[i], as
+		if as == DeleteObject && item.Target.Resource == question.Namespaces.Resource {
+			as = DeleteNamespace
+		}
+		for _, id := range item.Unasked {
+			a.set.run.note(userPolicy, id)
+		}
+		for _, err := range item.Failed {
+			a.set.addProblem(sub.Object, err.Error())
+		}
+		for _, f := range item.Findings {
+			a.addFinding(as, sub, f)
+		}
 	}
 	return nil
+}
+
+func (a *evaluator) owners(sub *subject) (owners cluster.Verdicts) {
+	a.world.Ask(sub.target.Deletion(nil), func(m cluster.Moment) { owners = m.Ownership() })
+	return owners
 }
 
 func hasLiveOwner(owners cluster.Verdicts) bool {
@@ -124,26 +133,16 @@ func hasLiveOwner(owners cluster.Verdicts) bool {
 	return false
 }
 
-// completeOwners sets owners that neither the catalog nor the domain surely names: none for a misspelt
-// catalog entry, else the project of that domain, if a file of the run runs it.
-func (a *evaluator) completeOwners(ctx context.Context, sub *subject, owners cluster.Verdicts) cluster.Verdicts {
-	for finalizer, verdict := range owners.All() {
-		entry, ok := owners[finalizer].(map[string]any)
-		if !ok || verdict.State != cluster.Unasked {
-			continue
-		}
-		owner := verdict.Owner
-		if a.set.misspellingHint(sub.Object, finalizer) != "" {
-			owner = ""
-		} else if owner == "" {
-			owner = a.set.run.ownerByDomain(ctx, finalizer)
-		}
-		if owner != verdict.Owner {
-			entry, owners = maps.Clone(entry), maps.Clone(owners)
-			entry["owner"], owners[finalizer] = owner, entry
+func (a *evaluator) noteUnknown(owners cluster.Verdicts) {
+	names := map[string]bool{}
+	for _, verdict := range owners.All() {
+		if verdict.State == cluster.Unasked && verdict.Owner != "" {
+			names[verdict.Owner] = true
 		}
 	}
-	return owners
+	for owner := range names {
+		a.set.run.note(unknownOwner, owner)
+	}
 }
 
 // deletedByHook reports whether a Helm hook that names an object's kind, as kubectl delete or a role's rules
@@ -157,18 +156,6 @@ func (a *evaluator) deletedByHook(sub *subject) bool {
 			}
 		}
 	}
-	plural, kind := regexp.QuoteMeta(sub.resource.Resource), regexp.QuoteMeta(strings.ToLower(sub.Kind))
+	plural, kind := regexp.QuoteMeta(sub.target.Type.Resource), regexp.QuoteMeta(strings.ToLower(sub.Kind))
 	return a.hookText != "" && regexp.MustCompile(`\b(`+plural+`|delete[^a-z]+`+kind+`)\b`).MatchString(a.hookText)
-}
-
-func (a *evaluator) countUnknownOwners(owners cluster.Verdicts) {
-	names := map[string]bool{}
-	for _, verdict := range owners.All() {
-		if verdict.State == cluster.Unasked && verdict.Owner != "" {
-			names[verdict.Owner] = true
-		}
-	}
-	for owner := range names {
-		a.set.run.note(unknownOwner, owner)
-	}
 }

@@ -96,11 +96,15 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	return running
 }
 
-// ownerByDomain returns an owner only if a file runs its workload.
-func (r *run) ownerByDomain(ctx context.Context, finalizer string) string {
+// ownerOf corrects an owner that a resource's or a finalizer's name suggests: none for a misspelt catalog
+// entry, else the project of its domain, if a file of the run runs that.
+func (r *run) ownerOf(ctx context.Context, finalizer, resource, owner string) string {
 	domain, _, found := strings.Cut(finalizer, "/")
-	if !found {
+	switch {
+	case r.misspelling(finalizer, resource) != "":
 		return ""
+	case owner != "" || !found:
+		return owner
 	}
 	for _, e := range cmp.Or(r.options.Catalog, catalog.Default()).Entries() {
 		if strings.HasPrefix(e.Finalizer+e.Prefix, domain+"/") && slices.ContainsFunc(e.Workloads, func(w catalog.Workload) bool {

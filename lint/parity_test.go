@@ -96,16 +96,13 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 			continue
 		}
 		objects = append(objects, u)
-		resource := cluster.Resources(objects)[u.GroupVersionKind()]
-		sub := &subject{Object: o, object: u, resource: &resource}
-		sub.id = policies.Object{Resource: resource.String(), Namespace: u.GetNamespace(), Name: u.GetName()}
-		a.index[sub.id] = sub
+		a.add(&subject{Object: o, object: u}, cluster.Resources(objects)[u.GroupVersionKind()])
 	}
 	world, err := cluster.FromObjects(cluster.Options{}, objects)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	a.facts = cluster.NewLayers(world, nil)
+	a.world = world
 	target := a.index[policies.Object{Resource: request.Resource, Namespace: request.Namespace, Name: request.Name}]
 	if target == nil {
 		t.Fatalf("%s: the request names no object of the fixture", file)
@@ -121,7 +118,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if err != nil || len(handler.Errors) > 0 {
 		t.Fatalf("%s: %v %v", file, err, handler.Errors)
 	}
-	if err := a.evaluateSubject(t.Context(), target); err != nil {
+	if err := a.evaluate(t.Context(), []*subject{target}); err != nil {
 		t.Fatal(err)
 	}
 	for i, f := range handler.Findings {

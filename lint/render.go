@@ -72,7 +72,7 @@ type request struct {
 	Values []string `json:"values,omitempty"`
 }
 
-type answer struct {
+type rendering struct {
 	Text      string   `json:"text"`
 	Files     []string `json:"files"`
 	Namespace string   `json:"namespace"`
@@ -84,7 +84,7 @@ const requestsPerRenderer = 8
 
 // renderAll renders builds, one per processor at a time, and calls done one at a time. A process that fails
 // or times out is replaced.
-func renderAll(ctx context.Context, program string, builds []*build, done func(*build, answer, error)) {
+func renderAll(ctx context.Context, program string, builds []*build, done func(*build, rendering, error)) {
 	next := make(chan *build)
 	var wait sync.WaitGroup
 	var mu sync.Mutex
@@ -93,7 +93,7 @@ func renderAll(ctx context.Context, program string, builds []*build, done func(*
 			var r *renderer
 			defer func() { r.stop() }()
 			for b := range next {
-				var a answer
+				var a rendering
 				var err error
 				if r == nil {
 					r, err = startRenderer(ctx, program)
@@ -118,7 +118,7 @@ func renderAll(ctx context.Context, program string, builds []*build, done func(*
 }
 
 // renderBuild tries a chart that rejects its values with others of its own.
-func (r *renderer) renderBuild(ctx context.Context, b *build) (answer, error) {
+func (r *renderer) renderBuild(ctx context.Context, b *build) (rendering, error) {
 	first, err := r.render(ctx, b.request)
 	if err != nil || first.Error == "" || b.request.Kind != "chart" {
 		return first, err
@@ -174,7 +174,7 @@ func (r *renderer) stop() {
 	}
 }
 
-func (r *renderer) render(ctx context.Context, q request) (a answer, err error) {
+func (r *renderer) render(ctx context.Context, q request) (a rendering, err error) {
 	timer := time.AfterFunc(renderTime, r.cancel)
 	r.out.N = maxRendered
 	err = json.NewEncoder(r.in).Encode(q)
@@ -185,16 +185,16 @@ func (r *renderer) render(ctx context.Context, q request) (a answer, err error) 
 	case err == nil && timer.Stop():
 		return a, nil
 	case ctx.Err() != nil:
-		return answer{}, context.Cause(ctx)
+		return rendering{}, context.Cause(ctx)
 	case !timer.Stop():
-		return answer{}, fmt.Errorf("it takes more than %v", renderTime)
+		return rendering{}, fmt.Errorf("it takes more than %v", renderTime)
 	case r.out.N <= 0:
-		return answer{}, fmt.Errorf("it has more than %d MiB", maxRendered>>20)
+		return rendering{}, fmt.Errorf("it has more than %d MiB", maxRendered>>20)
 	}
 	if waitErr := r.cmd.Wait(); waitErr != nil {
 		err = waitErr
 	}
-	return answer{}, fmt.Errorf("it ended %s: %w", Renderer, err)
+	return rendering{}, fmt.Errorf("it ended %s: %w", Renderer, err)
 }
 
 type build struct {
@@ -255,7 +255,7 @@ func (r *run) render(ctx context.Context) error {
 	bytes := 0
 	renderCtx, cancel := context.WithTimeoutCause(ctx, totalRenderTime, fmt.Errorf("all of them together take more than %v", totalRenderTime))
 	defer cancel()
-	renderAll(renderCtx, program, builds, func(b *build, a answer, err error) {
+	renderAll(renderCtx, program, builds, func(b *build, a rendering, err error) {
 		if bytes += len(a.Text); err == nil && bytes > maxInMemory {
 			err = fmt.Errorf("all of them together have more than %d MiB", maxInMemory>>20)
 		}

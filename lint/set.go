@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
@@ -99,7 +98,11 @@ func (s *set) evaluate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set := manifests.Set{Objects: objects, Others: func(w catalog.Workload) bool { return s.run.runsWorkload(ctx, w) }}
+	set := manifests.Set{
+		Objects: objects,
+		Others:  func(w catalog.Workload) bool { return s.run.runsWorkload(ctx, w) },
+		Owner:   func(finalizer, resource, owner string) string { return s.run.ownerOf(ctx, finalizer, resource, owner) },
+	}
 	if s.build != nil {
 		set.Namespace = s.build.namespace
 	}
@@ -110,24 +113,13 @@ func (s *set) evaluate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resources := map[schema.GroupVersionKind]*cluster.Resource{}
-	for kind, resource := range cluster.Resources(objects) {
-		resources[kind] = &resource
+	if snapshot != nil {
+		world.Over(snapshot)
 	}
-	a := &evaluator{set: s, engine: engine, facts: cluster.NewLayers(world, snapshot), index: map[policies.Object]*subject{}}
+	resources := cluster.Resources(objects)
+	a := &evaluator{set: s, engine: engine, world: world, index: map[policies.Object]*subject{}}
 	for _, sub := range subjects {
-		sub.resource = resources[sub.object.GroupVersionKind()]
-		sub.id = policies.Object{Resource: sub.resource.String(), Namespace: sub.object.GetNamespace(), Name: sub.object.GetName()}
-		a.index[sub.id] = sub
+		a.add(sub, resources[sub.object.GroupVersionKind()])
 	}
-	subjects = append(subjects, a.impliedNamespaces(subjects)...)
-	for _, sub := range subjects {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := a.evaluateSubject(ctx, sub); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.evaluate(ctx, append(subjects, a.impliedNamespaces(subjects)...))
 }

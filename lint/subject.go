@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/source"
 	"github.com/termguard/termguard/policies"
-	"github.com/termguard/termguard/question"
 )
 
 // isGitOps reports whether an object is Argo CD's or Flux's: its controllers and the deployed objects are
@@ -30,10 +30,12 @@ func isGitOps(o *source.Object) bool {
 
 // misspellingHint names the catalog's finalizer that an unknown one probably misspells, or returns "".
 func (s *set) misspellingHint(o *source.Object, finalizer string) string {
-	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	resource := plural.GroupResource().String()
-	finalizers := cmp.Or(s.run.options.Catalog, catalog.Default())
+	plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
+	return s.run.misspelling(finalizer, plural.GroupResource().String())
+}
+
+func (r *run) misspelling(finalizer, resource string) string {
+	finalizers := cmp.Or(r.options.Catalog, catalog.Default())
 	if _, found := finalizers.Lookup(finalizer, resource); found {
 		return ""
 	}
@@ -82,10 +84,10 @@ func (s *set) hintFor(o *source.Object, f policies.Finding) string {
 type subject struct {
 	*source.Object
 	id          policies.Object
+	target      answer.Subject
 	object      *unstructured.Unstructured // as it would be in the cluster
-	resource    *cluster.Resource
-	implied     bool // manifests name it, but do not contain it
-	selfManaged bool // an Application that deploys its own Argo CD
+	implied     bool                       // manifests name it, but do not contain it
+	selfManaged bool                       // an Application that deploys its own Argo CD
 }
 
 func (s *set) subject(o *source.Object) *subject {
@@ -167,15 +169,6 @@ func wellFormed(value map[string]any) bool {
 		}
 	}
 	return true
-}
-
-func (sub *subject) target() question.Target {
-	t := question.Target{
-		Kind: sub.object.GroupVersionKind(), Resource: sub.resource.GroupVersionResource,
-		Namespace: sub.object.GetNamespace(), Name: sub.object.GetName(), Object: sub.object.Object,
-	}
-	t.Resource.Group, t.Resource.Version = t.Kind.Group, t.Kind.Version
-	return t
 }
 
 // lacksRules reports whether a webhook configuration lacks rules, which software fills in at run time.

@@ -109,24 +109,9 @@ func (s *Set) Add(resource, namespace, name string, place int) {
 	within[name] = place
 }
 
-// Empty reports whether the set has no objects.
-func (s *Set) Empty() bool { return len(s.objects) == 0 }
-
 // Facts do not change during View.
 type Facts interface {
 	View(f func(doc map[string]any))
-}
-
-// Over returns facts with the set in them.
-func (s *Set) Over(facts Facts) Facts { return over{facts, s} }
-
-type over struct {
-	facts Facts
-	set   *Set
-}
-
-func (o over) View(f func(doc map[string]any)) {
-	o.facts.View(func(doc map[string]any) { f(o.set.In(doc)) })
 }
 
 // In returns doc with the set; only the top level is copied.

@@ -145,30 +145,21 @@ func TestReview(t *testing.T) {
 	}
 }
 
-type document map[string]any
-
-func (d document) View(f func(doc map[string]any)) { f(d) }
-
 func TestSet(t *testing.T) {
 	var s Set
 	s.By = "helm uninstall"
-	facts := document{"apiservices": map[string]any{}}
-	if !s.Empty() {
-		t.Error("a new set is not empty")
-	}
+	facts := map[string]any{"apiservices": map[string]any{}}
 	s.Add("pods", "n", "a", 0)
 	s.Add("pods", "n", "b", 1)
 	s.Add("namespaces", "", "n", 2)
-	s.Over(facts).View(func(doc map[string]any) {
-		want := map[string]any{
-			"apiservices": map[string]any{},
-			"set":         map[string]any{"pods": map[string]any{"n": map[string]any{"a": 0, "b": 1}}, "namespaces": map[string]any{"": map[string]any{"n": 2}}},
-			"setOrder":    map[string]any{"by": "helm uninstall", "waits": false},
-		}
-		if diff := cmp.Diff(want, doc); diff != "" {
-			t.Errorf("-want, +got:\n%s", diff)
-		}
-	})
+	want := map[string]any{
+		"apiservices": map[string]any{},
+		"set":         map[string]any{"pods": map[string]any{"n": map[string]any{"a": 0, "b": 1}}, "namespaces": map[string]any{"": map[string]any{"n": 2}}},
+		"setOrder":    map[string]any{"by": "helm uninstall", "waits": false},
+	}
+	if diff := cmp.Diff(want, s.In(facts)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
 	if _, changed := facts["set"]; changed {
 		t.Error("the facts themselves were changed")
 	}

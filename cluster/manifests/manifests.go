@@ -34,6 +34,8 @@ type Set struct {
 	Elsewhere func(namespace string) []*unstructured.Unstructured
 	// Others reports whether other sets run a workload of the catalog; it may be nil.
 	Others func(catalog.Workload) bool
+	// Owner is as in cluster.Manifests.
+	Owner func(finalizer, resource, owner string) string
 }
 
 // Apply returns the facts about a cluster after a set was applied: workloads have ready pods, their Services
@@ -43,7 +45,7 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	if options.Catalog == nil {
 		options.Catalog = catalog.Default()
 	}
-	options.Manifests = &cluster.Manifests{Version: version, Others: set.Others}
+	options.Manifests = &cluster.Manifests{Version: version, Others: set.Others, Owner: set.Owner}
 	objects := set.Objects
 	scopes := cluster.Defined(objects, "spec", "scope")
 	for _, obj := range objects {

@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// Options of a Part. All but Owners, Trusts and Others are needed.
+// Options of a Part. All but Owners, Trusts, Others and Owner are needed.
 type Options struct {
 	Catalog *catalog.Catalog
 	// Owners declares owners, by finalizer, as Annotation does.
@@ -31,6 +31,8 @@ type Options struct {
 	Manifests bool
 	// Others reports whether other manifests run a workload of the catalog. It may be nil.
 	Others func(catalog.Workload) bool
+	// Owner corrects the owner of a finalizer that nothing in the manifests removes. It may be nil.
+	Owner func(finalizer, resource, owner string) string
 	// MaxNames bounds the names that the facts hold of a group.
 	MaxNames int
 	Now      func() time.Time

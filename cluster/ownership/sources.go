@@ -374,6 +374,9 @@ func (p *Part) askManifests(q *asked, j judgement) judgement {
 	if j.owner == "" {
 		j.owner = guessOwner(q.resource, q.finalizer)
 	}
+	if p.options.Owner != nil {
+		j.owner = p.options.Owner(q.finalizer, q.resource, j.owner)
+	}
 	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
 }
 
