@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster/ownership"
@@ -21,7 +22,11 @@ const (
 func (w *World) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.verdicts(obj, res, specFinalizers)
+	u, whole := obj.(*unstructured.Unstructured)
+	if !whole {
+		return w.ownership.Ownership(obj, res, specFinalizers) // the API sends objects, or their metadata alone
+	}
+	return w.verdicts(u, res, specFinalizers)
 }
 
 // namespaced and cluster return resources that the table of kinds may lack.

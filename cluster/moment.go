@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -188,40 +187,18 @@ func (m Moment) Knows() bool {
 	})
 }
 
-// beside returns the objects among manifests that the owner of a finalizer needs, and no finalizer keeps.
-func (w *World) beside(finalizer, resource string, obj metav1.Object) (found []any) {
-	u, whole := obj.(*unstructured.Unstructured)
-	if !whole || w.options.Manifests == nil {
-		return nil
-	}
-	for _, thing := range w.references.Waits(finalizer, resource, u) {
-		if !w.ownership.Holds(thing.Resource, thing.NamespacedName) {
-			found = append(found, map[string]any{"resource": thing.Resource, "namespace": thing.Namespace, "name": thing.Name})
-		}
-	}
-	return found
-}
-
 // verdicts returns the verdicts on one object's finalizers. An object without a UID, as in an eviction, is
 // only named: its declarations come from the inventory.
-func (w *World) verdicts(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
+func (w *World) verdicts(obj *unstructured.Unstructured, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := w.ownership.Ownership(obj, res, specFinalizers)
-	for finalizer, verdict := range verdicts {
-		verdict, _ := verdict.(map[string]any)
-		missing, unallowed := w.references.Missing(finalizer, res.String(), obj), w.references.Unallowed(finalizer, res.String(), obj)
-		beside := w.beside(finalizer, res.String(), obj)
-		if len(missing)+len(unallowed)+len(beside) == 0 {
+	for finalizer, lacks := range w.references.Lacks(res.String(), obj) {
+		verdict, known := verdicts[finalizer].(map[string]any)
+		if !known {
 			continue
 		}
 		verdict = maps.Clone(verdict) // it is shared
-		if len(beside) > 0 {
-			verdict["beside"] = beside
-		}
-		if len(missing) > 0 {
-			verdict["missing"] = missing
-		}
-		if len(unallowed) > 0 {
-			verdict["unallowed"] = unallowed
+		for field, found := range lacks {
+			verdict[field] = found
 		}
 		verdicts[finalizer] = verdict
 	}

@@ -406,7 +406,7 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 		if e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
 			continue
 		}
-		if e.CRDGroup != "" && group != e.CRDGroup && !strings.HasSuffix(group, "."+e.CRDGroup) || e.Set != nil && !runs(*e.Set) {
+		if e.CRDGroup != "" && !e.Owns(resource) || e.Set != nil && !runs(*e.Set) {
 			continue
 		}
 		if name := cmp.Or(e.Finalizer, strings.NewReplacer("{kind}", strings.ToLower(kind), "{plural}", plural).Replace(e.Carries)); name != "" {
@@ -456,7 +456,7 @@ func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 				rank += 2
 			case slices.Contains(e.On, "*"):
 				rank++
-			case !e.qualified() && !e.owns(resource):
+			case !e.qualified() && !e.Owns(resource):
 				continue
 			}
 			if rank > bestRank {
@@ -495,11 +495,11 @@ func (e *Entry) qualified() bool {
 // Foreign reports whether the finalizer belongs to software with its own kinds, and is not known on this
 // resource.
 func (e *Entry) Foreign(resource string) bool {
-	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.owns(resource)
+	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.Owns(resource)
 }
 
-// owns reports whether a resource is of the API group that the owner needs, or of one below it.
-func (e *Entry) owns(resource string) bool {
+// Owns reports whether a resource is of the API group that the owner needs, or of one below it.
+func (e *Entry) Owns(resource string) bool {
 	_, group, _ := strings.Cut(resource, ".")
 	return e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
 }

@@ -66,13 +66,7 @@ func (o *Obstacle) check(on []string) (err error) {
 
 // ObstaclesOf returns the obstacles for objects of a resource.
 func (e *Entry) ObstaclesOf(resource string) []Obstacle {
-	var found []Obstacle
-	for _, o := range e.Obstacles {
-		if len(o.Of) == 0 || slices.ContainsFunc(o.Of, func(of string) bool { return covers(of, resource) }) {
-			found = append(found, o)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(e.Obstacles), func(o Obstacle) bool { return !concerns(o.Of, resource) })
 }
 
 // Shows reports whether it may occur with an object.

@@ -38,9 +38,11 @@ type Reference struct {
 	Name string `json:"name,omitempty"`
 	// NamespacePath leads to the named object's namespace. It defaults to the naming object's, and is ignored
 	// for cluster-scoped resources.
-	NamespacePath string      `json:"namespacePath,omitempty"`
-	When          []Condition `json:"when,omitempty"`
-	Source        string      `json:"source"`
+	NamespacePath string `json:"namespacePath,omitempty"`
+	// Prefix precedes the name in the value at Path: other values name nothing.
+	Prefix string      `json:"prefix,omitempty"`
+	When   []Condition `json:"when,omitempty"`
+	Source string      `json:"source"`
 
 	path, namespacePath []string
 }
@@ -58,8 +60,6 @@ type Condition struct {
 // Need is an object that an owner reads to clear a finalizer. Path leads from the finalized object.
 type Need struct {
 	Reference
-	// Prefix precedes the name in the value at Path: other values name nothing.
-	Prefix string `json:"prefix,omitempty"`
 	// Impersonates says that the owner acts as the named ServiceAccount: its role bindings in the object's
 	// namespace are needed as well.
 	Impersonates bool `json:"impersonates,omitempty"`
@@ -105,7 +105,7 @@ func holding[T any](all []T, resource string, reference func(*T) *Reference) []T
 	_, group, _ := strings.Cut(resource, ".")
 	var found []T
 	for i := range all {
-		if of := reference(&all[i]).Of; len(of) > 0 && !slices.ContainsFunc(of, func(pattern string) bool { return covers(pattern, resource) }) {
+		if !concerns(reference(&all[i]).Of, resource) {
 			continue
 		}
 		one := all[i]
@@ -117,6 +117,11 @@ func holding[T any](all []T, resource string, reference func(*T) *Reference) []T
 }
 
 const ofGroup = "{group}"
+
+// concerns reports whether what is of some resources, all if empty, is of this one.
+func concerns(of []string, resource string) bool {
+	return len(of) == 0 || slices.ContainsFunc(of, func(pattern string) bool { return covers(pattern, resource) })
+}
 
 func covers(pattern, resource string) bool {
 	plural, group, _ := strings.Cut(resource, ".")
@@ -133,35 +138,9 @@ func coversSome(pattern string, on []string) bool {
 	return slices.ContainsFunc(on, func(resource string) bool { return resource == "*" || covers(pattern, resource) })
 }
 
-// Names returns the objects that an object's owner needs, each once, in order; one of a fixed name even if
-// missing.
-func (n *Need) Names(object map[string]any) []Named {
-	if n.Path == "" {
-		if !n.holds(object, nil) {
-			return nil
-		}
-		return []Named{{Name: n.Name}}
-	}
-	return n.named(object, func(value string) string {
-		value, found := strings.CutPrefix(value, n.Prefix)
-		if !found {
-			return ""
-		}
-		return value
-	})
-}
-
-// Names returns the objects that a referrer names, each once; none without Path, see Counts.
-func (r *Referrer) Names(referrer map[string]any) []Named {
-	if r.Path == "" {
-		return nil
-	}
-	return r.named(referrer, func(value string) string { return value })
-}
-
 // Counts reports whether a referrer without Path blocks, whatever it names.
 func (r *Referrer) Counts(referrer map[string]any) bool {
-	return r.Path == "" && r.holds(referrer, nil)
+	return r.Path == "" && hold(r.When, referrer, nil)
 }
 
 // Applies reports whether the owner waits for referrers of this object.
@@ -170,28 +149,25 @@ func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, objec
 // LongestName bounds the name of an object: a longer text names none.
 const LongestName = 253
 
-func (r *Reference) named(object map[string]any, name func(string) string) []Named {
-	var found []Named
+// Names returns the objects that an object names, each once, in order; one of a fixed name even if missing.
+func (r *Reference) Names(object map[string]any) (found []Named) {
 	seen := map[Named]bool{}
 	each(object, r.path, nil, func(at any, elements []any) {
 		value, _ := at.(string)
-		if value == "" || len(value) > LongestName || !r.holds(object, elements) {
+		name, is := strings.CutPrefix(value, r.Prefix)
+		if !is || name == "" || len(value) > LongestName || !hold(r.When, object, elements) {
 			return
 		}
-		one := Named{Namespace: text(from(object, r.namespacePath, elements)), Name: name(value)}
-		if one.Name != "" && !seen[one] {
+		one := Named{Namespace: text(from(object, r.namespacePath, elements)), Name: name}
+		if !seen[one] {
 			seen[one] = true
 			found = append(found, one)
 		}
 	})
-	if r.Name != "" && text(object, r.path) == "" && r.holds(object, nil) {
+	if r.Name != "" && text(object, r.path) == "" && hold(r.When, object, nil) {
 		found = append(found, Named{Namespace: text(object, r.namespacePath), Name: r.Name})
 	}
 	return found
-}
-
-func (r *Reference) holds(object map[string]any, elements []any) bool {
-	return hold(r.When, object, elements)
 }
 
 func hold(conditions []Condition, object map[string]any, elements []any) bool {

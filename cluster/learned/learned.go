@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 const (
@@ -59,17 +61,13 @@ type Owner struct {
 	Last  time.Time `json:"last"`
 }
 
-// serviceAccount prefixes service accounts' user names (k8s.io/apiserver,
-// pkg/authentication/serviceaccount/util.go).
-const serviceAccount = "system:serviceaccount:"
-
 // Account returns the owner's service account as "namespace/name", or "".
 func (o Owner) Account() string { return Account(o.Identity) }
 
 // Account returns the service account behind a user name as "namespace/name", or "".
 func Account(user string) string {
-	namespace, name, ok := strings.Cut(strings.TrimPrefix(user, serviceAccount), ":")
-	if !strings.HasPrefix(user, serviceAccount) || !ok || namespace == "" || name == "" || strings.Contains(name, ":") {
+	namespace, name, err := serviceaccount.SplitUsername(user)
+	if err != nil {
 		return ""
 	}
 	return namespace + "/" + name
@@ -330,22 +328,15 @@ func decode(text []byte, into any) error {
 }
 
 func (o Owner) check(now time.Time) error {
-	for name, s := range map[string]string{"finalizer": o.Finalizer, "resource": o.Resource, "identity": o.Identity} {
-		if err := plain(s); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	switch err := plain(o.Namespace); {
-	case o.Namespace == "":
-	case err != nil:
-		return fmt.Errorf("namespace: %w", err)
-	case o.Everywhere:
+	if o.Everywhere && o.Namespace != "" {
 		return errors.New("it counts everywhere and in one namespace")
 	}
-	if err := o.Took.check(now); err != nil {
-		return err
-	}
-	return seen(o.Objects, o.First, o.Last, now)
+	return cmp.Or(
+		plain("finalizer", o.Finalizer), plain("resource", o.Resource), plain("identity", o.Identity),
+		plain("namespace", cmp.Or(o.Namespace, "any")),
+		o.Took.check(now),
+		seen(o.Objects, o.First, o.Last, now),
+	)
 }
 
 func seen(count int, first, last, now time.Time) error {
@@ -360,14 +351,14 @@ func seen(count int, first, last, now time.Time) error {
 	return nil
 }
 
-func plain(s string) error {
+func plain(field, s string) error {
 	switch {
 	case s == "":
-		return errors.New("is empty")
+		return fmt.Errorf("%s: is empty", field)
 	case len(s) > maxString:
-		return fmt.Errorf("is longer than %d bytes", maxString)
+		return fmt.Errorf("%s: is longer than %d bytes", field, maxString)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return errors.New("holds what cannot be printed")
+		return fmt.Errorf("%s: holds what cannot be printed", field)
 	}
 	return nil
 }

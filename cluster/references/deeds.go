@@ -2,11 +2,8 @@ package references
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,9 +18,9 @@ type deed struct {
 
 // serving is an object that an owner needs.
 type serving struct {
-	object
-	finalizer, resource string
-	named               bool // a field names it, but the owner may not need it
+	Thing
+	finalizer, of string // a finalizer of objects of a resource
+	named         bool   // a field names it, but the owner may not need it
 }
 
 // barring is an operation that an owner has no right to, its effect on the finalizer, and the service account
@@ -58,24 +55,26 @@ func (p *Part) Regrant(times int) {
 }
 
 // settleDeeds adds missing rights of owners, and the roles and bindings that alone grant others.
-func (p *Part) settleDeeds(id object, served facts.Sets[serving, string], barred facts.Sets[barring, string]) {
+func (p *Part) settleDeeds(id Thing, served facts.Sets[serving, string], barred facts.Sets[barring, string]) {
 	note := func(d deed, account string, lets bool, only []Thing) {
 		if !lets {
-			barred.Add(barring{d.finalizer, id.resource, d.Without, phrase(d.Deed, account), d.As}, id.Name)
+			barred.Add(barring{d.finalizer, id.Resource, d.Without, phrase(d.Deed, account), d.As}, id.Name)
 		}
 		for _, by := range only {
-			p.look(by.Resource, by.NamespacedName, id.Namespace) // so that it is removed again
-			served.Add(serving{object{by.Resource, by.NamespacedName}, d.finalizer, id.resource, false}, id.Name)
+			p.look(by, id.Namespace) // so that it is removed again
+			served.Add(serving{by, d.finalizer, id.Resource, false}, id.Name)
 		}
 	}
-	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) bool { return p.look("serviceaccounts", account, id.Namespace).There }, note)
+	p.deeds(id, p.records[id].deeds, func(account types.NamespacedName) bool {
+		return p.look(Thing{"serviceaccounts", account}, id.Namespace).There
+	}, note)
 }
 
 // deeds visits the known rights of an object's deeds, each with the acting account, "" for the owner's own.
-func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName) bool, visit func(d deed, account string, lets bool, only []Thing)) {
+func (p *Part) deeds(id Thing, deeds []deed, isThere func(types.NamespacedName) bool, visit func(d deed, account string, lets bool, only []Thing)) {
 	var lacked deed
 	ask := func(d deed, account string) {
-		lets, known, only := p.options.World.Lets(d.finalizer, id.resource, id.Namespace, d.Deed, account)
+		lets, known, only := p.options.World.Lets(d.finalizer, id.Resource, id.Namespace, d.Deed, account)
 		if !known || !lets && alike(d, lacked) {
 			return // one of them is enough
 		}
@@ -104,12 +103,10 @@ func (p *Part) deeds(id object, deeds []deed, isThere func(types.NamespacedName)
 const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
 // undefined returns the deeds on unserved kinds, one of each: the owner retries their discovery for ever.
-func (p *Part) undefined(id object, deeds []deed) (found []deed) {
+func (p *Part) undefined(id Thing, deeds []deed) (found []deed) {
 	for _, d := range deeds {
-		if d.As != "" {
-			if !p.options.World.Look("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}).There {
-				continue // it does nothing as a missing account
-			}
+		if d.As != "" && !p.options.World.Look("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}).There {
+			continue // it does nothing as a missing account
 		}
 		if p.options.World.Undefined(d.Kind) && !slices.ContainsFunc(found, func(of deed) bool { return of.Kind == d.Kind && of.finalizer == d.finalizer }) {
 			found = append(found, d)
@@ -119,17 +116,6 @@ func (p *Part) undefined(id object, deeds []deed) (found []deed) {
 }
 
 func kindOf(d deed) string { return "of " + d.Kind.String() }
-
-func idOf(resource string, u *unstructured.Unstructured) object {
-	return object{resource, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
-}
-
-func deedsOf(finalizer string, u *unstructured.Unstructured, rules *rules) (deeds []deed) {
-	for _, a := range rules.acts {
-		deeds = appendDeeds(deeds, finalizer, a, u.Object)
-	}
-	return deeds
-}
 
 // alike reports whether two deeds differ only in the operation.
 func alike(a, b deed) bool {
@@ -146,26 +132,4 @@ func phrase(d catalog.Deed, account string) string {
 		what += " as service account " + account
 	}
 	return what
-}
-
-// Unallowed returns the operations that the owner needs to clear a finalizer and has no right to, each with
-// the effect on the finalizer.
-func (p *Part) Unallowed(finalizer, resource string, obj metav1.Object) []any {
-	u, whole := obj.(*unstructured.Unstructured)
-	if !whole || p.options.Manifests {
-		return nil
-	}
-	found := map[[2]string]bool{}
-	p.deeds(idOf(resource, u), deedsOf(finalizer, u, p.plan.rulesFor(finalizer, resource)), func(account types.NamespacedName) bool {
-		return p.options.World.Look("serviceaccounts", account).There
-	}, func(d deed, account string, lets bool, _ []Thing) {
-		if !lets {
-			found[[2]string{phrase(d.Deed, account), d.Without}] = true
-		}
-	})
-	var list []any
-	for _, one := range slices.SortedFunc(maps.Keys(found), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		list = append(list, map[string]any{"what": one[0], "without": one[1]})
-	}
-	return list
 }

@@ -50,9 +50,9 @@ type namer struct {
 	mentions []mention // at least one
 }
 
-func (n *namer) object() object {
+func (n *namer) object() Thing {
 	in := n.in.Value()
-	return object{in[0], types.NamespacedName{Namespace: in[1], Name: n.name}}
+	return Thing{in[0], types.NamespacedName{Namespace: in[1], Name: n.name}}
 }
 
 type mentioned struct {
@@ -64,15 +64,15 @@ func (m mentioned) mention() *mention { return &m.by.mentions[m.as] }
 
 type naming struct {
 	mentions  []mention
-	needs     []need   // Secrets that its spec names, and objects that lead to more
-	published []need   // Secrets that its status names
-	ids       []object // identifiers in its status
+	needs     []need  // Secrets that its spec names, and objects that lead to more
+	published []need  // Secrets that its status names
+	ids       []Thing // identifiers in its status
 	node      string
 }
 
-func (p *Part) hash(id object) uint64 { return maphash.Comparable(p.seed, id) }
+func (p *Part) hash(id Thing) uint64 { return maphash.Comparable(p.seed, id) }
 
-func (p *Part) mention(id object, found []mention, leaving bool) {
+func (p *Part) mention(id Thing, found []mention, leaving bool) {
 	for i := range found {
 		found[i].leaving = leaving
 	}
@@ -97,7 +97,7 @@ func (p *Part) mention(id object, found []mention, leaving bool) {
 	if len(found) == 0 {
 		return
 	}
-	n = &namer{unique.Make([2]string{id.resource, id.Namespace}), id.Name, found}
+	n = &namer{unique.Make([2]string{id.Resource, id.Namespace}), id.Name, found}
 	p.namers[key] = n
 	for i := range found {
 		m := &found[i]
@@ -116,12 +116,12 @@ func (p *Part) heed(m mention) {
 // visit visits the first objects that name an object, or have an identifier from its status, and returns how
 // many more there are. Another namespace counts only for the same API group: users may write any name and
 // identifier into their own objects.
-func (p *Part) visit(id object, r *record, f func(by object, path string, carries bool)) (more int) {
-	for i, target := range append([]object{id}, r.ids...) {
+func (p *Part) visit(id Thing, r *record, f func(by Thing, path string, carries bool)) (more int) {
+	for i, target := range append([]Thing{id}, r.ids...) {
 		all := p.mentions[p.hash(target)]
 		more += max(0, len(all)-maxUsers)
 		for _, m := range all[:min(len(all), maxUsers)] {
-			if by := m.by.object(); by.Namespace == "" || by.Namespace == id.Namespace || facts.GroupOf(by.resource) == facts.GroupOf(id.resource) {
+			if by := m.by.object(); by.Namespace == "" || by.Namespace == id.Namespace || facts.GroupOf(by.Resource) == facts.GroupOf(id.Resource) {
 				f(by, m.mention().path.Value(), i > 0)
 			}
 		}
@@ -129,7 +129,10 @@ func (p *Part) visit(id object, r *record, f func(by object, path string, carrie
 	return more
 }
 
-func (p *Part) naming(id object, obj runtime.Object) (n naming) {
+func (p *Part) naming(r *role, id Thing, obj runtime.Object) (n naming) {
+	if r.peers == 0 || p.options.Manifests {
+		return n
+	}
 	l := look{p, id, nil, &n, maxFields}
 	switch obj := obj.(type) {
 	case *corev1.PersistentVolume:
@@ -185,7 +188,7 @@ func (n *naming) bound(labeled []mention, live bool) {
 
 type look struct {
 	*Part
-	id     object
+	id     Thing
 	owners []metav1.OwnerReference
 	found  *naming
 	left   int
@@ -221,11 +224,11 @@ func (l *look) text(path []string, value string) {
 	stem, identifies := strings.CutSuffix(key, "id")
 	stem, identifies = strings.TrimSuffix(stem, "uu"), identifies && !strings.HasSuffix(stem, "u") || strings.HasSuffix(key, "uuid")
 	if identifies && uuid.Validate(value) == nil {
-		carried := object{key, types.NamespacedName{Name: value}}
+		carried := Thing{key, types.NamespacedName{Name: value}}
 		switch {
 		case inStatus && len(n.ids) < maxNamed:
 			n.ids = append(n.ids, carried)
-		case !inStatus && !slices.Contains(l.plan.namedAfter(facts.GroupOf(l.id.resource), stem), l.id.resource): // that would be its own
+		case !inStatus && !slices.Contains(l.plan.namedAfter(facts.GroupOf(l.id.Resource), stem), l.id.Resource): // that would be its own
 			n.mentions = append(n.mentions, mention{target: l.hash(carried), path: unique.Make(strings.Join(path, "."))})
 		}
 	}
@@ -248,7 +251,7 @@ func (l *look) reference(path []string, fields map[string]any) {
 		group = "" // of the core
 	}
 	n, kind := l.found, strings.ToLower(text("kind"))
-	switch own := facts.GroupOf(l.id.resource); {
+	switch own := facts.GroupOf(l.id.Resource); {
 	case stem == key || to.Name == "" || l.id.Namespace != "" && to.Namespace != "" && to.Namespace != l.id.Namespace:
 	case kind == "secret" || kind == "" && strings.HasSuffix(strings.TrimSuffix(stem, "key"), "secret"):
 		if path[0] == "status" {
@@ -269,14 +272,14 @@ func (l *look) name(path, key string, to types.NamespacedName) []string {
 	if to.Name == "" || len(to.Name) > catalog.LongestName || slices.ContainsFunc(l.owners, func(o metav1.OwnerReference) bool { return o.Name == to.Name }) {
 		return nil // its owner is deleted with it
 	}
-	resources := l.plan.namedAfter(facts.GroupOf(l.id.resource), key)
+	resources := l.plan.namedAfter(facts.GroupOf(l.id.Resource), key)
 	for _, resource := range resources {
 		if to.Namespace = l.id.Namespace; !l.plan.namespaced(resource) {
 			to.Namespace = ""
 		} else if to.Namespace == "" {
 			continue // ambiguous
 		}
-		l.found.mentions = append(l.found.mentions, mention{target: l.hash(object{resource, to}), path: unique.Make(path)})
+		l.found.mentions = append(l.found.mentions, mention{target: l.hash(Thing{resource, to}), path: unique.Make(path)})
 	}
 	return resources
 }

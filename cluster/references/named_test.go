@@ -301,7 +301,7 @@ func TestNamesMany(t *testing.T) {
 		"spec":     map[string]any{"clusterRefs": refs, "tokenSecretRefs": refs, "more": fields}, "status": map[string]any{"keySecretRefs": refs},
 	}}
 	p.Keep("jobs.x.io", types.NamespacedName{Namespace: "a", Name: "j"}, u)
-	r := p.records[object{"jobs.x.io", types.NamespacedName{Namespace: "a", Name: "j"}}]
+	r := p.records[Thing{"jobs.x.io", types.NamespacedName{Namespace: "a", Name: "j"}}]
 	if len(p.mentions) > maxNamed || len(r.needs) > maxNamed || len(r.published) > maxNamed {
 		t.Errorf("%d mentions, %d needs, %d published are kept", len(p.mentions), len(r.needs), len(r.published))
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,7 +31,7 @@ func (p *Part) settleNeeds(namespace string) {
 		if delete(n.by, namespace); len(n.by) == 0 {
 			delete(p.needed, id)
 		}
-		p.doc.Prune("needed", id.Namespace, id.resource, id.Name, namespace)
+		p.doc.Prune("needed", id.Namespace, id.Resource, id.Name, namespace)
 	}
 	delete(p.needs, namespace)
 	p.doc.Prune("needs", namespace)
@@ -40,33 +39,32 @@ func (p *Part) settleNeeds(namespace string) {
 
 	type key struct{ finalizer, resource, needed, state string }
 	needy, lacked := facts.Sets[key, string]{}, facts.Sets[key, string]{} // and what they need
-	lack := func(k key, object, needed string) {
-		needy.Add(k, object)
+	lack := func(k key, name, needed string) {
+		needy.Add(k, name)
 		lacked.Add(k, needed)
 	}
 	served, barred := facts.Sets[serving, string]{}, facts.Sets[barring, string]{}
 	for id := range p.carriers[namespace] {
 		looks := 0
 		for _, n := range p.records[id].needs {
-			p.walk(n, namespace, func(resource string, target types.NamespacedName, without string, fixed bool) bool {
+			p.walk(n, namespace, func(target Thing, without string, fixed bool) bool {
 				if looks++; looks > maxNamed {
 					return false
 				}
-				at := p.look(resource, target, namespace)
+				at := p.look(target, namespace)
 				if at.There && !at.Held && without != catalog.Completes && without != through && !p.options.Manifests {
-					served.Add(serving{object{resource, target}, n.finalizer, id.resource, without == named}, id.Name)
+					served.Add(serving{target, n.finalizer, id.Resource, without == named}, id.Name)
 				}
-				state := p.state(resource, at, fixed, without, target.Namespace == namespace && namespace != "")
-				if state == "" || without == catalog.Completes && !p.plan.rulesFor(n.finalizer, id.resource).lacks[resource] {
-					return at.There
+				state := p.state(target.Resource, at, fixed, without, target.Namespace == namespace && namespace != "")
+				if state != "" && (without != catalog.Completes || p.plan.rulesFor(n.finalizer, id.Resource).lacks[target.Resource]) {
+					lack(key{n.finalizer, id.Resource, target.Resource, state}, id.Name, nameIn(namespace, target.NamespacedName))
 				}
-				lack(key{n.finalizer, id.resource, resource, state}, id.Name, nameIn(namespace, target))
 				return at.There
 			})
 		}
 		p.settleDeeds(id, served, barred)
 		for _, d := range p.undefined(id, p.records[id].deeds) {
-			lack(key{d.finalizer, id.resource, Definitions, hangs}, id.Name, kindOf(d))
+			lack(key{d.finalizer, id.Resource, Definitions, hangs}, id.Name, kindOf(d))
 		}
 	}
 	for b, names := range barred {
@@ -82,20 +80,19 @@ func (p *Part) settleNeeds(namespace string) {
 	for s, names := range served {
 		g := group(names, p.options.MaxNames)
 		facts.Set(g, "named", true, s.named)
-		p.doc.Put(g, "needed", s.Namespace, s.object.resource, s.Name, namespace, s.finalizer, s.resource)
+		p.doc.Put(g, "needed", s.Namespace, s.Resource, s.Name, namespace, s.finalizer, s.of)
 	}
 }
 
 // look returns the state of an object that a namespace needs, and registers it, so that Keep and Forget
 // report changes.
-func (p *Part) look(resource string, target types.NamespacedName, namespace string) Presence {
-	id := object{resource, target}
+func (p *Part) look(id Thing, namespace string) Presence {
 	n := p.needed[id]
 	if n == nil {
 		n = &needed{by: map[string]bool{}}
 		p.needed[id] = n
 	}
-	n.Presence = p.options.World.Look(resource, target)
+	n.Presence = p.options.World.Look(id.Resource, id.NamespacedName)
 	if !n.by[namespace] {
 		n.by[namespace] = true
 		p.needs[namespace] = append(p.needs[namespace], id)
@@ -104,66 +101,12 @@ func (p *Part) look(resource string, target types.NamespacedName, namespace stri
 }
 
 // Unknown returns the objects of unknown existence that a namespace's objects need, directly or through
-// objects that they wait for.
+// objects that their owners delete first.
 func (p *Part) Unknown(namespace string) []Thing {
-	u := unknowns{part: p, noted: map[object]bool{}}
+	unknown := unknowns{}
 	for _, id := range p.needs[namespace] {
-		u.note(id.resource, id.NamespacedName)
+		unknown.look(p, id)
 	}
-	for _, id := range p.awaitedFrom(namespace) {
-		u.of(id)
-	}
-	return u.things()
-}
-
-// UnknownOf is Unknown for the objects of one kind, in any namespace.
-func (p *Part) UnknownOf(resource string) []Thing {
-	u := unknowns{part: p, noted: map[object]bool{}}
-	for _, carriers := range p.carriers {
-		for id := range carriers {
-			if id.resource == resource {
-				u.of(id)
-			}
-		}
-	}
-	return u.things()
-}
-
-type unknowns struct {
-	part  *Part
-	noted map[object]bool
-}
-
-func (u unknowns) note(resource string, target types.NamespacedName) (there bool) {
-	at := u.part.options.World.Look(resource, target)
-	if !at.Known {
-		u.noted[object{resource, target}] = true
-	}
-	return at.There
-}
-
-func (u unknowns) of(id object) {
-	looks := 0
-	for _, n := range u.part.records[id].needs {
-		u.part.walk(n, id.Namespace, func(resource string, target types.NamespacedName, _ string, _ bool) bool {
-			looks++
-			return looks <= maxNamed && u.note(resource, target)
-		})
-	}
-}
-
-func (u unknowns) things() (found []Thing) {
-	for id := range u.noted {
-		found = append(found, Thing{id.resource, id.NamespacedName})
-	}
-	slices.SortFunc(found, func(a, b Thing) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.String(), b.String()))
-	})
-	return found
-}
-
-// awaitedFrom returns the objects that the owners of a namespace's objects delete first.
-func (p *Part) awaitedFrom(namespace string) (found []object) {
 	for _, waiting := range p.awaiting {
 		for id := range waiting {
 			if id.Namespace != namespace {
@@ -172,15 +115,53 @@ func (p *Part) awaitedFrom(namespace string) (found []object) {
 			r := p.records[id]
 			for _, w := range r.waits {
 				for _, rule := range w.rules {
-					if !rule.Deletes {
-						continue
+					if rule.Deletes {
+						unknown.needs(p, p.users(rule, id, r))
 					}
-					found = slices.AppendSeq(found, maps.Keys(p.users(rule, id, r)))
 				}
 			}
 		}
 	}
-	return found
+	return unknown.sorted()
+}
+
+// UnknownOf is Unknown for the objects of one kind, in any namespace.
+func (p *Part) UnknownOf(resource string) []Thing {
+	unknown := unknowns{}
+	for _, carriers := range p.carriers {
+		of := maps.Clone(carriers)
+		maps.DeleteFunc(of, func(id Thing, _ bool) bool { return id.Resource != resource })
+		unknown.needs(p, of)
+	}
+	return unknown.sorted()
+}
+
+type unknowns map[Thing]bool
+
+func (u unknowns) look(p *Part, id Thing) (there bool) {
+	at := p.options.World.Look(id.Resource, id.NamespacedName)
+	if !at.Known {
+		u[id] = true
+	}
+	return at.There
+}
+
+func (u unknowns) needs(p *Part, of map[Thing]bool) {
+	for id := range of {
+		looks := 0
+		for _, n := range p.records[id].needs {
+			p.walk(n, id.Namespace, func(target Thing, _ string, _ bool) bool {
+				looks++
+				return looks <= maxNamed && u.look(p, target)
+			})
+		}
+	}
+}
+
+func (u unknowns) sorted() []Thing {
+	return slices.SortedFunc(maps.Keys(u), func(a, b Thing) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.String(), b.String()))
+	})
 }
 
 // Thing is an object that others need.
@@ -223,33 +204,31 @@ func (p *Part) state(resource string, at Presence, fixed bool, without string, i
 
 // walk visits the needed object, a service account's bindings, and the objects that are read from it, if
 // visit reports that it exists.
-func (p *Part) walk(n need, namespace string, visit func(resource string, target types.NamespacedName, without string, fixed bool) bool) {
-	target := types.NamespacedName{Name: n.Named.Name}
+func (p *Part) walk(n need, namespace string, visit func(target Thing, without string, fixed bool) bool) {
+	target := Thing{n.Resource, types.NamespacedName{Name: n.Named.Name}}
 	if p.plan.namespaced(n.Resource) {
 		target.Namespace = cmp.Or(n.Named.Namespace, namespace)
 	}
-	if n.Without == through {
-		visit(n.Resource, target, through, false) // its content may change
-		if r := p.records[object{n.Resource, target}]; r != nil {
-			for _, next := range r.published {
-				p.walk(next, target.Namespace, visit)
-			}
+	there := visit(target, n.Without, n.Path == "" && n.Without != through)
+	r := p.records[target]
+	if r == nil {
+		r = &record{ties: &untied}
+	}
+	if n.Without == through { // its content may change
+		for _, next := range r.published {
+			p.walk(next, target.Namespace, visit)
 		}
 		return
 	}
-	if !visit(n.Resource, target, n.Without, n.Path == "") {
+	if !there {
 		return
 	}
 	if n.Impersonates {
 		for binding := range p.bindings[target.String()] {
 			if binding.Namespace == namespace {
-				visit(roleBindings, binding, catalog.May, true)
+				visit(Thing{roleBindings, binding}, catalog.May, true)
 			}
 		}
-	}
-	r := p.records[object{n.Resource, target}]
-	if r == nil {
-		return
 	}
 	for _, next := range r.below {
 		for i := range n.Needs {
@@ -267,52 +246,66 @@ func nameIn(namespace string, target types.NamespacedName) string {
 	return target.String()
 }
 
-// Missing returns the missing objects that an owner needs to clear a finalizer, each with the effect on it.
-func (p *Part) Missing(finalizer, resource string, obj metav1.Object) []any {
-	u, whole := obj.(*unstructured.Unstructured)
-	if !whole || p.options.Manifests {
+// Lacks returns, by finalizer, what the owners of an object's finalizers need and lack, as fields of a verdict:
+// missing objects and operations without a right to them, each with the effect on the finalizer; among
+// manifests, the objects beside it that they wait for and that no finalizer keeps.
+func (p *Part) Lacks(resource string, u *unstructured.Unstructured) map[string]map[string][]any {
+	if len(u.GetFinalizers()) == 0 {
 		return nil
 	}
-	var found []any
-	rules := p.plan.rulesFor(finalizer, resource)
-	needs := needsOf(finalizer, rules, u)
-	if !rules.builtIn && facts.Custom(facts.GroupOf(resource)) && p.ReadsFields(resource) {
-		needs = appendHints(needs, finalizer, rules, p.naming(idOf(resource, u), u).needs)
+	id, read := Thing{resource, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}, role{}
+	if r := p.plan.roles[resource]; r != nil {
+		read.peers = r.peers
 	}
-	for _, one := range needs {
-		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, fixed bool) bool {
-			at := p.options.World.Look(resource, target)
-			if without == catalog.Completes && !rules.lacks[resource] {
-				return at.There
-			}
-			if state := p.state(resource, at, fixed, without, false); state != "" && len(found) < maxNamed {
-				found = append(found, map[string]any{"resource": resource, "namespace": target.Namespace, "name": target.Name, "without": state})
+	r := p.reduce(&read, id, u, u, p.naming(&read, id, u))
+	if r == nil {
+		return nil
+	}
+	found := map[string]map[string][]any{}
+	add := func(finalizer, field string, one map[string]any) {
+		if found[finalizer] == nil {
+			found[finalizer] = map[string][]any{}
+		}
+		if all := found[finalizer][field]; len(all) < maxNamed {
+			found[finalizer][field] = append(all, one)
+		}
+	}
+	for _, n := range r.needs {
+		p.walk(n, id.Namespace, func(target Thing, without string, fixed bool) bool {
+			at := p.options.World.Look(target.Resource, target.NamespacedName)
+			one := map[string]any{"resource": target.Resource, "namespace": target.Namespace, "name": target.Name}
+			switch state := p.state(target.Resource, at, fixed, without, false); {
+			case p.options.Manifests:
+				if without == hangs && !at.Held {
+					add(n.finalizer, "beside", one)
+				}
+				return true
+			case state != "" && (without != catalog.Completes || p.plan.rulesFor(n.finalizer, resource).lacks[target.Resource]):
+				one["without"] = state
+				add(n.finalizer, "missing", one)
 			}
 			return at.There
 		})
 	}
-	for _, d := range p.undefined(idOf(resource, u), deedsOf(finalizer, u, rules)) {
-		found = append(found, map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
+	if p.options.Manifests {
+		return found
+	}
+	for _, d := range p.undefined(id, r.deeds) {
+		add(d.finalizer, "missing", map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
+	}
+	type operation struct{ finalizer, what, without string }
+	unallowed := map[operation]bool{}
+	p.deeds(id, r.deeds, func(account types.NamespacedName) bool {
+		return p.options.World.Look("serviceaccounts", account).There
+	}, func(d deed, account string, lets bool, _ []Thing) {
+		if !lets {
+			unallowed[operation{d.finalizer, phrase(d.Deed, account), d.Without}] = true
+		}
+	})
+	for _, o := range slices.SortedFunc(maps.Keys(unallowed), func(a, b operation) int {
+		return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.without, b.without))
+	}) {
+		add(o.finalizer, "unallowed", map[string]any{"what": o.what, "without": o.without})
 	}
 	return found
-}
-
-// Waits returns the objects that an owner waits for indefinitely if they are missing.
-func (p *Part) Waits(finalizer, resource string, obj *unstructured.Unstructured) (found []Thing) {
-	for _, one := range needsOf(finalizer, p.plan.rulesFor(finalizer, resource), obj) {
-		p.walk(one, obj.GetNamespace(), func(resource string, target types.NamespacedName, without string, _ bool) bool {
-			if without == hangs && len(found) < maxNamed {
-				found = append(found, Thing{resource, target})
-			}
-			return true
-		})
-	}
-	return found
-}
-
-func needsOf(finalizer string, rules *rules, u *unstructured.Unstructured) (needs []need) {
-	for _, n := range rules.needs {
-		needs = append(needs, appendNeeds(nil, finalizer, n, u.Object)...)
-	}
-	return needs
 }

@@ -51,11 +51,6 @@ type Options struct {
 	World    World
 }
 
-type object struct {
-	resource string
-	types.NamespacedName
-}
-
 // need is an object that an owner must read, as another names it.
 type need struct {
 	finalizer string // "" for an intermediate object
@@ -82,7 +77,7 @@ type ties struct {
 	below     []need          // of the objects that name it
 	refers    []reference     // that keep finalizers of others
 	published []need          // Secrets that its status names
-	ids       []object        // identifiers in its status
+	ids       []Thing         // identifiers in its status
 	ranges    []string        // of addresses that count as references
 	account   map[string]bool // the service accounts of a role binding
 	places    []place         // where owners of its finalizers must run that run on each node
@@ -115,25 +110,25 @@ type Part struct {
 	doc     facts.Document
 	plan    plan
 
-	records   map[object]*record
-	carriers  facts.Sets[string, object] // with needs, by namespace
-	needed    map[object]*needed
-	needs     map[string][]object                                // needed objects, by namespace
-	awaiting  facts.Sets[string, object]                         // that others may keep, by resource
-	referrers map[*rule]facts.Sets[types.NamespacedName, object] // objects that refer, by target
-	bindings  facts.Sets[string, types.NamespacedName]           // role bindings, by service account
+	records   map[Thing]*record
+	carriers  facts.Sets[string, Thing] // with needs, by namespace
+	needed    map[Thing]*needed
+	needs     map[string][]Thing                                // needed objects, by namespace
+	awaiting  facts.Sets[string, Thing]                         // that others may keep, by resource
+	referrers map[*rule]facts.Sets[types.NamespacedName, Thing] // objects that refer, by target
+	bindings  facts.Sets[string, types.NamespacedName]          // role bindings, by service account
 
 	seed     maphash.Seed
 	namers   map[uint64]*namer      // by their hash
 	mentions map[uint64][]mentioned // by the target's hash
-	awaits   map[uint64]object      // objects that may wait for their namers
+	awaits   map[uint64]Thing       // objects that may wait for their namers
 
 	onNode      facts.Sets[place, string]
 	placed      facts.Counts[string]
 	dirtyPlaces map[place]bool
 
 	dirtyNeeds map[string]bool
-	dirtyUses  map[object]bool
+	dirtyUses  map[Thing]bool
 	allDirty   bool
 	rights     int
 }
@@ -145,12 +140,12 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	return &Part{
 		options: options, doc: doc, plan: newPlan(options.Catalog),
-		records: map[object]*record{}, carriers: facts.Sets[string, object]{}, needed: map[object]*needed{}, needs: map[string][]object{},
-		awaiting: facts.Sets[string, object]{}, referrers: map[*rule]facts.Sets[types.NamespacedName, object]{},
+		records: map[Thing]*record{}, carriers: facts.Sets[string, Thing]{}, needed: map[Thing]*needed{}, needs: map[string][]Thing{},
+		awaiting: facts.Sets[string, Thing]{}, referrers: map[*rule]facts.Sets[types.NamespacedName, Thing]{},
 		bindings: facts.Sets[string, types.NamespacedName]{},
-		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]mentioned{}, awaits: map[uint64]object{},
+		seed:     maphash.MakeSeed(), namers: map[uint64]*namer{}, mentions: map[uint64][]mentioned{}, awaits: map[uint64]Thing{},
 		onNode: facts.Sets[place, string]{}, placed: facts.Counts[string]{}, dirtyPlaces: map[place]bool{},
-		dirtyNeeds: map[string]bool{}, dirtyUses: map[object]bool{},
+		dirtyNeeds: map[string]bool{}, dirtyUses: map[Thing]bool{},
 	}
 }
 
@@ -203,12 +198,9 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 	if r == nil || !isObject {
 		return false
 	}
-	id := object{resource, key}
-	var n naming
-	if r.peers > 0 && !p.options.Manifests {
-		n = p.naming(id, obj)
-		p.mention(id, n.mentions, m.GetDeletionTimestamp() != nil)
-	}
+	id := Thing{resource, key}
+	n := p.naming(r, id, obj)
+	p.mention(id, n.mentions, m.GetDeletionTimestamp() != nil)
 	before, now := p.records[id], p.reduce(r, id, m, obj, n)
 	changed := !reflect.DeepEqual(before, now)
 	if changed {
@@ -219,7 +211,8 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 		}
 	}
 	held := len(m.GetFinalizers()) > 0
-	if n := p.needed[id]; n != nil && (changed || !n.There || n.Held != held || n.Leaving != (held && m.GetDeletionTimestamp() != nil)) {
+	at := Presence{Known: true, There: true, Held: held, Leaving: held && m.GetDeletionTimestamp() != nil}
+	if n := p.needed[id]; n != nil && (changed || n.Presence != at) {
 		p.touch(n)
 	}
 	return r.named || now != nil || len(n.mentions) > 0
@@ -230,7 +223,7 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 	if p.plan.roles[resource] == nil {
 		return
 	}
-	id := object{resource, key}
+	id := Thing{resource, key}
 	p.drop(id)
 	p.mention(id, nil, false)
 	if n := p.needed[id]; n != nil {
@@ -244,41 +237,40 @@ func (p *Part) touch(n *needed) {
 	}
 }
 
-func (p *Part) drop(id object) {
+func (p *Part) drop(id Thing) {
 	if r := p.records[id]; r != nil {
 		delete(p.records, id)
 		p.index(id, r, false)
 	}
 }
 
-func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n naming) *record {
+func (p *Part) reduce(r *role, id Thing, m metav1.Object, obj runtime.Object, n naming) *record {
 	now := record{ties: &ties{published: n.published}}
-	whole := func() func() map[string]any { // converted on first use
-		var fields map[string]any
-		return func() map[string]any {
-			if fields == nil {
-				if fields = fieldsOf(obj); p.options.Manifests {
-					fields = maps.Clone(fields)
-					delete(fields, "status") // from some cluster
-				}
-			}
+	var fields map[string]any
+	whole := func() map[string]any { // converted on first use
+		if fields != nil {
 			return fields
 		}
-	}()
+		if fields = fieldsOf(obj); p.options.Manifests {
+			fields = maps.Clone(fields)
+			delete(fields, "status") // from some cluster
+		}
+		return fields
+	}
 	finalizers := m.GetFinalizers()
 	for _, finalizer := range finalizers[:min(maxNamed, len(finalizers))] {
-		rules := p.plan.rulesFor(finalizer, id.resource)
+		rules := p.plan.rulesFor(finalizer, id.Resource)
 		for _, n := range rules.needs {
 			now.needs = appendNeeds(now.needs, finalizer, n, whole())
 		}
 		for _, a := range rules.acts {
 			now.deeds = appendDeeds(now.deeds, finalizer, a, whole())
 		}
-		named := r.peers > 0 && facts.Custom(facts.GroupOf(id.resource)) && !rules.builtIn
+		named := r.peers > 0 && facts.Custom(facts.GroupOf(id.Resource)) && !rules.builtIn
 		if named {
 			now.needs = appendHints(now.needs, finalizer, rules, n.needs)
 			if n.node != "" {
-				now.places = append(now.places, place{id.Namespace, finalizer, id.resource, n.node})
+				now.places = append(now.places, place{id.Namespace, finalizer, id.Resource, n.node})
 			}
 		}
 		found := wait{finalizer: finalizer}
@@ -304,7 +296,7 @@ func (p *Part) reduce(r *role, id object, m metav1.Object, obj runtime.Object, n
 	}
 	if len(r.refers) > 0 && mayRefer(obj) {
 		now.leaving = m.GetDeletionTimestamp() != nil
-		now.owned = metav1.GetControllerOfNoCopy(m) != nil && facts.Custom(facts.GroupOf(id.resource))
+		now.owned = metav1.GetControllerOfNoCopy(m) != nil && facts.Custom(facts.GroupOf(id.Resource))
 		for _, rule := range r.refers {
 			now.refers = append(now.refers, p.references(rule, id, whole())...)
 			now.refers = now.refers[:min(maxNamed, len(now.refers))]
@@ -341,7 +333,7 @@ func appendHints(found []need, finalizer string, rules *rules, hints []need) []n
 	return found
 }
 
-func (p *Part) references(rule *rule, id object, fields map[string]any) []reference {
+func (p *Part) references(rule *rule, id Thing, fields map[string]any) []reference {
 	in := func(namespace string) string {
 		if !p.plan.namespaced(rule.target) || rule.AnyNamespace {
 			return ""
@@ -396,7 +388,7 @@ func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
 	return found
 }
 
-func (p *Part) index(id object, r *record, in bool) {
+func (p *Part) index(id Thing, r *record, in bool) {
 	if len(r.needs)+len(r.deeds) > 0 {
 		p.carriers.Set(id.Namespace, id, in)
 	}
@@ -404,20 +396,20 @@ func (p *Part) index(id object, r *record, in bool) {
 		p.dirtyNeeds[id.Namespace] = true
 	}
 	if len(r.waits) > 0 {
-		p.awaiting.Set(id.resource, id, in)
+		p.awaiting.Set(id.Resource, id, in)
 		p.dirtyUses[id] = true
-		for _, carried := range append([]object{id}, r.ids...) {
+		for _, carried := range append([]Thing{id}, r.ids...) {
 			if delete(p.awaits, p.hash(carried)); in {
 				p.awaits[p.hash(carried)] = id
 			}
 		}
 	}
 	if len(r.ranges) > 0 {
-		p.dirtyAll(id.resource) // an address in its ranges may have been in another's
+		p.dirtyAll(id.Resource) // an address in its ranges may have been in another's
 	}
 	for _, ref := range r.refers {
 		if p.referrers[ref.rule] == nil {
-			p.referrers[ref.rule] = facts.Sets[types.NamespacedName, object]{}
+			p.referrers[ref.rule] = facts.Sets[types.NamespacedName, Thing]{}
 		}
 		p.referrers[ref.rule].Set(ref.target, id, in)
 		p.dirty(ref)
@@ -450,7 +442,7 @@ func (p *Part) dirty(ref reference) {
 		p.dirtyAll(ref.rule.target)
 		return
 	}
-	p.dirtyUses[object{ref.rule.target, ref.target}] = true
+	p.dirtyUses[Thing{ref.rule.target, ref.target}] = true
 }
 
 func (p *Part) dirtyAll(resource string) {

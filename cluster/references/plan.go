@@ -1,11 +1,11 @@
 package references
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/cluster/facts"
 )
 
 type rule struct {
@@ -87,24 +87,19 @@ func (p *plan) follow(resources map[string]bool) bool {
 // referrers returns the resources whose objects keep finalizers of others, by the others' resource.
 func (p *plan) referrers() map[string][]string {
 	found := map[string][]string{}
-	for by, r := range p.roles {
-		for _, rule := range r.refers {
-			found[rule.target] = append(found[rule.target], by)
+	for _, by := range slices.Sorted(maps.Keys(p.roles)) {
+		for _, rule := range p.roles[by].refers {
+			if all := found[rule.target]; !slices.Contains(all, by) {
+				found[rule.target] = append(all, by)
+			}
 		}
-	}
-	for target, by := range found {
-		slices.Sort(by)
-		found[target] = slices.Compact(by)
 	}
 	return found
 }
 
 // take adds an entry's data for a resource that it lists, or that "*" includes.
 func (p *plan) take(e *catalog.Entry, resource string) {
-	listed := slices.Contains(e.On, resource)
-	// An entry for many kinds includes its API group.
-	group := facts.GroupOf(resource)
-	listed = listed || e.CRDGroup != "" && (group == e.CRDGroup || strings.HasSuffix(group, "."+e.CRDGroup))
+	listed := slices.Contains(e.On, resource) || e.Owns(resource) // an entry for many kinds includes its API group
 	if !listed && !anyOf(e) {
 		return
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-func (p *Part) settleUse(id object) {
-	p.doc.Prune("inUse", id.Namespace, id.resource, id.Name)
-	p.doc.Prune("awaited", id.Namespace, id.resource, id.Name)
+func (p *Part) settleUse(id Thing) {
+	p.doc.Prune("inUse", id.Namespace, id.Resource, id.Name)
+	p.doc.Prune("awaited", id.Namespace, id.Resource, id.Name)
 	r := p.records[id]
 	if r == nil || p.options.Manifests {
 		return
 	}
 	for _, w := range r.waits {
-		users := facts.Sets[string, object]{} // several rules may match the same
+		users := facts.Sets[side, Thing]{} // several rules may match the same
 		told := map[string]bool{}
 		awaited := facts.Sets[string, string]{} // the owner deletes them itself
 		for _, rule := range w.rules {
@@ -27,47 +27,43 @@ func (p *Part) settleUse(id object) {
 				case rule.Deletes:
 					awaited.Add(rule.Resource, nameIn(id.Namespace, user.NamespacedName))
 				default:
-					users.Add(rule.Resource, user)
+					users.Add(sideOf(id, user, rule.Resource), user)
 					told[rule.Resource] = told[rule.Resource] || rule.told()
 				}
 			}
 		}
 		hints, more := map[string]map[string]any{}, 0 // objects that only name it, by resource
 		if len(w.rules) == 0 {
-			more = p.visit(id, r, func(by object, path string, carries bool) {
+			more = p.visit(id, r, func(by Thing, path string, carries bool) {
 				if by == id {
 					return
 				}
-				users.Add(by.resource, by)
-				if hint := hints[by.resource]; hint == nil || path < hint["field"].(string) {
-					hints[by.resource] = map[string]any{"field": path, "carries": carries}
+				users.Add(sideOf(id, by, by.Resource), by)
+				if hint := hints[by.Resource]; hint == nil || path < hint["field"].(string) {
+					hints[by.Resource] = map[string]any{"field": path, "carries": carries}
 				}
 			})
 		}
 		for resource, names := range awaited {
-			p.doc.Put(group(names, p.options.MaxNames), "awaited", id.Namespace, id.resource, id.Name, w.finalizer, resource)
+			p.doc.Put(group(names, p.options.MaxNames), "awaited", id.Namespace, id.Resource, id.Name, w.finalizer, resource)
 		}
-		for resource, by := range users {
-			for side, some := range map[string]map[object]bool{"inside": only(by, id.Namespace, true), "outside": only(by, id.Namespace, false)} {
-				if len(some) > 0 {
-					use := p.use(id, some, told[resource])
-					maps.Copy(use, hints[resource])
-					use["count"] = len(some) + more // of any resource
-					p.doc.Put(use, "inUse", id.Namespace, id.resource, id.Name, w.finalizer, resource, side)
-				}
-			}
+		for of, by := range users {
+			use := p.use(id, by, told[of.resource])
+			maps.Copy(use, hints[of.resource])
+			use["count"] = len(by) + more // of any resource
+			p.doc.Put(use, "inUse", id.Namespace, id.Resource, id.Name, w.finalizer, of.resource, of.side)
 		}
 	}
 }
 
-func only(set map[object]bool, namespace string, inside bool) map[object]bool {
-	found := map[object]bool{}
-	for id := range set {
-		if (namespace != "" && id.Namespace == namespace) == inside {
-			found[id] = true
-		}
+// side is where users of a resource are: inside the namespace of the object, or outside.
+type side struct{ resource, side string }
+
+func sideOf(id, user Thing, resource string) side {
+	if id.Namespace != "" && user.Namespace == id.Namespace {
+		return side{resource, "inside"}
 	}
-	return found
+	return side{resource, "outside"}
 }
 
 // told reports whether a reference is in a custom resource's status: the kind's owner should write it, but
@@ -76,7 +72,7 @@ func (r *rule) told() bool {
 	return strings.HasPrefix(r.Path, "status.") && facts.Custom(facts.GroupOf(r.Resource))
 }
 
-func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
+func (p *Part) use(id Thing, by map[Thing]bool, told bool) map[string]any {
 	names, mutual, owned, leaving := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for user := range by {
 		name := nameIn(id.Namespace, user.NamespacedName)
@@ -101,7 +97,7 @@ func (p *Part) use(id object, by map[object]bool, told bool) map[string]any {
 	return use
 }
 
-func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
+func (p *Part) users(rule *rule, id Thing, r *record) map[Thing]bool {
 	if rule.Within != "" {
 		return p.within(rule, id, r)
 	}
@@ -119,15 +115,15 @@ func (p *Part) users(rule *rule, id object, r *record) map[object]bool {
 }
 
 // within returns the objects whose address is in the ranges of an object, and in no other's of that resource.
-func (p *Part) within(rule *rule, id object, r *record) map[object]bool {
+func (p *Part) within(rule *rule, id Thing, r *record) map[Thing]bool {
 	mine := prefixes(r.ranges)
 	var others []netip.Prefix
-	for other := range p.awaiting[id.resource] {
+	for other := range p.awaiting[id.Resource] {
 		if other != id {
 			others = append(others, prefixes(p.records[other].ranges)...)
 		}
 	}
-	found := map[object]bool{}
+	found := map[Thing]bool{}
 	for target, users := range p.referrers[rule] {
 		address, err := netip.ParseAddr(target.Name)
 		if err != nil {
@@ -154,13 +150,13 @@ func prefixes(texts []string) []netip.Prefix {
 	return found
 }
 
-func (p *Part) keeps(id, other object) bool {
+func (p *Part) keeps(id, other Thing) bool {
 	held := p.records[other]
 	if held == nil || len(held.waits) == 0 {
 		return false
 	}
 	return slices.ContainsFunc(p.records[id].refers, func(ref reference) bool {
-		if ref.rule.target != other.resource || ref.target != other.NamespacedName {
+		if ref.rule.target != other.Resource || ref.target != other.NamespacedName {
 			return false
 		}
 		return !ref.rule.Deletes && slices.ContainsFunc(held.waits, func(w wait) bool { return slices.Contains(w.rules, ref.rule) })

@@ -2,11 +2,13 @@ package refusals
 
 import (
 	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
+
+// listing is of one resource of an APIService.
+type listing struct{ service, resource string }
 
 // KeepAPIService keeps an APIService with a Service: local ones cannot become unavailable on their own.
 func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
@@ -37,7 +39,7 @@ func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 
 // ForgetAPIService undoes KeepAPIService.
 func (p *Part) ForgetAPIService(key types.NamespacedName) {
-	delete(p.apiErrors, key.Name)
+	maps.DeleteFunc(p.apiErrors, func(of listing, _ string) bool { return of.service == key.Name })
 	p.doc.Prune("apiservices", key.Name)
 }
 
@@ -52,25 +54,21 @@ func (p *Part) SetStale(stale map[string]bool) {
 // SetAPIServiceError records why a resource of an APIService, known yet or not, cannot be listed; ""
 // withdraws it. One listable resource does not prove the others.
 func (p *Part) SetAPIServiceError(name, resource, message string) {
-	if message == "" {
-		delete(p.apiErrors[name], resource)
-		if len(p.apiErrors[name]) == 0 {
-			delete(p.apiErrors, name)
-		}
-	} else {
-		if p.apiErrors[name] == nil {
-			p.apiErrors[name] = map[string]string{}
-		}
-		p.apiErrors[name][resource] = message
+	if p.apiErrors[listing{name, resource}] = message; message == "" {
+		delete(p.apiErrors, listing{name, resource})
 	}
 	if found := p.record("apiservices", name); found != nil {
 		found["listError"] = p.apiError(name)
 	}
 }
 
-func (p *Part) apiError(name string) string {
-	for _, resource := range slices.Sorted(maps.Keys(p.apiErrors[name])) {
-		return p.apiErrors[name][resource]
+// apiError returns the error of the first resource by name.
+func (p *Part) apiError(name string) (message string) {
+	first := ""
+	for of, failure := range p.apiErrors {
+		if of.service == name && (message == "" || of.resource < first) {
+			first, message = of.resource, failure
+		}
 	}
-	return ""
+	return message
 }

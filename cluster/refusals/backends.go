@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -133,7 +132,7 @@ func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[s
 		return nil, nil
 	}
 	selector, secrets := labels.SelectorFromSet(s.selector), map[string]any{}
-	templates := p.templates[name.Namespace]
+	templates := p.templatesIn(name.Namespace)
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
 		if selector.Matches(labels.Set(templates[key].labels)) {
 			resource, workload, _ := strings.Cut(key, "/")
@@ -165,40 +164,33 @@ func (p *Part) sliceChanged(_ types.NamespacedName, before, now slice) {
 	p.refreshBackend(now.service)
 }
 
-func (p *Part) keepTemplate(resource string, m metav1.Object, pods corev1.PodTemplateSpec) bool {
-	key, now, namespace := resource+"/"+m.GetName(), podTemplate{labels: pods.Labels}, m.GetNamespace()
+func templateOf(pods corev1.PodTemplateSpec) (t podTemplate, kept bool) {
+	t.labels = pods.Labels
 	for _, v := range pods.Spec.Volumes {
-		if v.Secret != nil && !facts.Or(v.Secret.Optional, false) && len(now.secrets) < maxMounts {
-			now.secrets = append(now.secrets, v.Secret.SecretName)
+		if v.Secret != nil && !facts.Or(v.Secret.Optional, false) && len(t.secrets) < maxMounts {
+			t.secrets = append(t.secrets, v.Secret.SecretName)
 		}
 	}
-	known := p.templates[namespace]
-	if before, found := known[key]; found && maps.Equal(before.labels, now.labels) && slices.Equal(before.secrets, now.secrets) {
-		return true
-	}
-	if known == nil {
-		known = map[string]podTemplate{}
-		p.templates[namespace] = known
-	}
-	known[key] = now
-	p.refreshBackendsIn(namespace)
-	return true
+	return t, true
 }
 
-func (p *Part) forgetTemplate(resource string) func(types.NamespacedName) {
-	return func(workload types.NamespacedName) {
-		known := p.templates[workload.Namespace]
-		if delete(known, resource+"/"+workload.Name); len(known) == 0 {
-			delete(p.templates, workload.Namespace)
-		}
-		p.refreshBackendsIn(workload.Namespace)
-	}
-}
-
-func (p *Part) refreshBackendsIn(namespace string) {
+func (p *Part) templateChanged(workload types.NamespacedName, _, _ podTemplate) {
 	for name := range p.backends {
-		if name.Namespace == namespace {
+		if name.Namespace == workload.Namespace {
 			p.refreshBackend(name)
 		}
 	}
+}
+
+// templatesIn returns the templates of a namespace, by "resource/name".
+func (p *Part) templatesIn(namespace string) map[string]podTemplate {
+	found := map[string]podTemplate{}
+	for resource, templates := range p.templates {
+		for workload, template := range templates {
+			if workload.Namespace == namespace {
+				found[resource+"/"+workload.Name] = template
+			}
+		}
+	}
+	return found
 }

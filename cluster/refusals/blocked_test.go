@@ -167,7 +167,7 @@ func TestBlocked(t *testing.T) {
 		"BadBundle":        {"nothing can be trusted by its caBundle", []string{with(hookOf, "name: w}", "name: w}, caBundle: eA=="), serviceW, ready}, nil, all("will", "untrusted")},
 		"Distrusted": {"its certificate is another's", []string{hookOf, serviceW, ready}, func(p *Part) {
 			for e := range p.Due() {
-				p.ShookHands(e, Handshake{at: now, why: "its certificate is another's"})
+				p.ShookHands(e, Handshake{at: now, distrust: "its certificate is another's"})
 			}
 		}, all("will", "untrusted")},
 		"Trusted": {"near miss: it fits", []string{hookOf, serviceW, ready}, func(p *Part) {

@@ -27,11 +27,9 @@ type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Handshake is the result of the last handshake with an endpoint.
 type Handshake struct {
-	at  time.Time
-	why string // its certificate is not trusted; "" also without an answer
-	ok  bool
-	// distrust is the part of why that the handshake said.
-	distrust string
+	at       time.Time
+	ok       bool
+	distrust string // why its certificate is not trusted; "" also without an answer
 }
 
 // Endpoint is a backend as the API server calls it.
@@ -43,54 +41,37 @@ type Endpoint struct {
 
 type called struct {
 	Endpoint
-	trusts authority
+	trustedUntil time.Time // the last expiry of the certificates in caBundle, zero if it has none
 }
 
 func calledAt(namespace, name string, port *int32, caBundle []byte) called {
-	return called{Endpoint{types.NamespacedName{Namespace: namespace, Name: name}, facts.Or(port, 443), string(caBundle)}, readAuthority(caBundle)}
+	at := Endpoint{types.NamespacedName{Namespace: namespace, Name: name}, facts.Or(port, 443), string(caBundle)}
+	return called{at, lastExpiry(caBundle)}
 }
 
 // distrusted returns why the API server cannot trust an endpoint, or "".
 func (p *Part) distrusted(c called) string {
-	if p.options.Manifests {
-		return "" // a caBundle is filled in later
-	}
-	if why := c.trusts.unusable(p.options.Now()); why != "" {
-		return why
-	}
-	return p.handshakes[c.Endpoint].why
-}
-
-type authority struct {
-	given bool
-	until time.Time // last expiry of its certificates; zero if it has none
-}
-
-func readAuthority(caBundle []byte) authority {
-	a := authority{given: len(caBundle) > 0}
-	for rest := caBundle; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return a
-		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && c.NotAfter.After(a.until) {
-			a.until = c.NotAfter
-		}
-	}
-}
-
-// unusable returns why a caBundle can verify no certificate. Without one, the API server uses its system's
-// authorities.
-func (a authority) unusable(now time.Time) string {
+	distrust := p.handshakes[c.Endpoint].distrust
 	switch {
-	case !a.given:
-		return ""
-	case a.until.IsZero():
-		return "caBundle holds no certificate"
-	case a.until.Before(now):
-		return "what caBundle trusts expired on " + a.until.UTC().Format(time.DateOnly)
+	case p.options.Manifests: // a caBundle is filled in later
+	case c.caBundle != "" && c.trustedUntil.Before(p.options.Now()): // without one, the API server uses its system's authorities
+		if c.trustedUntil.IsZero() {
+			return "caBundle holds no certificate"
+		}
+		return "what caBundle trusts expired on " + c.trustedUntil.UTC().Format(time.DateOnly)
+	case distrust != "":
+		return fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %s", c.service, distrust)
 	}
 	return ""
+}
+
+func lastExpiry(caBundle []byte) (last time.Time) {
+	for block, rest := pem.Decode(caBundle); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	return last
 }
 
 // Due returns the endpoints to dial now, each with its address.
@@ -115,7 +96,7 @@ func (p *Part) Due() map[Endpoint]string {
 		switch {
 		case !still:
 			delete(p.handshakes, e)
-			p.conversionsDirty = p.conversionsDirty || t.why != ""
+			p.conversionsDirty = p.conversionsDirty || t.distrust != ""
 		case t.ok && now.Sub(t.at) < TrustInterval, !t.ok && now.Sub(t.at) < DistrustInterval:
 			delete(wanted, e)
 		}
@@ -139,7 +120,7 @@ func (p *Part) Distrusted() map[string]string {
 
 // ShookHands records the result of a handshake.
 func (p *Part) ShookHands(e Endpoint, t Handshake) {
-	p.conversionsDirty = p.conversionsDirty || p.handshakes[e].why != t.why
+	p.conversionsDirty = p.conversionsDirty || p.handshakes[e].distrust != t.distrust
 	p.handshakes[e] = t
 }
 
@@ -150,7 +131,6 @@ func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.T
 	t := Handshake{at: now, ok: err == nil}
 	if untrusted := new(tls.CertificateVerificationError); errors.As(err, &untrusted) {
 		t.distrust = untrusted.Err.Error()
-		t.why = fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %s", e.service, t.distrust)
 	}
 	return t
 }

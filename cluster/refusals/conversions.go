@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubeversion "k8s.io/apimachinery/pkg/version"
 
@@ -27,8 +28,7 @@ func ConversionFails(err error) bool {
 
 // deletionVersion returns the version that the namespace controller and the garbage collector request: the
 // first served one in discovery.
-func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
-	found := ""
+func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) (found string) {
 	for _, v := range crd.Spec.Versions {
 		if v.Served && (found == "" || kubeversion.CompareKubeAwareVersionStrings(v.Name, found) > 0) {
 			found = v.Name
@@ -62,8 +62,9 @@ func (c *converter) possible() []string {
 	return c.stored
 }
 
-func (c *converter) needed() bool {
-	return c.version != "" && slices.ContainsFunc(c.possible(), func(stored string) bool { return stored != c.version })
+// converts reports whether any of these versions is another one.
+func (c *converter) converts(stored []string) bool {
+	return slices.ContainsFunc(stored, func(version string) bool { return version != c.version })
 }
 
 // settleConversions updates the definitions whose objects cannot be converted or listed, and, by the
@@ -76,9 +77,8 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	unconverted, served := map[string]any{}, map[string]any{}
 	for name, c := range p.converters {
 		yield()
-		failure := p.listErrors[name]
+		failure, home := p.listErrors[name], ""
 		backend, fails := byURL(), false
-		home := ""
 		if c.called != nil {
 			b := p.backend(c.called.service)
 			home, backend, fails = c.called.service.Namespace, b.facts, b.state == down
@@ -86,7 +86,7 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 				backend, fails = map[string]any{"state": string(down), "reason": why}, true
 			}
 		}
-		if c.needed() {
+		if c.version != "" && c.converts(c.possible()) {
 			facts.Document(served).Child(home)[name] = map[string]any{
 				"version": c.version, "storedVersions": facts.List(c.possible()), "backend": backend, "instances": cluster.Total(name),
 			}
@@ -168,14 +168,10 @@ func (p *Part) SetListError(res facts.Resource, message string) {
 
 // SetConversionError is SetListError for a custom resource.
 func (p *Part) SetConversionError(resource, message string) {
-	if p.listErrors[resource] == message {
-		return
-	}
-	p.listErrors[resource] = message
-	if message == "" {
+	p.conversionsDirty = p.conversionsDirty || p.listErrors[resource] != message
+	if p.listErrors[resource] = message; message == "" {
 		delete(p.listErrors, resource)
 	}
-	p.conversionsDirty = true
 }
 
 // Converts reports whether a webhook converts the objects of a definition.
@@ -188,17 +184,12 @@ func (p *Part) ConvertsFrom(namespace string) bool {
 }
 
 // Unconverted returns the resources whose objects may need a conversion webhook, which may be down or untrusted.
-func (p *Part) Unconverted() []facts.Resource {
-	var found []facts.Resource
+func (p *Part) Unconverted() (found []facts.Resource) {
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {
-		c := p.converters[name]
-		if !slices.ContainsFunc(c.stored, func(stored string) bool { return stored != c.version }) {
-			continue
+		if c := p.converters[name]; c.converts(c.stored) {
+			resource := schema.ParseGroupResource(name).WithVersion(c.version)
+			found = append(found, facts.Resource{GroupVersionResource: resource, Namespaced: c.namespaced})
 		}
-		plural, group, _ := strings.Cut(name, ".")
-		res := facts.Resource{Namespaced: c.namespaced}
-		res.Group, res.Version, res.Resource = group, c.version, plural
-		found = append(found, res)
 	}
 	return found
 }

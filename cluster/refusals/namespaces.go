@@ -55,7 +55,7 @@ func (p *Part) keepNamespace(o *corev1.Namespace) bool {
 func (p *Part) forgetNamespace(key types.NamespacedName) {
 	p.doc.Prune("namespaces", key.Name)
 	delete(p.namespaces, key.Name)
-	p.setStatement(key, statement{}, false)
+	p.setStatement(key, statement{})
 	p.touched[key.Name] = true
 }
 

@@ -3,6 +3,7 @@
 package refusals
 
 import (
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -54,20 +55,20 @@ type Part struct {
 	backends  map[types.NamespacedName]*backend // Services that are referred to
 	services  map[types.NamespacedName]service
 	slices    map[types.NamespacedName]slice
-	templates map[string]map[string]podTemplate // by namespace and "resource/name"
+	templates map[string]map[types.NamespacedName]podTemplate // by resource
 
-	namespaces     map[string]namespace
-	hooks          map[string]*hook          // that fail closed, by "type/configuration/name"
-	policies       map[string]*policy        // by "KIND/NAME"
-	policyBindings map[string]*policyBinding // bindings that deny, by "KIND/NAME"
-	reading        *reading
-	statements     statements // about webhooks, from events and conditions
-	handshakes     map[Endpoint]Handshake
+	namespaces map[string]namespace
+	hooks      map[string]*hook                                  // that fail closed, by "type/configuration/name"
+	policies   map[string]*policy                                // by "KIND/NAME"
+	bindings   map[string]map[types.NamespacedName]policyBinding // that deny, by kind
+	reading    *reading
+	statements statements // about webhooks, from events and conditions
+	handshakes map[Endpoint]Handshake
 
-	apiErrors  map[string]map[string]string // of listing their resources, by name and resource
-	stale      map[string]bool              // APIServices whose group our discovery cannot read
-	converters map[string]*converter        // definitions with a conversion webhook, by name
-	listErrors map[string]string            // of custom resources, by "plural.group"
+	apiErrors  map[listing]string    // of APIServices
+	stale      map[string]bool       // APIServices whose group our discovery cannot read
+	converters map[string]*converter // definitions with a conversion webhook, by name
+	listErrors map[string]string     // of custom resources, by "plural.group"
 
 	// Since the last Settle: namespaces with changed contents; changed webhooks; whether all, or the policies,
 	// changed.
@@ -85,10 +86,11 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc,
-		backends: map[types.NamespacedName]*backend{}, services: map[types.NamespacedName]service{}, slices: map[types.NamespacedName]slice{}, templates: map[string]map[string]podTemplate{},
+		backends: map[types.NamespacedName]*backend{}, services: map[types.NamespacedName]service{}, slices: map[types.NamespacedName]slice{},
+		templates:  map[string]map[types.NamespacedName]podTemplate{"daemonsets.apps": {}, "deployments.apps": {}, "statefulsets.apps": {}},
 		namespaces: map[string]namespace{}, hooks: map[string]*hook{},
-		policies: map[string]*policy{}, policyBindings: map[string]*policyBinding{}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
-		apiErrors: map[string]map[string]string{}, stale: map[string]bool{},
+		policies: map[string]*policy{}, bindings: map[string]map[types.NamespacedName]policyBinding{validatingKind: {}, mutatingKind: {}}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
+		apiErrors: map[listing]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},
 		touched: map[string]bool{}, changed: map[string]bool{},
 	}
@@ -108,15 +110,9 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Keep("events", p.KeepEvent, p.forgetEvent),
 		facts.Rows("services", p.services, serviceOf, p.serviceChanged),
 		facts.Rows("endpointslices.discovery.k8s.io", p.slices, sliceOf, p.sliceChanged),
-		facts.Keep("deployments.apps", func(o *appsv1.Deployment) bool {
-			return p.keepTemplate("deployments.apps", o, o.Spec.Template)
-		}, p.forgetTemplate("deployments.apps")),
-		facts.Keep("statefulsets.apps", func(o *appsv1.StatefulSet) bool {
-			return p.keepTemplate("statefulsets.apps", o, o.Spec.Template)
-		}, p.forgetTemplate("statefulsets.apps")),
-		facts.Keep("daemonsets.apps", func(o *appsv1.DaemonSet) bool {
-			return p.keepTemplate("daemonsets.apps", o, o.Spec.Template)
-		}, p.forgetTemplate("daemonsets.apps")),
+		facts.Rows("deployments.apps", p.templates["deployments.apps"], func(o *appsv1.Deployment) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
+		facts.Rows("statefulsets.apps", p.templates["statefulsets.apps"], func(o *appsv1.StatefulSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
+		facts.Rows("daemonsets.apps", p.templates["daemonsets.apps"], func(o *appsv1.DaemonSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
 		facts.Keep("validatingwebhookconfigurations"+registration, func(o *admissionv1.ValidatingWebhookConfiguration) bool {
 			return keepWebhooks(p, validatingKind, o.ObjectMeta, o.Webhooks)
 		}, p.forgetWebhooks(validatingKind)),
@@ -125,12 +121,13 @@ func (p *Part) Keepers() []facts.Keeper {
 		}, p.forgetWebhooks(mutatingKind)),
 		facts.Keep("validatingadmissionpolicies"+registration, p.keepValidatingPolicy, p.forgetPolicy(validatingKind)),
 		facts.Keep("mutatingadmissionpolicies"+registration, p.keepMutatingPolicy, p.forgetPolicy(mutatingKind)),
-		facts.Keep("validatingadmissionpolicybindings"+registration, func(o *admissionv1.ValidatingAdmissionPolicyBinding) bool {
-			return p.keepBinding(validatingKind, o.Name, newBinding(o.Spec.PolicyName, o.Spec.MatchResources, o.Spec.ParamRef, o.Spec.ValidationActions...))
-		}, p.forgetBinding(validatingKind)),
-		facts.Keep("mutatingadmissionpolicybindings"+registration, func(o *admissionv1.MutatingAdmissionPolicyBinding) bool {
-			return p.keepBinding(mutatingKind, o.Name, newBinding(o.Spec.PolicyName, o.Spec.MatchResources, o.Spec.ParamRef, admissionv1.Deny))
-		}, p.forgetBinding(mutatingKind)),
+		facts.Rows("validatingadmissionpolicybindings"+registration, p.bindings[validatingKind], func(o *admissionv1.ValidatingAdmissionPolicyBinding) (policyBinding, bool) {
+			denies := slices.Contains(o.Spec.ValidationActions, admissionv1.Deny)
+			return policyBinding{o.Spec.PolicyName, newScope(o.Spec.MatchResources), o.Spec.ParamRef}, denies
+		}, p.bindingChanged),
+		facts.Rows("mutatingadmissionpolicybindings"+registration, p.bindings[mutatingKind], func(o *admissionv1.MutatingAdmissionPolicyBinding) (policyBinding, bool) {
+			return policyBinding{o.Spec.PolicyName, newScope(o.Spec.MatchResources), o.Spec.ParamRef}, true
+		}, p.bindingChanged),
 		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.keepDefinition, p.forgetDefinition),
 		facts.Keep("apiservices.apiregistration.k8s.io", p.KeepAPIService, p.ForgetAPIService),
 	}

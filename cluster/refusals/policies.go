@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 
 	celgo "github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -43,7 +42,7 @@ type policyBinding struct {
 
 type boundPolicy struct {
 	*policy
-	binding *policyBinding
+	binding policyBinding
 	reading *reading
 }
 
@@ -182,14 +181,6 @@ func labelsOf(o runtime.Object) labels.Labels {
 	return labels.Set(m.GetLabels())
 }
 
-// newBinding returns nil for a binding without action Deny.
-func newBinding(policy string, matches *admissionv1.MatchResources, params *admissionv1.ParamRef, actions ...admissionv1.ValidationAction) *policyBinding {
-	if !slices.Contains(actions, admissionv1.Deny) {
-		return nil
-	}
-	return &policyBinding{name: policy, scope: newScope(matches), params: params}
-}
-
 // refuses also returns for which objects, if they were read and the policy denies some.
 func (b boundPolicy) refuses(a neededRequest) refusal {
 	why := "the policy denies it"
@@ -325,29 +316,18 @@ func (p *Part) forgetPolicy(kind string) func(types.NamespacedName) {
 	}
 }
 
-// keepBinding adds a binding; nil does not deny.
-func (p *Part) keepBinding(kind, name string, b *policyBinding) bool {
-	p.forgetBinding(kind)(types.NamespacedName{Name: name})
-	if b != nil {
-		p.policyBindings[kind+"/"+name] = b
-	}
-	return b != nil
-}
-
-func (p *Part) forgetBinding(kind string) func(types.NamespacedName) {
-	return func(key types.NamespacedName) {
-		delete(p.policyBindings, kind+"/"+key.Name)
-		p.hooksDirty = true
-	}
+func (p *Part) bindingChanged(types.NamespacedName, policyBinding, policyBinding) {
+	p.hooksDirty = true
 }
 
 // deniers returns the policies in force that deny, by "KIND/POLICY/BINDING".
 func (p *Part) deniers() map[string]boundPolicy {
 	found := map[string]boundPolicy{}
-	for key, b := range p.policyBindings {
-		kind, name, _ := strings.Cut(key, "/")
-		if g := p.policies[kind+"/"+b.name]; g != nil {
-			found[kind+"/"+b.name+"/"+name] = boundPolicy{g, b, p.reading}
+	for kind, bindings := range p.bindings {
+		for key, b := range bindings {
+			if g := p.policies[kind+"/"+b.name]; g != nil {
+				found[kind+"/"+b.name+"/"+key.Name] = boundPolicy{g, b, p.reading}
+			}
 		}
 	}
 	return found

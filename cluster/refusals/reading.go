@@ -118,12 +118,12 @@ func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	if ref.Namespace == "" {
 		l.Namespace, l.Own = namespace, true
 	}
-	if ref.Name == "" && ref.Selector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	if ref.Name == "" {
+		selector, err := selector(ref.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("its paramRef: %w", err)
 		}
-		l.Selector = selector.String()
+		l.Selector = selector.String() // "" for all
 	}
 	found, read := b.reading.lookUp(l)
 	switch {

@@ -32,42 +32,36 @@ var (
 	deniedBy      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?`)
 )
 
+// statement is what an event, or a namespace's condition, says about a webhook; none without its name.
 type statement struct {
 	webhook        string // as the configuration names it
 	service        string // "namespace/name" of the backend, "" if unknown
 	cause, message string
 	last           time.Time
+	namespace      string // of the event, "" for the namespace controller's conditions
 }
 
 // statements are kept by source: an event, or, without a namespace, a namespace.
 type statements map[types.NamespacedName]statement
 
-// statementFrom has the event's namespace, "" for the namespace controller's conditions.
-type statementFrom struct {
-	namespace string
-	statement
-}
-
-func (t statements) byWebhook() map[string][]statementFrom {
-	found := map[string][]statementFrom{}
-	for from, s := range t {
-		found[s.webhook] = append(found[s.webhook], statementFrom{from.Namespace, s})
+func (t statements) byWebhook() map[string][]statement {
+	found := map[string][]statement{}
+	for _, s := range t {
+		found[s.webhook] = append(found[s.webhook], s)
 	}
 	return found
 }
 
 // newest returns the newest statement about a webhook that counts in a namespace: events count in their own.
 // Names of webhooks are not unique, so the Service must match.
-func newest(about []statementFrom, service, namespace string) (found statement, any bool) {
+func newest(about []statement, service, namespace string) (found statement) {
 	for _, s := range about {
-		if s.namespace != "" && s.namespace != home && s.namespace != namespace {
-			continue
-		}
-		if (s.service == "" || s.service == service) && (!any || newer(s.statement, found)) {
-			found, any = s.statement, true
+		counts := s.namespace == "" || s.namespace == home || s.namespace == namespace
+		if counts && (s.service == "" || s.service == service) && newer(s, found) {
+			found = s
 		}
 	}
-	return found, any
+	return found
 }
 
 // newer orders statements, those of the same time by text.
@@ -79,51 +73,49 @@ func newer(a, b statement) bool {
 }
 
 // readStatement finds a statement about a webhook. Refusals count only for a deletion.
-func readStatement(text string, deletion bool) (t statement, found bool) {
+func readStatement(text string, deletion bool) statement {
 	text, _, _ = strings.Cut(text, "\n")
 	if said := failedCall.FindStringSubmatch(text); said != nil {
-		t = statement{webhook: said[1], cause: "failing", message: facts.Shorten(said[2], facts.MaxText)}
+		t := statement{webhook: said[1], cause: "failing", message: facts.Shorten(said[2], facts.MaxText)}
 		if url := calledService.FindStringSubmatch(said[2]); url != nil {
 			t.service = url[2] + "/" + url[1]
 		}
-		return t, true
+		return t
 	}
 	if said := deniedBy.FindStringSubmatch(text); said != nil && deletion {
-		return statement{webhook: said[1], cause: "refusing", message: facts.Shorten(said[2], facts.MaxText)}, true
+		return statement{webhook: said[1], cause: "refusing", message: facts.Shorten(said[2], facts.MaxText)}
 	}
-	return statement{}, false
+	return statement{}
 }
 
 // KeepEvent keeps an event of any controller if it is about a webhook, and reports whether it is.
 func (p *Part) KeepEvent(e *corev1.Event) bool {
-	t, found := readStatement(e.Message, e.Reason == "FailedDelete")
-	t.last = facts.LastSeen(e)
-	return p.setStatement(types.NamespacedName{Namespace: e.Namespace, Name: e.Name}, t, found)
+	t := readStatement(e.Message, e.Reason == "FailedDelete")
+	t.last, t.namespace = facts.LastSeen(e), e.Namespace
+	return p.setStatement(types.NamespacedName{Namespace: e.Namespace, Name: e.Name}, t)
 }
 
-func (p *Part) forgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}, false) }
+func (p *Part) forgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}) }
 
 func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {
-	var newest statement
-	any := false
+	var found statement
 	for _, c := range o.Status.Conditions {
-		if t, found := readStatement(c.Message, true); found && c.Status == corev1.ConditionTrue {
-			t.last = c.LastTransitionTime.Time
-			if !any || newer(t, newest) {
-				newest, any = t, true
-			}
+		t := readStatement(c.Message, true)
+		if t.last = c.LastTransitionTime.Time; t.webhook != "" && c.Status == corev1.ConditionTrue && newer(t, found) {
+			found = t
 		}
 	}
-	p.setStatement(types.NamespacedName{Name: o.Name}, newest, any)
+	p.setStatement(types.NamespacedName{Name: o.Name}, found)
 }
 
-func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) bool {
-	before, had := p.statements[from]
-	if had == found && before == t {
-		return found
+// setStatement replaces the statement from a source, and reports whether it is kept.
+func (p *Part) setStatement(from types.NamespacedName, t statement) bool {
+	before := p.statements[from]
+	if before == t {
+		return t.webhook != ""
 	}
 	p.restate(from.Namespace, before.webhook, t.webhook)
-	if !found {
+	if t.webhook == "" {
 		delete(p.statements, from)
 		return false
 	}
@@ -150,12 +142,11 @@ func (p *Part) setStatement(from types.NamespacedName, t statement, found bool) 
 // restate records changed statements, which affect only their namespace, or all.
 func (p *Part) restate(namespace string, webhooks ...string) {
 	for key, h := range p.hooks {
-		if !slices.Contains(webhooks, h.Name) {
-			continue
-		}
-		if namespace == "" || namespace == home {
+		switch {
+		case !slices.Contains(webhooks, h.Name):
+		case namespace == "" || namespace == home:
 			p.changed[key] = true
-		} else {
+		default:
 			p.touched[namespace] = true
 		}
 	}

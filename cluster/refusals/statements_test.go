@@ -45,8 +45,7 @@ func TestStatementsOfATenant(t *testing.T) {
 		})
 	}
 	counts := func(namespace string) bool {
-		_, found := newest(p.statements.byWebhook()["w.x.io"], "", namespace)
-		return found
+		return newest(p.statements.byWebhook()["w.x.io"], "", namespace).webhook != ""
 	}
 	tell("other", "genuine", "w.x.io", 0)
 	clear(p.touched)

@@ -223,7 +223,7 @@ func (p *Part) reachOf(h *hook) reach {
 
 // stated returns an observed refusal since the last change of a webhook that can be called.
 func stated(h *hook, at place) refusal {
-	if t, found := newest(at.said[h.Name], h.backend.service.String(), at.name); found && !t.last.Before(h.changed) {
+	if t := newest(at.said[h.Name], h.backend.service.String(), at.name); t.webhook != "" && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
 	}
 	return refusal{}
@@ -312,27 +312,16 @@ type place struct {
 	namespace
 	name     string
 	exists   bool
-	contents func() []heldContent // slow, and few webhooks need it
+	contents func() []Content // slow, and few webhooks need it
 	kubelet  bool
-	said     map[string][]statementFrom
+	said     map[string][]statement
 }
 
-type heldContent struct {
-	Content
-	owners []user.Info
-}
-
-func (p *Part) place(cluster Cluster, name string, said map[string][]statementFrom) place {
+func (p *Part) place(cluster Cluster, name string, said map[string][]statement) place {
 	of, exists := p.namespaces[name]
 	return place{
 		namespace: of, name: name, exists: exists || name == "", kubelet: cluster.NeedsKubelet(name), said: said,
-		contents: sync.OnceValue(func() []heldContent {
-			var found []heldContent
-			for _, c := range cluster.Contents(name) {
-				found = append(found, heldContent{c, p.owners(c.Finalizers)})
-			}
-			return found
-		}),
+		contents: sync.OnceValue(func() []Content { return cluster.Contents(name) }),
 	}
 }
 
@@ -398,7 +387,7 @@ func (p *Part) blockedBy(refuses func(neededRequest) refusal, at place, deletesP
 			add(admission.Delete, c.Resource, "", c.Count, callers...)
 		}
 		if c.Held > 0 {
-			add(admission.Update, c.Resource, "", c.Held, c.owners...)
+			add(admission.Update, c.Resource, "", c.Held, p.owners(c.Finalizers)...)
 		}
 		// The delete of a definition adds a finalizer, which an update of the status removes
 		// (apiextensions-apiserver, pkg/registry/customresourcedefinition/etcd.go).
@@ -418,21 +407,20 @@ func (p *Part) blockedBy(refuses func(neededRequest) refusal, at place, deletesP
 }
 
 // owners returns the owners of finalizers, each once: nil if unknown.
-func (p *Part) owners(finalizers []string) []user.Info {
-	var found []user.Info
+func (p *Part) owners(finalizers []string) (owners []user.Info) {
 	known := map[string]bool{}
 	for _, finalizer := range finalizers {
-		var owner user.Info
 		name := p.options.Owner(finalizer)
-		if known[name] {
-			continue
+		switch {
+		case known[name]:
+		case name == "":
+			owners = append(owners, nil)
+		default:
+			owners = append(owners, controller(name))
 		}
-		if known[name] = true; name != "" {
-			owner = controller(name)
-		}
-		found = append(found, owner)
+		known[name] = true
 	}
-	return found
+	return owners
 }
 
 func keepWebhooks[W any](p *Part, kind string, configuration metav1.ObjectMeta, webhooks []W) bool {
@@ -637,7 +625,7 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 	}
 	selected, sure := labels.SelectorFromSet(service.selector), no
 	create := neededRequest{op: admission.Create, resource: podsResource, namespace: namespace, namespaceLabels: p.namespaces[namespace].labels}
-	for _, of := range p.templates[namespace] {
+	for _, of := range p.templatesIn(namespace) {
 		if !selected.Matches(labels.Set(of.labels)) || !h.selects(of.labels) {
 			continue
 		}
