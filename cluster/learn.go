@@ -28,10 +28,10 @@ import (
 // HomeNamespace is where termguard usually runs.
 const HomeNamespace = "termguard-system"
 
-// LearnedConfigMap is the ConfigMap with the memory, under learnedKey.
+// LearnedConfigMap is the ConfigMap with the memory, under LearnedKey.
 const (
 	LearnedConfigMap = "termguard-learned"
-	learnedKey       = "learned.json"
+	LearnedKey       = "learned.json"
 )
 
 const (
@@ -267,7 +267,7 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 	if missing {
 		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: LearnedConfigMap, Labels: map[string]string{"app.kubernetes.io/name": "termguard"}}}
 	}
-	cm.Data, cm.BinaryData = map[string]string{learnedKey: string(memory.Encode())}, nil
+	cm.Data, cm.BinaryData = map[string]string{LearnedKey: string(memory.Encode())}, nil
 	if missing {
 		_, err = l.configMaps.Create(ctx, cm, metav1.CreateOptions{})
 	} else {
@@ -287,7 +287,7 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 		defer l.mu.Unlock()
 		return l.known.Clone(), true, nil
 	}
-	m, wrong, err := learned.Decode([]byte(cm.Data[learnedKey]), now)
+	m, wrong, err := learned.Decode([]byte(cm.Data[LearnedKey]), now)
 	switch {
 	case errors.Is(err, learned.ErrOtherVersion):
 		return m, false, err
@@ -304,7 +304,7 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 
 // recall reads the memory in a ConfigMap, which has none as installed.
 func (w *World) recall(cm *corev1.ConfigMap) error {
-	text, some := cm.Data[learnedKey]
+	text, some := cm.Data[LearnedKey]
 	if !some {
 		return nil
 	}

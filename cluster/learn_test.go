@@ -149,7 +149,7 @@ func (s *school) written() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return cm.Data[learnedKey]
+	return cm.Data[LearnedKey]
 }
 
 // run runs the Learner until stop is called.
@@ -456,7 +456,7 @@ func TestLearnersOfTwoVersions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cm.Data[learnedKey] = text
+			cm.Data[LearnedKey] = text
 			if _, err := client.CoreV1().ConfigMaps("termguard-system").Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -513,10 +513,10 @@ func TestLearnRebuilds(t *testing.T) {
 		want   map[string]int
 		warns  bool
 	}{
-		"nonsense": {"ignored and rewritten from memory", func(cm *corev1.ConfigMap) { cm.Data[learnedKey] = "hello" }, false, map[string]int{operatorUser: 1}, true},
+		"nonsense": {"ignored and rewritten from memory", func(cm *corev1.ConfigMap) { cm.Data[LearnedKey] = "hello" }, false, map[string]int{operatorUser: 1}, true},
 		"emptied":  {"as installed: rewritten from memory", func(cm *corev1.ConfigMap) { cm.Data = nil }, false, map[string]int{operatorUser: 1}, false},
 		"one line": {"an invalid line is left out", func(cm *corev1.ConfigMap) {
-			cm.Data[learnedKey] = strings.Replace(cm.Data[learnedKey], `"objects":1`, `"objects":-1`, 1)
+			cm.Data[LearnedKey] = strings.Replace(cm.Data[LearnedKey], `"objects":1`, `"objects":-1`, 1)
 		}, false, map[string]int{}, true},
 		"deleted":     {"a user wants it to be forgotten", nil, true, map[string]int{}, false},
 		"not touched": {"it stays", func(*corev1.ConfigMap) {}, false, map[string]int{operatorUser: 1}, false},

@@ -15,6 +15,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/termguard/termguard/cluster"
 )
 
 // apiVersion is the version of all lines except objects of the cluster.
@@ -192,9 +194,6 @@ func (r recording) record(req *http.Request, response *http.Response, body []byt
 			body, _ = json.Marshal(string(body))
 		}
 		l.Kind, l.Answer = answerLine, &Answer{response.Header.Get("Content-Type"), response.StatusCode, body}
-		if r.redact != nil && response.StatusCode != http.StatusOK {
-			l.Body = r.redact.status(body)
-		}
 		r.write(l)
 		return
 	case p.name != "":
@@ -206,7 +205,7 @@ func (r recording) record(req *http.Request, response *http.Response, body []byt
 	case json.Unmarshal(body, &list) != nil:
 		return
 	}
-	l.Kind, l.MetadataOnly, l.Last = listLine, metadataOnly(req) || r.redact != nil && p.GroupResource() == configMaps, p.name == "" && list.GetContinue() == ""
+	l.Kind, l.MetadataOnly, l.Last = listLine, metadataOnly(req) || r.redact != nil && p.GroupResource() == configMaps && p.name != cluster.LearnedConfigMap, p.name == "" && list.GetContinue() == ""
 	r.write(l)
 	for i := range list.Items {
 		o := &list.Items[i]

@@ -1,13 +1,21 @@
 package snapshots
 
 import (
+	"cmp"
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"maps"
+	"math/big"
+	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -44,12 +52,12 @@ var (
 	}
 	nameEnds = []string{"name", "names", "namespace", "namespaces", "ref", "refs", "uid", "uuid", "id", "ids", "node", "nodes"}
 	// mapFields hold names as keys, too.
-	mapFields = []string{"labels", "matchLabels", "annotations", "nodeSelector", "selector", "volumeAttributes", "fieldsV1"}
+	mapFields = []string{"labels", "matchLabels", "annotations", "nodeSelector", "selector", "fieldsV1"}
 	// codeFields hold CEL: its strings are replaced.
 	codeFields = []string{"expression", "messageExpression"}
 
-	// word matches one word, quoted a CEL string, amount a number or a quantity.
-	word    = regexp.MustCompile(`[A-Za-z0-9]+`)
+	// word matches one word or a UUID, quoted a CEL string, amount a number or a quantity.
+	word    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9]+`)
 	quoted  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}`)
 	amount  = regexp.MustCompile(`^[0-9.]+[a-zA-Z%]{0,2}$`)
@@ -66,14 +74,17 @@ var publicWords = sync.OnceValue(func() map[string]bool {
 		}
 	}
 	add("external http https default kube system public node lease kubernetes kubelet termguard dev probe learned serviceaccount serviceaccounts masters authenticated unauthenticated",
-		"svc cluster local apps app name instance component managed by part of version io k8s x cni csi scheduler proxy apiserver etcd coredns dns controller manager",
-		"chattr sh bash ash bin usr sbin exec c i R operator webhook webhooks admin edit view leader election namespace namespaces metadata finalizer owner declared true false All", "CREATE UPDATE DELETE CONNECT WATCH NAMESPACE POD NODE NAME")
+		"svc cluster local alpha beta apps app name instance component managed by part of version io k8s x cni csi scheduler proxy apiserver etcd coredns dns controller manager",
+		"opt etc net d var lib run plugins registry sock chattr sh bash ash bin usr sbin exec c i R operator webhook webhooks admin edit view leader election namespace namespaces metadata finalizer owner declared true false All", "CREATE UPDATE DELETE CONNECT WATCH NAMESPACE POD NODE NAME")
 	for _, k := range cluster.Builtin() {
 		add(k.Resource.Resource, k.Group, k.Version, k.Kind)
 	}
 	for _, e := range catalog.Default().Entries() {
 		add(e.Finalizer, e.Prefix, e.Suffix, e.ServiceAccount, e.CRDGroup)
 		add(e.On...)
+		for _, c := range e.CreatesWhen {
+			add(c.In...)
+		}
 		for _, w := range e.Workloads {
 			add(w.Namespace, w.Name, w.Image)
 		}
@@ -102,14 +113,14 @@ func (r *redactor) hash(text string) []byte {
 }
 
 func (r *redactor) name(text string) string {
-	if id, err := uuid.Parse(text); err == nil {
-		copy(id[:], r.hash(id.String()))
-		return id.String()
-	}
 	if at, err := netip.ParseAddr(text); err == nil {
 		return netip.AddrFrom4([4]byte(append([]byte{10}, r.hash(at.String())[:3]...))).String()
 	}
 	return word.ReplaceAllStringFunc(text, func(w string) string {
+		if id, err := uuid.Parse(w); err == nil {
+			copy(id[:], r.hash(id.String()))
+			return id.String()
+		}
 		if r.public[w] || r.public[strings.ToLower(w)] || len(w) < 3 && strings.Trim(w, "0123456789") == "" {
 			return w
 		}
@@ -180,12 +191,20 @@ func (r *redactor) argument(text string) string {
 }
 
 func (r *redactor) object(o *unstructured.Unstructured, resource schema.GroupResource) {
-	name := o.GetName()
+	name, memory := o.GetName(), ""
 	if resource == configMaps {
+		if name == cluster.LearnedConfigMap {
+			memory, _, _ = unstructured.NestedString(o.Object, "data", cluster.LearnedKey)
+		}
 		o.Object = map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": o.Object["metadata"]}
 	}
 	for key, value := range o.Object {
 		o.Object[key] = r.value(key, value)
+	}
+	var owners map[string]any
+	if json.Unmarshal([]byte(memory), &owners) == nil {
+		text, _ := json.Marshal(r.value("", owners)) // it was JSON
+		o.Object["data"] = map[string]any{cluster.LearnedKey: string(text)}
 	}
 	if strings.HasPrefix(resource.Group, "api") { // definitions and APIServices are named after groups
 		o.SetName(name)
@@ -202,8 +221,14 @@ func (r *redactor) value(key string, value any) any {
 			value[below] = r.value(below, value[below])
 		}
 	case []any:
+		sorted := slices.IsSortedFunc(value, compare)
 		for i := range value {
 			value[i] = r.value(key, value[i])
+		}
+		if key == "values" { // of a selector: whether they are sorted stays
+			if slices.SortFunc(value, compare); !sorted {
+				slices.Reverse(value)
+			}
 		}
 	case string:
 		return r.text(key, value)
@@ -217,6 +242,8 @@ func (r *redactor) text(key, value string) string {
 	switch {
 	case value == "", slices.Contains(wordFields, key), atErr == nil, durationErr == nil, amount.MatchString(value) && strings.Count(value, ".") < 2:
 		return value
+	case key == "caBundle":
+		return r.bundle(value)
 	case key == "args", key == "command":
 		return r.argument(value)
 	case slices.Contains(codeFields, key):
@@ -229,6 +256,22 @@ func (r *redactor) text(key, value string) string {
 		return r.name(value)
 	}
 	return ""
+}
+
+// bundle returns a CA bundle of the same validity, without names.
+func (r *redactor) bundle(value string) string {
+	text, _ := base64.StdEncoding.DecodeString(value)
+	var bundle []byte
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if of, err := x509.ParseCertificate(block.Bytes); err == nil {
+			key := ed25519.NewKeyFromSeed(r.hash(string(of.Raw)))
+			nameless := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: of.NotBefore, NotAfter: of.NotAfter, IsCA: of.IsCA, BasicConstraintsValid: true}
+			if block.Bytes, err = x509.CreateCertificate(rand.Reader, nameless, nameless, key.Public(), key); err == nil {
+				bundle = append(bundle, pem.EncodeToMemory(block)...)
+			}
+		}
+	}
+	return base64.StdEncoding.EncodeToString(bundle)
 }
 
 func (r *redactor) mapped(key string, of map[string]any) map[string]any {
@@ -247,14 +290,16 @@ func (r *redactor) mapped(key string, of map[string]any) map[string]any {
 	return found
 }
 
-// status replaces an error's message, except that objects cannot be converted.
+func compare(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+
+// status replaces the names in an error's message, and leaves out its details.
 func (r *redactor) status(body []byte) []byte {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) != nil {
 		return []byte(`""`)
 	}
-	message := ""
-	if refusals.ConversionFails(errors.New(status.Message)) {
+	message := r.sentence(status.Message)
+	if refusals.ConversionFails(errors.New(status.Message)) && !refusals.ConversionFails(errors.New(message)) {
 		message = refusals.ConversionFailure
 	}
 	text, err := json.Marshal(metav1.Status{TypeMeta: status.TypeMeta, Status: status.Status, Code: status.Code, Reason: status.Reason, Message: message})
@@ -265,6 +310,9 @@ func (r *redactor) status(body []byte) []byte {
 }
 
 func (r *redactor) line(l *line) {
+	if l.Answer != nil && l.Code != http.StatusOK {
+		l.Body = r.status(l.Body)
+	}
 	l.LabelSelector, l.Address = r.name(l.LabelSelector), r.name(l.Address)
 	if key, value, one := strings.Cut(l.FieldSelector, "="); one && !strings.HasPrefix(value, "=") && strings.HasPrefix(key, "metadata.name") {
 		l.FieldSelector = key + "=" + r.name(value)
