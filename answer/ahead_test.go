@@ -48,7 +48,7 @@ func TestForesee(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := worldFrom(t, tc.cluster)
-			s, err := FromFacts(world, Name{Type: "deployments.apps", Namespace: "external-secrets", Name: "external-secrets"})
+			s, err := FromFacts(world, Name{Object: policies.Object{Resource: "deployments.apps", Namespace: "external-secrets", Name: "external-secrets"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,8 +94,8 @@ spec:
   versions: [{name: v1, served: true, storage: true}]
 ---`
 	world, engine := worldFrom(t, definition+heldStore), newEngine(t)
-	crd := Name{Type: "customresourcedefinitions.apiextensions.k8s.io", Name: "clustersecretstores.external-secrets.io"}
-	operator := Name{Type: "deployments.apps", Namespace: "external-secrets", Name: "external-secrets", Place: 1}
+	crd := Name{Object: policies.Object{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: "clustersecretstores.external-secrets.io"}}
+	operator := Name{Object: policies.Object{Resource: "deployments.apps", Namespace: "external-secrets", Name: "external-secrets"}, Place: 1}
 	for reason, tc := range map[string]struct {
 		names []Name
 		want  policies.Verdict

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/question"
 )
 
 // TestAlong checks which volumes are deleted with a namespace, and which stay attached.
@@ -23,8 +25,8 @@ func TestAlong(t *testing.T) {
 		object("{metadata: {name: pv-4}, spec: {capacity: {storage: 1Gi}, persistentVolumeReclaimPolicy: Delete}}"),
 	}
 	attachments := []unstructured.Unstructured{object("{metadata: {name: va}, spec: {nodeName: n1, source: {persistentVolumeName: pv-2}}}")}
-	shop := Subject{Type: Type{GroupVersionResource: namespaces.WithVersion("v1")}, Name: "shop"}
-	claim := Subject{Type: Type{GroupVersionResource: namespaces.WithVersion("v1").GroupVersion().WithResource("persistentvolumeclaims")}, Namespace: "cart", Name: "data"}
+	shop := Subject{Type: Type{GroupVersionResource: question.Namespaces.WithVersion("v1")}, Name: "shop"}
+	claim := Subject{Type: Type{GroupVersionResource: question.Namespaces.WithVersion("v1").GroupVersion().WithResource("persistentvolumeclaims")}, Namespace: "cart", Name: "data"}
 	want := []string{
 		"volume pv-1 (20Gi) of claim shop/data goes along, with its data: its reclaimPolicy is Delete",
 		"volume pv-2 (5Gi) of claim shop/logs stays, Released: its reclaimPolicy is Retain; it is attached to node n1",

@@ -82,15 +82,15 @@ func TestReport(t *testing.T) {
 		target       Name
 		want         policies.Verdict
 	}{
-		{"namespace", "what is in a namespace holds it", Name{"ns", "demo", "", 0, ""}, policies.Hangs},
-		{"object", "finalizers of the object itself come from the facts", Name{"kiali", "kiali", "demo", 0, ""}, policies.Hangs},
-		{"terminating", "a namespace that is already being deleted", Name{"ns", "stuck", "", 0, ""}, policies.Hangs},
-		{"plain", "nothing in the way", Name{"ns", "plain", "", 0, ""}, policies.Completes},
-		{"configmap", "an object that the facts only count", Name{"cm", "settings", "plain", 0, ""}, policies.Completes},
-		{"served", "what is in a namespace rests on owners that are alive", Name{"ns", "served", "", 0, ""}, policies.Completes},
-		{"widget", "of an object itself, a snapshot does not hold what its status says", Name{"widgets", "a", "served", 0, ""}, policies.Unknown},
-		{"definition", "and a definition whose instances have some", Name{"crd", "widgets.acme.example.com", "", 0, ""}, policies.Completes},
-		{"unseen", "what may be there is not seen", Name{"secret", "token", "plain", 0, ""}, policies.Unknown},
+		{"namespace", "what is in a namespace holds it", Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, policies.Hangs},
+		{"object", "finalizers of the object itself come from the facts", Name{Object: policies.Object{Resource: "kiali", Namespace: "demo", Name: "kiali"}}, policies.Hangs},
+		{"terminating", "a namespace that is already being deleted", Name{Object: policies.Object{Resource: "ns", Name: "stuck"}}, policies.Hangs},
+		{"plain", "nothing in the way", Name{Object: policies.Object{Resource: "ns", Name: "plain"}}, policies.Completes},
+		{"configmap", "an object that the facts only count", Name{Object: policies.Object{Resource: "cm", Namespace: "plain", Name: "settings"}}, policies.Completes},
+		{"served", "what is in a namespace rests on owners that are alive", Name{Object: policies.Object{Resource: "ns", Name: "served"}}, policies.Completes},
+		{"widget", "of an object itself, a snapshot does not hold what its status says", Name{Object: policies.Object{Resource: "widgets", Namespace: "served", Name: "a"}}, policies.Unknown},
+		{"definition", "and a definition whose instances have some", Name{Object: policies.Object{Resource: "crd", Name: "widgets.acme.example.com"}}, policies.Completes},
+		{"unseen", "what may be there is not seen", Name{Object: policies.Object{Resource: "secret", Namespace: "plain", Name: "token"}}, policies.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			world := worldOf(t, "cluster.yaml")
@@ -254,11 +254,11 @@ func TestParseNames(t *testing.T) {
 		want   []Name
 		err    string
 	}{
-		{"one", []string{"ns/demo"}, []Name{{Type: "ns", Name: "demo"}}, ""},
-		{"type and name", []string{"ns", "demo"}, []Name{{Type: "ns", Name: "demo"}}, ""},
-		{"several, and one twice", []string{"ns/a", "po/b", "ns/a"}, []Name{{Type: "ns", Name: "a"}, {Type: "po", Name: "b"}}, ""},
-		{"a type and several names", []string{"ns", "a", "b"}, []Name{{Type: "ns", Name: "a"}, {Type: "ns", Name: "b"}}, ""},
-		{"several types", []string{"po,svc", "x"}, []Name{{Type: "po", Name: "x"}, {Type: "svc", Name: "x"}}, ""},
+		{"one", []string{"ns/demo"}, []Name{{Object: policies.Object{Resource: "ns", Name: "demo"}}}, ""},
+		{"type and name", []string{"ns", "demo"}, []Name{{Object: policies.Object{Resource: "ns", Name: "demo"}}}, ""},
+		{"several, and one twice", []string{"ns/a", "po/b", "ns/a"}, []Name{{Object: policies.Object{Resource: "ns", Name: "a"}}, {Object: policies.Object{Resource: "po", Name: "b"}}}, ""},
+		{"a type and several names", []string{"ns", "a", "b"}, []Name{{Object: policies.Object{Resource: "ns", Name: "a"}}, {Object: policies.Object{Resource: "ns", Name: "b"}}}, ""},
+		{"several types", []string{"po,svc", "x"}, []Name{{Object: policies.Object{Resource: "po", Name: "x"}}, {Object: policies.Object{Resource: "svc", Name: "x"}}}, ""},
 		{"no name", []string{"ns"}, nil, `"ns" has no name`},
 		{"a namespace", []string{"istio-system"}, nil, `delete takes --all; if it is a namespace: namespaces/istio-system`},
 		{"an empty name", []string{"ns/"}, nil, `"ns/" is no object`},
@@ -279,7 +279,7 @@ func TestParseNames(t *testing.T) {
 // dependents.
 func TestWaitsForeground(t *testing.T) {
 	world := worldOf(t, "cluster.yaml")
-	subject, err := FromFacts(world, Name{"widgets", "a", "served", 0, ""})
+	subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "widgets", Namespace: "served", Name: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestFromFactsTerminating(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{"old": since, "new": nil} {
-		s, err := FromFacts(world, Name{Type: "configmaps", Name: name, Namespace: "demo"})
+		s, err := FromFacts(world, Name{Object: policies.Object{Resource: "configmaps", Namespace: "demo", Name: name}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // deletesVolumes matches advice to delete a volume or a claim, in any wording.
@@ -42,20 +43,20 @@ func TestBounds(t *testing.T) {
 				all = append(all, s.Step)
 			}
 		}
-		goes := func(o Name) bool {
-			return o.Type == d.subject.Type.GroupResource().String() && o.Name == d.subject.Name ||
-				d.subject.Type.GroupResource() == namespaces && o.Namespace == d.subject.Name
+		goes := func(o policies.Object) bool {
+			return o.Resource == d.subject.Type.GroupResource().String() && o.Name == d.subject.Name ||
+				d.subject.Type.GroupResource() == question.Namespaces && o.Namespace == d.subject.Name
 		}
 		for _, s := range all {
-			if deletesVolumes.MatchString(s.Do) && d.subject.Type.GroupResource() != namespaces && !strings.HasPrefix(d.subject.Type.Resource, "persistentvolume") {
+			if deletesVolumes.MatchString(s.Do) && d.subject.Type.GroupResource() != question.Namespaces && !strings.HasPrefix(d.subject.Type.Resource, "persistentvolume") {
 				t.Errorf("%s: a step deletes a volume: %s", d.file, s.Do)
 			}
 			if s.Action == nil {
 				continue
 			}
 			deletions++
-			for _, o := range objectsIn(s.Action) {
-				if strings.HasPrefix(o.Type, "persistentvolume") && !goes(o) {
+			for _, o := range s.Action.Targets() {
+				if strings.HasPrefix(o.Resource, "persistentvolume") && !goes(o) {
 					t.Errorf("%s: a step names a volume that is not deleted anyway: %s", d.file, s.Command)
 				}
 				for _, finalizer := range s.Strips() {
@@ -124,9 +125,9 @@ deny contains {"kind": "forbidden", "msg": "not today", "objects": []}
 }
 
 // working reports whether the owner of a finalizer runs and lacks nothing.
-func working(d sample, o Name, finalizer string) (works bool) {
+func working(d sample, o policies.Object, finalizer string) (works bool) {
 	at := func(v cluster.Verdict) bool { return v.State == cluster.Alive }
-	if o.Name == d.subject.Name && o.Type == d.subject.Type.GroupResource().String() {
+	if o.Name == d.subject.Name && o.Resource == d.subject.Type.GroupResource().String() {
 		d.world.Ask(d.subject.Deletion(nil), func(m cluster.Moment) {
 			for name, v := range m.Ownership().All() {
 				works = works || name == finalizer && at(v)
@@ -138,7 +139,7 @@ func working(d sample, o Name, finalizer string) (works bool) {
 		return works
 	}
 	d.world.Read(func(f cluster.Facts) {
-		for h := range f.Held(o.Namespace, o.Type) {
+		for h := range f.Held(o.Namespace, o.Resource) {
 			works = works || h.Finalizer == finalizer && slices.Contains(h.Names, o.Name) && at(h.Owner())
 		}
 	})

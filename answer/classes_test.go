@@ -1,151 +1,112 @@
-package answer
+package answer_test
 
 import (
 	"fmt"
-	"iter"
-	"os"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
+	"github.com/termguard/termguard/answer"
+	"github.com/termguard/termguard/deletion"
 	"github.com/termguard/termguard/internal/race"
-	"github.com/termguard/termguard/policies"
 )
-
-// TestClasses checks the table: the gravest class that applies wins.
-func TestClasses(t *testing.T) {
-	zero, one := int64(0), int32(1)
-	none := int32(0)
-	deletes := policies.Action{Verb: policies.VerbDelete, Objects: []string{"x/y"}}
-	patches := func(patch string) policies.Action {
-		return policies.Action{Verb: policies.VerbPatch, Objects: []string{"x/y"}, Type: "json", Patch: []byte(patch)}
-	}
-	const strips = `[{"op":"test","path":"/metadata/finalizers/0","value":"a"},{"op":"remove","path":"/metadata/finalizers/0"}]`
-	widgets := schema.GroupResource{Group: "acme.example.com", Resource: "widgets"}
-	for name, tc := range map[string]struct {
-		reason   string
-		action   policies.Action
-		kind     policies.StepKind
-		resource schema.GroupResource
-		own      bool
-		leaving  bool
-		want     Class
-	}{
-		"Foreign":   {"whose object it is decides", deletes, policies.Mend, widgets, false, false, ClassForeign},
-		"Own":       {"a target, or in a target", deletes, policies.Mend, widgets, true, false, ClassOwn},
-		"Leaving":   {"what is Terminating is only waited for", deletes, policies.Mend, widgets, false, true, ClassWait},
-		"Node":      {"others rely on it", deletes, policies.Remove, nodes, false, false, ClassForce},
-		"OwnNode":   {"it was named", deletes, policies.Remove, nodes, true, false, ClassOwn},
-		"Kind":      {"a step that says that it forces does, even of a target", deletes, policies.Force, widgets, true, false, ClassForce},
-		"Grace":     {"grace period 0", policies.Action{Verb: policies.VerbDelete, GraceSeconds: &zero}, policies.Mend, pods, true, false, ClassForce},
-		"GraceLate": {"also of what is Terminating", policies.Action{Verb: policies.VerbDelete, GraceSeconds: &zero}, policies.Mend, pods, true, true, ClassForce},
-		"Finalize":  {"spec.finalizers of a namespace", policies.Action{Verb: policies.VerbFinalize}, policies.Remove, namespaces, true, false, ClassForce},
-		"Strip":     {"a finalizer is no less gone for being in a target", patches(strips), policies.Remove, widgets, true, false, ClassStrip},
-		"More":      {"a patch that also changes something else is not only that", patches(`[{"op":"remove","path":"/metadata/finalizers/0"},{"op":"remove","path":"/spec"}]`), policies.Remove, widgets, false, false, ""},
-		"Other":     {"an unknown patch has no class", patches(`[{"op":"remove","path":"/spec"}]`), policies.Mend, widgets, false, false, ""},
-		"Serve":     {"a definition of others", patches(`[{"op":"replace","path":"/spec/versions/0/served","value":true}]`), policies.Mend, definitions, false, false, ClassForce},
-		"Up":        {"nothing is deleted", policies.Action{Verb: policies.VerbScale, Replicas: &one}, policies.Mend, widgets, false, false, ClassRestore},
-		"Down":      {"that stops somebody's pods", policies.Action{Verb: policies.VerbScale, Replicas: &none}, policies.Mend, widgets, false, false, ""},
-	} {
-		got, err := deed{Step: policies.Step{Kind: tc.kind, Action: &tc.action}, resource: tc.resource, own: tc.own, leaving: tc.leaving}.class()
-		if got != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("%s: %s: got class %q, %v, want %q", name, tc.reason, got, err, tc.want)
-		}
-	}
-}
-
-// sampleStep is the effect of a step of a sample's plan on one object.
-type sampleStep struct {
-	deed
-	finding policies.Finding
-	file    string
-}
-
-// stepsOfSamples yields the steps of all findings about all samples.
-func stepsOfSamples(t *testing.T) iter.Seq[sampleStep] {
-	engine := newEngine(t)
-	return func(yield func(sampleStep) bool) {
-		for d := range samples(t) {
-			report, err := ask(t.Context(), engine, d.world, d.subject, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			types := typesOf(d.world)
-			for _, f := range report.Findings {
-				for _, s := range f.Steps {
-					if s.Action == nil {
-						continue
-					}
-					for _, name := range objectsIn(s.Action) {
-						resource := schema.ParseGroupResource(name.Type)
-						if typ, err := types.Find(name.Type); err == nil {
-							resource = typ.GroupResource()
-						}
-						if !yield(sampleStep{deed{Step: s, resource: resource}, f, d.file}) {
-							return
-						}
-					}
-				}
-			}
-		}
-	}
-}
 
 // TestClassesOfPolicies checks that each action of each policy has a class, both on an object of
 // another owner and on a target.
 func TestClassesOfPolicies(t *testing.T) {
 	race.Skip(t)
-	seen := map[Class]int{}
-	for in := range stepsOfSamples(t) {
+	seen := map[deletion.Class]int{}
+	for in := range answer.StepsOfSamples(t) {
 		for _, own := range []bool{true, false} {
-			in.deed.own = own
-			class, err := in.deed.class()
+			class, err := deletion.ClassOf(in.Step, in.Resource, own, false)
 			if err != nil {
-				t.Errorf("%s: %s: %v", in.file, in.finding.Policy, err)
+				t.Errorf("%s: %s: %v", in.File, in.Finding.Policy, err)
 			}
 			seen[class]++
 		}
 	}
-	for _, m := range Classes {
-		if seen[m.Class] == 0 && m.Class != ClassWait && m.Class != ClassRisk { // which are of targets
+	for _, m := range deletion.Classes {
+		if seen[m.Class] == 0 && m.Class != deletion.ClassWait && m.Class != deletion.ClassRisk { // which are of targets
 			t.Errorf("no fixture has an action of class %s", m.Class)
 		}
 	}
 }
 
-// TestClassesPage compares the table in docs/delete.md with Classes, or writes it.
-func TestClassesPage(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| class | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
-	for _, m := range Classes {
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", m.Class, m.Does, m.Lost, m.Consent)
-	}
-	section(t, "../docs/delete.md", "classes", table.String())
+// evidence says what the steps of a policy rely on, and who writes it.
+type evidence struct{ of, by string }
+
+// restsOn has each policy whose steps termguard delete may carry out on objects other than the
+// targets. The policy marks what a tenant writes (steps.hearsay), or the deletion waits for that
+// very object, and the user names it.
+var restsOn = map[string]evidence{
+	"admission-policy-blocks-delete":       {"an admission policy, its binding and its parameters, evaluated as the API server does", "administrators; parameters by their writers"},
+	"busy-mount":                           {"Events of kubelets", "**any user: marked**"},
+	"controller-removed-before-finalizers": {"objects with a finalizer whose owner is deleted with the target, before them", "their authors; each object is named"},
+	"crd-removed-with-finalizers":          {"the owner of a finalizer, as below", "as below"},
+	"dra-driver-missing":                   {"allocated claims, ResourceSlices, and no pod of the plugin on the node", "Kubernetes and administrators"},
+	"eviction-blocked":                     {"a PodDisruptionBudget and its status, and the pods that it covers", "the author of the budget; its status by Kubernetes"},
+	"failing-conversion-webhook":           {"a definition whose conversion webhook was called and did not answer", "administrators, and the API server"},
+	"failing-webhook-blocks-delete":        {"a webhook configuration and its backend; **statements of Events and conditions about it are marked**", "administrators; **Events by any user**"},
+	"finalizer-already-stuck":              {"an old deletionTimestamp, and a running owner of the finalizer", "Kubernetes"},
+	"immutable-files":                      {"Events of kubelets", "**any user: marked**"},
+	"in-use":                               {"references of other objects that the owner of its finalizer checks; **statements of a custom resource's status are marked**", "authors of these objects, each of which is named; **the status by its writers**"},
+	"missing-reference":                    {"a missing object that the object refers to", "the author of the object with the finalizer"},
+	"network-plugin-removed":               {"Events of kubelets", "**any user: marked**"},
+	"node-already-stuck":                   {"pods that are long past their deadline; **Events of kubelets are marked**", "Kubernetes; **Events by any user**"},
+	"operator-in-same-set":                 {"the order of the deletions", "the user"},
+	"orphaned-finalizer":                   {"the owner of a finalizer: cluster-wide rights, workloads of the catalog that have these or are in its namespace, served API groups. **A declaration, a RoleBinding, an owner reference, and observations are marked**", "administrators; **the rest by any user**"},
+	"refused-request":                      {"as failing-webhook-blocks-delete", "as there"},
+	"storage-in-use":                       {"pods that use a claim, and the claim of a volume", "their authors; each object is named"},
+	"unavailable-apiservice":               {"an APIService that was called and did not answer, and its condition", "administrators and Kubernetes"},
+	"unreachable-node":                     {"conditions of a Node", "its kubelet and Kubernetes"},
+	"volume-driver-missing":                {"a CSINode, and no pod of the driver on the node", "kubelets and administrators"},
+	"webhook-backend-in-namespace":         {"a webhook configuration, and its backend among the deleted objects", "administrators"},
 }
 
-// section compares the part of a page between <!-- part --> and <!-- /part --> with text, or writes
-// it.
-func section(t *testing.T, file, part, text string) {
-	t.Helper()
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+// TestEvidenceOfSteps checks that restsOn has each policy with such steps, and compares the table
+// in test/results/delete-security.md with it, or writes it.
+func TestEvidenceOfSteps(t *testing.T) {
+	classes := map[string]map[deletion.Class]bool{}
+	marked := map[string]bool{}
+	for in := range answer.StepsOfSamples(t) {
+		f := in.Finding
+		if in.Advice != "" {
+			continue
+		}
+		class, err := deletion.ClassOf(in.Step, in.Resource, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if classes[f.Policy] == nil {
+			classes[f.Policy] = map[deletion.Class]bool{}
+		}
+		classes[f.Policy][class] = true
+		marked[f.Policy] = marked[f.Policy] || in.Hearsay != ""
 	}
-	begin, end := "<!-- "+part+" -->\n", "<!-- /"+part+" -->"
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatalf("%s has no %q", file, begin)
+	if race.Detector {
+		return // which leaves time for few fixtures
 	}
-	want := before + begin + text + end + after
-	if want == string(page) {
-		return
+	var table strings.Builder
+	table.WriteString("| policy | steps | rest on | written by |\n|---|---|---|---|\n")
+	for _, p := range slices.Sorted(maps.Keys(classes)) {
+		e, known := restsOn[p]
+		if !known {
+			t.Errorf("%s has steps that may be carried out: add what they rely on to restsOn", p)
+		}
+		if marks := strings.Contains(e.of+e.by, "marked"); marked[p] && !marks {
+			t.Errorf("steps of %s are marked as hearsay, but restsOn lacks that", p)
+		}
+		names := make([]string, 0, len(classes[p]))
+		for _, c := range slices.Sorted(maps.Keys(classes[p])) {
+			names = append(names, "`"+string(c)+"`")
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", p, strings.Join(names, ", "), e.of, e.by)
 	}
-	if os.Getenv("UPDATE_GOLDEN") == "" {
-		t.Fatalf("the table in %s is stale: run 'make docs'", file)
+	for p := range restsOn {
+		if classes[p] == nil {
+			t.Errorf("restsOn has %s, but no fixture has such a step", p)
+		}
 	}
-	if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	answer.Section(t, "../test/results/delete-security.md", "evidence", table.String())
 }

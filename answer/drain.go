@@ -16,7 +16,7 @@ import (
 func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained []Subject) ([]Item, error) {
 	on := make(map[string][]Subject, len(drained))
 	for _, node := range drained {
-		if node.Type.GroupResource() != nodes {
+		if node.Type.GroupResource() != question.Nodes {
 			return nil, fmt.Errorf("%s is no node: only a node can be drained", node)
 		}
 		on[node.Name] = nil
@@ -66,7 +66,7 @@ func (r *Item) drains(pods []Item) {
 // podsOn sets the pods that a drain evicts, without DaemonSets' and mirror pods, which the node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) {
 	world.Read(func(f cluster.Facts) {
-		typ := typeIn(f, pods, true)
+		typ := typeIn(f, question.Pods, true)
 		for pod := range f.AllPods() {
 			if _, drained := on[pod.Node]; drained && pod.Kind != "DaemonSet" && pod.Kind != "Node" {
 				s, _ := described(f, typ, pod.Namespace, pod.Name)

@@ -42,7 +42,7 @@ func TestDrain(t *testing.T) {
 	if len(set.Missing) != 1 || !strings.Contains(set.Missing[0], "n3") {
 		t.Errorf("missing %q, want n3", set.Missing)
 	}
-	pod, err := FromFacts(world, Name{Type: "pod", Namespace: "shop", Name: "web"})
+	pod, err := FromFacts(world, Name{Object: policies.Object{Resource: "pod", Namespace: "shop", Name: "web"}})
 	if err != nil {
 		t.Fatal(err)
 	}

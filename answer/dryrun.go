@@ -18,6 +18,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // dryRuns is the policy id of findings from dry runs.
@@ -37,12 +38,12 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 	var warnings warningLog
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = &warnings
-	client, err := objectsOf(config)
+	client, err := Client(config)
 	if err != nil {
 		return err
 	}
 	subjects := []Subject{s}
-	if s.Type.GroupResource() == namespaces {
+	if s.Type.GroupResource() == question.Namespaces {
 		within, unseen, err := oneOfEach(ctx, config, client, s.Name)
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func TestEstimate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			subject, err := FromFacts(world, Name{Type: "ns", Name: "demo"})
+			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "ns", Name: "demo"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestUsualStops(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			subject, err := FromFacts(world, Name{Type: tc.kind, Name: tc.name, Namespace: "demo"})
+			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: tc.kind, Namespace: "demo", Name: tc.name}})
 			if err != nil {
 				t.Fatal(err)
 			}

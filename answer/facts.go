@@ -69,7 +69,7 @@ func (s *Subject) finalize(f cluster.Facts) map[string]bool {
 			named[name] = true
 		}
 		// A namespace's own are on record, separate from those in its spec.
-		if resource != namespaces && slices.Contains(held.Names, s.Name) && !slices.Contains(finalizers, any(held.Finalizer)) {
+		if resource != question.Namespaces && slices.Contains(held.Names, s.Name) && !slices.Contains(finalizers, any(held.Finalizer)) {
 			finalizers = append(finalizers, held.Finalizer)
 		}
 	}

@@ -35,7 +35,7 @@ func AllFromFacts(world *cluster.World, names []Name) (subjects []Subject, missi
 }
 
 func fromFacts(world *cluster.World, types Types, name Name) (s Subject, err error) {
-	typ, err := types.Find(name.Type)
+	typ, err := types.Find(name.Resource)
 	if err != nil {
 		return s, err
 	}

@@ -39,14 +39,14 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (togethe
 	}
 	together.Types = &types
 	s := Subject{Name: name.Name, Namespace: name.Namespace}
-	if s.Type, err = types.Find(name.Type); err != nil { // evaluating it reports the error
+	if s.Type, err = types.Find(name.Resource); err != nil { // evaluating it reports the error
 		return together, false, nil //nolint:nilerr
 	}
 	resource := s.Type.GroupResource()
 	if !slices.Contains([]schema.GroupResource{applications, applicationSets, kustomizations, helmReleases}, resource) {
 		return together, false, nil
 	}
-	client, err := objectsOf(config)
+	client, err := Client(config)
 	if err != nil {
 		return together, false, err
 	}
@@ -79,7 +79,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (togethe
 		case apierrors.IsForbidden(err):
 			together.Unseen = []policies.Unseen{{Resource: applications.String(), Reason: "forbidden"}}
 		case err != nil:
-			return together, false, fmt.Errorf("list the Applications of %s: %w", s, explain(err))
+			return together, false, fmt.Errorf("list the Applications of %s: %w", s, Explain(err))
 		default:
 			together.applicationsOf(object, list.Items)
 		}
@@ -97,7 +97,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (togethe
 	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
 		return together, false, nil
 	}
-	together.Of, together.Command = s.String(), deletionOf(s.ID()).Command()
+	together.Of, together.Command = s.String(), policies.Deletion(s.ID()).Command()
 	together.close(name)
 	return together, true, nil
 }
@@ -127,9 +127,9 @@ func (t *Together) application(app *unstructured.Unstructured) {
 	for _, resource := range cluster.Items(app.Object, "status", "resources") {
 		wave, _ := resource["syncWave"].(int64)
 		kind := schema.GroupKind{Group: stringAt(resource, "group"), Kind: stringAt(resource, "kind")}
-		o := Name{Type: typeOf(kind), Name: stringAt(resource, "name"), Namespace: stringAt(resource, "namespace"), Place: -int(wave)}
-		self := o.Type == "application.argoproj.io" && o.Name == app.GetName() && o.Namespace == app.GetNamespace()
-		definition := o.Type == "customresourcedefinition.apiextensions.k8s.io" // never deleted with an Application
+		o := Name{Object: policies.Object{Resource: typeOf(kind), Namespace: stringAt(resource, "namespace"), Name: stringAt(resource, "name")}, Place: -int(wave)}
+		self := o.Resource == "application.argoproj.io" && o.Name == app.GetName() && o.Namespace == app.GetNamespace()
+		definition := o.Resource == "customresourcedefinition.apiextensions.k8s.io" // never deleted with an Application
 		if !self && !definition && kind.Kind != "" && o.Name != "" {
 			names = append(names, o)
 		}
@@ -144,7 +144,7 @@ func (t *Together) applicationsOf(set *unstructured.Unstructured, all []unstruct
 		if slices.ContainsFunc(app.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == set.GetUID() }) {
 			owned++
 			t.application(app)
-			t.close(Name{Type: applications.String(), Namespace: set.GetNamespace(), Name: app.GetName()})
+			t.close(Name{Object: policies.Object{Resource: applications.String(), Namespace: set.GetNamespace(), Name: app.GetName()}})
 		}
 	}
 	if owned > 1 { // each has its own waves
@@ -201,7 +201,8 @@ func parseEntry(id string) (Name, bool) {
 	namespace, rest, _ := strings.Cut(id, "_")
 	rest, kind, _ := cutLast(rest)
 	name, group, ok := cutLast(rest)
-	return Name{Type: typeOf(schema.GroupKind{Group: group, Kind: kind}), Namespace: namespace, Name: strings.ReplaceAll(name, "__", ":")}, ok && name != "" && kind != ""
+	o := policies.Object{Resource: typeOf(schema.GroupKind{Group: group, Kind: kind}), Namespace: namespace, Name: strings.ReplaceAll(name, "__", ":")}
+	return Name{Object: o}, ok && name != "" && kind != ""
 }
 
 func cutLast(text string) (before, after string, found bool) {
@@ -248,7 +249,7 @@ func staysWithFlux(object *unstructured.Unstructured) string {
 func (t *Together) take(names []Name, namespace string) {
 	builtin := cluster.BuiltinGroups()
 	rank := func(n Name) int {
-		if _, group, _ := strings.Cut(n.Type, "."); slices.Contains(builtin, group) {
+		if _, group, _ := strings.Cut(n.Resource, "."); slices.Contains(builtin, group) {
 			return 1
 		}
 		return 0

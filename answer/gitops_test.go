@@ -75,17 +75,17 @@ func TestFromInventory(t *testing.T) {
 		other   bool // it has no inventory
 	}{
 		{
-			reason: "an Application deletes the highest wave first, and itself last", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},
+			reason: "an Application deletes the highest wave first, and itself last", name: Name{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "kiali"}},
 			answers: map[string]any{apps + "/kiali": app("kiali", nil, operator, object)}, waits: true,
-			want: []Name{{"kiali.kiali.io", "kiali", "demo", -5, ""}, {"deployment.apps", "operator", "kiali", 1, ""}, {"app", "kiali", "argocd", 2, ""}},
+			want: []Name{{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}, Place: -5}, {Object: policies.Object{Resource: "deployment.apps", Namespace: "kiali", Name: "operator"}, Place: 1}, {Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "kiali"}, Place: 2}},
 		},
 		{
-			reason: "an Application that does not prune", name: Name{Type: "application", Name: "kiali", Namespace: "argocd"},
+			reason: "an Application that does not prune", name: Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}},
 			answers: map[string]any{apps + "/kiali": app("kiali", inObject{"finalizers": nil}, operator, object)}, waits: true,
-			want: []Name{{"application", "kiali", "argocd", 0, ""}}, note: "only the Application goes",
+			want: []Name{{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}}}, note: "only the Application goes",
 		},
 		{
-			reason: "an ApplicationSet: waves order the objects of one Application only", name: Name{Type: "appset", Name: "all", Namespace: "argocd"},
+			reason: "an ApplicationSet: waves order the objects of one Application only", name: Name{Object: policies.Object{Resource: "appset", Namespace: "argocd", Name: "all"}},
 			answers: map[string]any{
 				sets + "/all": inObject{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": inObject{"name": "all", "namespace": "argocd", "uid": "set"}},
 				apps: inObject{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationList", "items": []any{
@@ -93,27 +93,27 @@ func TestFromInventory(t *testing.T) {
 				}},
 			},
 			want: []Name{
-				{"deployment.apps", "operator", "kiali", 0, ""}, {"applications.argoproj.io", "a", "argocd", 0, ""},
-				{"kiali.kiali.io", "kiali", "demo", 0, ""}, {"applications.argoproj.io", "b", "argocd", 0, ""}, {"appset", "all", "argocd", 1, ""},
+				{Object: policies.Object{Resource: "deployment.apps", Namespace: "kiali", Name: "operator"}}, {Object: policies.Object{Resource: "applications.argoproj.io", Namespace: "argocd", Name: "a"}},
+				{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}}, {Object: policies.Object{Resource: "applications.argoproj.io", Namespace: "argocd", Name: "b"}}, {Object: policies.Object{Resource: "appset", Namespace: "argocd", Name: "all"}, Place: 1},
 			},
 		},
 		{
-			reason: "an ApplicationSet whose Applications may not be read", name: Name{Type: "appset", Name: "all", Namespace: "argocd"},
+			reason: "an ApplicationSet whose Applications may not be read", name: Name{Object: policies.Object{Resource: "appset", Namespace: "argocd", Name: "all"}},
 			answers: map[string]any{sets + "/all": inObject{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": inObject{"name": "all", "namespace": "argocd", "uid": "set"}}},
-			want:    []Name{{"appset", "all", "argocd", 0, ""}}, unseen: "applications.argoproj.io: forbidden",
+			want:    []Name{{Object: policies.Object{Resource: "appset", Namespace: "argocd", Name: "all"}}}, unseen: "applications.argoproj.io: forbidden",
 		},
 		{
-			reason: "a Kustomization", name: Name{Type: "ks", Name: "kiali", Namespace: "flux-system"},
+			reason: "a Kustomization", name: Name{Object: policies.Object{Resource: "ks", Namespace: "flux-system", Name: "kiali"}},
 			answers: map[string]any{"/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/kiali": inObject{
 				"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": inObject{"name": "kiali", "namespace": "flux-system"},
 				"spec":   inObject{"prune": true, "interval": "10m"},
 				"status": inObject{"inventory": inObject{"entries": []any{inObject{"id": "kiali_operator_apps_Deployment", "v": "v1"}, inObject{"id": "demo_kiali_kiali.io_Kiali", "v": "v1"}}}},
 			}},
-			want: []Name{{"kiali.kiali.io", "kiali", "demo", 0, ""}, {"deployment.apps", "operator", "kiali", 0, ""}, {"ks", "kiali", "flux-system", 1, ""}},
+			want: []Name{{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}}, {Object: policies.Object{Resource: "deployment.apps", Namespace: "kiali", Name: "operator"}}, {Object: policies.Object{Resource: "ks", Namespace: "flux-system", Name: "kiali"}, Place: 1}},
 			note: "Flux puts back at its next interval (10m)",
 		},
 		{
-			reason: "a HelmRelease: its release", name: Name{Type: "hr", Name: "kiali", Namespace: "ops"},
+			reason: "a HelmRelease: its release", name: Name{Object: policies.Object{Resource: "hr", Namespace: "ops", Name: "kiali"}},
 			answers: map[string]any{
 				"/apis/helm.toolkit.fluxcd.io/v2/namespaces/ops/helmreleases/kiali": inObject{
 					"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": inObject{"name": "kiali", "namespace": "ops"},
@@ -122,11 +122,11 @@ func TestFromInventory(t *testing.T) {
 				"/api/v1/namespaces/ops/secrets":                             records("kiali.v1"),
 				"/api/v1/namespaces/ops/secrets/sh.helm.release.v1.kiali.v1": stored(t, "helm.sh/release.v1", inObject{"name": "kiali", "version": 1, "info": inObject{"status": "deployed"}, "manifest": manifest}),
 			},
-			want: []Name{{"deployment.apps", "kiali-operator", "ops", 0, ""}, {"kiali.kiali.io", "kiali", "demo", 1, ""}, {"hr", "kiali", "ops", 2, ""}},
+			want: []Name{{Object: policies.Object{Resource: "deployment.apps", Namespace: "ops", Name: "kiali-operator"}}, {Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}, Place: 1}, {Object: policies.Object{Resource: "hr", Namespace: "ops", Name: "kiali"}, Place: 2}},
 			note: "helm.sh/resource-policy keeps: persistentvolumeclaim/data",
 		},
 		{
-			reason: "a HelmRelease whose release does not exist", name: Name{Type: "hr", Name: "kiali", Namespace: "ops"},
+			reason: "a HelmRelease whose release does not exist", name: Name{Object: policies.Object{Resource: "hr", Namespace: "ops", Name: "kiali"}},
 			answers: map[string]any{
 				"/apis/helm.toolkit.fluxcd.io/v2/namespaces/ops/helmreleases/kiali": inObject{
 					"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": inObject{"name": "kiali", "namespace": "ops"},
@@ -137,14 +137,14 @@ func TestFromInventory(t *testing.T) {
 			err: `release "kiali" not found in namespace "ops"`,
 		},
 		{
-			reason: "an Application that may not be read", name: Name{Type: "app", Name: "kiali", Namespace: "argocd"},
-			want: []Name{{"app", "kiali", "argocd", 0, ""}}, unseen: "applications.argoproj.io/kiali -n argocd itself: forbidden",
+			reason: "an Application that may not be read", name: Name{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "kiali"}},
+			want: []Name{{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "kiali"}}}, unseen: "applications.argoproj.io/kiali -n argocd itself: forbidden",
 		},
 		{
-			reason: "a missing object is an error of the caller", name: Name{Type: "app", Name: "none", Namespace: "argocd"}, other: true,
+			reason: "a missing object is an error of the caller", name: Name{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "none"}}, other: true,
 			answers: map[string]any{apps + "/none": refusal(http.StatusNotFound, metav1.StatusReasonNotFound)},
 		},
-		{reason: "another kind", name: Name{Type: "ns", Name: "demo"}, other: true},
+		{reason: "another kind", name: Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, other: true},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			got, found, err := FromInventory(t.Context(), apiServer(t, withGitOps(tt.answers)), tt.name)
@@ -181,7 +181,7 @@ func TestLargeInventory(t *testing.T) {
 		}},
 	})), &requests{paths: map[string]int{}}
 	config.Wrap(sent.count)
-	got, _, err := FromInventory(t.Context(), config, Name{Type: "app", Name: "all", Namespace: "argocd"})
+	got, _, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "all"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestWaves(t *testing.T) {
 			"/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/kiali": app("kiali", nil,
 				resource("apps", "Deployment", "ops", "kiali-operator", waves[0]), resource("kiali.io", "Kiali", "demo", "kiali", waves[1])),
 		}))
-		together, _, err := FromInventory(t.Context(), config, Name{Type: "application", Name: "kiali", Namespace: "argocd"})
+		together, _, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}})
 		if err != nil {
 			t.Fatal(err)
 		}

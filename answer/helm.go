@@ -27,7 +27,7 @@ const byHelm = "helm uninstall"
 func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Together, error) {
 	r, err := release.Find(ctx, config, namespace, name)
 	if err != nil {
-		return Together{}, explain(err)
+		return Together{}, Explain(err)
 	}
 	return ofRelease(r, namespace)
 }
@@ -146,7 +146,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 		r := records[i]
 		stored, err := r.Read(ctx, core)
 		if err != nil {
-			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, explain(err))
+			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, Explain(err))
 			return nil
 		}
 		var together Together

@@ -67,7 +67,7 @@ func TestFromRelease(t *testing.T) {
 	damaged["data"] = map[string]any{"release": value[:len(value)/2/4*4]}
 	want := Together{
 		By: "helm uninstall", Of: "release kiali -n ops, revision 10, deployed", Command: "helm uninstall kiali -n ops",
-		Names: []Name{{"deployment.apps", "kiali-operator", "ops", 0, ""}, {"kiali.kiali.io", "kiali", "demo", 1, ""}},
+		Names: []Name{{Object: policies.Object{Resource: "deployment.apps", Namespace: "ops", Name: "kiali-operator"}}, {Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}, Place: 1}},
 		Notes: []string{"it leaves what helm.sh/resource-policy keeps: persistentvolumeclaim/data"},
 	}
 	half := want

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/termguard/termguard/policies"
 )
 
 func objectOf(t *testing.T, text string) *unstructured.Unstructured {
@@ -44,9 +46,9 @@ status:
 
 func TestApplication(t *testing.T) {
 	want := []Name{
-		{Type: "kiali.kiali.io", Namespace: "demo", Name: "kiali", Place: -5},
-		{Type: "deployment.apps", Namespace: "kiali", Name: "operator", Place: 1},
-		{Type: "namespace", Namespace: "argocd", Name: "kiali"},
+		{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}, Place: -5},
+		{Object: policies.Object{Resource: "deployment.apps", Namespace: "kiali", Name: "operator"}, Place: 1},
+		{Object: policies.Object{Resource: "namespace", Namespace: "argocd", Name: "kiali"}},
 	}
 	for _, tt := range []struct {
 		reason     string
@@ -98,10 +100,10 @@ status:
 
 func TestKustomization(t *testing.T) {
 	want := []Name{
-		{Type: "kiali.kiali.io", Namespace: "demo", Name: "kiali"},
-		{Type: "deployment.apps", Namespace: "kiali", Name: "operator"},
-		{Type: "clusterrole.rbac.authorization.k8s.io", Namespace: "flux-system", Name: "system:kiali"},
-		{Type: "namespace", Namespace: "flux-system", Name: "kiali"},
+		{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}},
+		{Object: policies.Object{Resource: "deployment.apps", Namespace: "kiali", Name: "operator"}},
+		{Object: policies.Object{Resource: "clusterrole.rbac.authorization.k8s.io", Namespace: "flux-system", Name: "system:kiali"}},
+		{Object: policies.Object{Resource: "namespace", Namespace: "flux-system", Name: "kiali"}},
 	}
 	for _, tt := range []struct {
 		reason, spec string
@@ -182,7 +184,7 @@ func TestOwned(t *testing.T) {
 func FuzzParseEntry(f *testing.F) {
 	f.Add("ns_name_group_Kind")
 	f.Fuzz(func(t *testing.T, id string) {
-		if n, ok := parseEntry(id); ok && (n.Name == "" || strings.HasPrefix(n.Type, ".")) {
+		if n, ok := parseEntry(id); ok && (n.Name == "" || strings.HasPrefix(n.Resource, ".")) {
 			t.Errorf("%q: an object without a name or a kind", id)
 		}
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // reads bounds concurrent reads.
@@ -76,14 +77,14 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	}
 	for i, s := range subjects {
 		lacks := world.Unread(namespace)
-		if s.Type.GroupResource() == definitions {
+		if s.Type.GroupResource() == question.Definitions {
 			lacks = append(lacks, world.UnreadOf(s.Name)...)
 		}
 		for _, unread := range lacks {
 			subjects[i].Unseen = append(subjects[i].Unseen, policies.Unseen(unread))
 		}
 		switch {
-		case s.Type.GroupResource() == namespaces:
+		case s.Type.GroupResource() == question.Namespaces:
 			err = live.ReadConditions(ctx, config, world, s.Name, log)
 		case s.guarded():
 			err = live.ReadWarningsOf(ctx, config, world, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
@@ -97,14 +98,14 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 
 // Subjects reads objects in the order of names; missing are errors for objects and types that do not exist.
 func (t Types) Subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
-	client, err := objectsOf(config)
+	client, err := Client(config)
 	if err != nil {
 		return nil, nil, err
 	}
 	found, absent := make([]Subject, len(names)), make([]error, len(names))
 	err = parallel(ctx, reads, len(names), func(ctx context.Context, i int) error {
 		name := names[i]
-		typ, err := t.Find(name.Type)
+		typ, err := t.Find(name.Resource)
 		if errors.As(err, new(noTypeError)) {
 			absent[i] = name.located(err)
 			return nil
@@ -143,7 +144,7 @@ func (t Types) Subjects(ctx context.Context, config *rest.Config, user authentic
 func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster.Options, namespace string, log *slog.Logger) (*cluster.World, error) {
 	world, err := live.Collect(ctx, config, options, t.discovered, namespace, log)
 	if err != nil {
-		return world, fmt.Errorf("read the cluster: %w", explain(err))
+		return world, fmt.Errorf("read the cluster: %w", Explain(err))
 	}
 	return world, nil
 }
@@ -175,10 +176,10 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 			options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
 			list, err := client.Resource(typ.GroupVersionResource).Namespace(within).List(ctx, options)
 			if err != nil {
-				return together, fmt.Errorf("list %s: %w", typ.GroupResource(), explain(err))
+				return together, fmt.Errorf("list %s: %w", typ.GroupResource(), Explain(err))
 			}
 			for _, item := range list.Items {
-				together.Names = append(together.Names, Name{Type: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name})
+				together.Names = append(together.Names, Name{Object: policies.Object{Resource: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name}})
 			}
 		}
 	}
@@ -208,8 +209,8 @@ type missingError string
 
 func (e missingError) Error() string { return string(e) }
 
-// objectsOf returns a client without a rate limit of its own.
-func objectsOf(config *rest.Config) (dynamic.Interface, error) {
+// Client returns a client without a rate limit of its own.
+func Client(config *rest.Config) (dynamic.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)
@@ -241,7 +242,7 @@ func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	case apierrors.IsNotFound(err):
 		return missingError(fmt.Sprintf("%s not found", s))
 	default:
-		return fmt.Errorf("read %s: %w", s, explain(err))
+		return fmt.Errorf("read %s: %w", s, Explain(err))
 	}
 }
 
@@ -259,7 +260,7 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 		return names
 	}
 	if s.Namespace != "" {
-		all := client.Resource(namespaces.WithVersion("v1"))
+		all := client.Resource(question.Namespaces.WithVersion("v1"))
 		if _, err := all.Get(ctx, s.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			return fmt.Sprintf(": namespace %q not found%s", s.Namespace, nearest.Hint(s.Namespace, names(all)))
 		}
@@ -280,8 +281,8 @@ func Whoami(ctx context.Context, config *rest.Config) (user authenticationv1.Use
 	return review.Status.UserInfo, nil
 }
 
-// explain adds the next step to an error of connecting.
-func explain(err error) error {
+// Explain adds the next step to an error of connecting.
+func Explain(err error) error {
 	var network *net.OpError
 	var timeout net.Error
 	switch {

@@ -86,12 +86,12 @@ func TestFromCluster(t *testing.T) {
 		{
 			reason:  "the object can be read, the objects in it cannot",
 			answers: serving(map[string]any{"/api/v1/namespaces/demo": demo}),
-			target:  Name{"ns", "demo", "", 0, ""}, verdict: policies.Unknown,
+			target:  Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, verdict: policies.Unknown,
 		},
 		{
 			reason:  "the object cannot be read",
 			answers: serving(nil),
-			target:  Name{"ns", "demo", "", 0, ""}, verdict: policies.Unknown,
+			target:  Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, verdict: policies.Unknown,
 		},
 		{
 			reason: "rights in one namespace do not show what may refuse the request",
@@ -105,7 +105,7 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/demo/services/web": map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "web", "namespace": "demo"}},
 				"/api/v1/namespaces/demo/services":     map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{}, "items": []any{}},
 			}),
-			target: Name{"service", "web", "demo", 0, ""}, verdict: policies.Unknown,
+			target: Name{Object: policies.Object{Resource: "service", Namespace: "demo", Name: "web"}}, verdict: policies.Unknown,
 		},
 		{
 			reason: "no such object",
@@ -113,7 +113,7 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/dmo": refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 				"/api/v1/namespaces":     named("Namespace", "demo"),
 			}),
-			target: Name{"ns", "dmo", "", 0, ""}, err: `namespaces/dmo not found; did you mean "demo"?`,
+			target: Name{Object: policies.Object{Resource: "ns", Name: "dmo"}}, err: `namespaces/dmo not found; did you mean "demo"?`,
 		},
 		{
 			reason: "no such object, nor namespace",
@@ -122,22 +122,22 @@ func TestFromCluster(t *testing.T) {
 				"/api/v1/namespaces/dmo":          refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 				"/api/v1/namespaces":              named("Namespace", "demo"),
 			}),
-			target: Name{"pod", "web", "dmo", 0, ""}, err: `pods/web -n dmo not found: namespace "dmo" not found; did you mean "demo"?`,
+			target: Name{Object: policies.Object{Resource: "pod", Namespace: "dmo", Name: "web"}}, err: `pods/web -n dmo not found: namespace "dmo" not found; did you mean "demo"?`,
 		},
 		{
 			reason:  "no such type",
 			answers: serving(nil),
-			target:  Name{"pud", "web", "demo", 0, ""}, err: `type "pud" not found; did you mean "pod"?`,
+			target:  Name{Object: policies.Object{Resource: "pud", Namespace: "demo", Name: "web"}}, err: `type "pud" not found; did you mean "pod"?`,
 		},
 		{
 			reason:  "nothing that can be deleted",
 			answers: serving(nil),
-			target:  Name{"binding", "web", "demo", 0, ""}, err: "bindings cannot be deleted",
+			target:  Name{Object: policies.Object{Resource: "binding", Namespace: "demo", Name: "web"}}, err: "bindings cannot be deleted",
 		},
 		{
 			reason:  "expired credentials",
 			answers: map[string]any{"/api": refusal(http.StatusUnauthorized, metav1.StatusReasonUnauthorized), "/apis": refusal(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)},
-			target:  Name{"ns", "demo", "", 0, ""}, err: "the cluster does not accept the credentials",
+			target:  Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, err: "the cluster does not accept the credentials",
 		},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -224,12 +224,12 @@ func TestOperatorElsewhere(t *testing.T) {
 		verdict policies.Verdict
 		unseen  string
 	}{
-		{"the operator goes, the gadget stays", Name{"deployment", "op", "ops", 0, ""}, true, policies.AtRisk, ""},
-		{"with its namespace", Name{"ns", "ops", "", 0, ""}, true, policies.AtRisk, ""},
-		{"or without its rights", Name{"clusterrolebinding", "op", "", 0, ""}, true, policies.AtRisk, ""},
-		{"gadgets elsewhere may not be read", Name{"deployment", "op", "ops", 0, ""}, false, policies.Unknown, "gadgets.x.io: elsewhere"},
-		{"nor with the namespace", Name{"ns", "ops", "", 0, ""}, false, policies.Unknown, "gadgets.x.io: elsewhere"},
-		{"nor at all", Name{"clusterrolebinding", "op", "", 0, ""}, false, policies.Unknown, "gadgets.x.io: forbidden"},
+		{"the operator goes, the gadget stays", Name{Object: policies.Object{Resource: "deployment", Namespace: "ops", Name: "op"}}, true, policies.AtRisk, ""},
+		{"with its namespace", Name{Object: policies.Object{Resource: "ns", Name: "ops"}}, true, policies.AtRisk, ""},
+		{"or without its rights", Name{Object: policies.Object{Resource: "clusterrolebinding", Name: "op"}}, true, policies.AtRisk, ""},
+		{"gadgets elsewhere may not be read", Name{Object: policies.Object{Resource: "deployment", Namespace: "ops", Name: "op"}}, false, policies.Unknown, "gadgets.x.io: elsewhere"},
+		{"nor with the namespace", Name{Object: policies.Object{Resource: "ns", Name: "ops"}}, false, policies.Unknown, "gadgets.x.io: elsewhere"},
+		{"nor at all", Name{Object: policies.Object{Resource: "clusterrolebinding", Name: "op"}}, false, policies.Unknown, "gadgets.x.io: forbidden"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			answers := maps.Clone(answers)
@@ -282,7 +282,7 @@ func TestManyInstances(t *testing.T) {
 			return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items}
 		},
 	})
-	subject, world, err := FromCluster(t.Context(), apiServer(t, answers), cluster.Options{}, Name{"customresourcedefinition", "gadgets.x.io", "", 0, ""}, slog.New(slog.DiscardHandler))
+	subject, world, err := FromCluster(t.Context(), apiServer(t, answers), cluster.Options{}, Name{Object: policies.Object{Resource: "customresourcedefinition", Name: "gadgets.x.io"}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestManyInstances(t *testing.T) {
 }
 
 func TestFromClusterThatIsNotThere(t *testing.T) {
-	_, _, err := FromCluster(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, cluster.Options{}, Name{"ns", "demo", "", 0, ""}, slog.New(slog.DiscardHandler))
+	_, _, err := FromCluster(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, cluster.Options{}, Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "the cluster does not answer: check the network and --context") {
 		t.Errorf("got error %v", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/termguard/termguard/answer/release"
+	"github.com/termguard/termguard/policies"
 )
 
 // Files are manifests as kubectl takes them.
@@ -149,7 +150,7 @@ func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
 		return Name{}, errors.New("an object without apiVersion, kind or metadata.name")
 	}
-	return Name{Type: typeOf(gvk.GroupKind()), Name: object.GetName(), Namespace: cmp.Or(object.GetNamespace(), namespace)}, nil
+	return Name{Object: policies.Object{Resource: typeOf(gvk.GroupKind()), Namespace: cmp.Or(object.GetNamespace(), namespace), Name: object.GetName()}}, nil
 }
 
 // typeOf names a kind as Types.Find takes it, of any version: it is the same object.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Wave may be deleted in parallel, once the previous waves are.
@@ -87,7 +88,7 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 	goes := func(o policies.Object) (int, bool) {
 		i, known := at[o]
 		if !known && o.Namespace != "" {
-			i, known = at[policies.Object{Resource: namespaces.Resource, Name: o.Namespace}]
+			i, known = at[policies.Object{Resource: question.Namespaces.Resource, Name: o.Namespace}]
 		}
 		return i, known
 	}
@@ -114,8 +115,7 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 				if !blocks(f) || step.Kind == policies.Force || !deletes(step) {
 					continue
 				}
-				for _, name := range objectsIn(step.Action) {
-					o := policies.Object{Resource: name.Type, Namespace: name.Namespace, Name: name.Name}
+				for _, o := range step.Action.Targets() {
 					if first, named := goes(o); named && items[first].Target.Name != r.Target.Namespace {
 						before(first, i, f.Message)
 					}

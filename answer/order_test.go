@@ -26,7 +26,7 @@ func ordered(t *testing.T, world string, named ...string) Answer {
 	var names []Name
 	for _, name := range named {
 		parts := strings.Split(name, "/")
-		n := Name{Type: parts[0], Name: parts[len(parts)-1]}
+		n := Name{Object: policies.Object{Resource: parts[0], Name: parts[len(parts)-1]}}
 		if len(parts) > 2 {
 			n.Namespace = parts[1]
 		}

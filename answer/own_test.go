@@ -27,7 +27,7 @@ func TestOwnPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			engine := engineWith(t, tc.rule)
 			world := worldOf(t, "cluster.yaml")
-			subject, err := FromFacts(world, Name{"ns", "plain", "", 0, ""})
+			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "ns", Name: "plain"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestOwnPolicyOfWhoAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			engine := engineWith(t, tc.rule)
 			world := worldOf(t, "cluster.yaml")
-			subject, err := FromFacts(world, Name{"ns", "plain", "", 0, ""})
+			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "ns", Name: "plain"}})
 			if err != nil {
 				t.Fatal(err)
 			}

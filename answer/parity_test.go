@@ -128,7 +128,7 @@ func samples(t *testing.T) iter.Seq[sample] {
 				continue
 			}
 			for _, object := range all {
-				if (Name{Type: cluster.Resources(all)[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()}) == name {
+				if (Name{Object: policies.Object{Resource: cluster.Resources(all)[object.GroupVersionKind()].String(), Namespace: object.GetNamespace(), Name: object.GetName()}}) == name {
 					subject.Object, subject.Unseen = object.Object, nil
 				}
 			}
@@ -173,5 +173,5 @@ func fixture(t *testing.T, file string) (world *cluster.World, name Name, object
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	return world, Name{Type: request.Resource, Namespace: request.Namespace, Name: request.Name}, objects, true
+	return world, Name{Object: policies.Object{Resource: request.Resource, Namespace: request.Namespace, Name: request.Name}}, objects, true
 }

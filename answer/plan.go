@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // Delete is the kind of the last step: the deletion of the target.
@@ -148,6 +149,23 @@ func causesOf(plan []Step) (certain, all int) {
 	return certain, all
 }
 
+// advice returns why a step is manual, or "". hangs says that the deletion certainly hangs, for any cause.
+func advice(f policies.Finding, s policies.Step, hangs bool) string {
+	switch {
+	case f.Custom:
+		return "policy " + f.Policy + " is not one of termguard's own"
+	case f.Certainty != policies.Will && len(s.Strips()) > 0:
+		return "something that it does not know, or does not see, may still remove the finalizer; it removes one only where it is certain that nobody else will"
+	case f.Certainty != policies.Will && hangs:
+		return "the deletion hangs, but it is not certain that this is why"
+	case f.Certainty != policies.Will:
+		return "it is not certain that the deletion hangs"
+	case !blocks(f):
+		return "nothing waits for it"
+	}
+	return ""
+}
+
 func blocks(f policies.Finding) bool { return f.Severity != policies.Info }
 
 // Symptoms reports whether the only blockers are conditions of the target, which may be out of date.
@@ -180,7 +198,7 @@ func causes(findings []policies.Finding) []policies.Finding {
 	})
 	known := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return !f.Symptom && blocks(f) })
 	for i, f := range sorted {
-		if known && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == namespaces.Resource {
+		if known && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == question.Namespaces.Resource {
 			sorted[i].Remedy = ""
 			sorted[i].Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s policies.Step) bool { return s.Command == "" })
 		}
@@ -201,10 +219,6 @@ func finish(plan []Step, do, command string) []Step {
 		return plan
 	}
 	return append(plan, Step{Step: policies.Step{Kind: Delete, Do: do, Command: command}})
-}
-
-func deletionOf(o policies.Object) *policies.Action {
-	return &policies.Action{Verb: policies.VerbDelete, Objects: []string{o.In(o.Namespace)}, Namespace: o.Namespace}
 }
 
 // Groups merges consecutive steps that do the same in several commands.
@@ -246,11 +260,11 @@ func Commands(steps []Step) (commands []string) {
 }
 
 func patchOf(step Step) (patch [3]string, is bool) {
-	objects := objectsIn(step.Action)
-	if len(objects) == 0 || step.Action.Verb != policies.VerbPatch || slices.ContainsFunc(objects, func(o Name) bool { return o.Type != objects[0].Type }) {
+	objects := step.Action.Targets()
+	if len(objects) == 0 || step.Action.Verb != policies.VerbPatch || slices.ContainsFunc(objects, func(o policies.Object) bool { return o.Resource != objects[0].Resource }) {
 		return patch, false
 	}
-	return [3]string{objects[0].Type, step.Action.Type, string(step.Action.Patch)}, true
+	return [3]string{objects[0].Resource, step.Action.Type, string(step.Action.Patch)}, true
 }
 
 func commandOf(steps []Step) string {
@@ -263,12 +277,12 @@ func commandOf(steps []Step) string {
 	for _, step := range steps {
 		several = several || step.Action.Namespace != all.Namespace
 		all.Objects = append(all.Objects, step.Action.Objects...)
-		for _, o := range objectsIn(step.Action) {
+		for _, o := range step.Action.Targets() {
 			places = append(places, o.Namespace+"/"+o.Name)
 		}
 	}
 	if several {
-		return all.CommandOver(objectsIn(&all)[0].Type, places)
+		return all.CommandOver(all.Targets()[0].Resource, places)
 	}
 	return all.Command()
 }
@@ -281,7 +295,7 @@ const maxForeseen = 50
 func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
 	own := "" // the command that deletes the only target
 	if a.form == asOne {
-		own = deletionOf(a.Items[0].Target).Command()
+		own = policies.Deletion(a.Items[0].Target).Command()
 	}
 	var asker authenticationv1.UserInfo
 	for _, item := range a.Items {
@@ -294,12 +308,12 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 			continue
 		}
 		before[step.Command] = nil
-		for _, name := range objectsIn(step.Action) {
+		for _, o := range step.Action.Targets() {
 			if left == 0 {
 				break
 			}
 			left--
-			found, err := blockers(ctx, engine, world, name, step.Strips(), asker)
+			found, err := blockers(ctx, engine, world, o, step.Strips(), asker)
 			if err != nil {
 				return err
 			}
@@ -326,10 +340,10 @@ func deletes(s policies.Step) bool {
 }
 
 // blockers returns certain blockers of a deletion, or of a removal of finalizers, as repairs and deletions.
-func blockers(ctx context.Context, engine Evaluator, world *cluster.World, name Name, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
+func blockers(ctx context.Context, engine Evaluator, world *cluster.World, o policies.Object, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	exists := false
-	world.Read(func(f cluster.Facts) { s, exists = Described(f, name.Type, name.Namespace, name.Name) })
+	world.Read(func(f cluster.Facts) { s, exists = Described(f, o.Resource, o.Namespace, o.Name) })
 	if !exists { // nothing waits for it
 		return nil, nil
 	}

@@ -86,7 +86,7 @@ func TestPlansOfFixtures(t *testing.T) {
 			}
 		}
 		last := report.all.Plan[len(report.all.Plan)-1]
-		if report.TerminatingSince == "" && !strings.HasPrefix(last.Command, deletionOf(report.Target).Command()) && !(report.Target.Resource == namespaces.Resource && question.Immortal(report.Target.Name)) {
+		if report.TerminatingSince == "" && !strings.HasPrefix(last.Command, policies.Deletion(report.Target).Command()) && !(report.Target.Resource == question.Namespaces.Resource && question.Immortal(report.Target.Name)) {
 			t.Errorf("%s: the last step does not delete: %s", d.file, last.Do)
 		}
 	}

@@ -140,8 +140,8 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 		a.first, a.command = t.first, t.Command
 	} else if len(q.Targets) == 1 && len(q.Missing) == 0 {
 		a.form = asOne
-		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !(s.Type.GroupResource() == namespaces && question.Immortal(s.Name)) {
-			a.command = deletionOf(s.ID()).Command()
+		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !(s.Type.GroupResource() == question.Namespaces && question.Immortal(s.Name)) {
+			a.command = policies.Deletion(s.ID()).Command()
 		}
 	}
 	for _, err := range q.Missing {

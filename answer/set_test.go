@@ -56,17 +56,17 @@ func TestNames(t *testing.T) {
 		{
 			reason: "an object without a namespace is in the default one; one that is named twice is deleted once",
 			text:   "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n# nothing\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: ops}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
-			want:   []Name{{"configmap", "a", "home", 0, "stdin"}, {"deployment.apps", "b", "ops", 0, "stdin"}},
+			want:   []Name{{Object: policies.Object{Resource: "configmap", Namespace: "home", Name: "a"}, File: "stdin"}, {Object: policies.Object{Resource: "deployment.apps", Namespace: "ops", Name: "b"}, File: "stdin"}},
 		},
 		{
 			reason: "a list stands for its items",
 			text:   `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "kiali.io/v1alpha1", "kind": "Kiali", "metadata": {"name": "k"}}]}`,
-			want:   []Name{{"kiali.kiali.io", "k", "home", 0, "stdin"}},
+			want:   []Name{{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "home", Name: "k"}, File: "stdin"}},
 		},
 		{
 			reason: "PowerShell redirects with > as UTF-16, and kubectl reads that",
 			text:   "\xff\xfe{\x00k\x00i\x00n\x00d\x00:\x00 \x00A\x00,\x00a\x00p\x00i\x00V\x00e\x00r\x00s\x00i\x00o\x00n\x00:\x00 \x00v\x001\x00,\x00m\x00e\x00t\x00a\x00d\x00a\x00t\x00a\x00:\x00 \x00{\x00n\x00a\x00m\x00e\x00:\x00 \x00a\x00}\x00}\x00",
-			want:   []Name{{"a", "a", "home", 0, "stdin"}},
+			want:   []Name{{Object: policies.Object{Resource: "a", Namespace: "home", Name: "a"}, File: "stdin"}},
 		},
 		{reason: "no name", text: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}", err: "stdin: an object without apiVersion, kind or metadata.name (document 1)"},
 		{reason: "no YAML", text: "a: [", err: "stdin: read manifests: "},
@@ -104,11 +104,11 @@ func TestNamesOfFiles(t *testing.T) {
 		want  []Name
 		err   string
 	}{
-		"Twice":     {Files{Paths: []string{a, again}}, []Name{{Type: "configmap", Name: "a", File: a}}, ""},
-		"Folder":    {Files{Paths: []string{dir}}, []Name{{Type: "configmap", Name: "a", File: a}}, ""},
-		"Recursive": {Files{Paths: []string{dir}, Recursive: true}, []Name{{Type: "configmap", Name: "a", File: a}, {Type: "configmap", Name: "b", File: deep}}, ""},
+		"Twice":     {Files{Paths: []string{a, again}}, []Name{{Object: policies.Object{Resource: "configmap", Name: "a"}, File: a}}, ""},
+		"Folder":    {Files{Paths: []string{dir}}, []Name{{Object: policies.Object{Resource: "configmap", Name: "a"}, File: a}}, ""},
+		"Recursive": {Files{Paths: []string{dir}, Recursive: true}, []Name{{Object: policies.Object{Resource: "configmap", Name: "a"}, File: a}, {Object: policies.Object{Resource: "configmap", Name: "b"}, File: deep}}, ""},
 		"Empty":     {Files{Paths: []string{a, empty}}, nil, "none.yaml: no object in it"},
-		"Rendered":  {Files{Rendered: map[string][]byte{"base": []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")}}, []Name{{Type: "configmap", Name: "c", File: "base"}}, ""},
+		"Rendered":  {Files{Rendered: map[string][]byte{"base": []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")}}, []Name{{Object: policies.Object{Resource: "configmap", Name: "c"}, File: "base"}}, ""},
 	} {
 		got, err := Names(tc.files, "")
 		if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {

@@ -74,7 +74,7 @@ subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
 		"managed": policies.Completes, // who wrote the finalizer runs
 		"plain":   policies.AtRisk,    // nobody knows who removes it
 	} {
-		s, read, err := FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), Name{Type: "configmaps", Namespace: "demo", Name: name}, slog.New(slog.DiscardHandler))
+		s, read, err := FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), Name{Object: policies.Object{Resource: "configmaps", Namespace: "demo", Name: name}}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

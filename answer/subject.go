@@ -14,17 +14,10 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-var (
-	namespaces  = schema.GroupResource{Resource: "namespaces"}
-	pods        = schema.GroupResource{Resource: "pods"}
-	nodes       = schema.GroupResource{Resource: "nodes"}
-	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-)
-
 // Name is an object as named on the command line.
 type Name struct {
-	Type, Name string
-	Namespace  string
+	// Object has the type as it was typed, such as ns.
+	policies.Object
 	// Place is as in question.Set.
 	Place int
 	// File names the object; "" for the command line.
@@ -42,7 +35,7 @@ func (n Name) located(err error) error {
 func ParseNames(args []string) (names []Name, err error) {
 	const usage = "want TYPE/NAME, as in namespaces/demo"
 	add := func(typ, name string) {
-		if n := (Name{Type: typ, Name: name}); !slices.Contains(names, n) {
+		if n := (Name{Object: policies.Object{Resource: typ, Name: name}}); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -117,10 +110,24 @@ func (s Subject) Terminating() bool {
 	return child(s.Object, "metadata")["deletionTimestamp"] != nil
 }
 
+// Contain reports whether a namespace is a target.
+func Contain(targets []Subject, namespace string) bool {
+	return namespace != "" && slices.ContainsFunc(targets, func(t Subject) bool {
+		return t.Type.GroupResource() == question.Namespaces && t.Name == namespace
+	})
+}
+
+// Define reports whether a target defines a resource, whose objects are deleted with it.
+func Define(targets []Subject, resource schema.GroupResource) bool {
+	return slices.ContainsFunc(targets, func(t Subject) bool {
+		return t.Type.GroupResource() == question.Definitions && t.Name == resource.String()
+	})
+}
+
 // Is reports whether a name is the subject's.
 func (s Subject) Is(n Name) bool {
 	names := append([]string{s.Type.Resource, s.Type.singular, strings.ToLower(s.Type.Kind)}, s.Type.short...)
-	_, called := s.Type.called(strings.ToLower(n.Type), names)
+	_, called := s.Type.called(strings.ToLower(n.Resource), names)
 	return called && s.Name == n.Name && (s.Namespace == "" || s.Namespace == n.Namespace)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 // MaxTerminating bounds the evaluated objects, the longest Terminating first.
@@ -34,7 +35,7 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	facts.Arrived = endings.Arrived
 	world, err := live.Collect(ctx, config, facts, nil, namespace, log)
 	if err != nil {
-		return Answer{}, fmt.Errorf("read the cluster: %w", explain(err))
+		return Answer{}, fmt.Errorf("read the cluster: %w", Explain(err))
 	}
 	maps.DeleteFunc(endings.found, func(_ types.UID, end ending) bool { return namespace != "" && home(end.ID()) != namespace })
 	all, err := endings.ask(ctx, config, engine, world, namespace, options)
@@ -113,7 +114,7 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 		for _, owner := range end.owners {
 			owned[owner] = append(owned[owner], uid)
 		}
-		if contain(subjects, end.Namespace) || defines(subjects, end.Type.GroupResource()) {
+		if Contain(subjects, end.Namespace) || Define(subjects, end.Type.GroupResource()) {
 			next = append(next, uid)
 		}
 	}
@@ -137,7 +138,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	})
 	omitted := max(0, len(endings)-e.Most)
 	endings = endings[:len(endings)-omitted]
-	client, err := objectsOf(config)
+	client, err := Client(config)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -191,7 +192,7 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	within, objects := map[string]bool{}, map[string]*unstructured.Unstructured{} // namespaces that are subjects, and objects by ID
 	for _, s := range subjects {
 		objects[s.String()] = &unstructured.Unstructured{Object: s.Object}
-		if s.Type.GroupResource() == namespaces {
+		if s.Type.GroupResource() == question.Namespaces {
 			within[s.Name] = true
 		}
 	}
@@ -213,7 +214,7 @@ func notListed(world *cluster.World, namespace string) (unseen []policies.Unseen
 	unseen = []policies.Unseen{}
 	world.Read(func(f cluster.Facts) {
 		for _, hidden := range f.Unseen() {
-			here := namespace == "" || hidden.Resource == namespaces.Resource ||
+			here := namespace == "" || hidden.Resource == question.Namespaces.Resource ||
 				hidden.Namespaced && hidden.Reason != "elsewhere" && (hidden.Namespace == "" || hidden.Namespace == namespace)
 			if here {
 				unseen = append(unseen, policies.Unseen{Resource: hidden.Resource, Reason: hidden.Reason})

@@ -145,13 +145,13 @@ func TestTerminatingOf(t *testing.T) {
 		want   []string
 		gone   bool
 	}{
-		"Namespace": {"what is in it", Name{Type: "ns", Name: "a"}, "", 10, []string{"namespaces/a", "pods/middle -n a", "pods/top -n a", "services/last -n a"}, false},
-		"Owner":     {"what it owns, and what that owns", Name{Type: "pod", Name: "top", Namespace: "a"}, "Podtop", 10, []string{"pods/middle -n a", "pods/top -n a", "services/last -n a"}, false},
-		"Owned":     {"not its owner", Name{Type: "service", Name: "last", Namespace: "a"}, "", 10, []string{"services/last -n a"}, false},
-		"Bounded":   {"the first, and how many more", Name{Type: "ns", Name: "a"}, "", 1, []string{"namespaces/a", "and 3 more"}, false},
-		"Gone":      {"none of its name", Name{Type: "pod", Name: "none", Namespace: "a"}, "Podnone", 10, nil, true},
-		"Anew":      {"another of its name", Name{Type: "pod", Name: "top", Namespace: "a"}, "Podbefore", 10, nil, true},
-		"NoType":    {"its definition has gone, too", Name{Type: "gizmos", Name: "x", Namespace: "a"}, "x", 10, nil, true},
+		"Namespace": {"what is in it", Name{Object: policies.Object{Resource: "ns", Name: "a"}}, "", 10, []string{"namespaces/a", "pods/middle -n a", "pods/top -n a", "services/last -n a"}, false},
+		"Owner":     {"what it owns, and what that owns", Name{Object: policies.Object{Resource: "pod", Namespace: "a", Name: "top"}}, "Podtop", 10, []string{"pods/middle -n a", "pods/top -n a", "services/last -n a"}, false},
+		"Owned":     {"not its owner", Name{Object: policies.Object{Resource: "service", Namespace: "a", Name: "last"}}, "", 10, []string{"services/last -n a"}, false},
+		"Bounded":   {"the first, and how many more", Name{Object: policies.Object{Resource: "ns", Name: "a"}}, "", 1, []string{"namespaces/a", "and 3 more"}, false},
+		"Gone":      {"none of its name", Name{Object: policies.Object{Resource: "pod", Namespace: "a", Name: "none"}}, "Podnone", 10, nil, true},
+		"Anew":      {"another of its name", Name{Object: policies.Object{Resource: "pod", Namespace: "a", Name: "top"}}, "Podbefore", 10, nil, true},
+		"NoType":    {"its definition has gone, too", Name{Object: policies.Object{Resource: "gizmos", Namespace: "a", Name: "x"}}, "x", 10, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, tc.name, tc.uid, tc.most, nil, slog.New(slog.DiscardHandler))
@@ -170,7 +170,7 @@ func TestTerminatingOf(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, Name{Type: "gizmos", Name: "x"}, "", 10, nil, slog.New(slog.DiscardHandler)); err == nil || Gone(err) {
+	if _, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, Name{Object: policies.Object{Resource: "gizmos", Name: "x"}}, "", 10, nil, slog.New(slog.DiscardHandler)); err == nil || Gone(err) {
 		t.Errorf("unknown type: error %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
 type limits struct {
@@ -557,7 +558,7 @@ func names(objects []policies.Object, within string, l limits) string {
 
 // home returns the namespace of an object, for a namespace itself.
 func home(o policies.Object) string {
-	if o.Resource == namespaces.Resource {
+	if o.Resource == question.Namespaces.Resource {
 		return o.Name
 	}
 	return o.Namespace

@@ -44,7 +44,7 @@ func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	}
 	found, err := live.Discover(ctx, client)
 	if err != nil {
-		return Types{}, explain(err)
+		return Types{}, Explain(err)
 	}
 	types := Types{discovered: &found}
 	for gv := range found.Failed {

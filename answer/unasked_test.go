@@ -46,7 +46,7 @@ func TestUnasked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := FromFacts(world, Name{Type: "queues.x.io", Namespace: "demo", Name: "research"})
+			s, err := FromFacts(world, Name{Object: policies.Object{Resource: "queues.x.io", Namespace: "demo", Name: "research"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -73,9 +73,9 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 		}
 	}
 	switch {
-	case resource == namespaces:
+	case resource == question.Namespaces:
 		all(f.Held(s.Name, ""))
-	case resource == definitions:
+	case resource == question.Definitions:
 		for _, namespace := range f.Holding() {
 			all(f.Held(namespace, s.Name))
 		}
@@ -226,7 +226,7 @@ func (r *Item) estimate(stops int) {
 		}
 		usual, longest = max(usual, w.Took.UsualSeconds), max(longest, w.Took.LongestSeconds)
 	}
-	if r.Target.Resource == namespaces.Resource && len(r.WaitsFor) > 0 {
+	if r.Target.Resource == question.Namespaces.Resource && len(r.WaitsFor) > 0 {
 		usual, longest = passes(usual), passes(longest)
 	}
 	if bound := r.EstimateSeconds; bound != nil { // pods are deleted first
@@ -244,9 +244,9 @@ func (r *Item) estimate(stops int) {
 func stopsOf(f cluster.Facts, s Subject) int {
 	var waiting []cluster.Pod
 	switch s.Type.GroupResource() {
-	case pods:
+	case question.Pods:
 		waiting = []cluster.Pod{f.Pod(s.Namespace, s.Name)}
-	case namespaces:
+	case question.Namespaces:
 		waiting = slices.Collect(f.Pods(s.Name))
 	}
 	usual := 0
@@ -260,7 +260,7 @@ func stopsOf(f cluster.Facts, s Subject) int {
 		}
 		usual = max(usual, seen.UsualSeconds)
 	}
-	if usual > 0 && s.Type.GroupResource() == namespaces {
+	if usual > 0 && s.Type.GroupResource() == question.Namespaces {
 		// The namespace controller begins after 5 s, and checks again after half the longest grace period and
 		// a second (pkg/controller/namespace/namespace_controller.go).
 		return looked(usual, f.LongestGrace(s.Name)/2+1)

@@ -101,7 +101,7 @@ func TestUnproven(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			subject, err := FromFacts(world, Name{Type: "ns", Name: "demo"})
+			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "ns", Name: "demo"}})
 			if err != nil {
 				t.Fatal(err)
 			}

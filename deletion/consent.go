@@ -20,102 +20,94 @@ type Consents struct {
 
 // consent allows a class of steps, for one object if set.
 type consent struct {
-	class  answer.Class
-	object answer.Name
+	class  Class
+	object policies.Object
 }
 
 // ParseConsents reads values of --allow: CLASS, CLASS=TYPE/NAME or CLASS=TYPE/NAMESPACE/NAME.
 func ParseConsents(values []string) (c Consents, err error) {
 	for _, value := range values {
 		class, object, named := strings.Cut(value, "=")
-		at := slices.IndexFunc(answer.Classes, func(m answer.Meaning) bool { return string(m.Class) == class })
+		at := slices.IndexFunc(Classes, func(m Meaning) bool { return string(m.Class) == class })
 		switch {
 		case at < 0:
 			return c, fmt.Errorf("--allow %s: unknown permission %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
-		case mild(answer.Class(class)):
+		case mild(Class(class)):
 			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
-		case named && (answer.Class(class) == answer.ClassRisk || answer.Class(class) == answer.ClassRestore):
+		case named && (Class(class) == ClassRisk || Class(class) == ClassRestore):
 			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
-		case !named && answer.Classes[at].ByName:
+		case !named && Classes[at].ByName:
 			return c, fmt.Errorf("--allow %s: name the object, as in --allow %s=nodes/worker-5 or --allow %s=pods/shop/web-0", value, class, class)
 		case !named:
-			c.allowed = append(c.allowed, consent{class: answer.Class(class)})
+			c.allowed = append(c.allowed, consent{class: Class(class)})
 			continue
 		}
 		parts := strings.Split(object, "/")
 		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 			return c, fmt.Errorf("--allow %s: want TYPE/NAME, or TYPE/NAMESPACE/NAME of what is in a namespace", value)
 		}
-		name := answer.Name{Type: parts[0], Name: parts[len(parts)-1]}
+		name := policies.Object{Resource: parts[0], Name: parts[len(parts)-1]}
 		if len(parts) == 3 {
 			name.Namespace = parts[1]
 		}
-		c.allowed = append(c.allowed, consent{answer.Class(class), name})
+		c.allowed = append(c.allowed, consent{Class(class), name})
 	}
 	return c, nil
 }
 
-func mild(class answer.Class) bool { return class == answer.ClassOwn || class == answer.ClassWait }
+func mild(class Class) bool { return class == ClassOwn || class == ClassWait }
 
-func (c Consents) has(class answer.Class) bool {
+func (c Consents) has(class Class) bool {
 	return slices.ContainsFunc(c.allowed, func(a consent) bool { return a.class == class })
 }
 
 // cover reports whether the flags answer a question for each of its objects. same compares names, whose
 // types may be written differently.
-func (c Consents) cover(q Question, same func(flag, object answer.Name) bool) bool {
-	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o Object) bool {
-		if mild(o.touched.Class) {
+func (c Consents) cover(q Question, same func(flag, object policies.Object) bool) bool {
+	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o touched) bool {
+		if mild(o.class) {
 			return !c.Yes
 		}
 		return !slices.ContainsFunc(c.allowed, func(a consent) bool {
 			switch {
-			case a.class != o.touched.Class:
+			case a.class != o.class:
 				return false
-			case a.object == answer.Name{}:
-				return !o.touched.Named
+			case a.object == policies.Object{}:
+				return !o.named
 			}
-			return same(a.object, o.touched.Name)
+			return same(a.object, o.name)
 		})
 	})
 }
 
 // Question is about steps that do the same and need consent.
 type Question struct {
-	Class answer.Class `json:"class"`
+	Class Class `json:"class"`
 	// Do describes the step, Why cites the finding, and Lost names the cost.
 	Do        string             `json:"do"`
 	Why       string             `json:"why,omitempty"`
 	Certainty policies.Certainty `json:"certainty,omitempty"`
 	Lost      string             `json:"lost"`
 	Commands  []string           `json:"commands,omitempty"`
-	Objects   []Object           `json:"objects,omitempty"`
+	Objects   []touched          `json:"objects,omitempty"`
 	// Allow lists the flags that answer it.
 	Allow []string `json:"allow"`
 
 	strips []string // the finalizers, if steps only remove some
 }
 
-// Object is an object of a question.
-type Object struct {
-	Object string `json:"object"`
-	Whose  string `json:"whose"`
-
-	touched answer.Touched
-}
-
-func questionOf(deeds []answer.Deed) Question {
+func questionOf(deeds []deed) Question {
 	if len(deeds) == 0 {
 		return Question{}
 	}
 	first := deeds[0]
-	q := Question{Class: first.Class, Do: first.Do, Why: first.Why, Certainty: first.Certainty, Lost: answer.MeaningOf(first.Class).Lost}
+	q := Question{Class: first.class, Do: first.Do, Why: first.Why, Certainty: first.Certainty, Lost: meaningOf(first.class).Lost}
 	var steps []answer.Step
 	for _, d := range deeds {
 		steps = append(steps, d.Step)
-		for _, o := range d.Objects {
-			q.Objects = append(q.Objects, Object{o.String(), o.Whose, o})
-			if flag := flagFor(o); !slices.Contains(q.Allow, flag) {
+		q.Objects = append(q.Objects, d.objects...)
+		for _, o := range d.objects {
+			if flag := o.flag(); !slices.Contains(q.Allow, flag) {
 				q.Allow = append(q.Allow, flag)
 			}
 		}
@@ -129,16 +121,17 @@ func questionOf(deeds []answer.Deed) Question {
 	return q
 }
 
-func flagFor(o answer.Touched) string {
+// flag returns the flag that allows the step on the object.
+func (o touched) flag() string {
 	switch {
-	case mild(o.Class):
+	case mild(o.class):
 		return "--yes"
-	case !o.Named:
-		return "--allow " + string(o.Class)
-	case o.Namespace != "":
-		o.Type += "/" + o.Namespace
+	case !o.named:
+		return "--allow " + string(o.class)
+	case o.name.Namespace != "":
+		o.name.Resource += "/" + o.name.Namespace
 	}
-	return "--allow " + shell.Quote(string(o.Class)+"="+o.Type+"/"+o.Name.Name)
+	return "--allow " + shell.Quote(string(o.class)+"="+o.name.Resource+"/"+o.name.Name)
 }
 
 // Prompt returns the question for the terminal, without the manual cleanup before the removal of a finalizer.

@@ -30,20 +30,20 @@ var (
 // interval is the time between two requests about a change.
 const interval = time.Second
 
-// Hands change the cluster, as *answer.Hands does.
-type Hands interface {
-	Note(ctx context.Context, plan []answer.Step) error
-	Weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (answer.Deed, error)
-	Deletion(s answer.Subject, options map[string]any) (answer.Deed, error)
-	Do(ctx context.Context, s policies.Step) ([]string, error)
-	Gone(ctx context.Context, s answer.Subject) (gone, recreated bool, err error)
-	Along(ctx context.Context, targets []answer.Subject) []string
-	Same(a, b answer.Name) bool
+// hands change the cluster, as *Hands does.
+type hands interface {
+	note(ctx context.Context, plan []answer.Step) error
+	weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (deed, error)
+	deletion(s answer.Subject, options map[string]any) (deed, error)
+	do(ctx context.Context, s policies.Step) (results []string, err error)
+	gone(ctx context.Context, s answer.Subject) (gone, recreated bool, err error)
+	along(ctx context.Context, targets []answer.Subject) []string
+	same(a, b policies.Object) bool
 }
 
 // Run is one deletion.
 type Run struct {
-	Hands Hands
+	Hands hands
 	// Look evaluates the targets anew.
 	Look     func(context.Context) (State, error)
 	Consents Consents
@@ -88,7 +88,7 @@ func (r *Run) Execute(ctx context.Context) error {
 			return fmt.Errorf("%s may not be read: without its UID it is not deleted, as another of its name might be", s)
 		}
 	}
-	for _, line := range r.Hands.Along(ctx, r.targets) {
+	for _, line := range r.Hands.along(ctx, r.targets) {
 		r.item("  ", "%s", line)
 	}
 	if r.DryRun {
@@ -102,7 +102,7 @@ func (r *Run) look(ctx context.Context) (err error) {
 	if r.last, err = r.Look(ctx); err != nil {
 		return err
 	}
-	if err := r.Hands.Note(ctx, r.last.Plan); err != nil {
+	if err := r.Hands.note(ctx, r.last.Plan); err != nil {
 		return err
 	}
 	for _, now := range r.last.Targets {
@@ -194,7 +194,7 @@ func (r *Run) gone(ctx context.Context) error {
 }
 
 // due returns the first steps that do the same, are of one class, and may be taken.
-func (r *Run) due(ctx context.Context) (due []answer.Deed, err error) {
+func (r *Run) due(ctx context.Context) (due []deed, err error) {
 	r.moot = false
 	if r.last.Symptoms() && len(r.done) > 0 {
 		return nil, nil
@@ -207,16 +207,16 @@ func (r *Run) due(ctx context.Context) (due []answer.Deed, err error) {
 			if r.last.Verdict == policies.Refused && !slices.Contains(r.last.refused, s.Command) {
 				continue // no other step helps while the deletion is refused
 			}
-			deed, err := r.Hands.Weigh(ctx, s, r.targets)
+			deed, err := r.Hands.weigh(ctx, s, r.targets)
 			if err != nil {
 				return nil, err
 			}
 			switch {
 			case deed.Advice != "":
 				r.advised[s.Command] = deed.Advice
-			case len(deed.Objects) == 0:
+			case len(deed.objects) == 0:
 				r.moot = true
-			case len(due) > 0 && due[0].Class != deed.Class:
+			case len(due) > 0 && due[0].class != deed.class:
 			default:
 				due = append(due, deed)
 			}
@@ -230,7 +230,7 @@ func (r *Run) due(ctx context.Context) (due []answer.Deed, err error) {
 
 // step takes steps that have consent, and waits for their effect. After a question it looks again: the answer
 // is valid for that question alone.
-func (r *Run) step(ctx context.Context, due []answer.Deed) error {
+func (r *Run) step(ctx context.Context, due []deed) error {
 	question := questionOf(due)
 	if r.Ask == nil || r.answered(question) {
 		var p page.Page
@@ -287,10 +287,10 @@ func (r *Run) step(ctx context.Context, due []answer.Deed) error {
 
 // advises reports whether the plan still holds one of the steps. A workload that was scaled up has its effect
 // once it runs: until then the plan has the same cause.
-func (r *Run) advises(due []answer.Deed) bool {
+func (r *Run) advises(due []deed) bool {
 	return slices.ContainsFunc(r.last.Plan, func(s answer.Step) bool {
-		return slices.ContainsFunc(due, func(t answer.Deed) bool {
-			return t.Command == s.Command || t.Class == answer.ClassRestore && t.Why == s.Why
+		return slices.ContainsFunc(due, func(t deed) bool {
+			return t.Command == s.Command || t.class == ClassRestore && t.Why == s.Why
 		})
 	})
 }
@@ -298,7 +298,7 @@ func (r *Run) advises(due []answer.Deed) bool {
 // existing returns the targets that still exist, with an error for a recreated one.
 func (r *Run) existing(ctx context.Context, targets []answer.Subject) (left []answer.Subject, err error) {
 	for _, s := range targets {
-		gone, recreated, err := r.Hands.Gone(ctx, s)
+		gone, recreated, err := r.Hands.gone(ctx, s)
 		switch {
 		case err != nil:
 			return nil, err
@@ -315,12 +315,12 @@ func errRecreated(s answer.Subject) error {
 	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
 }
 
-func (r *Run) do(ctx context.Context, due []answer.Deed) (failed bool, err error) {
+func (r *Run) do(ctx context.Context, due []deed) (failed bool, err error) {
 	for _, s := range due {
-		if s.Class == answer.ClassWait {
+		if s.class == ClassWait {
 			continue // a second delete could change how the first goes on
 		}
-		lines, err := r.Hands.Do(ctx, s.Step.Step)
+		lines, err := r.Hands.do(ctx, s.Step.Step)
 		r.done = append(r.done, lines...)
 		if err != nil && ctx.Err() != nil {
 			return false, err
@@ -337,7 +337,7 @@ func (r *Run) do(ctx context.Context, due []answer.Deed) (failed bool, err error
 }
 
 // effect waits until the plan holds none of the steps: later ones depend on it.
-func (r *Run) effect(ctx context.Context, due []answer.Deed) error {
+func (r *Run) effect(ctx context.Context, due []deed) error {
 	for until := time.Now().Add(r.Patience); ; {
 		if err := r.look(ctx); err != nil {
 			return err
@@ -377,9 +377,9 @@ func (r *Run) delete(ctx context.Context) error {
 	}
 	question := questionOf(due)
 	for _, deletion := range due {
-		question.Class = answer.Worse(question.Class, deletion.Class)
+		question.Class = worse(question.Class, deletion.class)
 	}
-	question.Lost, question.Do = answer.MeaningOf(question.Class).Lost, "Delete "+list(r.targets)
+	question.Lost, question.Do = meaningOf(question.Class).Lost, "Delete "+list(r.targets)
 	if risk := risks[now.Verdict]; risk != "" {
 		question.Lost = risk + now.Because()
 	}
@@ -411,10 +411,10 @@ func (r *Run) delete(ctx context.Context) error {
 		r.item("  skipped: ", "%s", s.Do)
 	}
 	for _, deletion := range due {
-		if deletion.Class == answer.ClassWait {
+		if deletion.class == ClassWait {
 			continue // as in do
 		}
-		lines, err := r.Hands.Do(ctx, deletion.Step.Step)
+		lines, err := r.Hands.do(ctx, deletion.Step.Step)
 		for _, line := range lines {
 			r.done = append(r.done, "deletion of "+line)
 		}
@@ -429,21 +429,21 @@ func (r *Run) delete(ctx context.Context) error {
 }
 
 // deletions returns the steps that delete the targets: risks if another step should come first.
-func (r *Run) deletions() (due []answer.Deed, err error) {
+func (r *Run) deletions() (due []deed, err error) {
 	for _, s := range r.targets {
-		deletion, err := r.Hands.Deletion(s, r.Options)
+		deletion, err := r.Hands.deletion(s, r.Options)
 		if err != nil {
 			return nil, err
 		}
 		if r.last.before != "" {
-			deletion.Class, deletion.Objects[0].Class = answer.ClassRisk, answer.ClassRisk
+			deletion.class, deletion.objects[0].class = ClassRisk, ClassRisk
 		}
 		due = append(due, deletion)
 	}
 	return due, nil
 }
 
-func (r *Run) answered(q Question) bool { return r.Consents.cover(q, r.Hands.Same) }
+func (r *Run) answered(q Question) bool { return r.Consents.cover(q, r.Hands.same) }
 
 // consent reports a yes, and whether a person was prompted. A question without an answer stays open.
 func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err error) {
@@ -497,7 +497,7 @@ func (r *Run) tasks() []Task {
 		if s.Action != nil {
 			task.Why = cmp.Or(s.Advice, r.advised[s.Command])
 		}
-		if task.Why != "" && len(s.Strips()) > 0 && r.Consents.has(answer.ClassStrip) {
+		if task.Why != "" && len(s.Strips()) > 0 && r.Consents.has(ClassStrip) {
 			task.Why += "; --allow strip does not cover that"
 		}
 		all = append(all, task)
@@ -526,7 +526,7 @@ func (r *Run) rehearse(ctx context.Context) error {
 	r.line("dry run: nothing is changed")
 	var failed bool
 	rehearse := func(step policies.Step) error {
-		lines, err := r.Hands.Do(ctx, step)
+		lines, err := r.Hands.do(ctx, step)
 		for _, line := range lines {
 			r.item("  ", "%s: %s", line, step.Do)
 		}

@@ -18,7 +18,7 @@ import (
 
 // fake is a cluster of one target, which is blocked until a step was taken.
 type fake struct {
-	class     answer.Class
+	class     Class
 	uid       string // of the object that has the target's name now
 	held      bool   // the step has not been taken
 	deleted   bool
@@ -59,17 +59,17 @@ func (f *fake) look(context.Context) (State, error) {
 	return v, nil
 }
 
-func (f *fake) Note(context.Context, []answer.Step) error { return nil }
+func (f *fake) note(context.Context, []answer.Step) error { return nil }
 
-func (f *fake) Weigh(_ context.Context, s answer.Step, _ []answer.Subject) (answer.Deed, error) {
-	return answer.Deed{Step: s, Class: f.class, Objects: []answer.Touched{{Name: answer.Name{Type: "pods", Namespace: "other", Name: "a"}, Class: f.class, Whose: "another's", Named: answer.MeaningOf(f.class).ByName}}}, nil
+func (f *fake) weigh(_ context.Context, s answer.Step, _ []answer.Subject) (deed, error) {
+	return deed{Step: s, class: f.class, objects: []touched{{name: policies.Object{Resource: "pods", Namespace: "other", Name: "a"}, class: f.class, Whose: "another's", named: meaningOf(f.class).ByName}}}, nil
 }
 
-func (f *fake) Deletion(s answer.Subject, _ map[string]any) (answer.Deed, error) {
-	return answer.Deed{Step: answer.Step{Step: policies.Step{Kind: answer.Delete, Do: "Delete " + s.String(), Command: "kubectl delete", Action: &policies.Action{}}}, Class: answer.ClassOwn, Objects: []answer.Touched{{Name: answer.Name{Type: "namespaces", Name: s.Name}, Class: answer.ClassOwn}}}, nil
+func (f *fake) deletion(s answer.Subject, _ map[string]any) (deed, error) {
+	return deed{Step: answer.Step{Step: policies.Step{Kind: answer.Delete, Do: "Delete " + s.String(), Command: "kubectl delete", Action: &policies.Action{}}}, class: ClassOwn, objects: []touched{{name: policies.Object{Resource: "namespaces", Name: s.Name}, class: ClassOwn}}}, nil
 }
 
-func (f *fake) Do(_ context.Context, s policies.Step) ([]string, error) {
+func (f *fake) do(_ context.Context, s policies.Step) ([]string, error) {
 	f.did = append(f.did, s.Command)
 	switch {
 	case s.Kind == answer.Delete:
@@ -82,17 +82,17 @@ func (f *fake) Do(_ context.Context, s policies.Step) ([]string, error) {
 	return []string{"it"}, nil
 }
 
-func (f *fake) Gone(_ context.Context, s answer.Subject) (gone, recreated bool, err error) {
+func (f *fake) gone(_ context.Context, s answer.Subject) (gone, recreated bool, err error) {
 	return !f.there(), f.there() && f.uid != s.UID(), nil
 }
 
-func (f *fake) Along(context.Context, []answer.Subject) []string { return nil }
+func (f *fake) along(context.Context, []answer.Subject) []string { return nil }
 
-func (f *fake) Same(a, b answer.Name) bool { return a == b }
+func (f *fake) same(a, b policies.Object) bool { return a == b }
 
 func TestExecute(t *testing.T) {
 	const step, remove = "kubectl step", "kubectl delete"
-	terminating := fake{class: answer.ClassStrip, held: true, deleted: true, verdict: policies.Hangs}
+	terminating := fake{class: ClassStrip, held: true, deleted: true, verdict: policies.Hangs}
 	for name, tc := range map[string]struct {
 		reason    string
 		cluster   fake
@@ -110,13 +110,13 @@ func TestExecute(t *testing.T) {
 		"Held":             {reason: "--yes does not answer for a finalizer", cluster: terminating, yes: true, err: ErrQuestion, questions: 1, left: true},
 		"HeldAllowed":      {reason: "the flag does", cluster: terminating, yes: true, allow: "strip", did: []string{step}},
 		"HeldAnswered":     {reason: "so does the user, in the only question", cluster: terminating, answer: "yes", did: []string{step}},
-		"OtherObject":      {reason: "a flag that names another object allows nothing", cluster: fake{class: answer.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/b", err: ErrQuestion, questions: 1, left: true},
-		"ThisObject":       {reason: "one that names the object does", cluster: fake{class: answer.ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/a", did: []string{step}},
-		"NotDeletedToHang": {reason: "--yes does not delete a target that is known to hang", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, err: ErrQuestion, questions: 1, left: true},
-		"StepThenDelete":   {reason: "once the step is taken it is deleted", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs}, yes: true, allow: "strip", did: []string{step, remove}},
-		"NoEffect":         {reason: "a step without effect ends the run", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs, useless: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
-		"Fails":            {reason: "as does one that fails", cluster: fake{class: answer.ClassStrip, held: true, verdict: policies.Hangs, forbidden: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
-		"Mended":           {reason: "a cause that disappeared during the question needs no step", cluster: fake{class: answer.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, ask: func(f *fake) { f.held = false }}, answer: "yes"},
+		"OtherObject":      {reason: "a flag that names another object allows nothing", cluster: fake{class: ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/b", err: ErrQuestion, questions: 1, left: true},
+		"ThisObject":       {reason: "one that names the object does", cluster: fake{class: ClassForce, held: true, deleted: true, verdict: policies.Hangs}, yes: true, allow: "force=pods/other/a", did: []string{step}},
+		"NotDeletedToHang": {reason: "--yes does not delete a target that is known to hang", cluster: fake{class: ClassStrip, held: true, verdict: policies.Hangs}, yes: true, err: ErrQuestion, questions: 1, left: true},
+		"StepThenDelete":   {reason: "once the step is taken it is deleted", cluster: fake{class: ClassStrip, held: true, verdict: policies.Hangs}, yes: true, allow: "strip", did: []string{step, remove}},
+		"NoEffect":         {reason: "a step without effect ends the run", cluster: fake{class: ClassStrip, held: true, verdict: policies.Hangs, useless: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
+		"Fails":            {reason: "as does one that fails", cluster: fake{class: ClassStrip, held: true, verdict: policies.Hangs, forbidden: true}, yes: true, allow: "strip", did: []string{step}, err: ErrLeft, left: true},
+		"Mended":           {reason: "a cause that disappeared during the question needs no step", cluster: fake{class: ClassStrip, held: true, deleted: true, verdict: policies.Hangs, ask: func(f *fake) { f.held = false }}, answer: "yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestExecute(t *testing.T) {
 // TestRecreated leaves an object alone that has the name of a target, and was created during the
 // question.
 func TestRecreated(t *testing.T) {
-	f := fake{class: answer.ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}
+	f := fake{class: ClassStrip, held: true, deleted: true, verdict: policies.Hangs, uid: "1"}
 	r := Run{Hands: &f, Look: f.look, Patience: time.Minute, Show: func(answer.Answer) {}, Say: func(*page.Page) {}, Ask: func(context.Context, Question) (bool, error) {
 		f.uid = "2"
 		return true, nil

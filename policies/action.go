@@ -90,6 +90,23 @@ func (a *Action) sound() bool {
 	})
 }
 
+// Deletion returns the action that deletes an object.
+func Deletion(o Object) *Action {
+	return &Action{Verb: VerbDelete, Objects: []string{o.In(o.Namespace)}, Namespace: o.Namespace}
+}
+
+// Targets returns the objects, none without an action.
+func (a *Action) Targets() (objects []Object) {
+	if a == nil {
+		return nil
+	}
+	for _, object := range a.Objects {
+		resource, name, _ := strings.Cut(object, "/")
+		objects = append(objects, Object{Resource: resource, Namespace: a.Namespace, Name: name})
+	}
+	return objects
+}
+
 // Forces reports whether it removes an object without the usual cleanup.
 func (a *Action) Forces() bool {
 	return a.Verb == VerbFinalize || a.Force || a.GraceSeconds != nil && *a.GraceSeconds == 0

@@ -33,9 +33,10 @@ const (
 )
 
 var (
-	Namespaces = schema.GroupResource{Resource: "namespaces"}
-	Nodes      = schema.GroupResource{Resource: "nodes"}
-	Pods       = schema.GroupResource{Resource: "pods"}
+	Namespaces  = schema.GroupResource{Resource: "namespaces"}
+	Nodes       = schema.GroupResource{Resource: "nodes"}
+	Pods        = schema.GroupResource{Resource: "pods"}
+	Definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
 // Immortal reports whether the API server refuses to delete the namespace (k8s.io/apiserver,

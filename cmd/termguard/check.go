@@ -312,11 +312,11 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 		case single && live:
 			a.Unasked(world, subjects[0], s.options)
 		}
-		hands, err := answer.NewHands(s.config)
+		client, err := answer.Client(s.config)
 		if err != nil {
 			return a, err
 		}
-		a.Notes = append(a.Notes, hands.Along(ctx, subjects)...)
+		a.Notes = append(a.Notes, answer.Along(ctx, client, subjects)...)
 	}
 	return a, a.Foresee(ctx, s.engine, world)
 }

@@ -34,7 +34,7 @@ func newDelete() *cobra.Command {
 
 func (f *deleteFlags) command() *cobra.Command {
 	var classes strings.Builder
-	for _, m := range answer.Classes {
+	for _, m := range deletion.Classes {
 		fmt.Fprintf(&classes, "  %-8s %s\n", m.Class, m.Does)
 	}
 	c := &cobra.Command{
@@ -144,10 +144,10 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	}
 	for _, n := range names {
 		if d.fromFiles() && d.namespace != "" && n.Namespace != d.namespace {
-			return fmt.Errorf("%s is not in namespace %s: correct or omit --namespace", n, d.namespace)
+			return fmt.Errorf("%s is not in namespace %s: correct or omit --namespace", n.Ref(), d.namespace)
 		}
 	}
-	hands, err := answer.NewHands(s.config)
+	hands, err := deletion.NewHands(s.config)
 	if err != nil {
 		return err
 	}

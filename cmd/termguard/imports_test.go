@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"page":                {"internal/printable"},
 	"answer":              {"answer/release", "internal/printable", "internal/shell", "page", "question", "policies", "cluster", "cluster/live", "cluster/catalog", "internal/nearest"},
 	"scan":                {"answer", "question", "page", "policies", "cluster", "cluster/live", "internal/printable"},
-	"deletion":            {"internal/background", "internal/shell", "page", "answer", "policies"},
+	"deletion":            {"internal/background", "internal/shell", "page", "answer", "question", "policies"},
 	"watch":               {"answer", "page", "policies", "internal/printable"},
 	"answer/release":      {"internal/nearest", "page"},
 	"lint":                {"page", "internal/nearest", "question", "lint/source", "lint/tree", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},

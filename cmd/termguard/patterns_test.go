@@ -20,7 +20,7 @@ var patterns = map[string]struct {
 	count int
 	reads string
 }{
-	"answer/release/order.go":         {1, "the separator of YAML documents"},
+	"answer/release/order.go":        {1, "the separator of YAML documents"},
 	"cluster/catalog/catalog.go":     {3, "names of resources and suffixes of versions in the catalog"},
 	"cluster/catalog/references.go":  {1, "paths of fields in the catalog"},
 	"cluster/catalog/versions.go":    {1, "versions"},

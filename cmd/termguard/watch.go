@@ -78,12 +78,12 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 		case answer.Gone(err) && uid == "":
 			gone = err
 		case answer.Gone(err):
-			gone = fmt.Errorf("deleted: %s/%s", name.Type, name.Name)
+			gone = fmt.Errorf("deleted: %s/%s", name.Resource, name.Name)
 		case err != nil:
 		case subject.UID() == "":
 			return now, fmt.Errorf("unseen: %s (forbidden), so whether it is Terminating is unknown", subject)
 		case !subject.Terminating():
-			return now, fmt.Errorf("%s is not Terminating: termguard check %s/%s shows whether its deletion would finish", subject, name.Type, name.Name)
+			return now, fmt.Errorf("%s is not Terminating: termguard check %s/%s shows whether its deletion would finish", subject, name.Resource, name.Name)
 		default:
 			uid = subject.UID()
 		}

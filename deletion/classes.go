@@ -1,4 +1,4 @@
-package answer
+package deletion
 
 import (
 	"fmt"
@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/policies"
+	"github.com/termguard/termguard/question"
 )
 
-// Class is the effect of an action on others, as a permission of termguard delete.
+// Class is the effect of an action on others, as a permission.
 type Class string
 
 const (
@@ -42,15 +43,14 @@ var Classes = []Meaning{
 	{ClassForce, "deletes or changes a Node, APIService, webhook configuration, admission policy, definition or PodDisruptionBudget outside the targets, finalizes a namespace, or deletes with grace period 0", "an object that others in the cluster rely on: the step names it", "`--allow force=TYPE/NAME`", true},
 }
 
-// MeaningOf returns the row of a class.
-func MeaningOf(c Class) Meaning { return Classes[harm(c)] }
+func meaningOf(c Class) Meaning { return Classes[harm(c)] }
 
 func harm(c Class) int {
 	return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })
 }
 
-// Worse returns the more harmful class.
-func Worse(a, b Class) Class {
+// worse returns the more harmful class.
+func worse(a, b Class) Class {
 	if harm(b) > harm(a) {
 		return b
 	}
@@ -59,7 +59,7 @@ func Worse(a, b Class) Class {
 
 // grave are the kinds that others in the cluster rely on.
 var grave = []schema.GroupResource{
-	nodes, definitions,
+	question.Nodes, question.Definitions,
 	{Group: "apiregistration.k8s.io", Resource: "apiservices"},
 	{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
@@ -70,55 +70,25 @@ var grave = []schema.GroupResource{
 	{Group: "policy", Resource: "poddisruptionbudgets"},
 }
 
-type deed struct {
-	policies.Step
-	resource schema.GroupResource
-	// own: the object is a target, or in a target namespace; leaving: it is Terminating.
-	own, leaving bool
-	// goes: it is deleted with a target in any case, as the target, its content, or an instance of it.
-	goes bool
-}
-
-// rules classify a deed: the first match counts.
-var rules = []struct {
-	class Class
-	holds func(deed) bool
-}{
-	{ClassForce, func(d deed) bool { return d.Kind == policies.Force || d.Action.Forces() }},
-	{ClassStrip, func(d deed) bool { return len(d.Strips()) > 0 }},
-	{ClassWait, func(d deed) bool { return d.Action.Verb == policies.VerbDelete && d.leaving }},
-	{ClassOwn, func(d deed) bool { return d.own }},
-	{ClassForce, func(d deed) bool { return slices.Contains(grave, d.resource) }},
-	{ClassRestore, func(d deed) bool { return d.Action.Verb == policies.VerbScale && *d.Action.Replicas > 0 }},
-	{ClassForeign, func(d deed) bool { return d.Action.Verb == policies.VerbDelete }},
-}
-
-// class returns an error if no rule matches: the effect on others is unknown, so the deed is not executed.
-func (d deed) class() (Class, error) {
-	for _, rule := range rules {
-		if rule.holds(d) {
-			return rule.class, nil
-		}
-	}
-	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", d.Command)
-}
-
-// named reports whether a flag has to name the object, since the class alone would allow the action on any.
-func (d deed) named(c Class) bool { return MeaningOf(c).ByName || c == ClassStrip && !d.goes }
-
-// advice returns why a step is manual, or "". hangs says that the deletion certainly hangs, for any cause.
-func advice(f policies.Finding, s policies.Step, hangs bool) string {
+// ClassOf returns the class of a step on an object: own if it is a target, or in a target namespace, and leaving if
+// it is Terminating. The effect of a step without a class on others is unknown, so that it is not executed.
+func ClassOf(s policies.Step, resource schema.GroupResource, own, leaving bool) (Class, error) {
+	deletes := s.Action.Verb == policies.VerbDelete
 	switch {
-	case f.Custom:
-		return "policy " + f.Policy + " is not one of termguard's own"
-	case f.Certainty != policies.Will && len(s.Strips()) > 0:
-		return "something that it does not know, or does not see, may still remove the finalizer; it removes one only where it is certain that nobody else will"
-	case f.Certainty != policies.Will && hangs:
-		return "the deletion hangs, but it is not certain that this is why"
-	case f.Certainty != policies.Will:
-		return "it is not certain that the deletion hangs"
-	case !blocks(f):
-		return "nothing waits for it"
+	case s.Kind == policies.Force || s.Action.Forces():
+		return ClassForce, nil
+	case len(s.Strips()) > 0:
+		return ClassStrip, nil
+	case deletes && leaving:
+		return ClassWait, nil
+	case own:
+		return ClassOwn, nil
+	case slices.Contains(grave, resource):
+		return ClassForce, nil
+	case s.Action.Verb == policies.VerbScale && *s.Action.Replicas > 0:
+		return ClassRestore, nil
+	case deletes:
+		return ClassForeign, nil
 	}
-	return ""
+	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", s.Command)
 }
