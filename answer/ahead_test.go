@@ -56,7 +56,7 @@ func TestForesee(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			together, err := Ask(t.Context(), engine, world, Question{Targets: []Subject{s}, Together: &Together{Command: operator}})
+			together, err := Ask(t.Context(), engine, world, Question{Targets: []Subject{s}, Together: true, Command: operator})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Together: &Together{}})
+		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Together: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,44 +31,45 @@ var (
 	helmReleases    = schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}
 )
 
-// FromInventory returns the objects that Argo CD or Flux deletes with one of its own; false if it has none.
-func FromInventory(ctx context.Context, config *rest.Config, name Name) (together Together, deletes bool, err error) {
+// FromInventory returns the question about what Argo CD or Flux deletes with one of its objects; false if nothing.
+func FromInventory(ctx context.Context, config *rest.Config, name Name) (q Question, deletes bool, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
-		return together, false, err
+		return q, false, err
 	}
-	together.Types = &types
+	q.Types = &types
 	s := Subject{Name: name.Name, Namespace: name.Namespace}
 	if s.Type, err = types.Find(name.Resource); err != nil { // evaluating it reports the error
-		return together, false, nil //nolint:nilerr
+		return q, false, nil //nolint:nilerr
 	}
 	resource := s.Type.GroupResource()
 	if !slices.Contains([]schema.GroupResource{applications, applicationSets, kustomizations, helmReleases}, resource) {
-		return together, false, nil
+		return q, false, nil
 	}
+	q.As, q.Together = AsPrune, true
 	client, err := Client(config)
 	if err != nil {
-		return together, false, err
+		return q, false, err
 	}
 	switch err := s.read(ctx, client); {
 	case Gone(err):
-		return together, false, nil
+		return q, false, nil
 	case err != nil:
-		return together, false, err
+		return q, false, err
 	case len(s.Unseen) > 0:
-		together.Names, together.Of, together.Unseen = []Name{name}, s.String(), s.Unseen
-		return together, true, nil
+		q.Names, q.Of, q.Unseen = []Name{name}, s.String(), s.Unseen
+		return q, true, nil
 	}
 	object := &unstructured.Unstructured{Object: s.Object}
 	switch resource {
 	case applications:
-		together.application(object)
+		q.application(object)
 		if heals, _, _ := unstructured.NestedBool(s.Object, "spec", "syncPolicy", "automated", "selfHeal"); heals {
 			unheal := &policies.Action{
 				Verb: policies.VerbPatch, Objects: []string{resource.String() + "/" + s.Name}, Namespace: s.Namespace,
 				Type: "merge", Patch: json.RawMessage(`{"spec":{"syncPolicy":{"automated":null}}}`),
 			}
-			together.first = []Step{{Step: policies.Step{
+			q.first = []Step{{Step: policies.Step{
 				Kind: policies.Mend, Do: "Stop Argo CD from recreating what is deleted by hand", Command: unheal.Command(), Action: unheal,
 			}}}
 		}
@@ -77,50 +78,50 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (togethe
 		list, err := client.Resource(resource).Namespace(s.Namespace).List(ctx, metav1.ListOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
-			together.Unseen = []policies.Unseen{{Resource: applications.String(), Reason: "forbidden"}}
+			q.Unseen = []policies.Unseen{{Resource: applications.String(), Reason: "forbidden"}}
 		case err != nil:
-			return together, false, fmt.Errorf("list the Applications of %s: %w", s, Explain(err))
+			return q, false, fmt.Errorf("list the Applications of %s: %w", s, Explain(err))
 		default:
-			together.applicationsOf(object, list.Items)
+			q.applicationsOf(object, list.Items)
 		}
 	case kustomizations:
-		together.kustomization(object)
+		q.kustomization(object)
 	case helmReleases:
 		namespace, release, stays := helmRelease(object)
 		if stays != "" {
-			together.Notes = []string{stays}
-		} else if together, err = FromRelease(ctx, config, namespace, release); err != nil {
-			return together, false, err
+			q.Notes = []string{stays}
+		} else if q, err = FromRelease(ctx, config, namespace, release); err != nil {
+			return q, false, err
 		}
 	}
-	together.Types = &types
-	if len(together.Names)+len(together.Notes)+len(together.Unseen) == 0 {
-		return together, false, nil
+	q.Types = &types
+	if len(q.Names)+len(q.Notes)+len(q.Unseen) == 0 {
+		return q, false, nil
 	}
-	together.Of, together.Command = s.String(), policies.Deletion(s.ID()).Command()
-	together.close(name)
-	return together, true, nil
+	q.Of, q.Command = s.String(), policies.Deletion(s.ID()).Command()
+	q.close(name)
+	return q, true, nil
 }
 
 // argoFinalizer makes Argo CD delete the resources of an Application; it has variants.
 const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
 // application adds the objects deleted with an Application, the highest sync wave first.
-func (t *Together) application(app *unstructured.Unstructured) {
-	t.By, t.Waits, t.kept = "Argo CD", true, keptByArgo
+func (q *Question) application(app *unstructured.Unstructured) {
+	q.By, q.Waits, q.kept = "Argo CD", true, keptByArgo
 	at := slices.IndexFunc(app.GetFinalizers(), func(f string) bool { return f == argoFinalizer || strings.HasPrefix(f, argoFinalizer+"/") })
 	background := at >= 0 && app.GetFinalizers()[at] == argoFinalizer+"/background"
 	if !background {
-		t.Options = question.DeleteOptions(metav1.DeletePropagationForeground)
+		q.Options = question.DeleteOptions(metav1.DeletePropagationForeground)
 	}
 	server, _, _ := unstructured.NestedString(app.Object, "spec", "destination", "server")
 	name, _, _ := unstructured.NestedString(app.Object, "spec", "destination", "name")
 	switch {
 	case at < 0:
-		t.Notes = append(t.Notes, "it does not have the finalizer "+argoFinalizer+": only the Application goes")
+		q.Notes = append(q.Notes, "it does not have the finalizer "+argoFinalizer+": only the Application goes")
 		return
 	case server != "" && server != "https://kubernetes.default.svc" || name != "" && name != "in-cluster":
-		t.Notes = append(t.Notes, fmt.Sprintf("it deletes in the cluster %q: ask about that there", server+name))
+		q.Notes = append(q.Notes, fmt.Sprintf("it deletes in the cluster %q: ask about that there", server+name))
 		return
 	}
 	var names []Name
@@ -134,23 +135,23 @@ func (t *Together) application(app *unstructured.Unstructured) {
 			names = append(names, o)
 		}
 	}
-	t.take(names, app.GetNamespace())
+	q.take(names, app.GetNamespace())
 }
 
-func (t *Together) applicationsOf(set *unstructured.Unstructured, all []unstructured.Unstructured) {
+func (q *Question) applicationsOf(set *unstructured.Unstructured, all []unstructured.Unstructured) {
 	owned := 0
 	for i := range all {
 		app := &all[i]
 		if slices.ContainsFunc(app.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == set.GetUID() }) {
 			owned++
-			t.application(app)
-			t.close(Name{Object: policies.Object{Resource: applications.String(), Namespace: set.GetNamespace(), Name: app.GetName()}})
+			q.application(app)
+			q.close(Name{Object: policies.Object{Resource: applications.String(), Namespace: set.GetNamespace(), Name: app.GetName()}})
 		}
 	}
 	if owned > 1 { // each has its own waves
-		t.Waits = false
-		for i := range t.Names {
-			t.Names[i].Place = 0
+		q.Waits = false
+		for i := range q.Names {
+			q.Names[i].Place = 0
 		}
 	}
 }
@@ -167,8 +168,8 @@ func keptByArgo(object *unstructured.Unstructured) string {
 	return ""
 }
 
-func (t *Together) kustomization(k *unstructured.Unstructured) {
-	t.By, t.kept = "Flux", keptByFlux
+func (q *Question) kustomization(k *unstructured.Unstructured) {
+	q.By, q.kept = "Flux", keptByFlux
 	prune, _, _ := unstructured.NestedBool(k.Object, "spec", "prune")
 	policy, _, _ := unstructured.NestedString(k.Object, "spec", "deletionPolicy")
 	stays := staysWithFlux(k)
@@ -180,7 +181,7 @@ func (t *Together) kustomization(k *unstructured.Unstructured) {
 		stays = "it does not prune: only the Kustomization goes"
 	}
 	if stays != "" {
-		t.Notes = []string{stays}
+		q.Notes = []string{stays}
 		return
 	}
 	var names []Name
@@ -189,10 +190,10 @@ func (t *Together) kustomization(k *unstructured.Unstructured) {
 			names = append(names, name)
 		}
 	}
-	t.take(names, k.GetNamespace())
-	if len(t.Names) > 0 {
+	q.take(names, k.GetNamespace())
+	if len(q.Names) > 0 {
 		interval, _, _ := unstructured.NestedString(k.Object, "spec", "interval")
-		t.Notes = append(t.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
+		q.Notes = append(q.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
 	}
 }
 
@@ -246,7 +247,7 @@ func staysWithFlux(object *unstructured.Unstructured) string {
 }
 
 // take adds up to maxInventory objects, likely blockers first. namespace is the default.
-func (t *Together) take(names []Name, namespace string) {
+func (q *Question) take(names []Name, namespace string) {
 	builtin := cluster.BuiltinGroups()
 	rank := func(n Name) int {
 		if _, group, _ := strings.Cut(n.Resource, "."); slices.Contains(builtin, group) {
@@ -255,37 +256,39 @@ func (t *Together) take(names []Name, namespace string) {
 		return 0
 	}
 	slices.SortStableFunc(names, func(a, b Name) int { return cmp.Compare(rank(a), rank(b)) })
-	left := max(0, maxInventory-len(t.Names))
+	left := max(0, maxInventory-len(q.Names))
 	if beyond := len(names) - left; beyond > 0 {
-		t.Unseen = append(t.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(names)), Reason: fmt.Sprintf("no more than %d are asked about", maxInventory)})
+		q.Unseen = append(q.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(names)), Reason: fmt.Sprintf("no more than %d are asked about", maxInventory)})
 		names = names[:left]
 	}
 	for _, name := range names {
 		name.Namespace = cmp.Or(name.Namespace, namespace)
-		t.Names = append(t.Names, name)
+		q.Names = append(q.Names, name)
 	}
 }
 
 // close adds the owner of the rest, which is deleted last.
-func (t *Together) close(name Name) {
-	for _, other := range t.Names {
+func (q *Question) close(name Name) {
+	for _, other := range q.Names {
 		name.Place = max(name.Place, other.Place+1)
 	}
-	t.Names = append(t.Names, name)
+	q.Names = append(q.Names, name)
 }
 
-// settle drops the subjects that the command keeps by their annotations, and notes why.
-func (t *Together) settle(subjects []Subject) (left []Subject, notes []string) {
-	if t.kept == nil {
-		return subjects, nil
-	}
-	return slices.DeleteFunc(slices.Clone(subjects), func(s Subject) bool {
-		why := t.kept(&unstructured.Unstructured{Object: s.Object})
-		if why != "" {
-			notes = append(notes, fmt.Sprintf("it leaves %s: %s", s, why))
+// settle returns the targets without those that the command keeps by their annotations, and notes why.
+func (q *Question) settle() (left []Subject, notes []string) {
+	for _, s := range q.Targets {
+		why := ""
+		if q.kept != nil {
+			why = q.kept(&unstructured.Unstructured{Object: s.Object})
 		}
-		return why != ""
-	}), notes
+		if why == "" {
+			left = append(left, s)
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("it leaves %s: %s", s, why))
+	}
+	return left, notes
 }
 
 func stringAt(item map[string]any, key string) string {

@@ -191,11 +191,11 @@ func TestLargeInventory(t *testing.T) {
 	if want := []string{"9000 of the 10000 objects in the inventory: no more than 1000 are asked about"}; !cmp.Equal(want, policies.UnseenTexts(got.Unseen)) {
 		t.Errorf("unseen %q, want %q", got.Unseen, want)
 	}
-	subjects, missing, world, err := AllFromCluster(t.Context(), config, cluster.Options{}, got, slog.New(slog.DiscardHandler))
+	world, err := got.Find(t.Context(), config, cluster.Options{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := Ask(t.Context(), evaluated{}, world, Question{Targets: subjects, Missing: missing, Together: &got})
+	set, err := Ask(t.Context(), evaluated{}, world, got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,23 +248,21 @@ func (r *requests) within(prefix string) (n int) {
 func TestWaves(t *testing.T) {
 	world, engine := worldOf(t, "gitops.yaml"), newEngine(t)
 	for file, waves := range map[string][2]int{"waves-hang.txt": {1, 0}, "waves-ok.txt": {0, 1}} {
-		var together Together
 		config := apiServer(t, withGitOps(map[string]any{
 			"/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/kiali": app("kiali", nil,
 				resource("apps", "Deployment", "ops", "kiali-operator", waves[0]), resource("kiali.io", "Kiali", "demo", "kiali", waves[1])),
 		}))
-		together, _, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}})
+		q, _, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		subjects, missing, err := AllFromFacts(world, together.Names)
-		if err != nil || len(missing) > 0 {
-			t.Fatal(err, missing)
+		if q.Targets, q.Missing, err = AllFromFacts(world, q.Names); err != nil || len(q.Missing) > 0 {
+			t.Fatal(err, q.Missing)
 		}
-		for i := range subjects {
-			subjects[i].Unseen = nil // they stand for those of a cluster
+		for i := range q.Targets {
+			q.Targets[i].Unseen = nil // they stand for those of a cluster
 		}
-		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Missing: missing, Together: &together})
+		set, err := Ask(t.Context(), engine, world, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,11 +279,12 @@ func TestWaves(t *testing.T) {
 
 // An object that an annotation keeps is left out and named.
 func TestSettle(t *testing.T) {
-	var together Together
-	together.kept = func(o *unstructured.Unstructured) string { return o.GetAnnotations()["keep"] }
+	var q Question
+	q.kept = func(o *unstructured.Unstructured) string { return o.GetAnnotations()["keep"] }
 	kept := Subject{Name: "kept", Object: inObject{"metadata": inObject{"annotations": inObject{"keep": "said so"}}}}
 	goes := Subject{Name: "goes", Object: inObject{"metadata": inObject{}}}
-	if got, notes := together.settle([]Subject{kept, goes}); len(got) != 1 || got[0].Name != "goes" || !strings.HasSuffix(notes[0], "said so") {
+	q.Targets = []Subject{kept, goes}
+	if got, notes := q.settle(); len(got) != 1 || got[0].Name != "goes" || !strings.HasSuffix(notes[0], "said so") {
 		t.Errorf("%v, %q", got, notes)
 	}
 }

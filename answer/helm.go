@@ -21,40 +21,38 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-const byHelm = "helm uninstall"
-
 // FromRelease returns the objects that helm uninstall deletes, by Helm's record in the namespace.
-func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Together, error) {
+func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Question, error) {
 	r, err := release.Find(ctx, config, namespace, name)
 	if err != nil {
-		return Together{}, Explain(err)
+		return Question{}, Explain(err)
 	}
 	return ofRelease(r, namespace)
 }
 
-func ofRelease(r *release.Release, namespace string) (Together, error) {
+func ofRelease(r *release.Release, namespace string) (Question, error) {
 	name := r.Name
 	u, err := r.Uninstall()
 	if err != nil {
-		return Together{}, fmt.Errorf("release %q in namespace %q: %w", name, namespace, err)
+		return Question{}, fmt.Errorf("release %q in namespace %q: %w", name, namespace, err)
 	}
-	together, err := uninstall(u, namespace)
-	together.Of = fmt.Sprintf("release %s -n %s, revision %d, %s", name, namespace, r.Version, r.Info.Status)
-	together.Command = fmt.Sprintf("helm uninstall %s -n %s", name, namespace)
+	q, err := uninstall(u, namespace)
+	q.Of = fmt.Sprintf("release %s -n %s, revision %d, %s", name, namespace, r.Version, r.Info.Status)
+	q.Command = fmt.Sprintf("helm uninstall %s -n %s", name, namespace)
 	switch r.Info.Status {
 	case "deployed":
 	case "uninstalled":
-		return Together{}, fmt.Errorf("release %q in namespace %q is uninstalled: helm has only kept its history", name, namespace)
+		return Question{}, fmt.Errorf("release %q in namespace %q is uninstalled: helm has only kept its history", name, namespace)
 	case "uninstalling":
-		together.Notes = append(together.Notes, "an uninstall was begun and did not end: what is Terminating hangs already")
+		q.Notes = append(q.Notes, "an uninstall was begun and did not end: what is Terminating hangs already")
 	default:
-		together.Notes = append(together.Notes, fmt.Sprintf("the revision is %s: of its objects, some may never have been created, and what only an earlier revision had is left", r.Info.Status))
+		q.Notes = append(q.Notes, fmt.Sprintf("the revision is %s: of its objects, some may never have been created, and what only an earlier revision had is left", r.Info.Status))
 	}
-	return together, err
+	return q, err
 }
 
 // FromHelmManifest is FromRelease for helm get manifest or helm template, in a file, a folder, or stdin ("-").
-func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error) {
+func FromHelmManifest(path, namespace string, stdin io.Reader) (Question, error) {
 	var all bytes.Buffer
 	err := Files{Stdin: stdin}.each(path, func(_ string, text []byte) error {
 		all.Write(text)
@@ -62,35 +60,35 @@ func FromHelmManifest(path, namespace string, stdin io.Reader) (Together, error)
 		return nil
 	})
 	if err != nil {
-		return Together{}, err
+		return Question{}, err
 	}
 	u, err := release.Order(all.String(), false)
 	if err != nil {
-		return Together{}, fmt.Errorf("%s: %w", path, err)
+		return Question{}, fmt.Errorf("%s: %w", path, err)
 	}
-	together, err := uninstall(u, namespace)
-	if err == nil && len(together.Names) == 0 {
+	q, err := uninstall(u, namespace)
+	if err == nil && len(q.Names) == 0 {
 		err = fmt.Errorf("%s: no object in it that helm uninstall deletes", path)
 	}
-	return together, err
+	return q, err
 }
 
-func uninstall(u release.Uninstall, namespace string) (Together, error) {
-	together := Together{By: byHelm, Notes: u.Sentences()}
+func uninstall(u release.Uninstall, namespace string) (Question, error) {
+	q := Question{As: AsUninstall, Together: true, By: "helm uninstall", Notes: u.Sentences()}
 	known := map[Name]bool{}
 	for place, objects := range u.Deletes {
 		for _, object := range objects {
 			name, err := nameOf(object, namespace)
 			if err != nil {
-				return Together{}, fmt.Errorf("object %d of the manifest: %w", len(together.Names)+1, err)
+				return Question{}, fmt.Errorf("object %d of the manifest: %w", len(q.Names)+1, err)
 			}
 			if !known[name] {
 				known[name], name.Place = true, place
-				together.Names = append(together.Names, name)
+				q.Names = append(q.Names, name)
 			}
 		}
 	}
-	return together, nil
+	return q, nil
 }
 
 // maxReleased bounds the kept objects of releases, some 10 KiB each.
@@ -149,9 +147,9 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, Explain(err))
 			return nil
 		}
-		var together Together
-		if together, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
-			found[i] = &Release{Namespace: r.Namespace, Name: r.Release, Question: Question{Together: &together}}
+		var q Question
+		if q, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
+			found[i] = &Release{r.Namespace, r.Release, q}
 		}
 		return nil
 	}) // each keeps its error
@@ -162,13 +160,13 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			continue
 		}
 		q := &one.Question
-		n := len(q.Together.Names)
+		n := len(q.Names)
 		if objects+n > maxReleased {
 			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", one.Name, one.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", one.Name, "-n", one.Namespace})))
 			continue
 		}
 		objects += n
-		if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Together.Names); err != nil {
+		if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Names); err != nil {
 			lost = append(lost, fmt.Errorf("release %s -n %s: %w", one.Name, one.Namespace, err))
 			continue
 		}

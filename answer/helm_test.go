@@ -65,8 +65,8 @@ func TestFromRelease(t *testing.T) {
 	damaged := stored(t, v1, release(10, "deployed"))
 	value := damaged["data"].(map[string]any)["release"].(string)
 	damaged["data"] = map[string]any{"release": value[:len(value)/2/4*4]}
-	want := Together{
-		By: "helm uninstall", Of: "release kiali -n ops, revision 10, deployed", Command: "helm uninstall kiali -n ops",
+	want := Question{
+		As: AsUninstall, Together: true, By: "helm uninstall", Of: "release kiali -n ops, revision 10, deployed", Command: "helm uninstall kiali -n ops",
 		Names: []Name{{Object: policies.Object{Resource: "deployment.apps", Namespace: "ops", Name: "kiali-operator"}}, {Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}, Place: 1}},
 		Notes: []string{"it leaves what helm.sh/resource-policy keeps: persistentvolumeclaim/data"},
 	}
@@ -76,7 +76,7 @@ func TestFromRelease(t *testing.T) {
 	for _, tt := range []struct {
 		reason  string
 		answers map[string]any
-		want    Together
+		want    Question
 		err     string
 	}{
 		{reason: "the newest of several, which is no string of digits", want: want, answers: map[string]any{
@@ -114,7 +114,7 @@ func TestFromRelease(t *testing.T) {
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("got error %v, want %q", err, tt.err)
 			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(Together{})); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreUnexported(Question{})); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
@@ -129,16 +129,15 @@ func TestHelm(t *testing.T) {
 		"helm.txt":      manifest,
 		"helm-kept.txt": strings.Replace(manifest, "namespace: demo}", "namespace: demo, annotations: {helm.sh/resource-policy: keep}}", 1),
 	} {
-		together, err := FromHelmManifest("-", "ops", strings.NewReader(manifest))
+		q, err := FromHelmManifest("-", "ops", strings.NewReader(manifest))
 		if err != nil {
 			t.Fatal(err)
 		}
-		together.Of, together.Command = "release kiali -n ops, revision 1, deployed", "helm uninstall kiali -n ops"
-		subjects, missing, err := AllFromFacts(world, together.Names)
-		if err != nil {
+		q.Of, q.Command = "release kiali -n ops, revision 1, deployed", "helm uninstall kiali -n ops"
+		if q.Targets, q.Missing, err = AllFromFacts(world, q.Names); err != nil {
 			t.Fatal(err)
 		}
-		set, err := Ask(t.Context(), engine, world, Question{Targets: subjects, Missing: missing, Together: &together})
+		set, err := Ask(t.Context(), engine, world, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,20 +151,19 @@ func TestHelm(t *testing.T) {
 
 // Helm looks up the kinds of all objects before it deletes any.
 func TestHelmKindGone(t *testing.T) {
-	together, err := FromHelmManifest("-", "ops", strings.NewReader("{apiVersion: gone.io/v1, kind: Widget, metadata: {name: w}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n"))
+	q, err := FromHelmManifest("-", "ops", strings.NewReader("{apiVersion: gone.io/v1, kind: Widget, metadata: {name: w}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	world := worldOf(t, "helm.yaml")
-	subjects, missing, err := AllFromFacts(world, together.Names)
-	if err != nil {
+	if q.Targets, q.Missing, err = AllFromFacts(world, q.Names); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &together}); err == nil || !strings.Contains(err.Error(), `helm uninstall deletes nothing as long as a kind of the release is not served: type "widget.gone.io" not found`) {
+	if _, err := Ask(t.Context(), newEngine(t), world, q); err == nil || !strings.Contains(err.Error(), `helm uninstall deletes nothing as long as a kind of the release is not served: type "widget.gone.io" not found`) {
 		t.Errorf("error %v", err)
 	}
-	together.By = "" // kubectl deletes the rest
-	set, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &together})
+	q.As, q.By = AsDelete, "" // kubectl deletes the rest
+	set, err := Ask(t.Context(), newEngine(t), world, q)
 	if err != nil || len(set.Missing) != 2 || set.Verdict != policies.Completes {
 		t.Errorf("%v, missing %q, %s", err, set.Missing, set.Verdict)
 	}

@@ -66,7 +66,7 @@ func TestApplication(t *testing.T) {
 		{reason: "another cluster", from: "https://kubernetes.default.svc", to: "https://10.0.0.1", stays: `it deletes in the cluster "https://10.0.0.1"`},
 		{reason: "another cluster by its name", from: `server: "https://kubernetes.default.svc"`, to: "name: prod", stays: `it deletes in the cluster "prod"`},
 	} {
-		var got Together
+		var got Question
 		got.application(objectOf(t, strings.Replace(argoApplication, tt.from, tt.to, 1)))
 		if diff := cmp.Diff(tt.entries, got.Names); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
@@ -119,7 +119,7 @@ func TestKustomization(t *testing.T) {
 		{"it is suspended", "{prune: true, suspend: true}", nil, "it is suspended: only the Kustomization goes"},
 		{"in another cluster", "{prune: true, kubeConfig: {secretRef: {name: k}}}", nil, "the cluster of its kubeConfig"},
 	} {
-		var got Together
+		var got Question
 		got.kustomization(objectOf(t, strings.Replace(fluxKustomization, "{interval: 10m, prune: true}", tt.spec, 1)))
 		if diff := cmp.Diff(tt.entries, got.Names); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tt.reason, diff)
@@ -175,7 +175,7 @@ func TestOwned(t *testing.T) {
 	set.SetUID(types.UID("u"))
 	mine, other := objectOf(t, argoApplication), objectOf(t, argoApplication)
 	mine.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "s", "uid": "u"}}
-	var got Together
+	var got Question
 	if got.applicationsOf(set, []unstructured.Unstructured{*other, *mine}); len(got.Names) != 4 || got.Names[3].Name != "kiali" || !got.Waits {
 		t.Errorf("got %v, want the objects of one Application and itself", got.Names)
 	}

@@ -33,37 +33,36 @@ const maxCandidates = 500
 
 // FromCluster reads an object, and the facts that its deletion depends on.
 func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
-	subjects, missing, world, err := AllFromCluster(ctx, config, options, Together{Names: []Name{name}}, log)
+	q := Question{Names: []Name{name}}
+	world, err := q.Find(ctx, config, options, log)
 	switch {
 	case err != nil:
 		return Subject{}, nil, err
-	case len(missing) > 0:
-		return Subject{}, nil, missing[0]
+	case len(q.Missing) > 0:
+		return Subject{}, nil, q.Missing[0]
 	}
-	return subjects[0], world, nil
+	return q.Targets[0], world, nil
 }
 
-// AllFromCluster is FromCluster for several objects, with an error in missing for each missing one; the facts
-// are nil if all are.
-func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Options, together Together, log *slog.Logger) (subjects []Subject, missing []error, world *cluster.World, err error) {
-	names, types := together.Names, together.Types
+// Find reads the named objects as Targets and Missing, and the facts that their deletion depends on: none if
+// all are missing.
+func (q *Question) Find(ctx context.Context, config *rest.Config, options cluster.Options, log *slog.Logger) (*cluster.World, error) {
+	types := q.Types
 	if types == nil {
-		found, err := Served(ctx, config)
+		served, err := Served(ctx, config)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
-		types = &found
+		types = &served
 	}
 	user, err := Whoami(ctx, config)
 	if err != nil {
 		log.Debug("who would delete is unknown", "error", err)
 	}
-	if subjects, missing, err = types.Subjects(ctx, config, user, names); err != nil {
-		return nil, nil, nil, err
+	if q.Targets, q.Missing, err = types.Subjects(ctx, config, user, q.Names); err != nil || len(q.Targets) == 0 {
+		return nil, err
 	}
-	if len(subjects) == 0 {
-		return nil, missing, nil, nil
-	}
+	subjects := q.Targets
 	namespace := home(subjects[0].ID()) // whose content counts; "" for all
 	if slices.ContainsFunc(subjects, func(s Subject) bool { return home(s.ID()) != namespace }) {
 		namespace = ""
@@ -72,8 +71,9 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 	if options.Everywhere {
 		from = ""
 	}
-	if world, err = types.Collect(ctx, config, options, from, log); err != nil {
-		return nil, nil, nil, err
+	world, err := types.Collect(ctx, config, options, from, log)
+	if err != nil {
+		return nil, err
 	}
 	for i, s := range subjects {
 		lacks := world.Unread(namespace)
@@ -90,10 +90,10 @@ func AllFromCluster(ctx context.Context, config *rest.Config, options cluster.Op
 			err = live.ReadWarningsOf(ctx, config, world, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 	}
-	return subjects, missing, world, nil
+	return world, nil
 }
 
 // Subjects reads objects in the order of names; missing are errors for objects and types that do not exist.
@@ -153,20 +153,20 @@ func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster
 const maxSelected = 1000
 
 // Selected returns objects by kubectl's selectors, in all namespaces for "". Too many are an error.
-func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (together Together, err error) {
+func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (q Question, err error) {
 	known, err := Served(ctx, config)
 	if err != nil {
-		return together, err
+		return q, err
 	}
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
-		return together, fmt.Errorf("connect: %w", err)
+		return q, fmt.Errorf("connect: %w", err)
 	}
-	together.Types = &known
+	q.Types, q.Together = &known, true
 	for _, name := range types {
 		found, err := known.findAll(name)
 		if err != nil {
-			return together, err
+			return q, err
 		}
 		for _, typ := range found {
 			within := namespace
@@ -176,18 +176,18 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 			options := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: maxSelected + 1}
 			list, err := client.Resource(typ.GroupVersionResource).Namespace(within).List(ctx, options)
 			if err != nil {
-				return together, fmt.Errorf("list %s: %w", typ.GroupResource(), Explain(err))
+				return q, fmt.Errorf("list %s: %w", typ.GroupResource(), Explain(err))
 			}
 			for _, item := range list.Items {
-				together.Names = append(together.Names, Name{Object: policies.Object{Resource: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name}})
+				q.Names = append(q.Names, Name{Object: policies.Object{Resource: typ.GroupResource().String(), Namespace: item.Namespace, Name: item.Name}})
 			}
 		}
 	}
-	together.Names = unique(together.Names)
-	if len(together.Names) > maxSelected {
-		return together, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
+	q.Names = unique(q.Names)
+	if len(q.Names) > maxSelected {
+		return q, fmt.Errorf("there are more than %d of %s: select fewer with -l, --field-selector or -n", maxSelected, strings.Join(types, ","))
 	}
-	return together, nil
+	return q, nil
 }
 
 // TypeNames returns the types that can be deleted.

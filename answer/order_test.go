@@ -44,7 +44,7 @@ func ordered(t *testing.T, world string, named ...string) Answer {
 			}
 		}
 	}
-	set, err := Ask(t.Context(), newEngine(t), w, Question{Targets: subjects, Missing: missing, Together: &Together{}})
+	set, err := Ask(t.Context(), newEngine(t), w, Question{Targets: subjects, Missing: missing, Together: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,12 +56,11 @@ func TestParity(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = a.Close() })
-		subjects, missing, read, err := AllFromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), Together{Names: []Name{d.name}}, slog.New(slog.DiscardHandler))
-		if err != nil || len(missing) > 0 {
-			t.Errorf("%s: %v %v", d.file, err, missing)
+		s, read, err := FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), d.name, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Errorf("%s: %v", d.file, err)
 			continue
 		}
-		s := subjects[0]
 		want, err := ask(t.Context(), engine, d.world, d.subject, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -18,9 +18,32 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Together are objects that one command deletes.
-type Together struct {
+// As is what happens to the targets of a question.
+type As string
+
+const (
+	AsDelete    As = "delete"
+	AsEvict     As = "evict"     // pods, by the eviction API
+	AsDrain     As = "drain"     // nodes: their pods are evicted
+	AsUninstall As = "uninstall" // by Helm
+	AsPrune     As = "prune"     // by Argo CD or Flux, with one of their objects
+	AsApply     As = "apply"     // created, for lint
+)
+
+// Question asks whether a deletion will finish.
+type Question struct {
+	// As defaults to AsDelete.
+	As As
+	// Names are as given; Find looks them up.
 	Names []Name
+	// Targets exist; Missing are errors about others.
+	Targets []Subject
+	Missing []error
+	// Options are DeleteOptions.
+	Options map[string]any
+
+	// Together says that one command deletes all targets, otherwise each is deleted by itself.
+	Together bool
 	// By is the command in words, "" for kubectl delete -f, and Waits as in question.Set.
 	By    string
 	Waits bool
@@ -33,8 +56,6 @@ type Together struct {
 	// Notes say what the command keeps, and its side effects.
 	Notes  []string
 	Unseen []policies.Unseen
-	// Options are the command's DeleteOptions; nil for the caller's.
-	Options map[string]any
 
 	// Types are the cluster's, if just read.
 	Types *Types
@@ -42,28 +63,6 @@ type Together struct {
 	first []Step
 	// kept returns why the command keeps an object, or "".
 	kept func(*unstructured.Unstructured) string
-}
-
-// As is what happens to the targets of a question.
-type As string
-
-// Drained nodes lose their pods, and applied objects are created; the zero value means deletion.
-const (
-	AsDelete As = "delete"
-	AsDrain  As = "drain"
-	AsApply  As = "apply"
-)
-
-// Question asks whether a deletion will finish.
-type Question struct {
-	// Targets exist; Missing are errors about others.
-	Targets []Subject
-	Missing []error
-	// As defaults to AsDelete.
-	As As
-	// Together is the command that deletes all; nil if each is deleted by itself.
-	Together *Together
-	Options  map[string]any
 }
 
 // Answer has apiVersion termguard.dev/v1.
@@ -116,31 +115,27 @@ func NewAnswer(as As) Answer {
 // Ask evaluates the policies about all targets.
 func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question) (Answer, error) {
 	a := NewAnswer(q.As)
-	options := q.Options
 	var set *question.Set
-	if t := q.Together; t != nil {
+	if q.Together {
 		for _, err := range q.Missing {
-			if errors.As(err, new(noTypeError)) && t.By == byHelm {
+			if errors.As(err, new(noTypeError)) && q.As == AsUninstall {
 				return Answer{}, fmt.Errorf("helm uninstall deletes nothing as long as a kind of the release is not served: %w: install its CustomResourceDefinition again, or delete the rest by hand", err)
 			}
 		}
 		var kept []string
-		q.Targets, kept = t.settle(q.Targets)
-		if t.Options != nil {
-			options = t.Options
-		}
-		set = &question.Set{By: t.By, Waits: t.Waits}
+		q.Targets, kept = q.settle()
+		set = &question.Set{By: q.By, Waits: q.Waits}
 		for _, s := range q.Targets {
 			set.Add(s.ID().Resource, s.Namespace, s.Name, s.Place)
 		}
-		for _, o := range t.Beside {
+		for _, o := range q.Beside {
 			set.Add(o.Resource, o.Namespace, o.Name, 0)
 		}
-		a.By, a.Of, a.Notes, a.Unseen = t.By, t.Of, slices.Concat(t.Notes, kept), append(a.Unseen, t.Unseen...)
-		a.first, a.command = t.first, t.Command
+		a.By, a.Of, a.Notes, a.Unseen = q.By, q.Of, slices.Concat(q.Notes, kept), append(a.Unseen, q.Unseen...)
+		a.first, a.command = q.first, q.Command
 	} else if len(q.Targets) == 1 && len(q.Missing) == 0 {
 		a.form = asOne
-		if s := q.Targets[0]; q.As != AsDrain && !s.Terminating() && !(s.Type.GroupResource() == question.Namespaces && question.Immortal(s.Name)) {
+		if s := q.Targets[0]; a.As == AsDelete && !s.Terminating() && !(s.Type.GroupResource() == question.Namespaces && question.Immortal(s.Name)) {
 			a.command = policies.Deletion(s.ID()).Command()
 		}
 	}
@@ -148,22 +143,32 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 		a.Missing = append(a.Missing, err.Error())
 	}
 	var err error
-	switch q.As {
-	case AsDrain:
-		a.Items, err = drain(ctx, engine, world, q.Targets)
-	case AsApply:
-		a.Items, err = each(ctx, engine, world, set, q.Targets, func(s Subject) *question.Request { return s.target().Create() })
-	default:
-		a.Items, err = each(ctx, engine, world, set, q.Targets, func(s Subject) *question.Request { return s.Deletion(options) })
-	}
-	if err != nil {
+	if a.Items, err = q.items(ctx, engine, world, set); err != nil {
 		return Answer{}, err
 	}
-	if q.Together != nil && a.By == "" && len(a.Items) > 1 {
+	if q.Together && a.By == "" && len(a.Items) > 1 {
 		a.Order, a.Circle = order(world, a.Items)
 	}
 	a.sum()
 	return a, nil
+}
+
+func (q Question) items(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set) ([]Item, error) {
+	request := func(s Subject) *question.Request { return s.Deletion(q.Options) }
+	switch q.As {
+	case AsDrain:
+		return drain(ctx, engine, world, q.Targets)
+	case AsApply:
+		request = func(s Subject) *question.Request { return s.target().Create() }
+	case AsEvict:
+		for _, s := range q.Targets {
+			if s.Type.GroupResource() != question.Pods {
+				return nil, fmt.Errorf("%s is no pod: only a pod can be evicted", s)
+			}
+		}
+		request = func(s Subject) *question.Request { return s.target().Evict(q.Options) }
+	}
+	return each(ctx, engine, world, set, q.Targets, request)
 }
 
 // Each evaluates n things in few goroutines: the stack for policies grows once in each. An error ends it.

@@ -24,7 +24,7 @@ func TestSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: &Together{}})
+	set, err := Ask(t.Context(), newEngine(t), world, Question{Targets: subjects, Missing: missing, Together: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,8 +86,7 @@ func (a *evaluator) evaluate(ctx context.Context, subjects []*subject) error {
 	if err := a.ask(ctx, DeleteObject, deleted, answer.Question{Options: question.Background()}); err != nil {
 		return err
 	}
-	all := answer.Together{Beside: slices.Collect(maps.Keys(a.index))}
-	return a.ask(ctx, DeleteSet, together, answer.Question{Options: question.Background(), Together: &all})
+	return a.ask(ctx, DeleteSet, together, answer.Question{Options: question.Background(), Together: true, Beside: slices.Collect(maps.Keys(a.index))})
 }
 
 func (a *evaluator) ask(ctx context.Context, as Question, subjects []*subject, q answer.Question) error {

@@ -256,10 +256,10 @@ func (s session) reading() (facts cluster.Options, clear func()) {
 	return facts, p.clear
 }
 
-func (s session) find(ctx context.Context, together answer.Together) ([]answer.Subject, []error, *cluster.World, error) {
+func (s session) find(ctx context.Context, q *answer.Question) (*cluster.World, error) {
 	facts, clear := s.reading()
 	defer clear()
-	return answer.AllFromCluster(ctx, s.config, facts, together, s.log)
+	return q.Find(ctx, s.config, facts, s.log)
 }
 
 func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) (a answer.Answer, err error) {
@@ -275,26 +275,20 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 		return f.askTerminating(ctx, s)
 	}
 	p := newProgress(stderr, "finding the objects")
-	together, err := f.meant(ctx, s.config, names, args, stdin)
+	q, err := f.question(ctx, s, names, args, stdin)
 	p.clear()
 	if err != nil {
 		return a, err
 	}
-	subjects, missing, world, err := s.find(ctx, together)
+	world, err := s.find(ctx, &q)
 	if err != nil {
 		return a, err
 	}
 	p = newProgress(stderr, "evaluating the policies")
 	defer p.clear()
-	q := answer.Question{Targets: subjects, Missing: missing, Options: s.options}
-	single := len(names) == 1 && together.Of == ""
-	switch {
-	case single && len(missing) > 0:
-		return a, missing[0]
-	case f.drain:
-		q.As = answer.AsDrain
-	case !single:
-		q.Together = &together
+	single := !q.Together && len(q.Names) == 1
+	if single && len(q.Missing) > 0 {
+		return a, q.Missing[0]
 	}
 	if a, err = answer.Ask(ctx, s.engine, world, q); err != nil {
 		return a, err
@@ -302,21 +296,21 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 	if !f.drain {
 		live := f.target.snapshot == "" // a snapshot answers no dry run
 		if single && live {
-			a.Guarded(world, subjects[0])
+			a.Guarded(world, q.Targets[0])
 		}
 		switch {
 		case f.dryRun:
-			if err := a.DryRun(ctx, s.config, subjects[0], s.options); err != nil {
+			if err := a.DryRun(ctx, s.config, q.Targets[0], s.options); err != nil {
 				return a, err
 			}
 		case single && live:
-			a.Unasked(world, subjects[0], s.options)
+			a.Unasked(world, q.Targets[0], s.options)
 		}
 		client, err := answer.Client(s.config)
 		if err != nil {
 			return a, err
 		}
-		a.Notes = append(a.Notes, answer.Along(ctx, client, subjects)...)
+		a.Notes = append(a.Notes, answer.Along(ctx, client, q.Targets)...)
 	}
 	return a, a.Foresee(ctx, s.engine, world)
 }
@@ -341,51 +335,65 @@ func (f *checkFlags) names(args []string) ([]answer.Name, error) {
 	return answer.ParseNames(args)
 }
 
-// meant returns the objects that names or flags mean, and completes the names.
-func (f *checkFlags) meant(ctx context.Context, config *rest.Config, names []answer.Name, args []string, stdin io.Reader) (together answer.Together, err error) {
+// question returns the question about the objects that names or flags mean.
+func (f *checkFlags) question(ctx context.Context, s session, names []answer.Name, args []string, stdin io.Reader) (q answer.Question, err error) {
 	namespace, err := f.target.namespaceOf(f.namespace)
 	if err != nil {
-		return together, err
+		return q, err
 	}
 	switch {
 	case f.release != "":
-		return answer.FromRelease(ctx, config, namespace, f.release)
+		q, err = answer.FromRelease(ctx, s.config, namespace, f.release)
 	case f.helm:
-		return answer.FromHelmManifest(f.filenames[0], namespace, stdin)
+		q, err = answer.FromHelmManifest(f.filenames[0], namespace, stdin)
 	case f.fromFiles():
-		return f.inFiles(ctx, namespace, stdin)
+		q, err = f.inFiles(ctx, namespace, stdin)
 	case f.selects():
-		return f.selected(ctx, config, args, namespace)
+		q, err = f.selected(ctx, s.config, args, namespace)
+	default:
+		q, err = f.named(ctx, s.config, names, args, namespace)
 	}
+	if q.Options == nil {
+		q.Options = s.options
+	}
+	return q, err
+}
+
+func (f *checkFlags) named(ctx context.Context, config *rest.Config, names []answer.Name, args []string, namespace string) (answer.Question, error) {
 	for i := range names {
 		names[i].Namespace = namespace
 	}
-	together.Names = names
-	if len(names) > 1 {
+	q := answer.Question{Names: names}
+	if f.drain {
+		q.As = answer.AsDrain
+		return q, nil
+	}
+	if q.Together = len(names) > 1; q.Together {
 		words := append([]string{"kubectl", "delete"}, args...)
 		if f.namespace != "" {
 			words = append(words, "-n", f.namespace)
 		}
-		together.Command = shell.Join(words)
+		q.Command = shell.Join(words)
+		return q, nil
 	}
-	if f.drain || f.dryRun || len(names) != 1 {
-		return together, nil
+	if f.dryRun {
+		return q, nil
 	}
-	with, more, err := answer.FromInventory(ctx, config, names[0])
+	pruned, more, err := answer.FromInventory(ctx, config, names[0])
 	if more {
-		return with, err
+		return pruned, err
 	}
-	together.Types = with.Types
-	return together, err
+	q.Types = pruned.Types
+	return q, err
 }
 
-func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (together answer.Together, err error) {
+func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Reader) (q answer.Question, err error) {
 	files := answer.Files{Paths: f.filenames, Recursive: f.recursive, Stdin: stdin, Rendered: map[string][]byte{}}
 	words := []string{"kubectl", "delete"}
 	for _, folder := range f.kustomize {
 		objects, err := lint.RenderKustomization(ctx, folder)
 		if err != nil {
-			return together, err
+			return q, err
 		}
 		files.Rendered[folder] = []byte(objects)
 		words = append(words, "-k", folder)
@@ -396,21 +404,21 @@ func (f *checkFlags) inFiles(ctx context.Context, namespace string, stdin io.Rea
 	if f.recursive {
 		words = append(words, "-R")
 	}
-	together.Command = shell.Join(words)
-	together.Names, err = answer.Names(files, namespace)
-	return together, err
+	q.Together, q.Command = true, shell.Join(words)
+	q.Names, err = answer.Names(files, namespace)
+	return q, err
 }
 
-func (f *checkFlags) selected(ctx context.Context, config *rest.Config, args []string, namespace string) (together answer.Together, err error) {
+func (f *checkFlags) selected(ctx context.Context, config *rest.Config, args []string, namespace string) (q answer.Question, err error) {
 	if len(args) != 1 || strings.Contains(args[0], "/") {
-		return together, errNoType
+		return q, errNoType
 	}
 	if f.everywhere {
 		namespace = ""
 	}
-	together, err = answer.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
-	if err == nil && len(together.Names) == 0 {
+	q, err = answer.Selected(ctx, config, strings.Split(args[0], ","), namespace, f.labels, f.fields)
+	if err == nil && len(q.Names) == 0 {
 		err = fmt.Errorf("no %s matches the selection", args[0])
 	}
-	return together, err
+	return q, err
 }

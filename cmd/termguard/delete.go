@@ -135,12 +135,15 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 		return err
 	}
 	run.Options = s.options
-	together, err := d.meant(ctx, s.config, names, args, stdin)
+	q, err := d.question(ctx, s, names, args, stdin)
 	if err != nil {
 		return err
 	}
-	if together.Of == "" { // else it includes others, as an Application of Argo CD
-		names = together.Names
+	if q.Of == "" { // else it includes others, as an Application of Argo CD
+		names = q.Names
+	}
+	if q.Together = len(q.Names) > 1; !q.Together {
+		q.Options = s.options
 	}
 	for _, n := range names {
 		if d.fromFiles() && d.namespace != "" && n.Namespace != d.namespace {
@@ -159,37 +162,33 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 		}
 	}
 	run.Look = func(ctx context.Context) (state deletion.State, err error) {
-		if together.Types == nil { // else read just now
+		if q.Types == nil { // else read just now
 			types, err := answer.Served(ctx, s.config)
 			if err != nil {
 				return state, err
 			}
-			together.Types = &types
+			q.Types = &types
 		}
-		hands.Types = *together.Types
-		state, err = s.look(ctx, names, together)
-		together.Types = nil // a step may bring a type back
+		hands.Types = *q.Types
+		state, err = s.look(ctx, names, q)
+		q.Types = nil // a step may bring a type back
 		return state, err
 	}
 	return nil
 }
 
-func (s session) look(ctx context.Context, names []answer.Name, together answer.Together) (v deletion.State, err error) {
+func (s session) look(ctx context.Context, names []answer.Name, q answer.Question) (v deletion.State, err error) {
 	endings := answer.Endings{Most: maxWatched}
 	s.facts.Arrived = endings.Arrived
-	subjects, missing, world, err := s.find(ctx, answer.Together{Names: together.Names, Types: together.Types})
+	world, err := s.find(ctx, &q)
 	if err != nil {
 		return v, err
 	}
 	if world == nil {
-		for _, err := range missing {
+		for _, err := range q.Missing {
 			v.Missing = append(v.Missing, err.Error())
 		}
 		return v, nil
-	}
-	q := answer.Question{Targets: subjects, Missing: missing, Options: s.options}
-	if len(together.Names) > 1 {
-		q.Together = &together
 	}
 	a, err := answer.Ask(ctx, s.engine, world, q)
 	if err == nil {
@@ -198,10 +197,10 @@ func (s session) look(ctx context.Context, names []answer.Name, together answer.
 	if err != nil {
 		return v, err
 	}
-	targets, hearsay := subjects, s.hearsay
-	if together.Of != "" {
+	targets, hearsay := q.Targets, s.hearsay
+	if q.Of != "" {
 		hearsay = "the inventory in the status of an object"
-		targets = slices.DeleteFunc(slices.Clone(subjects), func(s answer.Subject) bool { return !slices.ContainsFunc(names, s.Is) })
+		targets = slices.DeleteFunc(slices.Clone(targets), func(s answer.Subject) bool { return !slices.ContainsFunc(names, s.Is) })
 	}
 	v = deletion.NewState(targets, a, hearsay)
 	v.Ends = func(ctx context.Context) (answer.Answer, error) {
