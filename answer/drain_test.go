@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,6 +49,22 @@ func TestDrain(t *testing.T) {
 	}
 	if _, err := Ask(t.Context(), engine, world, Question{Targets: []Subject{pod}, As: AsDrain}); err == nil || !strings.Contains(err.Error(), "only a node can be drained") {
 		t.Errorf("error %v, want one saying that a pod is no node", err)
+	}
+	if _, err := Ask(t.Context(), engine, world, Question{Targets: subjects, As: AsEvict}); err == nil || !strings.Contains(err.Error(), "only a pod can be evicted") {
+		t.Errorf("error %v, want one saying that a node is no pod", err)
+	}
+	held, err := FromFacts(world, Name{Object: policies.Object{Resource: "pod", Namespace: "shop", Name: "db-0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for as, want := range map[As]bool{AsEvict: true, AsDelete: false} {
+		a, err := Ask(t.Context(), engine, world, Question{Targets: []Subject{held}, As: as})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if blocked := slices.Contains(a.Items[0].policies(), "eviction-blocked"); blocked != want || a.As != as {
+			t.Errorf("%s of a pod that a budget protects: %v", a.As, a.Items[0].policies())
+		}
 	}
 }
 

@@ -82,6 +82,47 @@ func TestOwnPolicyOfWhoAsks(t *testing.T) {
 	}
 }
 
+// TestForeignCauses checks causes of a custom rule that name what is not the target's: the answer shows them, folded,
+// and termguard delete takes none of their steps.
+func TestForeignCauses(t *testing.T) {
+	race.Skip(t)
+	const step = `"steps": [{"kind": "remove", "do": "Delete pod a", "action": {"verb": "delete", "objects": ["pods/a"], "namespace": "other"}}]`
+	for name, tc := range map[string]struct {
+		reason, finding string
+		findings        int
+		says            string
+	}{
+		"Namespace": {"an object of another namespace", `deny contains {"msg": "pod a blocks it", "cause": {"object": {"resource": "pods", "namespace": "other", "name": "a"}}, ` + step + `}`, 1, "pod a blocks it"},
+		"NoNode":    {"a node that does not exist", `deny contains {"msg": "node none is down", "cause": {"object": {"resource": "nodes", "name": "none"}, "node": "none"}, ` + step + `}`, 1, "node none is down"},
+		"Many":      {"64 causes", `deny contains {"msg": sprintf("pod %d blocks it", [n]), "cause": {"object": {"resource": "pods", "namespace": "other", "name": sprintf("p%d", [n])}}, "steps": [{"kind": "remove", "do": sprintf("Delete pod %d", [n]), "action": {"verb": "delete", "objects": [sprintf("pods/p%d", [n])], "namespace": "other"}}]} if some n in numbers.range(1, 64)`, 64, "and 61 more (-o full has each)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine, world := engineWith(t, "false }\n\n"+tc.finding+"\n\nnever if { false"), worldOf(t, "cluster.yaml")
+			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "ns", Name: "plain"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			subject.Unseen = nil
+			report, err := ask(t.Context(), engine, world, subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := report.all.Foresee(t.Context(), engine, world); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range report.all.Plan {
+				if s.Action != nil && s.Advice == "" {
+					t.Errorf("%s: termguard delete would run %s", tc.reason, s.Command)
+				}
+			}
+			text := report.all.Page(false).String()
+			if lines := strings.Count(text, "\n"); len(report.Findings)+report.Omitted != tc.findings || !strings.Contains(text, tc.says) || lines > 40 {
+				t.Errorf("%s: %d findings, %d omitted, %d lines:\n%s", tc.reason, len(report.Findings), report.Omitted, lines, text)
+			}
+		})
+	}
+}
+
 // engineWith returns the policies of the binary and one custom rule.
 func engineWith(t *testing.T, rule string) *policies.Engine {
 	t.Helper()

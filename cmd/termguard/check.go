@@ -41,6 +41,7 @@ type checkFlags struct {
 	grace        int64
 	force        bool
 	drain        bool
+	evict        bool
 	dryRun       bool
 	terminating  bool
 	everywhere   bool
@@ -62,7 +63,7 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
-		Use:   "check TYPE/NAME... | TYPE -l LABELS | TYPE -n NAMESPACE | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --terminating [-A]",
+		Use:   "check TYPE/NAME... | TYPE -l LABELS | TYPE -n NAMESPACE | -f FILE [--helm] | -k FOLDER | --release NAME | --drain node/NAME... | --evict pod/NAME... | --terminating [-A]",
 		Short: "Show whether deleting an object would finish, and what blocks it",
 		Long: `Show whether deleting an object would finish, what blocks it, and how to unblock it safely.
 
@@ -92,6 +93,7 @@ once an owner does what it was never seen to do.`,
 	f.addShared(flags)
 	flags.BoolVar(&f.force, "force", false, "evaluate a deletion without a grace period")
 	flags.BoolVar(&f.drain, "drain", false, "evaluate kubectl drain: whether all pods of the nodes can be evicted, and are deleted")
+	flags.BoolVar(&f.evict, "evict", false, "evaluate the eviction of pods, instead of their deletion")
 	flags.BoolVar(&f.dryRun, "dry-run-deletes", false, "also send dry runs of the deletion, and of removing the finalizers, with your rights: for the object, or for one object of each kind in the namespace; nothing changes, and running webhooks report what they would refuse")
 	flags.BoolVar(&f.terminating, "terminating", false, "evaluate all Terminating objects in the namespace; similar objects share a line, except with -o full or wide")
 	outputOf(c, &f.output, "text, full (nothing folded), wide (a line for each object), name (of objects that do not complete), json, yaml, jsonpath=TEMPLATE or dot",
@@ -101,8 +103,8 @@ once an owner does what it was never seen to do.`,
 	f.target.addSnapshot(c, "release")
 	flags.BoolVar(&f.allowUnknown, "allow-unknown", false, "exit with 0 if the verdict is unknown")
 	oneOf(c, &f.failOn, "fail-on", "", "condition for exit code 1: verdict (any but completes), or unproven (also if it depends on the owner of a finalizer that was never seen to remove it)", failVerdict, failUnproven)
-	c.MarkFlagsMutuallyExclusive("drain", "filename", "release", "terminating")
-	for _, other := range []string{"drain", "filename", "release", "terminating", "snapshot"} {
+	c.MarkFlagsMutuallyExclusive("drain", "evict", "filename", "release", "terminating")
+	for _, other := range []string{"drain", "evict", "filename", "release", "terminating", "snapshot"} {
 		c.MarkFlagsMutuallyExclusive("dry-run-deletes", other)
 	}
 	c.MarkFlagsMutuallyExclusive("all-namespaces", "namespace")
@@ -158,7 +160,7 @@ func (f *checkFlags) valid(c *cobra.Command) error {
 			return fmt.Errorf("--%s %q selects everything: name labels or fields, or omit it", name, flag.Value)
 		}
 	}
-	if f.selects() && (f.terminating || f.drain || f.release != "" || f.fromFiles()) {
+	if f.selects() && (f.terminating || f.drain || f.evict || f.release != "" || f.fromFiles()) {
 		return errNoType
 	}
 	return nil
@@ -175,7 +177,7 @@ func (f *checkFlags) run(ctx context.Context, args []string, stdin io.Reader, st
 	case f.helm && len(f.filenames) != 1:
 		return errors.New("--helm needs one --filename; for an installed release, use --release")
 	}
-	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain {
+	if f.namespace != "" && len(args) == 1 && !strings.Contains(args[0], "/") && !f.drain && !f.evict {
 		f.all = true // as with -A, TYPE means all of them: nothing is deleted here
 	}
 	write := reporters[f.output]
@@ -293,7 +295,7 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 	if a, err = answer.Ask(ctx, s.engine, world, q); err != nil {
 		return a, err
 	}
-	if !f.drain {
+	if !f.drain && !f.evict {
 		live := f.target.snapshot == "" // a snapshot answers no dry run
 		if single && live {
 			a.Guarded(world, q.Targets[0])
@@ -364,8 +366,12 @@ func (f *checkFlags) named(ctx context.Context, config *rest.Config, names []ans
 		names[i].Namespace = namespace
 	}
 	q := answer.Question{Names: names}
-	if f.drain {
+	switch {
+	case f.drain:
 		q.As = answer.AsDrain
+		return q, nil
+	case f.evict:
+		q.As = answer.AsEvict
 		return q, nil
 	}
 	if q.Together = len(names) > 1; q.Together {
