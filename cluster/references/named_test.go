@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -261,6 +262,9 @@ func TestManyNameOne(t *testing.T) {
 		t.Errorf("%.0f bytes are kept of each", each)
 	}
 	takeIn(t, p, "sessionclusters.x.io a/main", "metadata: {finalizers: [x.io/f]}")
+	began := time.Now()
+	p.Settle(func() {})
+	t.Logf("settled in %s", time.Since(began))
 	if got := usersOf(p, "a", "sessionclusters.x.io", "main"); len(got) != 1 || !strings.HasPrefix(got[0], "jobs.x.io inside 100000 [") {
 		t.Errorf("got %v", got)
 	}

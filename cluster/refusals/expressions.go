@@ -8,11 +8,13 @@ import (
 	celtypes "github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -29,6 +31,14 @@ func compile(compiler admissioncel.Compiler, accessors []admissioncel.Expression
 		e.compiled = append(e.compiled, compiler.CompileCELExpression(accessor, declared, environment.StoredExpressions))
 	}
 	return e
+}
+
+func compileConditions(compiler admissioncel.Compiler, conditions []admissionv1.MatchCondition, declared admissioncel.OptionalVariableDeclarations) expressions {
+	var accessors []admissioncel.ExpressionAccessor
+	for _, c := range conditions {
+		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
+	}
+	return compile(compiler, accessors, declared)
 }
 
 type outcome struct {

@@ -75,21 +75,18 @@ func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns}
 // compilePolicy returns nil if the API server's base environment is invalid, which cannot happen. A mutation
 // counts as a validation that is true if it can be evaluated; whether its result can be applied is not
 // checked.
-func compilePolicy(made policy, variables []admissionv1.Variable, conditions []admissionv1.MatchCondition, validations []admissioncel.ExpressionAccessor) *policy {
+func compilePolicy(mutates bool, of admissionv1.ValidatingAdmissionPolicySpec, validations []admissioncel.ExpressionAccessor) *policy {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
 		return nil
 	}
-	declared := admissioncel.OptionalVariableDeclarations{HasParams: made.params != nil, HasAuthorizer: true}
-	for _, v := range variables {
+	declared := admissioncel.OptionalVariableDeclarations{HasParams: of.ParamKind != nil, HasAuthorizer: true}
+	for _, v := range of.Variables {
 		compiler.CompileAndStoreVariable((*variable)(&v), declared, environment.StoredExpressions)
 	}
-	var accessors []admissioncel.ExpressionAccessor
-	for _, c := range conditions {
-		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
-	}
-	made.conditions = compile(compiler, accessors, declared)
-	declared.HasPatchTypes = made.mutates
+	made := policy{params: of.ParamKind, failsClosed: failsClosed(of.FailurePolicy), scope: newScope(of.MatchConstraints), mutates: mutates}
+	made.conditions = compileConditions(compiler, of.MatchConditions, declared)
+	declared.HasPatchTypes = mutates
 	made.validations = compile(compiler, validations, declared)
 	made.conditions.composed, made.validations.composed = compiler, compiler // they may read the variables
 	return &made
@@ -275,8 +272,7 @@ func (p *Part) keepValidatingPolicy(o *admissionv1.ValidatingAdmissionPolicy) bo
 		demands = append(demands, cmp.Or(v.Message, v.Expression))
 		validations = append(validations, &matchconditions.MatchCondition{Expression: v.Expression})
 	}
-	made := policy{params: o.Spec.ParamKind, failsClosed: failsClosed(o.Spec.FailurePolicy), scope: newScope(o.Spec.MatchConstraints)}
-	return p.keepPolicy(validatingKind, o.Name, compilePolicy(made, o.Spec.Variables, o.Spec.MatchConditions, validations), o.Spec.FailurePolicy, demands)
+	return p.keepPolicy(validatingKind, o.Name, o.Spec, validations, demands)
 }
 
 func (p *Part) keepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
@@ -289,8 +285,10 @@ func (p *Part) keepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
 			mutations = append(mutations, &mutation{each.JSONPatch.Expression, jsonPatchesType})
 		}
 	}
-	made := policy{params: o.Spec.ParamKind, failsClosed: failsClosed(o.Spec.FailurePolicy), scope: newScope(o.Spec.MatchConstraints), mutates: true}
-	return p.keepPolicy(mutatingKind, o.Name, compilePolicy(made, o.Spec.Variables, o.Spec.MatchConditions, mutations), o.Spec.FailurePolicy, nil)
+	return p.keepPolicy(mutatingKind, o.Name, admissionv1.ValidatingAdmissionPolicySpec{
+		ParamKind: o.Spec.ParamKind, MatchConstraints: o.Spec.MatchConstraints, FailurePolicy: o.Spec.FailurePolicy,
+		MatchConditions: o.Spec.MatchConditions, Variables: o.Spec.Variables,
+	}, mutations, nil)
 }
 
 // failsClosed reports whether a webhook or policy denies what it cannot judge.
@@ -298,10 +296,10 @@ func failsClosed(policy *admissionv1.FailurePolicyType) bool {
 	return facts.Or(policy, admissionv1.Fail) == admissionv1.Fail
 }
 
-func (p *Part) keepPolicy(kind, name string, made *policy, fails *admissionv1.FailurePolicyType, demands []any) bool {
-	p.policies[kind+"/"+name] = made
+func (p *Part) keepPolicy(kind, name string, of admissionv1.ValidatingAdmissionPolicySpec, validations []admissioncel.ExpressionAccessor, demands []any) bool {
+	p.policies[kind+"/"+name] = compilePolicy(kind == mutatingKind, of, validations)
 	p.doc.Child("admissionpolicies")[kind+"/"+name] = map[string]any{
-		"failurePolicy": string(facts.Or(fails, admissionv1.Fail)),
+		"failurePolicy": string(facts.Or(of.FailurePolicy, admissionv1.Fail)),
 		"validations":   demands,
 	}
 	p.hooksDirty = true

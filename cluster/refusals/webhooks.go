@@ -10,6 +10,8 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -77,14 +78,9 @@ func compileHook(of admissionv1.ValidatingWebhook) (h *hook, err error) {
 	if h.objects, err = selector(of.ObjectSelector); err != nil {
 		return nil, err
 	}
-	if len(of.MatchConditions) == 0 {
-		return h, nil
+	if len(of.MatchConditions) > 0 {
+		h.conditions = compileConditions(conditions(), of.MatchConditions, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true})
 	}
-	var accessors []admissioncel.ExpressionAccessor
-	for _, c := range of.MatchConditions {
-		accessors = append(accessors, (*matchconditions.MatchCondition)(&c))
-	}
-	h.conditions = compile(conditions(), accessors, admissioncel.OptionalVariableDeclarations{HasAuthorizer: true})
 	return h, nil
 }
 
@@ -524,46 +520,41 @@ func (h *hook) everywhere() (held []string) {
 	if !h.selects(nil) {
 		return nil // it is for objects with its label
 	}
-	namespace := map[string]string{corev1.LabelMetadataName: "any"}
-	sees := func(op admission.Operation, gvr schema.GroupVersionResource, subresource string, caller user.Info) bool {
-		sure := h.sees(neededRequest{op, gvr, subresource, "any", namespace, caller})
-		// It sees objects without labels: as certainly as its conditions say.
-		return sure == will || sure == may && len(h.MatchConditions) == 0
-	}
-	core := corev1.SchemeGroupVersion
 	anything := schema.GroupVersionResource{Group: "any.example.com", Version: "v1", Resource: "anything"}
-	anybody := &user.DefaultInfo{Name: "any", Groups: []string{"system:authenticated"}}
-	if sees(admission.Delete, core.WithResource("pods"), "", kubeletUser) {
-		held = append(held, "pods")
-	}
-	if sees(admission.Delete, namespacesResource, "", anybody) ||
-		sees(admission.Delete, core.WithResource("configmaps"), "", namespaceController) ||
-		sees(admission.Delete, core.WithResource("serviceaccounts"), "", namespaceController) ||
-		sees(admission.Update, namespacesResource, "finalize", namespaceController) {
-		held = append(held, "namespaces")
-	}
-	if sees(admission.Delete, anything, "", namespaceController) {
-		held = append(held, "everything")
-	} else {
-		for _, workload := range workloads {
-			if sees(admission.Delete, workload, "", namespaceController) {
-				held = append(held, workload.GroupResource().String())
-			}
+	anybody := &user.DefaultInfo{Name: "any", Groups: []string{user.AllAuthenticated}}
+	for _, check := range []struct {
+		holds, unless string
+		op            admission.Operation
+		resource      schema.GroupVersionResource
+		subresource   string
+		caller        user.Info
+	}{
+		{"pods", "", admission.Delete, podsResource, "", kubeletUser},
+		{"namespaces", "", admission.Delete, namespacesResource, "", anybody},
+		{"namespaces", "", admission.Delete, corev1.SchemeGroupVersion.WithResource("configmaps"), "", namespaceController},
+		{"namespaces", "", admission.Delete, corev1.SchemeGroupVersion.WithResource("serviceaccounts"), "", namespaceController},
+		{"namespaces", "", admission.Update, namespacesResource, "finalize", namespaceController},
+		{"everything", "", admission.Delete, anything, "", namespaceController},
+		// Kinds that most namespaces have, and that are deleted routinely.
+		{"daemonsets.apps", "everything", admission.Delete, appsv1.SchemeGroupVersion.WithResource("daemonsets"), "", namespaceController},
+		{"deployments.apps", "everything", admission.Delete, appsv1.SchemeGroupVersion.WithResource("deployments"), "", namespaceController},
+		{"replicasets.apps", "everything", admission.Delete, appsv1.SchemeGroupVersion.WithResource("replicasets"), "", namespaceController},
+		{"statefulsets.apps", "everything", admission.Delete, appsv1.SchemeGroupVersion.WithResource("statefulsets"), "", namespaceController},
+		{"cronjobs.batch", "everything", admission.Delete, batchv1.SchemeGroupVersion.WithResource("cronjobs"), "", namespaceController},
+		{"jobs.batch", "everything", admission.Delete, batchv1.SchemeGroupVersion.WithResource("jobs"), "", namespaceController},
+		{"finalizers", "", admission.Update, anything, "", anybody},
+		{"jobs", "finalizers", admission.Update, podsResource, "", jobController},
+	} {
+		if slices.Contains(held, check.holds) || slices.Contains(held, check.unless) {
+			continue
+		}
+		sure := h.sees(neededRequest{check.op, check.resource, check.subresource, "any", map[string]string{corev1.LabelMetadataName: "any"}, check.caller})
+		// It sees objects without labels: as certainly as its conditions say.
+		if sure == will || sure == may && len(h.MatchConditions) == 0 {
+			held = append(held, check.holds)
 		}
 	}
-	if sees(admission.Update, anything, "", anybody) {
-		held = append(held, "finalizers")
-	} else if sees(admission.Update, core.WithResource("pods"), "", jobController) {
-		held = append(held, "jobs")
-	}
 	return held
-}
-
-// workloads are kinds that most namespaces have, and that are deleted routinely.
-var workloads = []schema.GroupVersionResource{
-	{Group: "apps", Version: "v1", Resource: "daemonsets"}, {Group: "apps", Version: "v1", Resource: "deployments"},
-	{Group: "apps", Version: "v1", Resource: "replicasets"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
-	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
 // ownKinds returns the writes of custom resources that the webhook sees, and that the deletion of its
