@@ -15,73 +15,80 @@ func identityOf(o *source.Object) identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// splitAlternatives makes a set of each alternative file of a folder, as an installer and a quick start: users
-// apply only one, as they define the same webhooks or resources, or the same namespace and an object in it.
-// The largest stays with the other files.
+// splitAlternatives makes a set of each alternative file of a folder, such as an installer and a quick start:
+// files that define the same webhooks or resources, or the same namespace with content, are alternatives. The
+// largest one stays with the other files.
 func (s *set) splitAlternatives() []*set {
 	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}
 	}
-	const sameNamespace, sameOther = 1, 2
-	conflicts := map[[2]*source.File]int{}
-	first := map[identity]*source.File{}
+	definedIn := map[identity]*source.File{}
 	objects := map[*source.File]int{}
+	leader := map[*source.File]*source.File{} // of alternatives, by a tree
+	leaderOf := func(file *source.File) *source.File {
+		for leader[file] != nil {
+			file = leader[file]
+		}
+		return file
+	}
+	join := func(a, b *source.File) {
+		if a, b = leaderOf(a), leaderOf(b); a != b {
+			leader[a] = b
+		}
+	}
+	type pair struct{ a, b *source.File }
+	sameNamespace, sameContent := map[pair]bool{}, map[pair]bool{}
 	for _, o := range s.objects {
 		if !s.combinedByFolder() && s.run.isInKustomization(o.File) {
 			continue // a kustomization makes them one
 		}
 		objects[o.File]++
 		id := identityOf(o)
-		other := first[id]
-		if other == nil {
-			first[id] = o.File
-			continue
-		}
-		conflict := sameOther
+		files := pair{definedIn[id], o.File}
 		switch {
-		case o.Kind == "CustomResourceDefinition", strings.HasSuffix(o.Kind, "WebhookConfiguration"):
-			conflict = sameNamespace | sameOther
+		case files.a == nil:
+			definedIn[id] = o.File
+		case o.Kind == definitionKind, strings.HasSuffix(o.Kind, "WebhookConfiguration"):
+			join(files.a, files.b)
 		case o.Kind == "Namespace":
-			conflict = sameNamespace
-		}
-		if other != o.File {
-			conflicts[[2]*source.File{other, o.File}] |= conflict
-		}
-	}
-	leader := map[*source.File]*source.File{}
-	leaderOf := func(file *source.File) *source.File {
-		for leader[file] != nil && leader[file] != file {
-			file = leader[file]
-		}
-		return file
-	}
-	for files, conflict := range conflicts {
-		if conflict == sameNamespace|sameOther {
-			to := leaderOf(files[1])
-			leader[leaderOf(files[0])], leader[to] = to, to
+			sameNamespace[files] = true
+		default:
+			sameContent[files] = true
 		}
 	}
-	largest := map[*source.File]*source.File{} // by leader
+	for files := range sameNamespace {
+		if sameContent[files] {
+			join(files.a, files.b)
+		}
+	}
+	alternatives := map[*source.File][]*source.File{} // by leader
 	for _, file := range s.files {
-		if current := largest[leaderOf(file)]; leader[file] != nil && (current == nil || objects[file] > objects[current]) {
-			largest[leaderOf(file)] = file
-		}
+		alternatives[leaderOf(file)] = append(alternatives[leaderOf(file)], file)
 	}
 	sets := []*set{s}
-	for _, file := range s.files {
-		if leader[file] == nil || largest[leaderOf(file)] == file {
-			continue
-		}
-		inFile := func(o *source.Object) bool { return o.File == file }
-		alternative := &set{input: s.input, run: s.run, files: []*source.File{file}, deleteHooks: s.deleteHooks}
-		for _, o := range s.objects {
-			if inFile(o) {
-				alternative.objects = append(alternative.objects, o)
+	for _, files := range alternatives {
+		largest := slices.MaxFunc(files, func(a, b *source.File) int { return objects[a] - objects[b] })
+		for _, file := range files {
+			if file != largest {
+				sets = append(sets, s.without(file))
 			}
 		}
-		s.objects = slices.DeleteFunc(s.objects, inFile)
-		s.files = slices.DeleteFunc(slices.Clone(s.files), func(f *source.File) bool { return f == file })
-		sets = append(sets, alternative)
 	}
 	return sets
+}
+
+// without moves a file into a set of its own.
+func (s *set) without(file *source.File) *set {
+	alone := &set{input: s.input, run: s.run, number: s.run.numbers.Add(1), files: []*source.File{file}, deleteHooks: s.deleteHooks}
+	var rest []*source.Object
+	for _, o := range s.objects {
+		if o.File == file {
+			alone.objects = append(alone.objects, o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	s.objects = rest
+	s.files = slices.DeleteFunc(slices.Clone(s.files), func(f *source.File) bool { return f == file })
+	return alone
 }

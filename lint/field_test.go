@@ -37,7 +37,9 @@ func TestField(t *testing.T) {
 			r := run(t, lint.Options{Paths: []string{path}})
 			want, judged := judgedLines(t, path)
 			var got []string
-			for _, f := range r.Findings {
+			inSets := slices.DeleteFunc(slices.Clone(r.Findings), func(f lint.Finding) bool { return f.Question != lint.DeleteSet })
+			others := slices.DeleteFunc(r.Findings, func(f lint.Finding) bool { return f.Question == lint.DeleteSet })
+			for _, f := range append(others, lint.ByCause(inSets)...) {
 				line := fmt.Sprintf("%s:%d %s", f.Place.File, f.Place.Line, f.Policy)
 				if !slices.Contains(want, line) {
 					line = fmt.Sprintf("%s %s", line, f.Severity)

@@ -29,6 +29,8 @@ type Finding struct {
 	Value string `json:"-"`
 	// Kustomization is the folder that the object was rendered from, or "".
 	Kustomization string `json:"-"`
+	// Set numbers the sets of a run.
+	Set int64 `json:"-"`
 }
 
 // AtLeast reports whether a finding has at least a severity; none has "never".

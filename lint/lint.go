@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -155,10 +156,11 @@ type run struct {
 	definitions        func() map[string]map[string]*definition
 	workloads          func() map[string][]*unstructured.Unstructured // by namespace
 	running            sync.Map                                       // by workload of the catalog
+	numbers            atomic.Int64                                   // of sets
 
 	mu       sync.Mutex
 	stopped  bool
-	findings []*[]Finding // by set
+	findings []Finding
 	problems []Problem
 	marks    []Mark
 	counts   Counts
@@ -371,58 +373,12 @@ func (r *run) catchPanic(files []*source.File, work func() error) error {
 func (r *run) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var findings []Finding
-	for _, ofSet := range r.findings {
-		findings = append(findings, mergeSameCause(dropDuplicates(*ofSet))...)
-	}
-	slices.SortFunc(findings, func(a, b Finding) int {
-		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question), slices.Compare(a.Evidence, b.Evidence))
-	})
-	findings = mergeKustomizations(r.dropRenderedDuplicates(findings))
-	findings = slices.CompactFunc(findings, func(a, b Finding) bool {
-		return a.Place.compare(b.Place) == 0 && a.Policy == b.Policy && a.Message == b.Message
-	})
+	findings := byPlace(r.findings)
 	slices.SortFunc(r.problems, func(a, b Problem) int {
 		return cmp.Or(a.compare(b.Place), cmp.Compare(a.Message, b.Message))
 	})
 	slices.SortFunc(r.marks, func(a, b Mark) int { return a.compare(b.Place) })
 	return &Result{Findings: append([]Finding{}, findings...), Problems: append([]Problem{}, r.problems...), Marks: r.marks, Notes: r.notes.list(), Counts: r.counts}
-}
-
-// mergeKustomizations keeps the worst of a policy's findings at one place from several kustomizations;
-// findings are sorted by place and policy.
-func mergeKustomizations(findings []Finding) []Finding {
-	merged := findings[:0]
-	for from := 0; from < len(findings); {
-		f, to := findings[from], from+1
-		names := []string{f.Kustomization}
-		for ; to < len(findings) && f.Kustomization != "" && findings[to].Kustomization != "" && f.Place.compare(findings[to].Place) == 0 && f.Policy == findings[to].Policy; to++ {
-			names = append(names, findings[to].Kustomization)
-			if findings[to].Severity.Compare(f.Severity) < 0 {
-				f = findings[to]
-			}
-		}
-		if from = to; f.Kustomization != "" {
-			f.Evidence = append(slices.Clone(f.Evidence), "applied by "+joinFirst(names))
-		}
-		merged = append(merged, f)
-	}
-	return merged
-}
-
-// dropRenderedDuplicates drops findings that the object's own file has, at an exact place.
-func (r *run) dropRenderedDuplicates(findings []Finding) []Finding {
-	type key struct {
-		policy string
-		object policies.Object
-	}
-	exact := map[key]bool{}
-	for _, f := range findings {
-		exact[key{f.Policy, f.Object}] = exact[key{f.Policy, f.Object}] || f.Place.Rendered == ""
-	}
-	return slices.DeleteFunc(findings, func(f Finding) bool {
-		return f.Place.Rendered != "" && exact[key{f.Policy, f.Object}]
-	})
 }
 
 func (p Place) compare(q Place) int {

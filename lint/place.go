@@ -2,77 +2,10 @@ package lint
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
-
-// mergeSameCause merges findings of a set with the same cause, at the first of them.
-func mergeSameCause(findings []Finding) []Finding {
-	type key struct {
-		policy string
-		cause  policies.Object
-	}
-	first, more := map[key]int{}, map[key]int{}
-	merged := findings[:0]
-	for _, f := range findings {
-		if f.Question == DeleteSet && len(f.Objects) > 1 {
-			k := key{f.Policy, f.Objects[1]}
-			if _, ok := first[k]; ok {
-				more[k]++
-				continue
-			}
-			first[k] = len(merged)
-		}
-		merged = append(merged, f)
-	}
-	for k, n := range more {
-		f := &merged[first[k]]
-		f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("the same is true of %s of this set", page.Count(n, "more object")))
-	}
-	return merged
-}
-
-// dropDuplicates keeps one finding per policy and place: preferably about the object there, then its
-// namespace, and the worst.
-func dropDuplicates(findings []Finding) []Finding {
-	type key struct {
-		policy, file string
-		line, column int
-	}
-	rank := func(f Finding) int {
-		switch {
-		case f.Certainty == policies.Will && f.Target == f.Object:
-			return 0
-		case f.Certainty == policies.Will:
-			return 1
-		case f.Target == f.Object:
-			return 2
-		case f.Question == DeleteNamespace:
-			return 3
-		}
-		return 4
-	}
-	best := map[key]Finding{}
-	of := func(f Finding) key {
-		k := key{f.Policy, f.Place.File, f.Place.Line, f.Place.Column}
-		if f.Question == ApplyObject {
-			k.policy += f.Message
-		}
-		return k
-	}
-	for _, f := range findings {
-		if current, ok := best[of(f)]; !ok || cmp.Or(rank(f)-rank(current), f.Severity.Compare(current.Severity)) < 0 {
-			best[of(f)] = f
-		}
-	}
-	return slices.DeleteFunc(findings, func(f Finding) bool {
-		b := best[of(f)]
-		return f.Target != b.Target || f.Question != b.Question
-	})
-}
 
 // addFinding places a finding at its field in its first object if the set has that, else at the subject.
 func (a *evaluator) addFinding(question Question, sub *subject, f policies.Finding) {
@@ -112,21 +45,14 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 		return
 	}
 	p, _ := at.Find(field)
-	placedFinding := Finding{Finding: f, Question: question, Target: sub.id, Object: at.id, Place: placeOf(at.File, p, at.Source()), Value: p.Value}
+	placedFinding := Finding{Finding: f, Set: a.set.number, Question: question, Target: sub.id, Object: at.id, Place: placeOf(at.File, p, at.Source()), Value: p.Value}
 	if b := a.set.build; b != nil && len(b.sources) > 0 {
 		placedFinding.Kustomization = b.directory.Name
 		if place, err := b.origin(at.Object, field, p.Value); err == nil {
 			placedFinding.Place = place
 		}
 	}
-	s := a.set
-	s.run.record(func() {
-		if s.findings == nil {
-			s.findings = &[]Finding{}
-			s.run.findings = append(s.run.findings, s.findings)
-		}
-		*s.findings = append(*s.findings, placedFinding)
-	})
+	a.set.run.record(func() { a.set.run.findings = append(a.set.run.findings, placedFinding) })
 }
 
 // spansFiles reports whether other objects of a finding are in other files that only the folder combines: a

@@ -10,20 +10,31 @@ import (
 	"github.com/termguard/termguard/lint/source"
 )
 
-// maxSet bounds the text of a set, in bytes, which takes up to fifty times as much parsed.
+// maxSet bounds the text of a set, in bytes, which takes up to fifty times as much parsed. A larger one is
+// refused: a part of it says nothing about the whole.
 const maxSet = 32 << 20
 
 func (s *set) read(ctx context.Context) error {
 	for _, file := range s.files {
-		if s.textBytes > maxSet {
-			break
-		}
 		s.readFile(ctx, file)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if s.textBytes > maxSet {
+			s.objects = nil
+			s.run.addProblem(Place{File: s.name(), Line: 1, Column: 1}, fmt.Sprintf("more than %d MiB of manifests are one set, and none of it is checked: lint parts of it one by one", maxSet>>20))
+			return nil
+		}
 	}
 	return nil
+}
+
+// name is that of the folder, else of the first file.
+func (s *set) name() string {
+	if len(s.directories) > 0 {
+		return s.directories[0].Name
+	}
+	return s.files[0].Name
 }
 
 func (r *run) isSelected(file *source.File) bool {
@@ -97,11 +108,8 @@ func (s *set) addDocument(file *source.File, c source.Contents) {
 		o.APIVersion = servedVersion(o.APIVersion, o.Kind)
 		s.objects = append(s.objects, o)
 	}
-	if len(c.Objects) == 0 {
-		return
-	}
-	if s.textBytes += c.Objects[0].Size(); s.textBytes > maxSet {
-		s.addProblem(c.Objects[0], fmt.Sprintf("more than %d MiB of manifests that are one set, and what follows is not read: lint parts of it one by one", maxSet>>20))
+	if len(c.Objects) > 0 {
+		s.textBytes += c.Objects[0].Size()
 	}
 }
 

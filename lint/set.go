@@ -45,12 +45,12 @@ type set struct {
 
 	objects     []*source.Object
 	deleteHooks []*source.Object // run before the other objects are deleted
-	textBytes   int              // beyond maxSet, the rest is not read
-	findings    *[]Finding       // outlive the set
+	textBytes   int
+	number      int64
 }
 
 func (r *run) set(i *input) *set {
-	s := &set{input: i, run: r, files: i.all()}
+	s := &set{input: i, run: r, number: r.numbers.Add(1), files: i.all()}
 	if len(i.files) == 1 {
 		s.build = r.builds[i.files[0]]
 	}

@@ -140,7 +140,7 @@ func Run(ctx context.Context, options Options) error {
 		lint.SetFingerprints(counted, fromRoot)
 		baseline = triage.NewBaseline(counted, fromRoot)
 		counted, known, missing := r.baseline.Compare(counted)
-		report.Findings, report.Suppressed, report.BaselineCount, gone = triage.Bundle(counted), suppressed, known, missing
+		report.Findings, report.Suppressed, report.BaselineCount, gone = lint.ByCause(counted), suppressed, known, missing
 		return nil
 	}); panicErr != nil { // the findings are reported unbundled
 		err, stopped = panicErr, true

@@ -1,4 +1,4 @@
-package triage_test
+package lint_test
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/lint"
-	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -20,16 +19,16 @@ func ofRelease(file, object, message string, once bool) lint.Finding {
 	}
 }
 
-// TestBundleReleases checks that findings of two releases of one manifest, about objects with one
+// TestByCauseReleases checks that findings of two releases of one manifest, about objects with one
 // cause, become one with all places.
-func TestBundleReleases(t *testing.T) {
+func TestByCauseReleases(t *testing.T) {
 	var findings []lint.Finding
 	for _, file := range []string{"v1.yaml", "v2.yaml"} {
 		for _, object := range []string{"a", "b", "c"} {
 			findings = append(findings, ofRelease(file, object, object+" outlives it", true))
 		}
 	}
-	kept := triage.Bundle(findings)
+	kept := lint.ByCause(findings)
 	if len(kept) != 1 || kept[0].Object != findings[0].Object {
 		t.Fatalf("%v: want the first", kept)
 	}
@@ -38,9 +37,9 @@ func TestBundleReleases(t *testing.T) {
 	}
 }
 
-// FuzzBundle bundles the findings of nearly identical files: each finding is shown, or counted at
+// FuzzByCause bundles the findings of nearly identical files: each finding is shown, or counted at
 // one that is.
-func FuzzBundle(f *testing.F) {
+func FuzzByCause(f *testing.F) {
 	f.Add("\x00\x01\x02\x10\x11\x12")
 	f.Add("\x81\x01\x81\x11\x91")
 	f.Fuzz(func(t *testing.T, shape string) {
@@ -48,7 +47,7 @@ func FuzzBundle(f *testing.F) {
 		for _, b := range []byte(shape) {
 			findings = append(findings, ofRelease(fmt.Sprintf("v%d.yaml", b>>4&3), string('a'+rune(b&3)), fmt.Sprint(b>>2&1), b>>7 == 0))
 		}
-		kept := triage.Bundle(findings)
+		kept := lint.ByCause(findings)
 		if len(kept) > len(findings) || len(kept) == 0 && len(findings) > 0 {
 			t.Errorf("%d of %d findings", len(kept), len(findings))
 		}
