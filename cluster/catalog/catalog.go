@@ -207,41 +207,53 @@ func imageName(ref string) string {
 type Catalog struct {
 	read func() []Entry
 
-	indexing  sync.Once
+	indexing sync.Once
+	index
+}
+
+type index struct {
 	named     map[string][]*Entry // that match one finalizer
 	patterns  []*Entry
 	referring map[string][]*Entry // with references or conditions on fields, by each of their resources
 	affected  map[string]bool
 }
 
-func (c *Catalog) index() {
+func (c *Catalog) indexed() *index {
+	if c == nil {
+		return &index{}
+	}
 	c.indexing.Do(func() {
-		c.named, c.referring, c.affected = map[string][]*Entry{}, map[string][]*Entry{}, map[string]bool{}
-		for i, entries := 0, c.entries(); i < len(entries); i++ {
-			e := &entries[i]
-			if e.Finalizer != "" {
-				c.named[e.Finalizer] = append(c.named[e.Finalizer], e)
-			} else {
-				c.patterns = append(c.patterns, e)
-			}
-			if len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles)+len(e.Acts) > 0 {
-				for _, on := range e.On {
-					c.referring[on] = append(c.referring[on], e)
-				}
-			}
-			if e.Sure != nil {
-				c.affected[e.Sure.Image] = true
-			}
-			for _, o := range e.Obstacles {
-				if o.Image != "" {
-					c.affected[o.Image] = true
-				}
-			}
+		c.index = index{named: map[string][]*Entry{}, referring: map[string][]*Entry{}, affected: map[string]bool{}}
+		for i, entries := 0, c.Entries(); i < len(entries); i++ {
+			c.add(&entries[i])
 		}
 	})
+	return &c.index
 }
 
-func (c *Catalog) entries() []Entry {
+func (i *index) add(e *Entry) {
+	if e.Finalizer != "" {
+		i.named[e.Finalizer] = append(i.named[e.Finalizer], e)
+	} else {
+		i.patterns = append(i.patterns, e)
+	}
+	if len(e.Needs)+len(e.WaitsFor)+len(e.Obstacles)+len(e.Acts) > 0 {
+		for _, on := range e.On {
+			i.referring[on] = append(i.referring[on], e)
+		}
+	}
+	if e.Sure != nil {
+		i.affected[e.Sure.Image] = true
+	}
+	for _, o := range e.Obstacles {
+		if o.Image != "" {
+			i.affected[o.Image] = true
+		}
+	}
+}
+
+// Entries returns the entries of the catalog, in its order. They must not be changed.
+func (c *Catalog) Entries() []Entry {
 	if c == nil || c.read == nil {
 		return nil
 	}
@@ -259,7 +271,7 @@ var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
 	if err != nil {
 		panic("the catalog in the binary is broken, which a test excludes: " + err.Error())
 	}
-	return c.entries()
+	return c.Entries()
 })}
 
 // Parse reads YAML. It rejects unknown fields, and entries that could never match. Errors name the entry.
@@ -402,7 +414,7 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 		return nil
 	}
 	var found []string
-	for _, e := range c.entries() {
+	for _, e := range c.Entries() {
 		if e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
 			continue
 		}
@@ -416,20 +428,9 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	return found
 }
 
-// Entries returns the entries of the catalog, in its order.
-func (c *Catalog) Entries() []Entry {
-	return slices.Clone(c.entries())
-}
-
 // Referring returns the entries with references or conditions on fields that list a resource. They must not
 // be changed.
-func (c *Catalog) Referring(resource string) []*Entry {
-	if c == nil {
-		return nil
-	}
-	c.index()
-	return c.referring[resource]
-}
+func (c *Catalog) Referring(resource string) []*Entry { return c.indexed().referring[resource] }
 
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact before the longest prefix or
 // suffix, before a regular expression. Among equally good matches, an entry that lists the resource wins over
@@ -438,13 +439,10 @@ func (c *Catalog) Referring(resource string) []*Entry {
 // An entry that lists others only counts if the finalizer names a domain, or the resource is of its API
 // group: "kiali.io/finalizer" is Kiali's on any kind, but "server" is Dynatrace's on its own kinds only.
 func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
-	if c == nil {
-		return Entry{}, false
-	}
-	c.index()
 	var best *Entry
 	bestRank := 0
-	for _, candidates := range [][]*Entry{c.named[finalizer], c.patterns} {
+	all := c.indexed()
+	for _, candidates := range [][]*Entry{all.named[finalizer], all.patterns} {
 		for _, e := range candidates {
 			rank := e.rank(finalizer)
 			if rank == 0 {

@@ -84,13 +84,7 @@ func (o *Obstacle) In(version string) bool {
 }
 
 // Affected returns the images whose release matters. It must not be changed.
-func (c *Catalog) Affected() map[string]bool {
-	if c == nil {
-		return nil
-	}
-	c.index()
-	return c.affected
-}
+func (c *Catalog) Affected() map[string]bool { return c.indexed().affected }
 
 // Tag returns the tag of an image reference, or "".
 func Tag(ref string) string {

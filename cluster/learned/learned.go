@@ -169,19 +169,16 @@ func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 
 // Prune forgets old entries, and those beyond the bounds.
 func (m *Memory) Prune(now time.Time) {
-	maps.DeleteFunc(m.owners, func(_ key, o Owner) bool { return now.Sub(o.Last) > Forget })
-	for k, o := range m.owners {
-		o.Took = o.Took.since(now.Add(-Forget))
-		m.owners[k] = o
-	}
 	identities, taught := map[[3]string]int{}, map[string]int{}
 	kept := 0
 	for _, o := range m.all() {
 		on := [3]string{o.Finalizer, o.Resource, o.Namespace}
-		if kept == MaxOwners || identities[on] == MaxIdentities || !o.Everywhere && taught[o.teacher()] == MaxLocal {
+		if now.Sub(o.Last) > Forget || kept == MaxOwners || identities[on] == MaxIdentities || !o.Everywhere && taught[o.teacher()] == MaxLocal {
 			delete(m.owners, o.key())
 			continue
 		}
+		o.Took = o.Took.since(now.Add(-Forget))
+		m.owners[o.key()] = o
 		kept++
 		identities[on]++
 		if !o.Everywhere {

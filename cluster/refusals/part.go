@@ -58,7 +58,8 @@ type Part struct {
 	templates map[string]map[types.NamespacedName]podTemplate // by resource
 
 	namespaces map[string]namespace
-	hooks      map[string]*hook                                  // that fail closed, by "type/configuration/name"
+	closed     map[string]*hook                                  // that fail closed, by "type/configuration/name"
+	hooks      map[string]*hook                                  // of these, the ones with a Service
 	policies   map[string]*policy                                // by "KIND/NAME"
 	bindings   map[string]map[types.NamespacedName]policyBinding // that deny, by kind
 	reading    *reading
@@ -88,7 +89,7 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc,
 		backends: map[types.NamespacedName]*backend{}, services: map[types.NamespacedName]service{}, slices: map[types.NamespacedName]slice{},
 		templates:  map[string]map[types.NamespacedName]podTemplate{"daemonsets.apps": {}, "deployments.apps": {}, "statefulsets.apps": {}},
-		namespaces: map[string]namespace{}, hooks: map[string]*hook{},
+		namespaces: map[string]namespace{}, closed: map[string]*hook{}, hooks: map[string]*hook{},
 		policies: map[string]*policy{}, bindings: map[string]map[types.NamespacedName]policyBinding{validatingKind: {}, mutatingKind: {}}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
 		apiErrors: map[listing]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},

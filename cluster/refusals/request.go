@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/question"
 )
 
@@ -66,10 +65,8 @@ func (p *Part) Of(request *question.Request) []any {
 // Once returns the refusals of a request after Services were deleted: gone reports whether a webhook's
 // (TYPE/CONFIGURATION/NAME) was.
 func (p *Part) Once(request *question.Request, gone func(key, namespace, name string) bool) (found []any) {
-	for _, key := range p.closed(request, func(key string, _ *admissionregistrationv1.ValidatingWebhook) bool {
-		namespace, _ := facts.Lookup(p.doc, "webhooks", key, "service", "namespace").(string)
-		name, _ := facts.Lookup(p.doc, "webhooks", key, "service", "name").(string)
-		return name != "" && gone(key, namespace, name)
+	for _, key := range p.callable(request, func(key string, h *hook) bool {
+		return h.backend.service.Name != "" && gone(key, h.backend.service.Namespace, h.backend.service.Name)
 	}) {
 		found = append(found, map[string]any{"by": "webhook/" + key, "certainty": may.String(), "cause": "goes", "why": "its Service is deleted before"})
 	}
@@ -80,8 +77,8 @@ func (p *Part) Once(request *question.Request, gone func(key, namespace, name st
 // exactly the request's operation and resource.
 func (p *Part) Guards(request *question.Request) []string {
 	resource := request.GroupResource()
-	return p.closed(request, func(_ string, of *admissionregistrationv1.ValidatingWebhook) bool {
-		of.Rules = slices.DeleteFunc(of.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+	return p.callable(request, func(_ string, h *hook) bool {
+		h.Rules = slices.DeleteFunc(slices.Clone(h.Rules), func(rule admissionregistrationv1.RuleWithOperations) bool {
 			return !slices.Contains(rule.Resources, resource.Resource) || !slices.Contains(rule.APIGroups, resource.Group) ||
 				!slices.Contains(rule.Operations, admissionregistrationv1.OperationType(request.Operation))
 		})
@@ -89,24 +86,17 @@ func (p *Part) Guards(request *question.Request) []string {
 	})
 }
 
-// closed returns the webhooks selected by asked that see a request, fail closed and can be called. An unknown
-// namespace may have any labels.
-func (p *Part) closed(request *question.Request, asked func(key string, of *admissionregistrationv1.ValidatingWebhook) bool) (keys []string) {
+// callable returns the webhooks that see a request, fail closed and can be called, as far as they are selected,
+// with the rules that select leaves. An unknown namespace may have any labels.
+func (p *Part) callable(request *question.Request, selects func(key string, h *hook) bool) (keys []string) {
 	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}
 	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
 		return nil
 	}
 	of, known := p.namespaces[in.attributes.GetNamespace()]
-	webhooks := p.doc.Child("webhooks")
-	for _, key := range slices.Sorted(maps.Keys(webhooks)) {
-		var hook admissionregistrationv1.ValidatingWebhook
-		webhook, _ := webhooks[key].(map[string]any)
-		if state := facts.Lookup(webhook, "backend", "state"); state == string(down) || runtime.DefaultUnstructuredConverter.FromUnstructured(webhook, &hook) != nil ||
-			!failsClosed(hook.FailurePolicy) || !asked(key, &hook) {
-			continue
-		}
-		h, err := compileHook(hook)
-		if err != nil {
+	for _, key := range slices.Sorted(maps.Keys(p.closed)) {
+		h := *p.closed[key]
+		if b := p.backends[h.backend.service]; b != nil && b.state == down || !selects(key, &h) {
 			continue
 		}
 		if !known {

@@ -445,8 +445,11 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, of admi
 		found["service"], found["backend"] = serviceFacts(name), p.backend(name).facts
 	}
 	h, err := compileHook(of)
+	if err != nil || !failsClosed(of.FailurePolicy) {
+		return // the API server rejects it, or it refuses nothing when it is down
+	}
+	p.closed[key] = h
 	switch {
-	case err != nil || !failsClosed(of.FailurePolicy): // the API server rejects it, or it refuses nothing when it is down
 	case client.Service != nil:
 		h.backend = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle)
 		for _, m := range configuration.ManagedFields {
@@ -464,6 +467,7 @@ func (p *Part) forgetWebhooks(kind string) func(types.NamespacedName) {
 	return func(configuration types.NamespacedName) {
 		for key := range p.doc.Child("webhooks") {
 			if strings.HasPrefix(key, kind+"/"+configuration.Name+"/") {
+				delete(p.closed, key)
 				delete(p.hooks, key)
 				p.doc.Prune("webhooks", key)
 				p.changed[key] = true

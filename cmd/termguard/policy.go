@@ -97,7 +97,7 @@ func newPolicyCatalog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entries := cmp.Or(options.Catalog, catalog.Default()).Entries()
+			entries := slices.Clone(cmp.Or(options.Catalog, catalog.Default()).Entries())
 			for _, word := range args {
 				word = strings.ToLower(word)
 				entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool {
