@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 )
 
 type identity struct{ group, kind, namespace, name string }
 
-func identityOf(o *source.Object) identity {
+func identityOf(o *files.Object) identity {
 	group, _ := path.Split(o.APIVersion)
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
@@ -22,21 +22,21 @@ func (s *set) splitAlternatives() []*set {
 	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}
 	}
-	definedIn := map[identity]*source.File{}
-	objects := map[*source.File]int{}
-	leader := map[*source.File]*source.File{} // of alternatives, by a tree
-	leaderOf := func(file *source.File) *source.File {
+	definedIn := map[identity]*files.File{}
+	objects := map[*files.File]int{}
+	leader := map[*files.File]*files.File{} // of alternatives, by a tree
+	leaderOf := func(file *files.File) *files.File {
 		for leader[file] != nil {
 			file = leader[file]
 		}
 		return file
 	}
-	join := func(a, b *source.File) {
+	join := func(a, b *files.File) {
 		if a, b = leaderOf(a), leaderOf(b); a != b {
 			leader[a] = b
 		}
 	}
-	type pair struct{ a, b *source.File }
+	type pair struct{ a, b *files.File }
 	sameNamespace, sameContent := map[pair]bool{}, map[pair]bool{}
 	for _, o := range s.objects {
 		if !s.combinedByFolder() && s.run.isInKustomization(o.File) {
@@ -61,14 +61,14 @@ func (s *set) splitAlternatives() []*set {
 			join(files.a, files.b)
 		}
 	}
-	alternatives := map[*source.File][]*source.File{} // by leader
+	alternatives := map[*files.File][]*files.File{} // by leader
 	for _, file := range s.files {
 		alternatives[leaderOf(file)] = append(alternatives[leaderOf(file)], file)
 	}
 	sets := []*set{s}
-	for _, files := range alternatives {
-		largest := slices.MaxFunc(files, func(a, b *source.File) int { return objects[a] - objects[b] })
-		for _, file := range files {
+	for _, same := range alternatives {
+		largest := slices.MaxFunc(same, func(a, b *files.File) int { return objects[a] - objects[b] })
+		for _, file := range same {
 			if file != largest {
 				sets = append(sets, s.without(file))
 			}
@@ -78,9 +78,9 @@ func (s *set) splitAlternatives() []*set {
 }
 
 // without moves a file into a set of its own.
-func (s *set) without(file *source.File) *set {
-	alone := &set{input: s.input, run: s.run, number: s.run.numbers.Add(1), files: []*source.File{file}, deleteHooks: s.deleteHooks}
-	var rest []*source.Object
+func (s *set) without(file *files.File) *set {
+	alone := &set{input: s.input, run: s.run, number: s.run.numbers.Add(1), files: []*files.File{file}, deleteHooks: s.deleteHooks}
+	var rest []*files.Object
 	for _, o := range s.objects {
 		if o.File == file {
 			alone.objects = append(alone.objects, o)
@@ -89,6 +89,6 @@ func (s *set) without(file *source.File) *set {
 		}
 	}
 	s.objects = rest
-	s.files = slices.DeleteFunc(slices.Clone(s.files), func(f *source.File) bool { return f == file })
+	s.files = slices.DeleteFunc(slices.Clone(s.files), func(f *files.File) bool { return f == file })
 	return alone
 }

@@ -15,8 +15,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/lint/source"
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // argoController removes the finalizers of Applications; Argo CD's manifests and chart name it so.
@@ -52,7 +51,7 @@ func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstru
 }
 
 // isSelfManaged finds such objects before the rest of the set is read: most deploy something outside it.
-func (s *set) isSelfManaged(o *source.Object) bool {
+func (s *set) isSelfManaged(o *files.Object) bool {
 	if !isGitOps(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), isArgoFinalizer)) {
 		return false
 	}
@@ -60,7 +59,7 @@ func (s *set) isSelfManaged(o *source.Object) bool {
 	return err == nil && wellFormed(value) && (s.isSelfManagedApp(o, value) || s.generatedApp(o, value) != nil)
 }
 
-func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]any {
+func (s *set) generatedApp(o *files.Object, value map[string]any) map[string]any {
 	if o.Kind != "ApplicationSet" || !isGitOps(o) {
 		return nil
 	}
@@ -91,7 +90,7 @@ func (s *set) generatedApp(o *source.Object, value map[string]any) map[string]an
 }
 
 // generatorReplacers returns none for generators that combine others or query something.
-func (s *set) generatorReplacers(o *source.Object, generator map[string]any) (replacers []*strings.Replacer) {
+func (s *set) generatorReplacers(o *files.Object, generator map[string]any) (replacers []*strings.Replacer) {
 	fill := func(params map[string]string) {
 		var forms []string
 		for key, value := range params {
@@ -141,7 +140,7 @@ func isArgoFinalizer(finalizer string) bool {
 
 // isSelfManagedApp reports whether an Application has argoFinalizer and deploys the Argo CD of its own
 // namespace and cluster. Any ambiguity counts as no.
-func (s *set) isSelfManagedApp(o *source.Object, value map[string]any) bool {
+func (s *set) isSelfManagedApp(o *files.Object, value map[string]any) bool {
 	if value["kind"] != "Application" || !isGitOps(o) {
 		return false
 	}
@@ -172,7 +171,7 @@ func (s *set) isSelfManagedApp(o *source.Object, value map[string]any) bool {
 
 // sourceInstallsArgo takes the folder in the object's repository, which is likely the same in another that
 // the Application may mean; not the root folder, which every repository has.
-func (s *set) sourceInstallsArgo(o *source.Object, folder, namespace string) bool {
+func (s *set) sourceInstallsArgo(o *files.Object, folder, namespace string) bool {
 	root := s.repositoryRoot(o)
 	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
 		return false
@@ -181,7 +180,7 @@ func (s *set) sourceInstallsArgo(o *source.Object, folder, namespace string) boo
 	return installs && !exempts
 }
 
-func (s *set) repositoryRoot(o *source.Object) string {
+func (s *set) repositoryRoot(o *files.Object) string {
 	dir := s.folder()
 	if s.build != nil {
 		dir = s.build.directory.Path
@@ -206,24 +205,24 @@ var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/
 
 // folderInstallsArgo also reports whether anything in the folder exempts an object from deletion.
 func folderInstallsArgo(root, folder, namespace string, depth int) (installs, exempts bool) {
-	if tree.Inside(root, folder) != nil {
+	if files.Inside(root, folder) != nil {
 		return false, false
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) > 200 {
 		return false, false
 	}
-	d := &source.Directory{Path: folder}
+	d := &files.Directory{Path: folder}
 	for _, entry := range entries {
 		name := entry.Name()
-		if source.IsKustomization(name) {
+		if files.IsKustomization(name) {
 			d.Kustomization = name
 		}
 		if ext := filepath.Ext(name); !entry.Type().IsRegular() || ext != ".yaml" && ext != ".yml" && name != "Kustomization" {
 			continue
 		}
 		file := filepath.Join(folder, name)
-		if (&source.File{Path: file}).Contains(noDeleteOption) {
+		if (&files.File{Path: file}).Contains(noDeleteOption) {
 			exempts = true
 		}
 		installs = installs || name == "Chart.yaml" && dependsOnArgo(file)
@@ -249,7 +248,7 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 		if info, err := os.Stat(part); err != nil {
 			continue
 		} else if !info.IsDir() {
-			installs = installs || tree.Inside(root, part) == nil && containsArgoController(part, namespace)
+			installs = installs || files.Inside(root, part) == nil && containsArgoController(part, namespace)
 		} else if depth > 0 {
 			installsBelow, exemptsBelow := folderInstallsArgo(root, part, namespace, depth-1)
 			installs, exempts = installs || installsBelow, exempts || exemptsBelow
@@ -260,7 +259,7 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 
 func containsArgoController(file, namespace string) bool {
 	contains := false
-	for c := range (&source.File{Path: file}).ReadMatching(source.ContainsAny(argoController, "Namespace")) {
+	for c := range (&files.File{Path: file}).ReadMatching(files.ContainsAny(argoController, "Namespace")) {
 		for _, o := range c.Objects {
 			contains = contains || o.Name == argoController && slices.Contains([]string{"StatefulSet", "Deployment"}, o.Kind) ||
 				o.Kind == "Namespace" && o.Name == namespace

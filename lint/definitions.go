@@ -13,7 +13,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 )
 
 const definitionKind = "CustomResourceDefinition"
@@ -31,7 +31,7 @@ func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds 
 				return
 			}
 			_ = CatchPanic(func() error {
-				for c := range (&source.File{Path: file.Path, Content: file.Content, Buffer: &buffer}).ReadMatching(matches) {
+				for c := range (&files.File{Path: file.Path, Content: file.Content, Buffer: &buffer}).ReadMatching(matches) {
 					for _, o := range c.Objects {
 						value, err := o.Value("kind", "metadata", "spec")
 						if err == nil && slices.Contains(kinds, o.Kind) && wellFormed(value) {
@@ -50,7 +50,7 @@ func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds 
 func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
 	workloads := map[string][]*unstructured.Unstructured{}
 	kinds := []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
-	aKind := source.ContainsAny(kinds...)
+	aKind := files.ContainsAny(kinds...)
 	matches := func(text []byte) bool { return bytes.Contains(text, []byte("namespace")) && aKind(text) } // others have none
 	r.reread(ctx, matches, kinds, func(full *unstructured.Unstructured) {
 		spec, _ := full.Object["spec"].(map[string]any)
@@ -83,7 +83,7 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	} else {
 		words = append(words, name)
 	}
-	r.reread(ctx, source.ContainsAny(words...), []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
+	r.reread(ctx, files.ContainsAny(words...), []string{"Deployment", "StatefulSet", "DaemonSet"}, func(full *unstructured.Unstructured) {
 		replicas, set, _ := unstructured.NestedInt64(full.Object, "spec", "replicas")
 		var images []string
 		for _, container := range cluster.Items(full.Object, "spec", "template", "spec", "containers") {
@@ -123,7 +123,7 @@ type definition struct {
 
 func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*definition {
 	all := map[string]map[string]*definition{}
-	r.reread(ctx, source.ContainsAny(definitionKind), []string{definitionKind}, func(full *unstructured.Unstructured) {
+	r.reread(ctx, files.ContainsAny(definitionKind), []string{definitionKind}, func(full *unstructured.Unstructured) {
 		text := func(path ...string) string {
 			field, _, _ := unstructured.NestedString(full.Object, append([]string{"spec"}, path...)...)
 			return field

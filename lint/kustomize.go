@@ -11,12 +11,12 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // kustomization is the part that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
 type kustomization struct {
-	directory *source.Directory
+	directory *files.Directory
 	files     map[string]bool // that it names, relative to the folder
 
 	APIVersion                         string `yaml:"apiVersion"`
@@ -43,7 +43,7 @@ type helmChart struct {
 // maxKustomization is in bytes.
 const maxKustomization = 1 << 20
 
-func readKustomization(d *source.Directory) (k kustomization, err error) {
+func readKustomization(d *files.Directory) (k kustomization, err error) {
 	k.directory = d
 	path := filepath.Join(d.Path, d.Kustomization)
 	info, err := os.Stat(path)
@@ -80,7 +80,7 @@ func (k kustomization) isPlain() bool {
 
 // rootKustomizations returns the roots whose files are not applied unchanged, to be rendered, and one folder
 // of a circle: the renderer reports the error.
-func (r *run) rootKustomizations() (roots []*source.Directory) {
+func (r *run) rootKustomizations() (roots []*files.Directory) {
 	parents := r.parents()
 	read := map[string]bool{}
 	for _, i := range r.sets {
@@ -185,7 +185,7 @@ func (k kustomization) namedFiles() map[string]bool {
 }
 
 // isInKustomization reports whether a file's kustomization names it, or is missing or unreadable.
-func (r *run) isInKustomization(file *source.File) bool {
+func (r *run) isInKustomization(file *files.File) bool {
 	if file.Rendered != "" {
 		return true
 	}
@@ -196,7 +196,7 @@ func (r *run) isInKustomization(file *source.File) bool {
 
 // isSuperseded reports whether a kustomization names only another file of the folder with the same object,
 // which is applied instead.
-func (r *run) isSuperseded(o *source.Object) bool {
+func (r *run) isSuperseded(o *files.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
 	if files := r.kustomizationFiles[folder]; len(files) == 0 || files[base] {
@@ -205,7 +205,7 @@ func (r *run) isSuperseded(o *source.Object) bool {
 	read, _ := r.objectCache.LoadOrStore(folder, sync.OnceValue(func() map[identity]bool {
 		identities := map[identity]bool{}
 		for name := range r.kustomizationFiles[folder] {
-			for c := range (&source.File{Name: name, Path: filepath.Join(folder, name)}).Read() {
+			for c := range (&files.File{Name: name, Path: filepath.Join(folder, name)}).Read() {
 				for _, other := range c.Objects {
 					identities[identityOf(other)] = true
 				}
@@ -310,16 +310,16 @@ func (r *run) joinKustomizations() {
 			continue
 		}
 		for n, d := range i.directories {
-			files := r.kustomizationFiles[d.Path]
+			names := r.kustomizationFiles[d.Path]
 			if k, known := r.kustomizations[d.Path]; known {
-				files = k.files
+				names = k.files
 			}
-			if files == nil {
+			if names == nil {
 				continue
 			}
-			named, rest := d.Split(func(base string) bool { return files[base] })
+			named, rest := d.Split(func(base string) bool { return names[base] })
 			i.directories[n] = named
-			r.sets = append(r.sets, &input{directories: []*source.Directory{rest}})
+			r.sets = append(r.sets, &input{directories: []*files.Directory{rest}})
 		}
 	}
 }

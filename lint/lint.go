@@ -23,8 +23,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/snapshots"
-	"github.com/termguard/termguard/lint/source"
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
@@ -37,7 +36,7 @@ type Options struct {
 	// Dir is the working directory. Defaults to the process's.
 	Dir string
 	// Exclude applies to searched directories, not to Paths themselves.
-	Exclude source.Exclude
+	Exclude files.Exclude
 	// IncludeTests lints tests, too: fixtures, golden files, copies from a cluster. Paths are never left out.
 	IncludeTests bool
 	// Only, if not nil, limits findings to deleted objects and places in these files; others are read for
@@ -84,7 +83,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{options: o, notes: notes{}, kustomizations: map[string]kustomization{}, builds: map[*source.File]*build{}, renderedFiles: map[string]bool{}}
+	r := &run{options: o, notes: notes{}, kustomizations: map[string]kustomization{}, builds: map[*files.File]*build{}, renderedFiles: map[string]bool{}}
 	r.snapshot = r.readSnapshot(ctx)
 	if o.Only != nil {
 		r.only = map[string]bool{}
@@ -146,8 +145,8 @@ type run struct {
 	only map[string]bool // nil for all files
 	sets []*input
 
-	charts        []*source.Directory
-	builds        map[*source.File]*build
+	charts        []*files.Directory
+	builds        map[*files.File]*build
 	renderedFiles map[string]bool // that builds include, by path without links
 
 	kustomizations     map[string]kustomization   // readable ones, by path of the folder
@@ -253,7 +252,7 @@ func (r *run) findInputs(ctx context.Context) error {
 			case len(bytes.TrimSpace(text)) == 0:
 				return errors.New("standard input is empty: see whether what should write to it has failed")
 			}
-			arguments.files = append(arguments.files, &source.File{Name: "-", Content: text})
+			arguments.files = append(arguments.files, &files.File{Name: "-", Content: text})
 			continue
 		}
 		full := absolute(r.options.Dir, path)
@@ -266,10 +265,10 @@ func (r *run) findInputs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w; name what it leads to", path, err)
 		}
 		if !info.IsDir() {
-			arguments.files = append(arguments.files, &source.File{Name: name, Path: full})
+			arguments.files = append(arguments.files, &files.File{Name: name, Path: full})
 			continue
 		}
-		search := source.Search{
+		search := files.Search{
 			Root: root, Exclude: r.options.Exclude, Tests: r.options.IncludeTests, Visit: r.addDirectory,
 			SkipTests: func(files int) { r.record(func() { r.counts.Tests += files }) },
 			Problem:   func(file, message string) { r.addProblem(Place{File: file, Line: 1, Column: 1}, message) },
@@ -298,16 +297,16 @@ func (r *run) linkBoundary(full string) (string, error) {
 	if info, err := os.Lstat(full); err == nil && info.IsDir() { // no link
 		from = full
 	}
-	if root := tree.Root(from); root != "" {
-		return root, tree.Inside(root, full)
+	if root := files.Root(from); root != "" {
+		return root, files.Inside(root, full)
 	}
-	if dir := absolute(r.options.Dir, ""); tree.Inside(dir, full) == nil {
+	if dir := absolute(r.options.Dir, ""); files.Inside(dir, full) == nil {
 		return dir, nil
 	}
 	return full, nil
 }
 
-func (r *run) addDirectory(d *source.Directory) {
+func (r *run) addDirectory(d *files.Directory) {
 	if d.Kustomization != "" {
 		if k, err := readKustomization(d); err == nil {
 			r.kustomizations[d.Path] = k
@@ -318,7 +317,7 @@ func (r *run) addDirectory(d *source.Directory) {
 	if d.Chart {
 		r.charts = append(r.charts, d)
 	}
-	r.sets = append(r.sets, &input{directories: []*source.Directory{d}})
+	r.sets = append(r.sets, &input{directories: []*files.Directory{d}})
 }
 
 func (r *run) lintSets(ctx context.Context) error {
@@ -361,7 +360,7 @@ func CatchPanic(work func() error) (err error) {
 }
 
 // catchPanic turns a panic into a problem with the files.
-func (r *run) catchPanic(files []*source.File, work func() error) error {
+func (r *run) catchPanic(files []*files.File, work func() error) error {
 	err := CatchPanic(work)
 	if errors.Is(err, ErrPanic) {
 		r.addProblem(Place{File: files[0].Name, Line: 1, Column: 1}, err.Error())

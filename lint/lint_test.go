@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/termguard/termguard/lint"
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // lines returns findings, problems and notes, one each in a line.
@@ -35,7 +35,7 @@ func lines(r *lint.Result) []string {
 	return got
 }
 
-func exclude(t *testing.T, dir string, patterns ...string) (e source.Exclude) {
+func exclude(t *testing.T, dir string, patterns ...string) (e files.Exclude) {
 	t.Helper()
 	if err := e.Add(dir, patterns...); err != nil {
 		t.Fatal(err)

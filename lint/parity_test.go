@@ -16,7 +16,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/race"
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -62,9 +62,9 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	}
 	var request struct{ Operation, Resource, Namespace, Name string }
 	var objects []*unstructured.Unstructured
-	f := &source.File{Name: file, Path: file}
+	f := &files.File{Name: file, Path: file}
 	s := &set{input: &input{}, run: &run{notes: notes{}, engine: func() (*policies.Engine, error) { return engine, nil }}}
-	var parsed []*source.Object
+	var parsed []*files.Object
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for { // the fixture's own documents are no objects
 		var value map[string]any
@@ -161,7 +161,7 @@ func TestFastPath(t *testing.T) {
 	paths = slices.DeleteFunc(paths, func(p string) bool { _, err := os.Stat(p); return err != nil })
 	// All scenarios have one namespace, and 128 groups of finalizers are kept for it; policy-*
 	// repeat objects of others with a finalizer.
-	var beyond source.Exclude
+	var beyond files.Exclude
 	if err := beyond.Add("..", "**/scenario/testdata/o*.yaml", "**/scenario/testdata/p*.yaml"); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // maxSet bounds the text of a set, in bytes, which takes up to fifty times as much parsed. A larger one is
@@ -37,14 +37,14 @@ func (s *set) name() string {
 	return s.files[0].Name
 }
 
-func (r *run) isSelected(file *source.File) bool {
+func (r *run) isSelected(file *files.File) bool {
 	if b := r.builds[file]; b != nil && r.only != nil {
 		return len(b.sources) == 0 || slices.ContainsFunc(b.sources, func(name string) bool { return r.only[b.locations[name].path] })
 	}
 	return r.only == nil || file.Path == "" || file.Name == "-" || r.only[file.Path]
 }
 
-func (s *set) readFile(ctx context.Context, file *source.File) {
+func (s *set) readFile(ctx context.Context, file *files.File) {
 	s.run.record(func() { s.run.counts.Files++ })
 	if s.ignoresOnly {
 		s.readIgnores(file)
@@ -58,7 +58,7 @@ func (s *set) readFile(ctx context.Context, file *source.File) {
 	}
 }
 
-func (s *set) readIgnores(file *source.File) {
+func (s *set) readIgnores(file *files.File) {
 	if text, err := os.ReadFile(file.Path); err != nil || !bytes.Contains(text, []byte("termguard")) {
 		return
 	}
@@ -67,7 +67,7 @@ func (s *set) readIgnores(file *source.File) {
 	}
 }
 
-func (s *set) addMarks(file *source.File, c source.Contents) {
+func (s *set) addMarks(file *files.File, c files.Contents) {
 	s.run.record(func() {
 		for _, m := range c.Marks {
 			s.run.marks = append(s.run.marks, Mark{Place: placeOf(file, m.Position, ""), Text: m.Text, From: m.From, To: m.To})
@@ -75,7 +75,7 @@ func (s *set) addMarks(file *source.File, c source.Contents) {
 	})
 }
 
-func (s *set) addDocument(file *source.File, c source.Contents) {
+func (s *set) addDocument(file *files.File, c files.Contents) {
 	for _, p := range c.Problems {
 		if c.Snippet {
 			s.run.note(snippet, fmt.Sprintf("%s:%d", file.Name, p.Line))
@@ -90,7 +90,7 @@ func (s *set) addDocument(file *source.File, c source.Contents) {
 	}
 	applied := c.Objects
 	if !s.run.options.IncludeTests {
-		applied = slices.DeleteFunc(slices.Clone(c.Objects), (*source.Object).IsRecord)
+		applied = slices.DeleteFunc(slices.Clone(c.Objects), (*files.Object).IsRecord)
 	}
 	s.run.record(func() {
 		counts := &s.run.counts
@@ -113,19 +113,19 @@ func (s *set) addDocument(file *source.File, c source.Contents) {
 	}
 }
 
-func (s *set) addTemplate(file *source.File) {
+func (s *set) addTemplate(file *files.File) {
 	s.run.note(template, file.Name)
 	s.run.record(func() { s.run.counts.Skipped++ })
 }
 
-func placeOf(file *source.File, p source.Position, rendered string) Place {
+func placeOf(file *files.File, p files.Position, rendered string) Place {
 	if file.Rendered != "" {
 		return templatePlace(file, p, rendered)
 	}
 	return Place{File: file.Name, Line: p.Line, Column: p.Column, EndColumn: p.EndColumn, Source: p.Text, Rendered: rendered}
 }
 
-func (s *set) addProblem(o *source.Object, message string) {
+func (s *set) addProblem(o *files.Object, message string) {
 	p, _ := o.Find("")
 	s.run.addProblem(placeOf(o.File, p, o.Source()), message)
 }

@@ -17,8 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/termguard/termguard/lint/source"
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // Renderer is the program cmd/termguard-render.
@@ -198,7 +197,7 @@ func (r *renderer) render(ctx context.Context, q request) (a rendering, err erro
 }
 
 type build struct {
-	directory *source.Directory
+	directory *files.Directory
 	fileName  string
 	request   request
 	sources   []string            // that a kustomization includes
@@ -210,7 +209,7 @@ type build struct {
 type location struct{ name, path string }
 
 func (r *run) findBuilds() (builds []*build) {
-	add := func(d *source.Directory, file string, q request) {
+	add := func(d *files.Directory, file string, q request) {
 		root, err := r.linkBoundary(d.Path)
 		if err != nil {
 			r.noteFailure(d.Name, err)
@@ -267,9 +266,9 @@ func (r *run) render(ctx context.Context) error {
 			return
 		}
 		b.locations, b.sources, b.namespace = locations, a.Files, a.Namespace
-		file := &source.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
+		file := &files.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
 		r.builds[file] = b
-		r.sets = append(r.sets, &input{files: []*source.File{file}})
+		r.sets = append(r.sets, &input{files: []*files.File{file}})
 		for _, name := range a.Files {
 			r.renderedFiles[name] = true
 		}
@@ -278,8 +277,8 @@ func (r *run) render(ctx context.Context) error {
 }
 
 // topCharts returns the charts that are no subchart: a parent renders its own, by its conditions and values.
-func (r *run) topCharts() (tops []*source.Directory) {
-	charts, hasTemplates := map[string]*source.Directory{}, map[string]bool{}
+func (r *run) topCharts() (tops []*files.Directory) {
+	charts, hasTemplates := map[string]*files.Directory{}, map[string]bool{}
 	for _, d := range r.charts {
 		charts[d.Path] = d
 	}
@@ -307,9 +306,9 @@ const maxTries = 4
 // those per environment.
 func valueFilesIn(root, dir string) (values []string) {
 	for _, pattern := range []string{"ci/*-values.yaml", "values-*.yaml", "values/*.yaml"} {
-		files, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // the pattern is valid
-		for _, file := range files {
-			if len(values) < maxTries && tree.Inside(root, file) == nil {
+		matches, _ := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern))) // the pattern is valid
+		for _, file := range matches {
+			if len(values) < maxTries && files.Inside(root, file) == nil {
 				values = append(values, file)
 			}
 		}
@@ -321,7 +320,7 @@ func (r *run) locateFiles() map[string]location {
 	locations := map[string]location{}
 	for _, i := range r.sets {
 		for _, d := range i.directories {
-			real := tree.Real(d.Path)
+			real := files.Real(d.Path)
 			for _, base := range append([]string{d.Kustomization}, d.Manifests...) {
 				locations[filepath.Join(real, base)] = location{path.Join(d.Name, base), filepath.Join(d.Path, base)}
 			}
@@ -338,7 +337,7 @@ func (r *run) dropRenderedFiles() {
 	ignores := &input{ignoresOnly: true}
 	for _, i := range r.sets {
 		for n, d := range i.directories {
-			real := tree.Real(d.Path)
+			real := files.Real(d.Path)
 			rendered, rest := d.Split(func(base string) bool { return r.renderedFiles[filepath.Join(real, base)] })
 			if len(rendered.Manifests) > 0 {
 				ignores.directories = append(ignores.directories, rendered)
@@ -352,11 +351,11 @@ func (r *run) dropRenderedFiles() {
 var errNoOrigin = errors.New("nothing tells where it is from")
 
 // origin returns the place of a rendered object's field, or of the object, in its original file.
-func (b *build) origin(o *source.Object, field, value string) (Place, error) {
+func (b *build) origin(o *files.Object, field, value string) (Place, error) {
 	if o.Source() == "" || len(b.sources) == 0 {
 		return Place{}, errNoOrigin
 	}
-	from := filepath.Join(tree.Real(b.directory.Path), filepath.FromSlash(o.Source()))
+	from := filepath.Join(files.Real(b.directory.Path), filepath.FromSlash(o.Source()))
 	base, found := b.original(from, o)
 	if found == nil {
 		return Place{}, errNoOrigin
@@ -386,7 +385,7 @@ func (b *build) findInline(field string) (Place, bool) {
 	key = key[strings.LastIndexAny(key, `."]`)+1:]
 	for _, name := range b.sources {
 		from, found := b.locations[name]
-		if key == "" || !found || !source.IsKustomization(filepath.Base(name)) {
+		if key == "" || !found || !files.IsKustomization(filepath.Base(name)) {
 			continue
 		}
 		text, err := os.ReadFile(name)
@@ -405,13 +404,13 @@ func (b *build) findInline(field string) (Place, bool) {
 
 // original returns the object that a rendered one was made from: of its kind, with the longest name within
 // its own, since kustomize adds prefixes and suffixes.
-func (b *build) original(real string, o *source.Object) (*source.File, *source.Object) {
+func (b *build) original(real string, o *files.Object) (*files.File, *files.Object) {
 	from, found := b.locations[real]
 	if !found {
 		return nil, nil
 	}
-	f := &source.File{Name: from.name, Path: from.path}
-	var best *source.Object
+	f := &files.File{Name: from.name, Path: from.path}
+	var best *files.Object
 	for c := range f.Read() {
 		for _, other := range c.Objects {
 			if other.Kind != o.Kind || !strings.Contains(o.Name, other.Name) || best != nil && len(best.Name) >= len(other.Name) {
@@ -425,7 +424,7 @@ func (b *build) original(real string, o *source.Object) (*source.File, *source.O
 
 // templatePlace returns the first line of the template if a comment names an existing one, else of the
 // rendered file: the exact line is unknown.
-func templatePlace(file *source.File, p source.Position, template string) Place {
+func templatePlace(file *files.File, p files.Position, template string) Place {
 	at := Place{File: file.Name, Line: 1, Column: 1, Source: p.Text, Rendered: template}
 	if template == "" {
 		at.Rendered = path.Base(file.Name)

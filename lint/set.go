@@ -9,14 +9,14 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/manifests"
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
 // input locates a set's files. All are found before the first is linted: it must be small.
 type input struct {
-	directories []*source.Directory // its own, and those of its parts
-	files       []*source.File      // given by the user, or rendered
+	directories []*files.Directory // its own, and those of its parts
+	files       []*files.File      // given by the user, or rendered
 	// ignoresOnly is for files whose objects are in other sets, as they will be applied.
 	ignoresOnly bool
 }
@@ -28,7 +28,7 @@ func (i *input) folder() string {
 	return i.directories[0].Path
 }
 
-func (i *input) all() []*source.File {
+func (i *input) all() []*files.File {
 	files := slices.Clone(i.files)
 	for _, d := range i.directories {
 		files = append(files, d.Files()...)
@@ -40,11 +40,11 @@ func (i *input) all() []*source.File {
 type set struct {
 	*input
 	run   *run
-	files []*source.File
+	files []*files.File
 	build *build // of its objects; nil if they are in their own files
 
-	objects     []*source.Object
-	deleteHooks []*source.Object // run before the other objects are deleted
+	objects     []*files.Object
+	deleteHooks []*files.Object // run before the other objects are deleted
 	textBytes   int
 	number      int64
 }
@@ -65,7 +65,7 @@ func (s *set) combinedByFolder() bool {
 	return len(s.directories) > 0 && s.directories[0].Kustomization == ""
 }
 
-func (s *set) isRelevant(o *source.Object) bool {
+func (s *set) isRelevant(o *files.Object) bool {
 	return s.run.options.noShortcuts || !isGitOps(o) || s.isSelfManaged(o) || s.hasMisspeltFinalizer(o)
 }
 

@@ -16,20 +16,20 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
 // isGitOps reports whether an object is Argo CD's or Flux's: its controllers and the deployed objects are
 // usually elsewhere.
-func isGitOps(o *source.Object) bool {
+func isGitOps(o *files.Object) bool {
 	group, _ := path.Split(o.APIVersion)
 	group = strings.TrimSuffix(group, "/")
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
 }
 
 // misspellingHint names the catalog's finalizer that an unknown one probably misspells, or returns "".
-func (s *set) misspellingHint(o *source.Object, finalizer string) string {
+func (s *set) misspellingHint(o *files.Object, finalizer string) string {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	return s.run.misspelling(finalizer, plural.GroupResource().String())
 }
@@ -65,11 +65,11 @@ func withoutDomain(finalizer string) string {
 	return name
 }
 
-func (s *set) hasMisspeltFinalizer(o *source.Object) bool {
+func (s *set) hasMisspeltFinalizer(o *files.Object) bool {
 	return isGitOps(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.misspellingHint(o, name) != "" })
 }
 
-func (s *set) hintFor(o *source.Object, f policies.Finding) string {
+func (s *set) hintFor(o *files.Object, f policies.Finding) string {
 	if f.Policy != "unowned-finalizer" {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (s *set) hintFor(o *source.Object, f policies.Finding) string {
 }
 
 type subject struct {
-	*source.Object
+	*files.Object
 	id          policies.Object
 	target      answer.Subject
 	object      *unstructured.Unstructured // as it would be in the cluster
@@ -90,17 +90,17 @@ type subject struct {
 	selfManaged bool                       // an Application that deploys its own Argo CD
 }
 
-func (s *set) subject(o *source.Object) *subject {
+func (s *set) subject(o *files.Object) *subject {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // our own documents, as in fixtures
 	}
-	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && slices.ContainsFunc(s.directories, func(d *source.Directory) bool { return s.run.kustomizations[d.Path].patchesWebhooks() }) {
+	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && slices.ContainsFunc(s.directories, func(d *files.Directory) bool { return s.run.kustomizations[d.Path].patchesWebhooks() }) {
 		s.run.note(patchedWebhooks, o.Name)
 		return nil
 	}
 	value, err := s.value(o)
 	switch {
-	case errors.Is(err, source.ErrTemplate):
+	case errors.Is(err, files.ErrTemplate):
 		s.addTemplate(o.File)
 		return nil
 	case err != nil:
@@ -125,7 +125,7 @@ func (s *set) subject(o *source.Object) *subject {
 
 // isLoosePatch reports whether an object is a patch that its kustomization does not name: a workload without
 // a selector, which no API server accepts, or webhooks without rules.
-func (s *set) isLoosePatch(o *source.Object, u *unstructured.Unstructured) bool {
+func (s *set) isLoosePatch(o *files.Object, u *unstructured.Unstructured) bool {
 	if s.run.isInKustomization(o.File) {
 		return false
 	}
@@ -137,7 +137,7 @@ func (s *set) isLoosePatch(o *source.Object, u *unstructured.Unstructured) bool 
 }
 
 // value returns an object's content in its final namespace.
-func (s *set) value(o *source.Object) (map[string]any, error) {
+func (s *set) value(o *files.Object) (map[string]any, error) {
 	value, err := o.Value()
 	if err != nil {
 		return value, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/lint"
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/page"
 )
 
@@ -92,7 +92,7 @@ func (r *runner) shortenOrNone(file string) string {
 // configuration's folder, else the working directory.
 func (r *runner) root() string {
 	from := r.folder(r.Paths[0])
-	if root := tree.Root(from); root != "" {
+	if root := files.Root(from); root != "" {
 		return root
 	}
 	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
@@ -115,8 +115,8 @@ func (r *runner) checkWritable(file string) error {
 		return nil
 	}
 	file = r.absolute(file)
-	if root := tree.Root(filepath.Dir(file)); root != "" {
-		if err := tree.Inside(root, file); err != nil {
+	if root := files.Root(filepath.Dir(file)); root != "" {
+		if err := files.Inside(root, file); err != nil {
 			return fmt.Errorf("%w; remove the link", err)
 		}
 	}

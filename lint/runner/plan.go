@@ -16,9 +16,9 @@ import (
 
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/lint/report"
 	"github.com/termguard/termguard/lint/settings"
-	"github.com/termguard/termguard/lint/tree"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
@@ -189,11 +189,11 @@ func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) 
 // the author's of the linted files.
 func (r *runner) trustBoundary(file string) string {
 	dir := filepath.Dir(file)
-	root := tree.Root(r.folder(r.Paths[0]))
+	root := files.Root(r.folder(r.Paths[0]))
 	switch {
-	case root != "" && tree.Within(root, file):
+	case root != "" && files.Within(root, file):
 		return root
-	case root == "" && tree.Within(dir, r.folder(r.Paths[0])): // lint would have found it
+	case root == "" && files.Within(dir, r.folder(r.Paths[0])): // lint would have found it
 		return dir
 	}
 	return ""
@@ -240,12 +240,12 @@ func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 }
 
 func (r *runner) findChanged(ctx context.Context) error {
-	root := tree.Root(r.folder(r.Paths[0]))
+	root := files.Root(r.folder(r.Paths[0]))
 	for _, path := range r.Paths {
 		switch {
 		case path == "-":
 			return errors.New("--changed-since goes by files: it cannot tell what changed in standard input")
-		case tree.Root(r.folder(path)) != root:
+		case files.Root(r.folder(path)) != root:
 			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Paths[0], path)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -184,7 +184,7 @@ func TestForeign(t *testing.T) {
 			}
 		})
 	}
-	if root := tree.Root(filepath.Join(dir, "repository")); root == "" {
+	if root := files.Root(filepath.Join(dir, "repository")); root == "" {
 		t.Error("the repository is none")
 	}
 }

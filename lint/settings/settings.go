@@ -22,7 +22,7 @@ import (
 
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/nearest"
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -111,7 +111,7 @@ func Find(dir string) (string, error) {
 			return "", fmt.Errorf("look for %s: %w", FileName, err)
 		}
 		parent := filepath.Dir(dir)
-		if parent == dir || tree.IsRoot(dir) {
+		if parent == dir || files.IsRoot(dir) {
 			return "", nil
 		}
 		dir = parent
@@ -163,7 +163,7 @@ func inside(root, path string) error {
 	if err != nil {
 		return err
 	}
-	return tree.Inside(root, path)
+	return files.Inside(root, path)
 }
 
 // Read returns joined errors, which name file.

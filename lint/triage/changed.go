@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/termguard/termguard/lint/tree"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // Changed returns the absolute names of files that changed since the merge base of ref and HEAD, also in the
 // work tree or untracked, but not ignored or deleted. dir is absolute.
 func Changed(ctx context.Context, dir, ref string) ([]string, error) {
-	root := tree.Root(dir)
+	root := files.Root(dir)
 	if root == "" {
 		return nil, fmt.Errorf("%s is in no git repository: lint all files", dir)
 	}

@@ -1,4 +1,4 @@
-package source
+package files
 
 import (
 	"os"

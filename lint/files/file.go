@@ -1,5 +1,5 @@
-// Package source finds manifests, splits them into documents, and locates the fields of each object.
-package source
+// Package files finds manifests, splits them into documents, and locates the fields of each object.
+package files
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package source
+package files
 
 import (
 	"fmt"
@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
-
-	"github.com/termguard/termguard/lint/tree"
 )
 
 // Directory is a folder with its direct entries.
@@ -155,7 +153,7 @@ type Search struct {
 func (s Search) Walk(name, dir string) {
 	dir = absolute(dir)
 	s.start, s.seen = dir, map[string]bool{}
-	s.walk(name, dir, tree.Real(dir))
+	s.walk(name, dir, Real(dir))
 }
 
 const outsideMessage = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
@@ -190,7 +188,7 @@ func (s *Search) walk(name, dir, real string) {
 		}
 		switch {
 		case s.Exclude.Matches(full, folder), folder && slices.Contains(ignoredFolders, base):
-		case link && (folder || regular && isManifest(base)) && tree.Inside(s.Root, full) != nil:
+		case link && (folder || regular && isManifest(base)) && Inside(s.Root, full) != nil:
 			s.Problem(path.Join(name, base), outsideMessage)
 		case folder && !s.Tests && isTest(dir, base, entries):
 			testFiles += countFiles(full)
@@ -224,7 +222,7 @@ func (s *Search) walk(name, dir, real string) {
 	}
 	for _, base := range links {
 		full := filepath.Join(dir, base)
-		s.walk(path.Join(name, base), full, tree.Real(full))
+		s.walk(path.Join(name, base), full, Real(full))
 	}
 }
 

@@ -1,4 +1,4 @@
-package source_test
+package files_test
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"github.com/termguard/termguard/lint/source"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // read returns the contents of a file, one line for each item, with its line number.
 func read(text string, whole bool) []string {
 	var got []string
-	file := &source.File{Name: "f.yaml", Content: []byte(text), KeepSchemas: whole}
+	file := &files.File{Name: "f.yaml", Content: []byte(text), KeepSchemas: whole}
 	for c := range file.Read() {
 		for _, o := range c.Objects {
 			name := o.Name
@@ -134,7 +134,7 @@ spec:
 // follows.
 func TestSchemas(t *testing.T) {
 	for _, whole := range []bool{false, true} {
-		file := &source.File{Content: []byte(crd + "---\n" + fmt.Sprintf(cm, "a")), KeepSchemas: whole}
+		file := &files.File{Content: []byte(crd + "---\n" + fmt.Sprintf(cm, "a")), KeepSchemas: whole}
 		var got []string
 		for c := range file.Read() {
 			for _, o := range c.Objects {
@@ -181,7 +181,7 @@ spec:
 		{"spec.template", `6:9-17 false "  name: \"ä-name\""`},
 		{"", `6:9-17 false "  name: \"ä-name\""`},
 	} {
-		file := &source.File{Content: []byte(text)}
+		file := &files.File{Content: []byte(text)}
 		for c := range file.Read() {
 			p, exact := c.Objects[0].Find(tc.field)
 			if got := fmt.Sprintf("%d:%d-%d %t %q", p.Line, p.Column, p.EndColumn, exact, p.Text); got != tc.want {
@@ -208,14 +208,14 @@ func TestBombs(t *testing.T) {
 		{"an alias to itself", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x [*x]\n", "inside the anchor"},
 		{"a merge of itself", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x {<<: *x}\n", "inside the anchor"},
 	} {
-		file := &source.File{Content: []byte(tc.text)}
+		file := &files.File{Content: []byte(tc.text)}
 		for c := range file.Read() {
 			for _, o := range c.Objects {
 				if _, err := o.Value(); err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%s: got %v, want %q", tc.reason, err, tc.want)
 				}
 			}
-			if len(c.Objects) == 0 && !slices.ContainsFunc(c.Problems, func(p source.Problem) bool { return strings.Contains(p.Message, tc.want) }) {
+			if len(c.Objects) == 0 && !slices.ContainsFunc(c.Problems, func(p files.Problem) bool { return strings.Contains(p.Message, tc.want) }) {
 				t.Errorf("%s: neither object nor problem", tc.reason)
 			}
 		}
@@ -225,9 +225,9 @@ func TestBombs(t *testing.T) {
 // TestReadHolding parses only documents that have
 // a word, with their places in the file.
 func TestReadHolding(t *testing.T) {
-	file := &source.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
+	file := &files.File{Name: "a.yaml", Content: []byte(fmt.Sprintf(cm, "a") + "---\nbroken: [\n---\n" + fmt.Sprintf(cm, "here") + "---\n" + fmt.Sprintf(cm, "b"))}
 	var got []string
-	for c := range file.ReadMatching(source.ContainsAny("here")) {
+	for c := range file.ReadMatching(files.ContainsAny("here")) {
 		for _, o := range c.Objects {
 			p, _ := o.Find("metadata.name")
 			got = append(got, fmt.Sprintf("%s:%d", o.Name, p.Line))
@@ -248,7 +248,7 @@ func TestCutBreaks(t *testing.T) {
 	broken := crd + "  more: *later\n"
 	broken = strings.Replace(broken, "openAPIV3Schema:\n", "openAPIV3Schema:\n        example: &later {a: b}\n", 1)
 	objects := 0
-	for c := range (&source.File{Name: "f.yaml", Content: []byte(broken + "---\n" + broken + "---\n" + fmt.Sprintf(cm, "a"))}).Read() {
+	for c := range (&files.File{Name: "f.yaml", Content: []byte(broken + "---\n" + broken + "---\n" + fmt.Sprintf(cm, "a"))}).Read() {
 		objects += len(c.Objects)
 		for _, p := range c.Problems {
 			t.Errorf("line %d: %s", p.Line, p.Message)
@@ -275,14 +275,14 @@ func TestWalk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var exclude source.Exclude
+	var exclude files.Exclude
 	if err := exclude.Add(dir, "skip/", "sub/*.yaml", "!sub/e.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	source.Search{
+	files.Search{
 		Root: dir, Exclude: exclude,
-		Visit: func(d *source.Directory) {
+		Visit: func(d *files.Directory) {
 			line := d.Name + ":"
 			for _, f := range d.Files() {
 				line += " " + f.Name
@@ -320,7 +320,7 @@ func FuzzRead(f *testing.F) {
 		}
 		shown = strings.NewReplacer("\u0085", "\u00a0", "\u2028", "\u2002", "\u2029", "\u2002", "\r\n", "\r\n", "\r", "\n").Replace(shown)
 		lines := strings.Split(shown, "\n")
-		inside := func(what string, p source.Position) {
+		inside := func(what string, p files.Position) {
 			if p.Line < 1 || p.Line > len(lines)+1 || p.Column < 1 || p.EndColumn != 0 && p.EndColumn < p.Column {
 				t.Errorf("%s at %+v, the file has %d lines", what, p, len(lines))
 				return
@@ -335,7 +335,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 		}
-		file := &source.File{Content: []byte(text)}
+		file := &files.File{Content: []byte(text)}
 		for c := range file.Read() {
 			for _, p := range c.Problems {
 				if strings.HasPrefix(p.Message, "cannot be read") {
@@ -411,7 +411,7 @@ func TestSettingsOfTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := 0
-			for c := range (&source.File{Name: tc.file, Content: []byte(tc.text)}).Read() {
+			for c := range (&files.File{Name: tc.file, Content: []byte(tc.text)}).Read() {
 				problems += len(c.Problems)
 			}
 			if problems != tc.problems {

@@ -1,6 +1,4 @@
-// Package tree finds a repository's boundary: its author, as of a pull request, must not decide which files
-// outside it are read or written.
-package tree
+package files
 
 import (
 	"errors"
