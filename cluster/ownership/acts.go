@@ -7,29 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/facts"
 )
-
-// acting returns a rule's grants of catalog.ActVerbs. A rule for some names counts for all.
-func acting(rule rbacv1.PolicyRule) []grant {
-	verbs := catalog.ActVerbs
-	if !slices.Contains(rule.Verbs, "*") {
-		verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return !slices.Contains(catalog.ActVerbs, v) })
-	}
-	if len(verbs) == 0 {
-		return nil
-	}
-	var found []grant
-	for _, group := range rule.APIGroups {
-		for _, res := range rule.Resources {
-			if !strings.Contains(res, "/") {
-				found = append(found, grant{resource: schema.GroupResource{Group: group, Resource: res}.String(), verbs: verbs})
-			}
-		}
-	}
-	return found
-}
 
 // Right is a role or binding.
 type Right struct{ Resource, Namespace, Name string }

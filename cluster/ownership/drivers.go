@@ -61,14 +61,8 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 			j.workloads = p.workloadsUnder(s.account)
 			return j.is(Alive, true, "pod %s with a ready %s names driver %s", key, image, driver), true
 		}
-		named := false
-		for other := range installed {
-			if s.names(other) {
-				named = true
-				delete(unnamed, other)
-			}
-		}
-		if !named {
+		maps.DeleteFunc(unnamed, func(other string, _ bool) bool { return s.names(other) })
+		if !s.namesAny(installed) {
 			silent = append(silent, key)
 		}
 	}
@@ -103,11 +97,7 @@ func (p *Part) servesOthers(account, driver string) bool {
 		if s.account != account {
 			continue
 		}
-		named := false
-		for other := range installed {
-			named = named || s.names(other)
-		}
-		if s.names(driver) || some && !named {
+		if s.names(driver) || some && !s.namesAny(installed) {
 			return false
 		}
 		found = true
@@ -121,12 +111,7 @@ func (p *Part) servesDriver(q *asked, account string) bool {
 	if !q.sidecar || len(installed) == 1 && installed[q.object.driver] {
 		return true
 	}
-	for _, s := range p.sidecars {
-		if s.account == account && s.names(q.object.driver) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(p.sidecars)), func(s sidecar) bool { return s.account == account && s.names(q.object.driver) })
 }
 
 func (p *Part) driversHidden() string {
@@ -141,6 +126,10 @@ func (p *Part) driversHidden() string {
 // names also finds dashes for dots, as in leases and paths.
 func (s sidecar) names(driver string) bool {
 	return strings.Contains(s.text, driver) || strings.Contains(s.text, strings.ReplaceAll(driver, ".", "-"))
+}
+
+func (s sidecar) namesAny(drivers map[string]bool) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(drivers)), s.names)
 }
 
 func (p *Part) installedDrivers() map[string]bool {

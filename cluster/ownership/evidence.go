@@ -18,7 +18,9 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
+// evidence is what an object says about the owner of one of its finalizers.
 type evidence struct {
+	finalizer string
 	// declared is the value of Annotation.
 	declared string
 	// managers are the field managers that wrote the finalizer (k8s.io/apimachinery, ManagedFieldsEntry).
@@ -38,13 +40,8 @@ type evidence struct {
 	at int
 }
 
-type told struct {
-	finalizer string
-	evidence
-}
-
-func (t told) equal(other told) bool {
-	return t.finalizer == other.finalizer && t.at == other.at && t.signature() == other.signature()
+func (e evidence) equal(other evidence) bool {
+	return e.finalizer == other.finalizer && e.at == other.at && e.signature() == other.signature()
 }
 
 func (e evidence) signature() string {
@@ -72,7 +69,7 @@ const Annotation = "termguard.dev/finalizer-owner"
 const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf with the catalog's conditions on the object.
-func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []told {
+func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evidence {
 	found := finalizersOf(m, spec, p.trusts(resource, m))
 	var pauses map[string]string // most objects need none
 	var status []string
@@ -130,7 +127,7 @@ func contentOf(m metav1.Object, asked bool) map[string]any {
 }
 
 // finalizersOf omits the namespace controller's own in a namespace's spec, which is removed last.
-func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
+func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 	all := m.GetFinalizers()
 	if len(all) == 0 && !slices.ContainsFunc(spec, func(finalizer string) bool { return finalizer != "kubernetes" }) {
 		return nil // most objects: skip their field managers
@@ -148,21 +145,25 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []told {
 	slices.Sort(common.owners)
 	common.owners = slices.Compact(common.owners)
 	spec, listed := spec[:min(maxFinalizers, len(spec))], all[:min(maxFinalizers, len(all))]
-	found := make([]told, 0, len(spec)+len(listed))
-	of := func(finalizer string) *told {
-		if i := slices.IndexFunc(found, func(t told) bool { return t.finalizer == finalizer }); i >= 0 {
+	found := make([]evidence, 0, len(spec)+len(listed))
+	of := func(finalizer string) *evidence {
+		if i := slices.IndexFunc(found, func(e evidence) bool { return e.finalizer == finalizer }); i >= 0 {
 			return &found[i]
 		}
 		return nil
 	}
+	add := func(finalizer string) {
+		common.finalizer = finalizer
+		found = append(found, common)
+	}
 	for _, finalizer := range spec {
 		if finalizer != "kubernetes" && of(finalizer) == nil {
-			found = append(found, told{finalizer, common})
+			add(finalizer)
 		}
 	}
 	for i, finalizer := range listed {
 		if of(finalizer) == nil {
-			found = append(found, told{finalizer, common})
+			add(finalizer)
 		}
 		if t := of(finalizer); t.at == facts.Nowhere {
 			t.at = i

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/cluster/learned"
 )
 
@@ -70,17 +71,20 @@ func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 	builtin := r.broad || m.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	for _, rule := range rules {
 		r.tells = append(r.tells, tells(rule)...)
-		r.powers = append(r.powers, acting(rule)...)
-		verbs := writing(rule.Verbs)
-		if len(verbs) == 0 {
-			continue
-		}
+		updates, acts := among(rule.Verbs, "update", "patch"), among(rule.Verbs, catalog.ActVerbs...)
 		for _, group := range rule.APIGroups {
 			for _, res := range rule.Resources {
 				plural, sub, _ := strings.Cut(res, "/")
+				resource := schema.GroupResource{Group: group, Resource: plural}.String()
+				if sub == "" && len(acts) > 0 {
+					r.powers = append(r.powers, grant{resource: resource, verbs: acts}) // a rule for some names counts for all
+				}
+				if len(updates) == 0 {
+					continue
+				}
 				// A wildcard over groups, or over the core group, amounts to cluster-admin.
 				wide := builtin || group == "*" || (plural == "*" && group == "") || (sub != "" && sub != "status" && sub != "finalizers" && sub != "*")
-				g := grant{resource: schema.GroupResource{Group: group, Resource: plural}.String(), subresource: sub, verbs: verbs, wide: wide}
+				g := grant{resource: resource, subresource: sub, verbs: updates, wide: wide}
 				if plural == "*" && sub == "" || sub == "*" {
 					g.subresource = ""
 					r.grants = append(r.grants, g)
@@ -93,11 +97,12 @@ func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 	return r, true
 }
 
-func writing(verbs []string) []string {
+// among returns the verbs of a rule that are in a list.
+func among(verbs []string, list ...string) []string {
 	if slices.Contains(verbs, "*") {
-		return []string{"update", "patch"}
+		return list
 	}
-	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v != "update" && v != "patch" })
+	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return !slices.Contains(list, v) })
 }
 
 func bindingOf(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) (b binding, kept bool) {

@@ -14,16 +14,18 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
+type place struct{ resource, namespace string }
+
+// holdings are the objects with finalizers in one place.
 type holdings struct {
-	byKey map[types.NamespacedName]*holding
-	in    map[string]facts.Counts[string] // objects by namespace and finalizer
-	count facts.Counts[string]            // objects by namespace
-	left  facts.Counts[string]            // of objects with finalizers in no bucket
+	byName map[string]*holding
+	counts facts.Counts[string] // by finalizer
+	left   int                  // those with finalizers in no bucket
 }
 
 type holding struct {
 	uid        types.UID
-	finalizers []told
+	finalizers []evidence
 	owner      types.UID // whose deletion it blocks, or ""
 	controller controller
 	deletion   deletion
@@ -76,7 +78,7 @@ func (p *Part) keepFinalizers(resource string, key types.NamespacedName, m metav
 		cut: len(m.GetFinalizers()) > maxFinalizers || len(specFinalizers) > maxFinalizers,
 	}
 	if before := p.holding(resource, key); before != nil {
-		if before.uid == now.uid && before.cut == now.cut && before.owner == now.owner && before.controller == now.controller && before.deletion == now.deletion && slices.EqualFunc(before.finalizers, now.finalizers, told.equal) {
+		if before.uid == now.uid && before.cut == now.cut && before.owner == now.owner && before.controller == now.controller && before.deletion == now.deletion && slices.EqualFunc(before.finalizers, now.finalizers, evidence.equal) {
 			return true
 		}
 		p.lost(before, now.finalizers)
@@ -88,28 +90,29 @@ func (p *Part) keepFinalizers(resource string, key types.NamespacedName, m metav
 }
 
 func (p *Part) holding(resource string, key types.NamespacedName) *holding {
-	if of := p.held[resource]; of != nil {
-		return of.byKey[key]
+	if in := p.held[place{resource, key.Namespace}]; in != nil {
+		return in.byName[key.Name]
 	}
 	return nil
 }
 
 func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
-	of := p.held[resource]
-	if of == nil {
-		of = &holdings{byKey: map[types.NamespacedName]*holding{}, in: map[string]facts.Counts[string]{}, count: facts.Counts[string]{}, left: facts.Counts[string]{}}
-		p.held[resource] = of
+	at := place{resource, key.Namespace}
+	in := p.held[at]
+	if in == nil {
+		in = &holdings{byName: map[string]*holding{}, counts: facts.Counts[string]{}}
+		p.held[at] = in
 	}
-	of.byKey[key] = h
-	of.tally(key.Namespace, h, 1)
-	for _, told := range h.finalizers {
-		if b := p.bucket(resource, key, told.finalizer, told.evidence); b != nil {
+	in.byName[key.Name] = h
+	for _, e := range h.finalizers {
+		in.counts.Add(e.finalizer, 1)
+		if b := p.bucket(resource, key, e); b != nil {
 			h.buckets = append(h.buckets, b)
 			p.end(b, key.Name, h.deletion)
 		}
 	}
 	if h.left = h.cut || len(h.buckets) < len(h.finalizers); h.left {
-		of.left.Add(key.Namespace, 1)
+		in.left++
 		p.options.Sight.Cut(resource, key.Namespace, "more finalizers than are kept of one object or namespace")
 	}
 	for _, b := range p.blocking(h) {
@@ -117,40 +120,32 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-func (of *holdings) tally(namespace string, h *holding, by int) {
-	of.count.Add(namespace, by)
-	if of.in[namespace] == nil {
-		of.in[namespace] = facts.Counts[string]{}
-	}
-	for _, told := range h.finalizers {
-		of.in[namespace].Add(told.finalizer, by)
-	}
-	if len(of.in[namespace]) == 0 {
-		delete(of.in, namespace)
-	}
-}
-
+// controllers is the section with the controllers of finalized objects, by resource and "namespace/name".
 func (p *Part) controllers() facts.Section {
 	return facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.held) },
-		Below: func(resource string) any {
-			of := p.held[resource]
-			if of == nil {
-				return nil
+		Keys: func() iter.Seq[string] {
+			resources := map[string]bool{}
+			for at := range p.held {
+				resources[at.resource] = true
 			}
+			return maps.Keys(resources)
+		},
+		Below: func(resource string) any {
 			return facts.Section{
 				Keys: func() iter.Seq[string] {
 					return func(yield func(string) bool) {
-						for key := range of.byKey {
-							if !yield(key.String()) {
-								return
+						for at, in := range p.held {
+							for name := range in.byName {
+								if at.resource == resource && !yield(at.namespace+"/"+name) {
+									return
+								}
 							}
 						}
 					}
 				},
 				Below: func(key string) any {
 					namespace, name, _ := strings.Cut(key, "/")
-					h := of.byKey[types.NamespacedName{Namespace: namespace, Name: name}]
+					h := p.holding(resource, types.NamespacedName{Namespace: namespace, Name: name})
 					if h == nil || h.controller.name == "" {
 						return nil
 					}
@@ -180,14 +175,18 @@ func (p *Part) changed(resource, namespace string) {
 }
 
 func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
-	of := p.held[resource]
-	delete(of.byKey, key)
-	of.tally(key.Namespace, h, -1)
-	if h.left && of.left.Add(key.Namespace, -1) == 0 {
-		p.options.Sight.Cut(resource, key.Namespace, "")
+	at := place{resource, key.Namespace}
+	in := p.held[at]
+	if delete(in.byName, key.Name); len(in.byName) == 0 {
+		delete(p.held, at)
 	}
-	if len(of.byKey) == 0 {
-		delete(p.held, resource)
+	for _, e := range h.finalizers {
+		in.counts.Add(e.finalizer, -1)
+	}
+	if h.left {
+		if in.left--; in.left == 0 {
+			p.options.Sight.Cut(resource, key.Namespace, "")
+		}
 	}
 	for _, b := range p.blocking(h) {
 		p.options.Dependents.Unblock(h.owner, key.Name, append([]string{"finalized"}, b.path[1:]...)...)
@@ -208,11 +207,10 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 
 // Held returns how many objects of a resource in a namespace have finalizers, and which.
 func (p *Part) Held(resource, namespace string) (objects int, finalizers []string) {
-	of := p.held[resource]
-	if of == nil {
-		return 0, nil
+	if in := p.held[place{resource, namespace}]; in != nil {
+		return len(in.byName), slices.Sorted(maps.Keys(in.counts))
 	}
-	return of.count[namespace], slices.Sorted(maps.Keys(of.in[namespace]))
+	return 0, nil
 }
 
 // Carries reports whether exactly this object is known to have a finalizer.
@@ -228,37 +226,37 @@ func (p *Part) Shows(resource string, key types.NamespacedName, uid types.UID, f
 		return len(finalizers) == 0
 	}
 	return h.uid == uid && !h.cut && !slices.ContainsFunc(finalizers, func(f string) bool { return !h.has(f) }) &&
-		!slices.ContainsFunc(h.finalizers, func(t told) bool { return !slices.Contains(finalizers, t.finalizer) })
+		!slices.ContainsFunc(h.finalizers, func(e evidence) bool { return !slices.Contains(finalizers, e.finalizer) })
 }
 
 func (h *holding) has(finalizer string) bool {
-	return slices.ContainsFunc(h.finalizers, func(t told) bool { return t.finalizer == finalizer })
+	return slices.ContainsFunc(h.finalizers, func(e evidence) bool { return e.finalizer == finalizer })
 }
 
 // bucket returns nil if the namespace has too many.
-func (p *Part) bucket(resource string, key types.NamespacedName, finalizer string, evidence evidence) *bucket {
-	vkey := p.verdictKey(finalizer, resource, key.Namespace, evidence)
+func (p *Part) bucket(resource string, key types.NamespacedName, e evidence) *bucket {
+	vkey := p.verdictKey(resource, key.Namespace, e)
 	v, judged := p.verdicts[vkey]
 	if (!judged || v.buckets[key.Namespace] == nil) && p.grouped[key.Namespace] == maxGroups {
 		return nil
 	}
-	v = p.verdictFor(vkey, evidence)
+	v = p.verdictFor(vkey, e)
 	b := v.buckets[key.Namespace]
 	if b == nil {
 		p.grouped.Add(key.Namespace, 1)
-		if evidence.declared != "" {
+		if e.declared != "" {
 			p.declared.Add(key.Namespace, 1)
 		}
 		b = &bucket{
 			Group: facts.NewGroup(true, p.options.MaxNames), verdict: v,
-			path: []string{"finalized", key.Namespace, finalizer, resource, vkey.evidence},
+			path: []string{"finalized", key.Namespace, e.finalizer, resource, vkey.evidence},
 		}
 		b.Facts()["ownership"] = v.facts
 		v.buckets[key.Namespace] = b
 		p.doc.Put(b.Facts(), b.path...)
 		p.groups.Add(key.Namespace, spread(b)...)
 	}
-	b.Add(key.Name, evidence.at)
+	b.Add(key.Name, e.at)
 	return b
 }
 
@@ -287,8 +285,8 @@ type verdictKey struct {
 	namespace string
 }
 
-func (p *Part) verdictKey(finalizer, res, namespace string, e evidence) verdictKey {
-	key := verdictKey{finalizer: finalizer, resource: res, evidence: e.signature(), namespace: p.scope(finalizer, res, namespace)}
+func (p *Part) verdictKey(resource, namespace string, e evidence) verdictKey {
+	key := verdictKey{finalizer: e.finalizer, resource: resource, evidence: e.signature(), namespace: p.scope(e.finalizer, resource, namespace)}
 	if key.namespace != "" {
 		key.evidence = strings.TrimSpace(key.evidence + " namespace=" + key.namespace)
 	}
@@ -362,9 +360,10 @@ func (p *Part) Settle(yield func()) {
 // regrant also moves objects whose verdict begins or ceases to depend on their namespace.
 func (p *Part) regrant(yield func()) {
 	p.indexGrants(yield)
-	for resource, of := range p.held {
-		for key, h := range of.byKey {
+	for at, in := range p.held {
+		for name, h := range in.byName {
 			yield()
+			resource, key := at.resource, types.NamespacedName{Namespace: at.namespace, Name: name}
 			if p.holding(resource, key) != h {
 				continue
 			}

@@ -51,7 +51,7 @@ type Part struct {
 	groups   facts.Groups
 	cleaners func() map[string]bool
 
-	held     map[string]*holdings // by "plural.group"
+	held     map[place]*holdings
 	verdicts map[verdictKey]*verdict
 	grouped  facts.Counts[string] // groups, by namespace
 	declared facts.Counts[string] // groups that declare the owner
@@ -103,7 +103,7 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
-		held: map[string]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
+		held: map[place]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
 		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: rows[link]{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
@@ -201,13 +201,12 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 			finalizers = known.finalizers
 		}
 	}
-	for _, told := range finalizers {
-		finalizer, evidence := told.finalizer, told.evidence
-		key := p.verdictKey(finalizer, res.String(), obj.GetNamespace(), evidence)
+	for _, e := range finalizers {
+		key := p.verdictKey(res.String(), obj.GetNamespace(), e)
 		if known, found := p.verdicts[key]; found {
-			verdicts[finalizer] = known.facts
+			verdicts[e.finalizer] = known.facts
 		} else {
-			verdicts[finalizer] = p.judge(key, evidence).facts()
+			verdicts[e.finalizer] = p.judge(key, e).facts()
 		}
 	}
 	return verdicts
@@ -228,7 +227,7 @@ func (p *Part) Undeclared(doc map[string]any, namespace string) map[string]any {
 		plain := v.evidence
 		plain.declared = ""
 		group := maps.Clone(b.Facts())
-		group["ownership"] = p.judge(p.verdictKey(v.key.finalizer, v.key.resource, namespace, plain), plain).facts()
+		group["ownership"] = p.judge(p.verdictKey(v.key.resource, namespace, plain), plain).facts()
 		in = replaced(in, group, b.path[2:]...)
 	}
 	return replaced(doc, in, "finalized", namespace)

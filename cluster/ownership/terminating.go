@@ -47,12 +47,12 @@ type Ending struct {
 	Asked     int64 // deletion time, in seconds of Unix time
 }
 
-func (p *Part) lost(h *holding, left []told) {
+func (p *Part) lost(h *holding, left []evidence) {
 	if h.deletion.asked == 0 {
 		return
 	}
 	for _, one := range h.finalizers {
-		if len(p.endings) < maxEndings && !slices.ContainsFunc(left, func(t told) bool { return t.finalizer == one.finalizer }) {
+		if len(p.endings) < maxEndings && !slices.ContainsFunc(left, func(e evidence) bool { return e.finalizer == one.finalizer }) {
 			p.endings = append(p.endings, Ending{h.uid, one.finalizer, h.deletion.asked})
 		}
 	}

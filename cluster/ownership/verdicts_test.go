@@ -153,7 +153,8 @@ func judged(t *testing.T, options Options, objects []string, seen []learned.Owne
 		memory.Add(o)
 	}
 	p.SetLearned(memory)
-	return p.judge(p.verdictKey(finalizer, "gadgets.x.io", "demo", object), object)
+	object.finalizer = finalizer
+	return p.judge(p.verdictKey("gadgets.x.io", "demo", object), object)
 }
 
 // TestVerdicts checks the verdict of each source, with its near misses. TestOwnershipByStrength of
