@@ -75,17 +75,21 @@ func crashed(run *corev1.ContainerStateTerminated) bool {
 	return run != nil && run.FinishedAt.Sub(run.StartedAt.Time) <= SteadyAfter
 }
 
-// Crashed returns when a pod's crashing containers were last started, in Unix time; 0 if none crashes, or one
-// waits to restart (Failing). A missing termination state is a crash: the restart count proves it.
-func Crashed(pod *corev1.Pod) (last int64) {
+// Crashed returns when a pod's crashing containers were last started, in Unix time, after any crash and after
+// many; 0 if none crashes, or one waits to restart (Failing). If there were many restarts, a missing
+// termination state is a crash.
+func Crashed(pod *corev1.Pod) (last, often int64) {
 	for _, c := range pod.Status.ContainerStatuses {
-		before := c.LastTerminationState.Terminated
-		steady := before != nil && !crashed(before)
-		if c.RestartCount >= oftenCrashed && c.State.Running != nil && !steady {
-			last = max(last, c.State.Running.StartedAt.Unix())
+		before, many := c.LastTerminationState.Terminated, c.RestartCount >= oftenCrashed
+		if c.State.Running == nil || !crashed(before) && !(before == nil && many) {
+			continue
+		}
+		started := c.State.Running.StartedAt.Unix()
+		if last = max(last, started); many {
+			often = max(often, started)
 		}
 	}
-	return last
+	return last, often
 }
 
 // ImageName returns the last path element of an image reference, without tag and digest.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/catalog"
+	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
 )
 
@@ -29,10 +30,11 @@ func (g grant) covers(res string) bool {
 }
 
 type role struct {
-	broad  bool // one of broadRoles
-	grants []grant
-	powers []grant  // catalog.ActVerbs on other objects
-	tells  []string // resources of telling
+	broad   bool // one of broadRoles
+	grants  []grant
+	powers  []grant  // catalog.ActVerbs on other objects
+	watches []string // custom resources, by name
+	tells   []string // resources of telling
 }
 
 type binding struct {
@@ -78,6 +80,9 @@ func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 				resource := schema.GroupResource{Group: group, Resource: plural}.String()
 				if sub == "" && len(acts) > 0 {
 					r.powers = append(r.powers, grant{resource: resource, verbs: acts}) // a rule for some names counts for all
+				}
+				if len(among(rule.Verbs, "watch")) > 0 && sub == "" && plural != "*" && strings.Contains(group, ".") && facts.Custom(group) {
+					r.watches = append(r.watches, resource)
 				}
 				if len(updates) == 0 {
 					continue

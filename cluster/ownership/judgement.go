@@ -164,34 +164,56 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 }
 
 // withCrashes marks an owner down if no pod is ready, whatever its workloads' status says, and uncertain if
-// all ready pods kept crashing until recently.
+// all ready pods kept crashing until recently, or crashed once without a kind that they watch.
 func (p *Part) withCrashes(j judgement) judgement {
 	if j.state != Alive || p.options.Manifests {
 		return j
 	}
-	var crashes string
+	var why string
 	idle := false
+	recent := func(start int64) bool { return start != 0 && p.options.Now().Sub(time.Unix(start, 0)) <= facts.SteadyAfter }
 	for _, wl := range j.workloads {
 		namespace := facts.NamespaceOf(wl.account)
 		for pod := range p.podsOf[wl.account].All() {
 			switch r := pod.Value; {
 			case !p.serves(namespace, r):
 				idle = true
-			case r.crashed == 0 || p.options.Now().Sub(time.Unix(r.crashed, 0)) > facts.SteadyAfter:
+			case recent(r.often):
+				why = fmt.Sprintf("pod %s/%s is ready at the moment, and crashes again and again", namespace, pod.name)
+			case !recent(r.crashed) || p.unserved(wl.account) == "":
 				return j
-			default:
-				crashes = namespace + "/" + pod.name
+			case why == "":
+				why = fmt.Sprintf("pod %s/%s has crashed, and its role names %s, which is not served", namespace, pod.name, p.unserved(wl.account))
 			}
 		}
 	}
 	switch {
-	case crashes != "":
-		return j.is(Unknown, false, "pod %s is ready at the moment, and crashes again and again", crashes)
+	case why != "":
+		return j.is(Unknown, false, "%s", why)
 	case idle:
 		j.evidence = nil
 		return p.judgeDown(j, j.workloads)
 	}
 	return j
+}
+
+// unserved returns a custom resource that a service account's roles name and that is not served, or "". A
+// controller that watches it ends some time after it was started (sigs.k8s.io/controller-runtime,
+// CacheSyncTimeout). Others only support it if it is there: alone it is no evidence. Tenants can write none of
+// the bindings that count.
+func (p *Part) unserved(account string) (resource string) {
+	if p.blind() != "" {
+		return ""
+	}
+	for key := range p.granting([]string{account}, facts.NamespaceOf(account), func(role) bool { return true }) {
+		for _, watched := range p.roles[key].watches {
+			group := facts.GroupOf(watched)
+			if !p.Defined(watched) && (p.defines(group) || !p.options.Sight.ServesExactly(group)) && (resource == "" || watched < resource) {
+				resource = watched
+			}
+		}
+	}
+	return resource
 }
 
 // readyPod returns a ready pod of a service account, or "".

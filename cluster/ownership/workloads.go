@@ -171,7 +171,8 @@ type running struct {
 	ready   bool
 	stopped bool
 	goes    bool
-	crashed int64 // last start of a pod that keeps crashing, in Unix time
+	// crashed is its last start after a crash, and often if it keeps crashing, in Unix time.
+	crashed, often int64
 }
 
 func (r running) imageNames() []string { return strings.Split(r.images, "\n") }
@@ -200,8 +201,8 @@ func (p *Part) keepPod(pod *corev1.Pod) bool {
 		ready:   facts.Ready(pod),
 		stopped: facts.Stopped(pod),
 		goes:    pod.DeletionTimestamp != nil,
-		crashed: facts.Crashed(pod),
 	}
+	now.crashed, now.often = facts.Crashed(pod)
 	if known := p.running.At(key); known != nil && known.Value == now {
 		return true // as most updates
 	}
