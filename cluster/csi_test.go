@@ -54,7 +54,7 @@ spec: {attacher: disk.csi.example.com, nodeName: n1, source: {persistentVolumeNa
 		"drivers cannot be seen": {
 			reason:  "an owner is not absent while facts are unseen",
 			cluster: pv + "\n---\n{apiVersion: termguard.dev/v1, kind: Cluster, unseen: [{resource: csidrivers.storage.k8s.io, reason: forbidden, message: denied}]}",
-			state:   Unknown, certainty: "may", evidence: "csidrivers.storage.k8s.io (forbidden) cannot be seen",
+			state:   Unknown, certainty: "may", evidence: "unseen: csidrivers.storage.k8s.io (forbidden)",
 		},
 	}
 	for kind, object := range map[string]string{"provisioner": pv, "attacher": attachment} {

@@ -40,7 +40,7 @@ func TestLeases(t *testing.T) {
 		"none":                                   {"no holder has one", gadget, lists{{}}, Absent, "may", "no controller"},
 		"by no pod, seen once":                   {"its operator may have just been uninstalled", gadget, lists{{held(group, "laptop_1", -2*seconds)}}, Unknown, "may", "held by laptop_1, which is no pod here"},
 		"by no pod, renewed once":                {"its pod may have been deleted between its last renewal and this listing", gadget, lists{{held(group, "laptop_1", -2*seconds)}, {held(group, "laptop_1", 10*seconds)}}, Unknown, "may", "no pod here"},
-		"by no pod, renewed again":               {"a controller outside of the cluster", gadget, outside, Alive, "will", "held by laptop_1, which renews it from outside of the cluster"},
+		"by no pod, renewed again":               {"a controller outside of the cluster", gadget, outside, Alive, "will", "held by laptop_1, which renews it from outside the cluster"},
 		"by no pod, until a moment ago":          {"it stopped: two listings show the same renewal", gadget, append(outside, outside[2], outside[2], outside[2]), Unknown, "may", "no pod here"},
 		"by others, in turns":                    {"each may have been a pod", gadget, lists{{held(group, "one_1", 0)}, {held(group, "two_1", 15*seconds)}, {held(group, "three_1", 30*seconds)}}, Unknown, "may", "no pod here"},
 		"by no pod, clock far off":               {"seen to be renewed, whatever its clock says", gadget, lists{{held(group, "laptop_1", -3600*seconds)}, {held(group, "laptop_1", -3585*seconds)}, {held(group, "laptop_1", -3570*seconds)}}, Alive, "will", "laptop_1"},

@@ -50,7 +50,7 @@ func TestMakers(t *testing.T) {
 		"labelled with UID, no kind": {"the definition of its maker's kind was deleted", made(withUID) + other + operator, "", Unknown, "has gone with its kind", ""},
 		"labelled, no kind":          {"a label may have another meaning", made(labelled) + other + operator, "", Alive, "is ready under it", ""},
 		"other labels":               {"these name no maker", made(stranger) + kind + operator, "", Alive, "is ready under it", ""},
-		"hidden":                     {"an unseen maker does not certainly exist", made(labelled) + kind + hidden + operator, "", Unknown, "gadgetmakers.make.io (forbidden) cannot be seen", ""},
+		"hidden":                     {"an unseen maker does not certainly exist", made(labelled) + kind + hidden + operator, "", Unknown, "unseen: gadgetmakers.make.io (forbidden)", ""},
 		"declared":                   {"a declaration outweighs it", strings.Replace(made(labelled), "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: external},", 1) + kind + operator, "", Alive, "declared", ""},
 
 		"handled by the maker's":        {"the controller of the maker's kind may update everything, and the finalizer is named after its group", made(labelled) + kind + itself + ofMakers, "make.io/cleanup", Alive, "was made from GadgetMaker.make.io/m", removes},

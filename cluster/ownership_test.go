@@ -123,7 +123,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		"learned, alive, no permissions of its own": {
 			"a cluster-admin's permissions prove nothing, but it was seen",
 			gadget + as("one", anAccount, running) + seen(one+" 1 1h"),
-			Alive, "will", []string{"service account ops/one was seen to remove it from 1 object", "pod ops/one-1 is ready under it"},
+			Alive, "will", []string{"service account ops/one removed it from 1 object", "pod ops/one-1 is ready under it"},
 		},
 		"learned, scaled to zero": {
 			"the account that removed it so far is scaled to zero; only the sighting supports it",
@@ -138,7 +138,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		"all of its group, and runs": {
 			"a wildcard says who may, not who does: Cluster API's core may update what each provider brings",
 			gadget + as("one", anAccount, wholeGroup, running),
-			Unknown, "may", []string{"service accounts ops/one may update gadgets.x.io: whether one of them removes the finalizer, the cluster does not tell"},
+			Unknown, "may", []string{"service accounts ops/one may update gadgets.x.io: whether one of them removes the finalizer is unknown"},
 		},
 		"all of its group, one role names it, too": {
 			"near miss: the role names its account, too",
@@ -198,7 +198,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		"learned, gone": {
 			"nothing is left that may do it: but the catalog does not know it",
 			gadget + seen(one+" 9 1h"),
-			Absent, "may", []string{"no controller runs with a role for", "that service account is gone"},
+			Absent, "may", []string{"no running controller has a role for", "that service account is gone"},
 		},
 		"two learned, one of them alive": {
 			"replicas of two kinds share the work",
@@ -218,12 +218,12 @@ func TestOwnershipByStrength(t *testing.T) {
 		"learned, from outside, long ago": {
 			"nothing shows whether it still runs: never absent, never down",
 			gadget + as("one", anAccount, controls) + seen(one+" 1 72h outside"),
-			Unknown, "may", []string{"whether it still runs, the cluster does not tell"},
+			Unknown, "may", []string{"whether it still runs is unknown"},
 		},
 		"stranger, lately": {
 			"a controller outside the cluster with a certificate",
 			gadget + seen("manager 3 1h"),
-			Alive, "will", []string{"user manager was seen to remove it from 3 objects"},
+			Alive, "will", []string{"user manager removed it from 3 objects"},
 		},
 		"stranger, long ago": {
 			"as above, but no longer fresh",
@@ -233,12 +233,12 @@ func TestOwnershipByStrength(t *testing.T) {
 		"stranger, too rarely": {
 			"a person who forced it twice is not its owner",
 			gadget + seen("alice 2 1h"),
-			Absent, "may", []string{"no controller runs with a role for"},
+			Absent, "may", []string{"no running controller has a role for"},
 		},
 		"learned, scaled to zero, pods cannot be seen": {
 			"an owner is not down while facts are unseen",
 			gadget + as("one", anAccount, scaledToZero) + seen(one+" 9 1h") + blindness,
-			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
+			Unknown, "may", []string{"unseen: pods (forbidden)"},
 		},
 
 		"made with the definition, another may update, too": {
@@ -259,7 +259,7 @@ func TestOwnershipByStrength(t *testing.T) {
 		"made with the definition, pods cannot be seen": {
 			"an owner is not down while facts are unseen",
 			packaged + packagedAs("one", anAccount, controls, scaledToZero) + blindness,
-			Unknown, "may", []string{"pods (forbidden) cannot be seen"},
+			Unknown, "may", []string{"unseen: pods (forbidden)"},
 		},
 		"down: service account without pods": {
 			"only its service account is left", gadget + as("one", anAccount, controls),

@@ -185,7 +185,7 @@ func TestOwnership(t *testing.T) {
 		"pods cannot be seen": {
 			reason:  "an owner is not absent while facts are unseen",
 			cluster: kialiCRD + "---" + kiali + "\n---\napiVersion: termguard.dev/v1\nkind: Cluster\nunseen: [{resource: pods, namespaced: true, reason: forbidden, message: denied}]",
-			state:   Unknown, certainty: "may", evidence: "pods (forbidden) cannot be seen",
+			state:   Unknown, certainty: "may", evidence: "unseen: pods (forbidden)",
 		},
 	}
 	for name, tc := range tests {

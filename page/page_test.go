@@ -17,8 +17,8 @@ func example() *Page {
 	p.Line("namespaces/demo")
 	root := &Node{}
 	at := root.Child("kialis.kiali.io/kiali").Verdict("will hang", Bad, ": its owner, Kiali operator (Ansible operator), is not installed [orphaned-finalizer]")
-	at.Child("no workload of it exists: looked for Deployment kiali-operator")
-	at.Child("no workload of it exists: looked for Deployment kiali-operator") // is there
+	at.Child("none of its workloads exists: Deployment kiali-operator")
+	at.Child("none of its workloads exists: Deployment kiali-operator") // is there
 	root.Verdict("may hang", Doubtful, ": x … y").Child("└─ hangs: imitated")
 	p.Tree(root)
 	p.Blank()
@@ -60,7 +60,7 @@ func TestPlainAndColor(t *testing.T) {
 namespaces/demo
 ├─ kialis.kiali.io/kiali
 │  └─ will hang: its owner, Kiali operator (Ansible operator), is not installed [orphaned-finalizer]
-│     └─ no workload of it exists: looked for Deployment kiali-operator
+│     └─ none of its workloads exists: Deployment kiali-operator
 └─ may hang: x … y
    └─ └─ hangs: imitated
 

@@ -75,13 +75,13 @@ func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) 
 		j.workloads = p.workloadsUnder(p.sidecars[silent[0]].account)
 		return j.is(Alive, true, "driver %s is installed, and pod %s has a ready %s", driver, silent[0], image), true
 	case installed[driver] && len(silent) > 0:
-		return j.is(Unknown, false, "%d drivers are installed, and %d %s that name none: whether one serves %s, the cluster does not tell",
+		return j.is(Unknown, false, "%d drivers are installed, and %d %s name none: whether one serves %s is unknown",
 			len(unnamed), len(accounts), image, driver), true
 	case installed[driver] || q.unread != "":
 		return j, false // they may run outside the cluster
 	}
 	if hidden := p.driversHidden(); hidden != "" {
-		return j.is(Unknown, false, "%s cannot be seen", hidden), true
+		return j.is(Unknown, false, "unseen: %s", hidden), true
 	}
 	j.owner = fmt.Sprintf("%s of CSI driver %s", image, driver)
 	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true

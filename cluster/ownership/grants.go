@@ -167,7 +167,7 @@ func (p *Part) indexGrants(yield func()) {
 		yield()
 		for account, r := range holders {
 			if r.main {
-				grantees[at] = append(grantees[at], grantee{account: account, scope: at.scope, controls: r.controls, whole: plural(at.resource) == "*"})
+				grantees[at] = append(grantees[at], grantee{account: account, scope: at.scope, controls: r.controls, whole: strings.HasPrefix(at.resource, "*")})
 			}
 		}
 		slices.SortFunc(grantees[at], byAccount)
@@ -203,7 +203,9 @@ func (p *Part) scope(finalizer, res, namespace string) string {
 	return namespace
 }
 
-func covering(res string) [2]string { return [2]string{res, "*" + res[len(plural(res)):]} }
+func covering(res string) [2]string {
+	return [2]string{res, schema.GroupResource{Group: facts.GroupOf(res), Resource: "*"}.String()}
+}
 
 func byAccount(a, b grantee) int {
 	return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.scope, b.scope))
@@ -218,9 +220,4 @@ func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) 
 	return some(p.granting(subjects, "", func(r role) bool {
 		return slices.ContainsFunc(r.grants, func(g grant) bool { return g.subresource == "" && g.covers(resource) })
 	}))
-}
-
-func plural(res string) string {
-	p, _, _ := strings.Cut(res, ".")
-	return p
 }

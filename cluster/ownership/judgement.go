@@ -136,9 +136,9 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	case wl.wanted == 0:
 		return "is scaled to zero", true
 	case wl.goes:
-		return "is being deleted", false
+		return "is Terminating", false
 	case p.goes(namespace):
-		return "goes with its namespace, which is being deleted", false
+		return "is deleted with its namespace, which is Terminating", false
 	case pods != nil:
 	case wl.refused != "":
 		return "has no pod: " + wl.refused, true
@@ -158,7 +158,7 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 		}
 	}
 	if proof == "" {
-		return "has no ready pod at the moment: its pods are being deleted", false
+		return "has no ready pod at the moment: its pods are Terminating", false
 	}
 	return proof, true
 }
@@ -171,7 +171,9 @@ func (p *Part) withCrashes(j judgement) judgement {
 	}
 	var why string
 	idle := false
-	recent := func(start int64) bool { return start != 0 && p.options.Now().Sub(time.Unix(start, 0)) <= facts.SteadyAfter }
+	recent := func(start int64) bool {
+		return start != 0 && p.options.Now().Sub(time.Unix(start, 0)) <= facts.SteadyAfter
+	}
 	for _, wl := range j.workloads {
 		namespace := facts.NamespaceOf(wl.account)
 		for pod := range p.podsOf[wl.account].All() {
@@ -179,7 +181,7 @@ func (p *Part) withCrashes(j judgement) judgement {
 			case !p.serves(namespace, r):
 				idle = true
 			case recent(r.often):
-				why = fmt.Sprintf("pod %s/%s is ready at the moment, and crashes again and again", namespace, pod.name)
+				why = fmt.Sprintf("pod %s/%s is ready at the moment, but keeps crashing", namespace, pod.name)
 			case !recent(r.crashed) || p.unserved(wl.account) == "":
 				return j
 			case why == "":
@@ -279,11 +281,11 @@ func accounts(list []grantee) string {
 	return "service accounts " + strings.Join(names, ", ")
 }
 
-func pods[T ~int | ~int32](n T) string {
+func plural(n int, word string) string {
 	if n == 1 {
-		return "pod"
+		return word
 	}
-	return "pods"
+	return word + "s"
 }
 
 // inCloud reports whether a provider ID may have a cloud controller: k3s and kind run theirs without a

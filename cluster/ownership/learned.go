@@ -30,7 +30,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 	all := witness{sure: true}
 	now := p.options.Now()
 	for _, o := range p.Learned(q.finalizer, q.resource, q.namespace) {
-		did := fmt.Sprintf("%s was seen to remove it from %d %s, last on %s", who(o), o.Objects, objectsWord(o.Objects), date(o.Last))
+		did := fmt.Sprintf("%s removed it from %d %s, last on %s", who(o), o.Objects, plural(o.Objects, "object"), date(o.Last))
 		name := o.Account()
 		switch {
 		case name != "" && driver != "" && p.servesOthers(name, driver):
@@ -52,7 +52,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 				return all
 			}
 			if all.outside == "" {
-				all.outside = did + ", from outside the cluster: whether it still runs, the cluster does not tell"
+				all.outside = did + ", from outside the cluster: whether it still runs is unknown"
 			}
 		case p.exists(name):
 			all.sure = all.sure && p.trusted(o, q)
@@ -66,7 +66,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 			all.down = &j
 		default:
 			all.sure = all.sure && o.Everywhere
-			all.gone = cmp.Or(all.gone, did+", and that service account is gone")
+			all.gone = cmp.Or(all.gone, did+", and that service account does not exist")
 		}
 	}
 	return all
@@ -92,7 +92,7 @@ func (p *Part) trusted(o learned.Owner, q *asked) bool {
 // unable returns why a running identity can no longer remove a finalizer, or "".
 func (p *Part) unable(o learned.Owner, key verdictKey) string {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !p.exists(o.Account()) && !hidden {
-		return "that service account is gone, so the tokens of its pods are refused"
+		return "that service account does not exist, so the tokens of its pods are refused"
 	}
 	if o.Everywhere && !p.mayTake(subjectsOf(o.Account()), key) && !p.hidesGrants() {
 		return "no role lets it update " + key.resource + " any more"
@@ -110,7 +110,7 @@ func (p *Part) idle(account string) judgement {
 }
 
 // byLearning is the hearsay of observations: requests create them, and a ConfigMap keeps them.
-const byLearning = "what was learned from requests"
+const byLearning = "observed requests"
 
 // weigh combines observations with the other evidence. A seen identity that does not run is the owner,
 // certainly only if the other evidence agrees (a user who may remove a finalizer once can make itself seen),
@@ -150,7 +150,7 @@ func (p *Part) weigh(q *asked, surmised judgement) judgement {
 	case seen.gone != "" && surmised.state == Absent:
 		surmised.evidence = append(surmised.evidence, seen.gone)
 		if seen.sure && !p.anyMay(q.verdictKey) {
-			surmised = surmised.is(Absent, true, "nothing runs here that may update %s", q.resource)
+			surmised = surmised.is(Absent, true, "no running software may update %s", q.resource)
 		}
 	}
 	return surmised
@@ -168,10 +168,3 @@ func who(o learned.Owner) string {
 }
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
-
-func objectsWord(n int) string {
-	if n == 1 {
-		return "object"
-	}
-	return "objects"
-}

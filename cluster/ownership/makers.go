@@ -126,12 +126,12 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 		case p.links[m.resource][types.NamespacedName{Name: m.name}].there:
 		case m.resource == "":
 			j.maker = m.what
-			return j.is(Unknown, false, "%s, which the definition of %s was made from, has gone with its kind: whether anybody still handles %s, the cluster does not tell", m.what, q.resource, q.resource)
+			return j.is(Unknown, false, "%s, from which the definition of %s was made, was deleted with its kind: whether a controller still handles %s is unknown", m.what, q.resource, q.resource)
 		case hidden:
-			return j.is(Unknown, false, "the definition of %s was made from %s, and %s (%s) cannot be seen", q.resource, m.what, m.resource, reason)
+			return j.is(Unknown, false, "the definition of %s was made from %s; unseen: %s (%s)", q.resource, m.what, m.resource, reason)
 		case len(p.links[m.resource]) < maxLinks:
 			j.maker = m.what
-			return j.is(Unknown, false, "%s, which the definition of %s was made from, is gone: whether anybody still handles %s, the cluster does not tell", m.what, q.resource, q.resource)
+			return j.is(Unknown, false, "%s, from which the definition of %s was made, does not exist: whether a controller still handles %s is unknown", m.what, q.resource, q.resource)
 		}
 	}
 	return j

@@ -151,5 +151,5 @@ func (p *Part) withOutlook(namespace string, j judgement) judgement {
 	}
 	wl := j.workloads[0]
 	j.watches = strings.Split(wl.outlook, ",")
-	return j.is(Unknown, false, "%s is told to watch %s, not %s", wl, strings.Join(j.watches, ", "), namespace)
+	return j.is(Unknown, false, "%s watches only %s %s, not %s", wl, plural(len(j.watches), "namespace"), strings.Join(j.watches, ", "), namespace)
 }

@@ -56,6 +56,6 @@ func site(domain string) string {
 // paused is an obstacle that an owner outside the catalog may respect.
 func paused(by string) obstacle {
 	return obstacle{Obstacle: catalog.Obstacle{
-		ID: "paused", Symptom: by + " says that it is paused", Mend: "Take " + by + " off it", Source: by + " is true",
+		ID: "paused", Symptom: by + " pauses it", Mend: "Remove " + by, Source: by + " is true",
 	}}
 }

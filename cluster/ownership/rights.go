@@ -171,7 +171,7 @@ func (p *Part) withRights(q *asked, j judgement) judgement {
 	}
 	accounts := accountsFor(q, j)
 	if !slices.ContainsFunc(accounts, func(account string) bool { return !p.goneAccount(account) }) {
-		return j.is(Barred, q.certain(j), "service account %s is gone, so the tokens of its pods are refused", accounts[0])
+		return j.is(Barred, q.certain(j), "service account %s does not exist, so the tokens of its pods are refused", accounts[0])
 	}
 	all := map[types.NamespacedName]bool{}
 	for _, account := range accounts {
@@ -246,7 +246,7 @@ func (p *Part) withElections(j judgement) judgement {
 		lost, account = l, wl.account
 	}
 	j.barred, j.resource, j.lease = account, leases, lost.String()
-	return j.is(Barred, false, "no role lets service account %s update leases in namespace %s, and by lease %s it elects who works", account, lost.namespace, lost)
+	return j.is(Barred, false, "no role lets service account %s update leases in namespace %s, and it elects its leader by lease %s", account, lost.namespace, lost)
 }
 
 // certain reports whether the catalog knows the running software as the owner.

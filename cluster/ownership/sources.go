@@ -145,7 +145,7 @@ func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 	}
 	parts := strings.Split(declared, "/")
 	if len(parts) != 3 {
-		return j.is(Unknown, false, "it is declared to belong to %q, which is not KIND/NAMESPACE/NAME", declared)
+		return j.is(Unknown, false, "its declared owner is %q, which is not KIND/NAMESPACE/NAME", declared)
 	}
 	for _, wl := range p.workloadsWhere(func(wl workload) bool {
 		return strings.EqualFold(wl.kind, parts[0]) && wl.namespace == parts[1] && wl.name == parts[2]
@@ -158,7 +158,7 @@ func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 		return p.judgeDown(j, []workload{wl})
 	}
 	if blind := p.blind(); blind != "" {
-		return j.is(Unknown, false, "%s cannot be seen", blind)
+		return j.is(Unknown, false, "unseen: %s", blind)
 	}
 	j.owner = declared
 	return j.is(Absent, true, "declared owner %s does not exist", declared)
@@ -215,7 +215,7 @@ func (p *Part) runs(wl workload) string {
 	if p.options.Manifests {
 		return wl.String() + " is among the manifests"
 	}
-	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, pods(wl.ready))
+	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, plural(int(wl.ready), "pod"))
 }
 
 // askImages answers if the catalog's image is ready in any workload; a CSI sidecar only if it serves the
@@ -235,7 +235,7 @@ func (p *Part) askImages(q *asked, j judgement) judgement {
 			if p.options.Manifests {
 				return j.is(Alive, true, "the manifests run image %s", known.Image)
 			}
-			return j.is(Alive, true, "%d ready %s of image %s", n, pods(n), known.Image)
+			return j.is(Alive, true, "%d ready %s of image %s", n, plural(n, "pod"), known.Image)
 		}
 	}
 	if q.object.driver == "" && q.unread == "" && q.ofSidecars() && !p.options.Manifests && len(p.installedDrivers()) == 0 && p.driversHidden() == "" {
@@ -347,9 +347,9 @@ func (p *Part) askLeases(q *asked, j judgement) judgement {
 		case p.outside(l):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
-			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside of the cluster", l, group, l.holder)
+			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside the cluster", l, group, l.holder)
 		case pod == nil && p.stranger(l) && !p.left(l, q):
-			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is no pod here: whether it still runs, the cluster does not tell", l, group, l.holder)
+			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is not a pod here: whether it still runs is unknown", l, group, l.holder)
 		case pod != nil && p.serves(key.Namespace, pod.Value) && p.admits(q, pod.Value.account):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
@@ -377,15 +377,15 @@ func (p *Part) askManifests(q *asked, j judgement) judgement {
 	if p.options.Owner != nil {
 		j.owner = p.options.Owner(q.finalizer, q.resource, j.owner)
 	}
-	return j.is(Unasked, false, "the manifests hold nothing that removes it: only a cluster tells whether it runs there")
+	return j.is(Unasked, false, "no workload among the manifests removes it: its owner may run in the cluster")
 }
 
 func (p *Part) askHidden(q *asked, j judgement) judgement {
 	if blind := p.blind(); blind != "" {
-		return j.is(Unknown, false, "%s cannot be seen", blind)
+		return j.is(Unknown, false, "unseen: %s", blind)
 	}
 	if q.unread != "" {
-		return j.is(Unknown, false, "whether service account %s may update %s, RBAC does not tell", q.unread, q.resource)
+		return j.is(Unknown, false, "RBAC does not show whether service account %s may update %s", q.unread, q.resource)
 	}
 	return judgement{}
 }
@@ -407,14 +407,14 @@ func (p *Part) askDown(q *asked, j judgement) judgement {
 	j = p.judgeDown(j, known)
 	others := slices.DeleteFunc(p.candidates(q), func(c grantee) bool { return slices.Contains(accountsFor(q, j), c.account) })
 	if j.certain && len(q.matched) > 0 && len(others) > 0 {
-		return j.is(Down, false, "%s may update %s, too: it may be the owner by another name", accounts(others), q.resource)
+		return j.is(Down, false, "%s may update %s too, and may be the owner under another name", accounts(others), q.resource)
 	}
 	return j
 }
 
 // byBinding is the hearsay of a right in one namespace: its administrator may give rights there to any
 // account, also of other namespaces.
-const byBinding = "a role binding of the namespace"
+const byBinding = "a RoleBinding of the namespace"
 
 func (p *Part) askCandidates(q *asked, j judgement) judgement {
 	candidates := p.candidates(q)
@@ -426,7 +426,7 @@ func (p *Part) askCandidates(q *asked, j judgement) judgement {
 		// Without the likeliest owner it may hang: policies report that about its workloads.
 		j.workloads = p.workloadsUnder(account)
 	}
-	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer, the cluster does not tell", accounts(candidates), q.resource)
+	return j.is(Unknown, false, "%s may update %s: whether one of them removes the finalizer is unknown", accounts(candidates), q.resource)
 }
 
 // candidates is empty for a built-in kind with an owner in the catalog: many may update it.
@@ -519,16 +519,16 @@ func (p *Part) nobody(q *asked, here bool) judgement {
 	j := q.base
 	switch {
 	case !q.catalogued:
-		return j.is(Absent, false, "the catalog does not know it, and no controller runs with a role for %s", q.resource)
+		return j.is(Absent, false, "it is not in the catalog, and no running controller has a role for %s", q.resource)
 	case q.entry.Component == "cloud-controller-manager" && len(p.clouds) == 0:
 		return j.is(Absent, true, "no cloud controller runs in the cluster, and no node has a provider ID: there is no cloud provider")
 	case q.entry.Component != catalog.InCluster && !here:
-		return j.is(Unknown, false, "it usually runs outside the cluster, which the cluster does not show")
+		return j.is(Unknown, false, "it usually runs outside the cluster, where it is unseen")
 	case len(q.entry.Workloads) == 0:
-		return j.is(Absent, false, "no controller runs with a role for %s", q.resource)
+		return j.is(Absent, false, "no running controller has a role for %s", q.resource)
 	}
 	if q.entry.Component != catalog.InCluster && (q.seen.gone != "" || q.seen.barred != "") {
 		j.hearsay = byLearning
 	}
-	return j.is(Absent, true, "no workload of it exists: looked for %s", wanted(q.entry))
+	return j.is(Absent, true, "none of its workloads exists: %s", wanted(q.entry))
 }
