@@ -18,7 +18,7 @@ func (p *Part) Acts() int { return p.acts }
 
 // Actors returns the service accounts of the catalog's workloads that remove a finalizer.
 func (p *Part) Actors(finalizer, resource, namespace string) []string {
-	return accountsFor(p.question(verdictKey{finalizer: finalizer, resource: resource, namespace: namespace}, evidence{}), judgement{})
+	return accountsFor(p.questionOf(verdictKey{finalizer: finalizer, resource: resource, namespace: namespace}, evidence{}), judgement{})
 }
 
 // Resource returns the resource of a kind, "" if unknown.
@@ -40,10 +40,10 @@ func (p *Part) Defined(resource string) bool { return p.definition(resource).kin
 // Lets reports whether RBAC gives an account a verb on all objects of a resource in a namespace, and by which
 // role and binding, each if there is no other. known is false if something else may allow it.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
-	if p.options.Manifests || p.hidesGrants() || !p.inForce() && len(p.bound[account]) == 0 {
+	if p.options.Manifests || p.hidesGrants() || !p.rbacInForce() && len(p.bindingsOf[account]) == 0 {
 		return false, false, nil
 	}
-	roles, bindings := collected(p.granting(subjectsOf(account), namespace, func(r role) bool {
+	roles, bindings := collected(p.rolesWhere(subjectsOf(account), namespace, func(r role) bool {
 		return slices.ContainsFunc(r.powers, func(g grant) bool { return g.covers(resource) && slices.Contains(g.verbs, verb) })
 	}))
 	for _, r := range sole(roles, bindings) {
@@ -59,14 +59,14 @@ func (p *Part) Candid(resource, namespace string) bool {
 	return p.onlyWriters("events", namespace, verdictKey{resource: resource, namespace: namespace})
 }
 
-// telling are the resources that report on others: anyone with a right in one namespace may write them.
-var telling = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
+// reports are the resources that report on others: anyone with a right in one namespace may write them.
+var reports = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
 
-func tells(rule rbacv1.PolicyRule) (found []string) {
+func reportsOf(rule rbacv1.PolicyRule) (found []string) {
 	among := func(list []string, any ...string) bool {
 		return slices.ContainsFunc(list, func(item string) bool { return item == "*" || slices.Contains(any, item) })
 	}
-	for resource, groups := range telling {
+	for resource, groups := range reports {
 		if among(rule.Verbs, "create", "update", "patch") && among(rule.APIGroups, groups...) && among(rule.Resources, resource) {
 			found = append(found, resource)
 		}
@@ -77,6 +77,6 @@ func tells(rule rbacv1.PolicyRule) (found []string) {
 // onlyWriters is Candid for any such reports, and finalizers.
 func (p *Part) onlyWriters(resource, namespace string, key verdictKey) bool {
 	return !p.options.Manifests && !p.hidesGrants() && !slices.ContainsFunc(p.writers[resource+"/"+namespace], func(subject string) bool {
-		return !p.mayTake(subjectsOf(subject), key)
+		return !p.mayRemove(subjectsOf(subject), key)
 	})
 }

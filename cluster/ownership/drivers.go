@@ -47,14 +47,14 @@ func sidecarOf(pod *corev1.Pod) (s sidecar, kept bool) {
 }
 
 // judgeSidecar judges whether a sidecar serves a driver; decided is false if that depends on other evidence.
-func (p *Part) judgeSidecar(q *asked, image string) (_ judgement, decided bool) {
+func (p *Part) judgeSidecar(q *question, image string) (_ judgement, decided bool) {
 	j, driver := q.base, q.object.driver
 	installed := p.installedDrivers()
 	var silent []types.NamespacedName
 	unnamed := maps.Clone(installed) // drivers that no sidecar names
 	for _, key := range slices.SortedFunc(maps.Keys(p.sidecars), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
 		s := p.sidecars[key]
-		if !slices.Contains(s.images, image) || p.goes(key.Namespace) || !p.admits(q, s.account) {
+		if !slices.Contains(s.images, image) || p.terminates(key.Namespace) || !p.admits(q, s.account) {
 			continue
 		}
 		if s.names(driver) {
@@ -106,7 +106,7 @@ func (p *Part) servesOthers(account, driver string) bool {
 }
 
 // servesDriver is false if an account may run another driver's sidecars.
-func (p *Part) servesDriver(q *asked, account string) bool {
+func (p *Part) servesDriver(q *question, account string) bool {
 	installed := p.installedDrivers()
 	if !q.sidecar || len(installed) == 1 && installed[q.object.driver] {
 		return true

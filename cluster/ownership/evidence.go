@@ -106,12 +106,12 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 	return found
 }
 
-// contentOf returns all of an object if it is unstructured or asked is set, or labels and annotations.
-func contentOf(m metav1.Object, asked bool) map[string]any {
+// contentOf returns all of an object if it is unstructured or all is set, or labels and annotations.
+func contentOf(m metav1.Object, all bool) map[string]any {
 	if u, whole := m.(*unstructured.Unstructured); whole {
 		return u.Object
 	}
-	if _, part := m.(*metav1.PartialObjectMetadata); !part && asked {
+	if _, part := m.(*metav1.PartialObjectMetadata); !part && all {
 		if whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m); err == nil {
 			return whole
 		}

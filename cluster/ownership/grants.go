@@ -34,7 +34,7 @@ type role struct {
 	grants  []grant
 	powers  []grant  // catalog.ActVerbs on other objects
 	watches []string // custom resources, by name
-	tells   []string // resources of telling
+	reports []string // resources of reports
 }
 
 type binding struct {
@@ -61,9 +61,9 @@ type grantee struct {
 // plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
 var broadRoles = []string{"cluster-admin", "admin", "edit", "view"}
 
-// inForce reports whether the API server created RBAC's roles (k8s.io/kubernetes,
+// rbacInForce reports whether the API server created RBAC's roles (k8s.io/kubernetes,
 // pkg/registry/rbac/rest/storage_rbac.go).
-func (p *Part) inForce() bool {
+func (p *Part) rbacInForce() bool {
 	_, there := p.roles[types.NamespacedName{Name: "cluster-admin"}]
 	return there
 }
@@ -72,7 +72,7 @@ func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 	r.broad = m.GetNamespace() == "" && slices.Contains(broadRoles, m.GetName())
 	builtin := r.broad || m.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
 	for _, rule := range rules {
-		r.tells = append(r.tells, tells(rule)...)
+		r.reports = append(r.reports, reportsOf(rule)...)
 		updates, acts := among(rule.Verbs, "update", "patch"), among(rule.Verbs, catalog.ActVerbs...)
 		for _, group := range rule.APIGroups {
 			for _, res := range rule.Resources {
@@ -135,20 +135,20 @@ func bindingOf(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) 
 func (p *Part) indexGrants(yield func()) {
 	type rights struct{ main, controls bool }
 	index := map[granted]map[string]rights{}
-	bound, writers, apart := map[string][]types.NamespacedName{}, map[string][]string{}, map[string]bool{}
+	bindingsOf, writers, special := map[string][]types.NamespacedName{}, map[string][]string{}, map[string]bool{}
 	for name, b := range p.bindings {
 		yield()
 		subjects := slices.Concat(b.accounts, b.groups, b.users)
 		for _, subject := range subjects {
-			bound[subject] = append(bound[subject], name)
+			bindingsOf[subject] = append(bindingsOf[subject], name)
 		}
-		for _, told := range p.roles[b.role].tells {
+		for _, report := range p.roles[b.role].reports {
 			if b.scope != "" {
-				writers[told+"/"+b.scope] = append(writers[told+"/"+b.scope], subjects...)
+				writers[report+"/"+b.scope] = append(writers[report+"/"+b.scope], subjects...)
 			}
 		}
 		for _, g := range p.roles[b.role].grants {
-			apart[b.scope] = apart[b.scope] || g.wide && len(b.accounts) > 0 || slices.ContainsFunc(b.groups, ofAccounts)
+			special[b.scope] = special[b.scope] || g.wide && len(b.accounts) > 0 || slices.ContainsFunc(b.groups, ofAccounts)
 			if g.wide {
 				continue
 			}
@@ -176,7 +176,7 @@ func (p *Part) indexGrants(yield func()) {
 	for _, wl := range p.workloadsWhere(func(wl workload) bool { return wl.outlook != "" }) {
 		narrow[wl.account] = true
 	}
-	p.bound, p.writers, p.apart, p.grantees, p.narrow = bound, writers, apart, grantees, narrow
+	p.bindingsOf, p.writers, p.special, p.grantees, p.narrow = bindingsOf, writers, special, grantees, narrow
 }
 
 func (p *Part) mayUpdate(res, namespace string) []grantee {
@@ -193,7 +193,7 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 
 // scope returns the namespace if rights, watches or observed removals differ there, else "".
 func (p *Part) scope(finalizer, res, namespace string) string {
-	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.apart[namespace]
+	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.special[namespace]
 	for _, covering := range covering(res) {
 		matters = matters || len(p.grantees[granted{covering, namespace}]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(p.grantees[granted{covering, ""}], func(g grantee) bool { return p.narrow[g.account] })
 	}
@@ -217,7 +217,7 @@ func asUser(name string) string { return "user " + name }
 // UpdatesEverywhere reports whether a user, or one of its groups, may update a resource in all namespaces.
 func (p *Part) UpdatesEverywhere(user string, groups []string, resource string) bool {
 	subjects := append([]string{cmp.Or(learned.Account(user), asUser(user))}, groups...)
-	return some(p.granting(subjects, "", func(r role) bool {
+	return anyOf(p.rolesWhere(subjects, "", func(r role) bool {
 		return slices.ContainsFunc(r.grants, func(g grant) bool { return g.subresource == "" && g.covers(resource) })
 	}))
 }

@@ -81,7 +81,7 @@ func (p *Part) keepFinalizers(resource string, key types.NamespacedName, m metav
 		if before.uid == now.uid && before.cut == now.cut && before.owner == now.owner && before.controller == now.controller && before.deletion == now.deletion && slices.EqualFunc(before.finalizers, now.finalizers, evidence.equal) {
 			return true
 		}
-		p.lost(before, now.finalizers)
+		p.recordEndings(before, now.finalizers)
 		p.release(resource, key, before)
 	}
 	p.hold(resource, key, now)
@@ -108,7 +108,7 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 		in.counts.Add(e.finalizer, 1)
 		if b := p.bucket(resource, key, e); b != nil {
 			h.buckets = append(h.buckets, b)
-			p.end(b, key.Name, h.deletion)
+			p.addTerminating(b, key.Name, h.deletion)
 		}
 	}
 	if h.left = h.cut || len(h.buckets) < len(h.finalizers); h.left {
@@ -192,7 +192,7 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 		p.options.Dependents.Unblock(h.owner, key.Name, append([]string{"finalized"}, b.path[1:]...)...)
 	}
 	for _, b := range h.buckets {
-		p.live(b, key.Name)
+		p.removeTerminating(b, key.Name)
 		if b.Remove(key.Name); b.Empty() {
 			p.doc.Prune(b.path...)
 			p.groups.Remove(key.Namespace, spread(b)...)

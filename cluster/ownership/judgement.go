@@ -118,7 +118,7 @@ func (p *Part) judgeDown(j judgement, found []workload) judgement {
 
 // scaledDown leaves out DaemonSets, which cannot be scaled.
 func scaledDown(list []workload) []workload {
-	return slices.DeleteFunc(slices.Clone(list), func(wl workload) bool { return wl.wanted > 0 || wl.kind == "DaemonSet" })
+	return slices.DeleteFunc(slices.Clone(list), func(wl workload) bool { return wl.replicas > 0 || wl.kind == "DaemonSet" })
 }
 
 // whyIdle is whyDown for any workload under a service account.
@@ -126,18 +126,18 @@ func (p *Part) whyIdle(account string) (proof string, sure bool) {
 	if running := p.workloadsUnder(account); len(running) > 0 {
 		return p.whyDown(running[0])
 	}
-	return p.whyDown(workload{account: account, wanted: 1, refused: "no workload runs under it"})
+	return p.whyDown(workload{account: account, replicas: 1, refused: "no workload runs under it"})
 }
 
 // whyDown returns why no pod of a workload's account is ready, and whether that certainly persists.
 func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	namespace, pods := facts.NamespaceOf(wl.account), p.podsOf[wl.account]
 	switch {
-	case wl.wanted == 0:
+	case wl.replicas == 0:
 		return "is scaled to zero", true
-	case wl.goes:
+	case wl.terminating:
 		return "is Terminating", false
-	case p.goes(namespace):
+	case p.terminates(namespace):
 		return "is deleted with its namespace, which is Terminating", false
 	case pods != nil:
 	case wl.refused != "":
@@ -148,7 +148,7 @@ func (p *Part) whyDown(wl workload) (proof string, sure bool) {
 	for pod := range pods.All() {
 		key, r := types.NamespacedName{Namespace: namespace, Name: pod.name}, pod.Value
 		switch {
-		case r.goes:
+		case r.terminating:
 		case p.leading(key, r.stopped) != "":
 			return "has no ready pod, but " + p.leading(key, r.stopped), false
 		case r.failing == "":
@@ -207,7 +207,7 @@ func (p *Part) unserved(account string) (resource string) {
 	if p.blind() != "" {
 		return ""
 	}
-	for key := range p.granting([]string{account}, facts.NamespaceOf(account), func(role) bool { return true }) {
+	for key := range p.rolesWhere([]string{account}, facts.NamespaceOf(account), func(role) bool { return true }) {
 		for _, watched := range p.roles[key].watches {
 			group := facts.GroupOf(watched)
 			if !p.Defined(watched) && (p.defines(group) || !p.options.Sight.ServesExactly(group)) && (resource == "" || watched < resource) {
@@ -259,7 +259,7 @@ func (p *Part) blind() string {
 	return ""
 }
 
-func wanted(entry catalog.Entry) string {
+func workloadNames(entry catalog.Entry) string {
 	var names []string
 	for _, wl := range entry.Workloads {
 		names = append(names, strings.TrimSpace(wl.Kind+" "+wl.Name))

@@ -24,9 +24,9 @@ type witness struct {
 	sure bool
 }
 
-// witness evaluates the identities that were seen to remove a finalizer; CSI sidecars only if they may serve
+// witnessOf evaluates the identities that were seen to remove a finalizer; CSI sidecars only if they may serve
 // the driver, "" for any.
-func (p *Part) witness(q *asked, driver string) witness {
+func (p *Part) witnessOf(q *question, driver string) witness {
 	all := witness{sure: true}
 	now := p.options.Now()
 	for _, o := range p.Learned(q.finalizer, q.resource, q.namespace) {
@@ -36,7 +36,7 @@ func (p *Part) witness(q *asked, driver string) witness {
 		case name != "" && driver != "" && p.servesOthers(name, driver):
 		case name != "" && p.readyPod(name) != "":
 			owner := "controller under service account " + name
-			why := p.unable(o, q.verdictKey)
+			why := p.whyUnable(o, q.verdictKey)
 			if why == "" {
 				all.barred, all.account, all.owner = "", name, owner
 				all.alive = fmt.Sprintf("%s, and pod %s is ready under it", did, p.readyPod(name))
@@ -75,13 +75,13 @@ func (p *Part) witness(q *asked, driver string) witness {
 // trusted reports whether an account that no longer removes a finalizer is certainly its owner:
 // administrators gave it the right everywhere and a workload, and no other account runs its images, as after
 // a migration.
-func (p *Part) trusted(o learned.Owner, q *asked) bool {
+func (p *Part) trusted(o learned.Owner, q *question) bool {
 	account := o.Account()
 	own := p.workloadsWhere(func(wl workload) bool { return wl.account == account })
 	for _, wl := range own {
 		if len(p.workloadsWhere(func(other workload) bool {
 			shares := slices.ContainsFunc(other.images, func(image string) bool { return slices.Contains(wl.images, image) })
-			return other.wanted > 0 && other.account != account && shares && p.admits(q, other.account)
+			return other.replicas > 0 && other.account != account && shares && p.admits(q, other.account)
 		})) > 0 {
 			return false
 		}
@@ -89,12 +89,12 @@ func (p *Part) trusted(o learned.Owner, q *asked) bool {
 	return o.Everywhere && len(own) > 0
 }
 
-// unable returns why a running identity can no longer remove a finalizer, or "".
-func (p *Part) unable(o learned.Owner, key verdictKey) string {
+// whyUnable returns why a running identity can no longer remove a finalizer, or "".
+func (p *Part) whyUnable(o learned.Owner, key verdictKey) string {
 	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !p.exists(o.Account()) && !hidden {
 		return "that service account does not exist, so the tokens of its pods are refused"
 	}
-	if o.Everywhere && !p.mayTake(subjectsOf(o.Account()), key) && !p.hidesGrants() {
+	if o.Everywhere && !p.mayRemove(subjectsOf(o.Account()), key) && !p.hidesGrants() {
 		return "no role lets it update " + key.resource + " any more"
 	}
 	return ""
@@ -116,14 +116,14 @@ const byLearning = "observed requests"
 // certainly only if the other evidence agrees (a user who may remove a finalizer once can make itself seen),
 // or if administrators vouch for it and there is none. One outside the cluster is never absent. A deleted one
 // proves nothing, unless nothing else may do it: its successor may have another name.
-func (p *Part) weigh(q *asked, surmised judgement) judgement {
-	seen, j := q.seen, q.base
+func (p *Part) weigh(q *question, inferred judgement) judgement {
+	seen, j := q.witness, q.base
 	blind := p.blind() != ""
 	switch {
-	case seen.barred != "" && (surmised.state != Alive || p.actsAs(surmised, seen.account)):
+	case seen.barred != "" && (inferred.state != Alive || p.actsAs(inferred, seen.account)):
 		j.owner, j.workloads = cmp.Or(j.owner, seen.owner), p.workloadsUnder(seen.account)
-		alone := seen.down == nil && seen.outside == "" && (surmised.hearsay == "" || surmised.hearsay == byLearning) &&
-			slices.Contains([]string{Absent, Alive, Barred}, surmised.state)
+		alone := seen.down == nil && seen.outside == "" && (inferred.hearsay == "" || inferred.hearsay == byLearning) &&
+			slices.Contains([]string{Absent, Alive, Barred}, inferred.state)
 		return j.is(Barred, seen.sure && alone, "%s", seen.barred)
 	case seen.down != nil && !blind:
 		down := *seen.down
@@ -131,13 +131,13 @@ func (p *Part) weigh(q *asked, surmised judgement) judgement {
 		if j.owner != "" {
 			down.owner = j.owner
 		}
-		if surmised.state == Alive || surmised.circumstantial {
-			down.evidence = append(down.evidence, surmised.evidence...)
+		if inferred.state == Alive || inferred.circumstantial {
+			down.evidence = append(down.evidence, inferred.evidence...)
 		}
-		down.certain = down.certain && (surmised.certain && (surmised.state == Down || surmised.state == Absent) || seen.sure && surmised.state == Absent)
-		down.hearsay = surmised.hearsay
+		down.certain = down.certain && (inferred.certain && (inferred.state == Down || inferred.state == Absent) || seen.sure && inferred.state == Absent)
+		down.hearsay = inferred.hearsay
 		if slices.ContainsFunc(down.idle, func(wl workload) bool {
-			return !slices.ContainsFunc(surmised.idle, func(other workload) bool { return wl.String() == other.String() })
+			return !slices.ContainsFunc(inferred.idle, func(other workload) bool { return wl.String() == other.String() })
 		}) {
 			down.hearsay = byLearning
 		}
@@ -145,15 +145,15 @@ func (p *Part) weigh(q *asked, surmised judgement) judgement {
 			return down.is(Unknown, false, "%s", seen.outside)
 		}
 		return down
-	case seen.outside != "" && surmised.state != Alive:
-		return surmised.is(Unknown, false, "%s", seen.outside)
-	case seen.gone != "" && surmised.state == Absent:
-		surmised.evidence = append(surmised.evidence, seen.gone)
+	case seen.outside != "" && inferred.state != Alive:
+		return inferred.is(Unknown, false, "%s", seen.outside)
+	case seen.gone != "" && inferred.state == Absent:
+		inferred.evidence = append(inferred.evidence, seen.gone)
 		if seen.sure && !p.anyMay(q.verdictKey) {
-			surmised = surmised.is(Absent, true, "no running software may update %s", q.resource)
+			inferred = inferred.is(Absent, true, "no running software may update %s", q.resource)
 		}
 	}
-	return surmised
+	return inferred
 }
 
 func (p *Part) actsAs(j judgement, account string) bool {

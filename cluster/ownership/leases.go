@@ -106,9 +106,9 @@ func (p *Part) fresh(l lease) bool {
 	return l.moved || now.Sub(l.renewed).Abs() <= l.duration+leaseSkew
 }
 
-// named returns the fresh leases named after an API group, or a domain that only this group is under
+// leasesNamed returns the fresh leases named after an API group, or a domain that only this group is under
 // (kubebuilder, pkg/plugins/golang/v4/scaffolds: LeaderElectionID is HASH.DOMAIN).
-func (p *Part) named(group string) []lease {
+func (p *Part) leasesNamed(group string) []lease {
 	if !strings.Contains(group, ".") {
 		return nil // built in
 	}
@@ -149,7 +149,7 @@ func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 
 // counts reports whether a lease is evidence: its pod in the same namespace is, the catalog names its
 // namespace, or only subjects that may remove the finalizer can have written it.
-func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
+func (p *Part) counts(l lease, holds string, pod *runningPod, q *question) bool {
 	return q.names(l.namespace) || pod != nil && holds == l.namespace && p.admits(q, pod.Value.account) ||
 		p.onlyWriters("leases", l.namespace, q.verdictKey)
 }
@@ -158,10 +158,10 @@ func (p *Part) counts(l lease, holds string, pod *runningPod, q *asked) bool {
 // k8s.io/kubernetes, pkg/controller/deployment/sync.go).
 var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// stranger reports whether a lease's holder neither is nor was a pod. A former pod was seen, or has a pod's
+// isOutsider reports whether a lease's holder neither is nor was a pod. A former pod was seen, or has a pod's
 // name and missed the renewal deadline (two thirds of the duration, as in client-go), or is named like a
 // workload. The first two do not count if it keeps renewing: a force-deleted pod may still run.
-func (p *Part) stranger(l lease) bool {
+func (p *Part) isOutsider(l lease) bool {
 	name := l.pod()
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
 		return false
@@ -186,10 +186,10 @@ func (l lease) heldBy(pod types.NamespacedName) bool {
 	return pod.Namespace == l.namespace && pod.Name == l.pod()
 }
 
-// left reports whether a lease outlives its holder, a pod: its namespace is Terminating, which deletes pods
+// outlivesHolder reports whether a lease outlives its holder, a pod: its namespace is Terminating, which deletes pods
 // first, or its kubelet stopped it, by Events that only subjects with rights to the objects can have written.
-func (p *Part) left(l lease, q *asked) bool {
-	return p.goes(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
+func (p *Part) outlivesHolder(l lease, q *question) bool {
+	return p.terminates(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
 }
 
@@ -211,7 +211,7 @@ func (p *Part) election(wl workload) (found lease, elects bool) {
 // outside reports whether a lease's holder runs outside the cluster: it keeps renewing, and no pod has its
 // name. One renewal proves nothing: the pod may have been deleted before it was listed.
 func (p *Part) outside(l lease) bool {
-	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.stranger(l)
+	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.isOutsider(l)
 }
 
 // leading describes the fresh lease that a pod holds, or "". Without running containers, a renewal must have

@@ -113,7 +113,7 @@ func (p *Part) makersOf(resource string) []maker {
 }
 
 // withMakers marks a running owner as uncertain if the kind's definition has lost its maker.
-func (p *Part) withMakers(q *asked, j judgement) judgement {
+func (p *Part) withMakers(q *question, j judgement) judgement {
 	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
 		return j
 	}
@@ -137,9 +137,9 @@ func (p *Part) withMakers(q *asked, j judgement) judgement {
 	return j
 }
 
-// askMaker evaluates the maker's controller, which also controls the generated kinds, if the finalizer has
+// judgeMaker evaluates the maker's controller, which also controls the generated kinds, if the finalizer has
 // its API group's name: installers of other software create definitions, too.
-func (p *Part) askMaker(q *asked, j judgement) judgement {
+func (p *Part) judgeMaker(q *question, j judgement) judgement {
 	if !q.custom || q.foreign || p.options.Manifests {
 		return judgement{}
 	}
@@ -148,11 +148,11 @@ func (p *Part) askMaker(q *asked, j judgement) judgement {
 		if group := facts.GroupOf(m.resource); group == "" || m.resource == q.resource || domain != group && !strings.HasSuffix(domain, "."+group) {
 			continue
 		}
-		of := &asked{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}
+		of := &question{verdictKey: verdictKey{finalizer: q.finalizer, resource: m.resource}, custom: true, base: q.base}
 		of.live, of.idle = p.mayControl(m.resource, "")
-		for _, ask := range []func(*asked, judgement) judgement{p.askPermissions, p.askLeases} {
-			j := ask(of, of.base)
-			if j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayTake(subjectsOf(wl.account), q.verdictKey) }) {
+		for _, judge := range []func(*question, judgement) judgement{p.judgePermissions, p.judgeLeases} {
+			j := judge(of, of.base)
+			if j.state != Alive || !slices.ContainsFunc(j.workloads, func(wl workload) bool { return p.mayRemove(subjectsOf(wl.account), q.verdictKey) }) {
 				continue
 			}
 			j.evidence = append(j.evidence, "the definition of "+q.resource+" was made from "+m.what)

@@ -25,7 +25,7 @@ func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 	return found
 }
 
-func (p *Part) withObstacles(q *asked, j judgement) judgement {
+func (p *Part) withObstacles(q *question, j judgement) judgement {
 	if j.state != Alive {
 		return j
 	}
@@ -47,7 +47,7 @@ func (p *Part) withObstacles(q *asked, j judgement) judgement {
 	return j
 }
 
-func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
+func (p *Part) releaseWith(f catalog.Obstacle, q *question, j judgement) string {
 	if f.Image == "" {
 		if f.In(p.version) {
 			return "Kubernetes " + p.version
@@ -65,18 +65,18 @@ func (p *Part) releaseWith(f catalog.Obstacle, q *asked, j judgement) string {
 }
 
 // runningImage returns the owner's workloads that run an image, or else any that are evidence.
-func (p *Part) runningImage(image string, q *asked, j judgement) []workload {
+func (p *Part) runningImage(image string, q *question, j judgement) []workload {
 	runs := func(wl workload) bool {
 		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == image })
 	}
 	where := slices.DeleteFunc(slices.Concat(j.workloads, q.matched), func(wl workload) bool { return !runs(wl) })
 	if len(where) == 0 {
-		where = p.workloadsWhere(func(wl workload) bool { return wl.wanted > 0 && runs(wl) && p.admits(q, wl.account) })
+		where = p.workloadsWhere(func(wl workload) bool { return wl.replicas > 0 && runs(wl) && p.admits(q, wl.account) })
 	}
 	return where
 }
 
-func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
+func (p *Part) sure(of catalog.Set, q *question, j judgement) bool {
 	where := p.runningImage(of.Image, q, j)
 	for _, wl := range where {
 		for _, ref := range wl.releases {
@@ -90,7 +90,7 @@ func (p *Part) sure(of catalog.Set, q *asked, j judgement) bool {
 
 // lacks reports whether RBAC certainly gives a service account no such right everywhere.
 func (p *Part) lacks(account string, right catalog.Right) bool {
-	return !p.options.Manifests && !p.hidesGrants() && !some(p.granting(subjectsOf(account), "", func(r role) bool {
+	return !p.options.Manifests && !p.hidesGrants() && !anyOf(p.rolesWhere(subjectsOf(account), "", func(r role) bool {
 		return slices.ContainsFunc(r.grants, func(g grant) bool {
 			return g.subresource == "" && g.covers(right.Resource) && slices.Contains(g.verbs, right.Verb)
 		})

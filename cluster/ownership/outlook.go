@@ -76,8 +76,8 @@ func (p *Part) TakeSettings(values map[Setting]string) {
 
 // outlookOf returns the namespaces that a workload watches, comma-separated, "" for all or unknown; and the
 // settings that it refers to.
-func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[Setting]string) (outlook string, asks []Setting) {
-	var told []string
+func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[Setting]string) (outlook string, refs []Setting) {
+	var names []string
 	for _, c := range template.Spec.Containers {
 		var watches, own []string
 		for _, e := range c.Env {
@@ -90,10 +90,10 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 				value = e.Value
 			case from.ConfigMapKeyRef != nil:
 				at := Setting{namespace, from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key}
-				if told, known := settings[at]; known {
-					value = told
+				if set, known := settings[at]; known {
+					value = set
 				}
-				asks = append(asks, at)
+				refs = append(refs, at)
 			case from.FieldRef == nil:
 			case from.FieldRef.FieldPath == "metadata.namespace":
 				value = namespace
@@ -120,14 +120,14 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 			watches = own
 		}
 		for _, list := range watches {
-			told = append(told, strings.Split(list, ",")...)
+			names = append(names, strings.Split(list, ",")...)
 		}
 	}
 	var found []string
-	for _, name := range told {
+	for _, name := range names {
 		switch name = strings.TrimSpace(name); {
 		case strings.ContainsAny(name, "$*"):
-			return "", asks // all, or known to the container only
+			return "", refs // all, or known to the container only
 		case name != "":
 			found = append(found, name)
 		}
@@ -136,7 +136,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 	if found = slices.Compact(found); len(found) > maxOutlook {
 		found = nil
 	}
-	return strings.Join(found, ","), asks
+	return strings.Join(found, ","), refs
 }
 
 // watches is true for cluster-scoped objects ("").

@@ -70,15 +70,15 @@ type Part struct {
 	accounts    map[types.NamespacedName]bool   // service accounts
 	podsOf      facts.Directories[runningPod]   // by service account
 	running     facts.Directories[runningPod]
-	alike       facts.Shared[running]
+	shared      facts.Shared[running]
 	sidecars    map[types.NamespacedName]sidecar
 	roles       map[types.NamespacedName]role
 	bindings    map[types.NamespacedName]binding
 	writers     map[string][]string // subjects that may write reports, by "what/namespace", in that namespace alone
-	apart       map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
+	special     map[string]bool     // namespaces with bindings that give service accounts rights beyond grantees
 	grantees    map[granted][]grantee
 	narrow      map[string]bool                   // accounts of workloads that watch some namespaces
-	bound       map[string][]types.NamespacedName // by service account or group of users
+	bindingsOf  map[string][]types.NamespacedName // by service account or group of users
 	clouds      map[types.NamespacedName]bool
 	drivers     map[types.NamespacedName]bool
 	registered  map[types.NamespacedName][]string // CSI drivers, by node
@@ -106,7 +106,7 @@ func New(doc facts.Document, options Options) *Part {
 		held: map[place]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
 		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: rows[link]{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
-		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, alike: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
+		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, shared: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[granted][]grantee{},
 		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[types.NamespacedName]definition{}, kinds: map[string]string{},
 		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: rows[controller]{}, affected: options.Catalog.Affected(),
@@ -252,5 +252,5 @@ func (p *Part) Holds(resource string, key types.NamespacedName) bool {
 // Leaving reports whether a finalized object is Terminating.
 func (p *Part) Leaving(resource string, key types.NamespacedName) bool {
 	h := p.holding(resource, key)
-	return h != nil && h.deletion.asked != 0
+	return h != nil && h.deletion.since != 0
 }

@@ -14,36 +14,36 @@ import (
 
 // admits reports whether an account's workloads are evidence: RBAC lets it remove the finalizer, or the
 // catalog names its namespace. Users may give workloads in their own namespace any name and image.
-func (p *Part) admits(q *asked, account string) bool {
-	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayTake(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
+func (p *Part) admits(q *question, account string) bool {
+	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayRemove(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
 		return true
 	}
-	if !p.inForce() && len(p.bound[account]) == 0 { // as in ruled
+	if !p.rbacInForce() && len(p.bindingsOf[account]) == 0 { // as in rbacDecides
 		q.unread = account
 	}
 	return false
 }
 
-// bereft returns the likely owner if it had the right: the catalog's workload or, without one, one named like
+// lookalike returns the likely owner if it had the right: the catalog's workload or, without one, one named like
 // a manager of the finalizer or status. Users can fake those, unless it is vouched for: then a lease named
 // after the API group suffices.
-func (p *Part) bereft(q *asked) (like workload, vouched bool) {
+func (p *Part) lookalike(q *question) (like workload, vouched bool) {
 	found := q.namesakes
 	if !q.named && q.custom {
 		managers := slices.DeleteFunc(slices.Concat(q.object.managers, q.object.status), catalog.Generic)
 		holders := map[string]bool{}
-		for _, l := range p.named(facts.GroupOf(q.resource)) {
-			if key, pod := p.holder(l); pod != nil && p.serves(key.Namespace, pod.Value) && p.vouched(q, pod.Value.account) {
+		for _, l := range p.leasesNamed(facts.GroupOf(q.resource)) {
+			if key, pod := p.holder(l); pod != nil && p.serves(key.Namespace, pod.Value) && p.trustedByAdmins(q, pod.Value.account) {
 				holders[pod.Value.account] = true
 			}
 		}
 		found = p.workloadsWhere(func(wl workload) bool {
 			by := holders[wl.account] || slices.Contains(managers, wl.name) || slices.ContainsFunc(wl.images, func(image string) bool { return slices.Contains(managers, image) })
-			return by && wl.wanted > 0 && p.up(wl) && p.ruled(wl.account) && !p.mayTake(subjectsOf(wl.account), q.verdictKey) && !p.impersonates(wl.account, q.namespace)
+			return by && wl.replicas > 0 && p.up(wl) && p.rbacDecides(wl.account) && !p.mayRemove(subjectsOf(wl.account), q.verdictKey) && !p.impersonates(wl.account, q.namespace)
 		})
 	}
 	for _, wl := range found {
-		if p.vouched(q, wl.account) {
+		if p.trustedByAdmins(q, wl.account) {
 			return wl, true
 		}
 		if like.name == "" {
@@ -53,37 +53,37 @@ func (p *Part) bereft(q *asked) (like workload, vouched bool) {
 	return like, false
 }
 
-// vouched reports whether administrators gave an account, which no tenant can, a right to objects of the API
+// trustedByAdmins reports whether administrators gave an account, which no tenant can, a right to objects of the API
 // group in the whole cluster: by a deleted role, or one for other resources of the group.
-func (p *Part) vouched(q *asked, account string) bool {
+func (p *Part) trustedByAdmins(q *question, account string) bool {
 	group := facts.GroupOf(q.resource)
-	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bound[account], func(key types.NamespacedName) bool {
+	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bindingsOf[account], func(key types.NamespacedName) bool {
 		r, exists := p.roles[p.bindings[key].role]
 		return key.Namespace == "" && (!exists || slices.ContainsFunc(r.grants, func(g grant) bool { return !g.wide && facts.GroupOf(g.resource) == group }))
 	})
 }
 
-func (q *asked) names(namespace string) bool {
+func (q *question) names(namespace string) bool {
 	return slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return w.Namespace == namespace })
 }
 
 // doubts reports whether a workload matches the catalog only by the end of its name.
-func (q *asked) doubts(wl workload) bool {
+func (q *question) doubts(wl workload) bool {
 	return !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool {
 		return w.Matches(wl.kind, wl.namespace, wl.name, wl.images) && !w.Doubtful(wl.name, wl.images)
 	})
 }
 
-func (p *Part) mayTake(subjects []string, key verdictKey) bool {
-	return some(p.granting(subjects, key.namespace, p.taking(key.resource)))
+func (p *Part) mayRemove(subjects []string, key verdictKey) bool {
+	return anyOf(p.rolesWhere(subjects, key.namespace, p.letsRemove(key.resource)))
 }
 
 // rightsOf returns the roles and bindings that let a service account remove finalizers.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[types.NamespacedName]bool) {
-	return collected(p.granting(subjectsOf(account), in, p.taking(res)))
+	return collected(p.rolesWhere(subjectsOf(account), in, p.letsRemove(res)))
 }
 
-func (p *Part) taking(res string) func(role) bool {
+func (p *Part) letsRemove(res string) func(role) bool {
 	custom := p.Defined(res)
 	// Subresources of custom resources do not change metadata (k8s.io/apiextensions-apiserver,
 	// pkg/registry/customresource/status_strategy.go); some of others do, but a Scale has its own metadata.
@@ -94,13 +94,13 @@ func (p *Part) taking(res string) func(role) bool {
 	}
 }
 
-// granting yields the roles that asked selects, and their bindings: in one namespace, or in all if that is
+// rolesWhere yields the roles that is selects, and their bindings: in one namespace, or in all if that is
 // "".
-func (p *Part) granting(subjects []string, in string, asked func(role) bool) iter.Seq2[types.NamespacedName, types.NamespacedName] {
+func (p *Part) rolesWhere(subjects []string, in string, is func(role) bool) iter.Seq2[types.NamespacedName, types.NamespacedName] {
 	return func(yield func(role, binding types.NamespacedName) bool) {
 		for _, subject := range subjects {
-			for _, key := range p.bound[subject] {
-				if b := p.bindings[key]; (b.scope == "" || b.scope == in) && asked(p.roles[b.role]) && !yield(b.role, key) {
+			for _, key := range p.bindingsOf[subject] {
+				if b := p.bindings[key]; (b.scope == "" || b.scope == in) && is(p.roles[b.role]) && !yield(b.role, key) {
 					return
 				}
 			}
@@ -108,7 +108,7 @@ func (p *Part) granting(subjects []string, in string, asked func(role) bool) ite
 	}
 }
 
-func some(granted iter.Seq2[types.NamespacedName, types.NamespacedName]) bool {
+func anyOf(granted iter.Seq2[types.NamespacedName, types.NamespacedName]) bool {
 	for range granted {
 		return true
 	}
@@ -141,7 +141,7 @@ func ofAccounts(group string) bool {
 // WorksElsewhere reports whether a workload in a namespace may write objects in others, or that is hidden.
 func (p *Part) WorksElsewhere(namespace string) bool {
 	return len(p.workloadsWhere(func(wl workload) bool {
-		return wl.namespace == namespace && (p.hidesGrants() || slices.ContainsFunc(p.bound[wl.account], func(key types.NamespacedName) bool {
+		return wl.namespace == namespace && (p.hidesGrants() || slices.ContainsFunc(p.bindingsOf[wl.account], func(key types.NamespacedName) bool {
 			return key.Namespace != namespace && len(p.roles[p.bindings[key].role].grants) > 0
 		}))
 	})) > 0
@@ -153,9 +153,9 @@ func (p *Part) anyMay(key verdictKey) bool {
 	if p.hidesGrants() || p.blind() != "" {
 		return true
 	}
-	may := func(account string) bool { return p.mayTake(subjectsOf(account), key) }
+	may := func(account string) bool { return p.mayRemove(subjectsOf(account), key) }
 	return slices.ContainsFunc(slices.Collect(maps.Keys(p.podsOf)), may) ||
-		len(p.workloadsWhere(func(wl workload) bool { return wl.wanted > 0 && p.exists(wl.account) && may(wl.account) })) > 0
+		len(p.workloadsWhere(func(wl workload) bool { return wl.replicas > 0 && p.exists(wl.account) && may(wl.account) })) > 0
 }
 
 func (p *Part) hidesGrants() bool {
@@ -165,7 +165,7 @@ func (p *Part) hidesGrants() bool {
 	})
 }
 
-func (p *Part) withRights(q *asked, j judgement) judgement {
+func (p *Part) withRights(q *question, j judgement) judgement {
 	if p.options.Manifests || j.state != Alive || len(j.workloads) == 0 || p.hidesGrants() {
 		return j
 	}
@@ -191,7 +191,7 @@ func (p *Part) withRights(q *asked, j judgement) judgement {
 	return j
 }
 
-func accountsFor(q *asked, j judgement) []string {
+func accountsFor(q *question, j judgement) []string {
 	var found []string
 	for _, wl := range slices.Concat(j.workloads, q.matched) {
 		found = append(found, wl.account)
@@ -202,7 +202,7 @@ func accountsFor(q *asked, j judgement) []string {
 
 // bar marks a running owner as barred if RBAC gives the right to no candidate, and no other account with it
 // runs: certainly for an owner that the catalog knows to run in the cluster, with its own binding.
-func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
+func (p *Part) bar(q *question, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
 		return p.readyPod(g.account) != ""
 	}) {
@@ -210,15 +210,15 @@ func (p *Part) bar(q *asked, j judgement, accounts []string) judgement {
 	}
 	certain := q.certain(j)
 	for _, account := range accounts {
-		if p.impersonates(account, q.namespace) || !p.ruled(account) {
+		if p.impersonates(account, q.namespace) || !p.rbacDecides(account) {
 			return j // it may have its rights from elsewhere
 		}
-		certain = certain && len(p.bound[account]) > 0
+		certain = certain && len(p.bindingsOf[account]) > 0
 	}
-	return lacking(q, j, j.workloads[0].account, certain)
+	return barredBy(q, j, j.workloads[0].account, certain)
 }
 
-func lacking(q *asked, j judgement, account string, certain bool) judgement {
+func barredBy(q *question, j judgement, account string, certain bool) judgement {
 	where := ""
 	if q.namespace != "" {
 		where = " in namespace " + q.namespace
@@ -237,10 +237,10 @@ func (p *Part) withElections(j judgement) judgement {
 	var account string
 	for _, wl := range j.workloads {
 		l, elects := p.election(wl)
-		if !elects || !p.ruled(wl.account) {
+		if !elects || !p.rbacDecides(wl.account) {
 			return j
 		}
-		if p.mayTake(subjectsOf(wl.account), verdictKey{resource: leases, namespace: l.namespace}) || p.impersonates(wl.account, l.namespace) {
+		if p.mayRemove(subjectsOf(wl.account), verdictKey{resource: leases, namespace: l.namespace}) || p.impersonates(wl.account, l.namespace) {
 			return j
 		}
 		lost, account = l, wl.account
@@ -250,7 +250,7 @@ func (p *Part) withElections(j judgement) judgement {
 }
 
 // certain reports whether the catalog knows the running software as the owner.
-func (q *asked) certain(j judgement) bool {
+func (q *question) certain(j judgement) bool {
 	return q.catalogued && q.entry.Component == catalog.InCluster && j.hearsay == ""
 }
 
@@ -263,15 +263,15 @@ func (p *Part) goneAccount(name string) bool {
 	return !p.exists(name) && p.exists(namespace+"/default")
 }
 
-// ruled reports whether RBAC decides an account's rights. Without its own binding, another authorizer may,
+// rbacDecides reports whether RBAC decides an account's rights. Without its own binding, another authorizer may,
 // unless RBAC is in force; or the workload has its own credentials, and then uses the default account.
-func (p *Part) ruled(account string) bool {
-	return len(p.bound[account]) > 0 || p.inForce() && !strings.HasSuffix(account, "/default")
+func (p *Part) rbacDecides(account string) bool {
+	return len(p.bindingsOf[account]) > 0 || p.rbacInForce() && !strings.HasSuffix(account, "/default")
 }
 
 // impersonates reports whether RBAC lets a service account act as others, with their rights.
 func (p *Part) impersonates(account, in string) bool {
-	return some(p.granting(subjectsOf(account), in, func(r role) bool {
+	return anyOf(p.rolesWhere(subjectsOf(account), in, func(r role) bool {
 		return !r.broad && slices.ContainsFunc(r.powers, func(g grant) bool {
 			return (g.covers("serviceaccounts") || g.covers("users")) && slices.Contains(g.verbs, "impersonate")
 		})

@@ -10,8 +10,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// asked is the question of a verdict, with the inputs of several sources.
-type asked struct {
+// question is what a verdict answers, with the inputs of several sources.
+type question struct {
 	verdictKey
 	object     evidence
 	entry      catalog.Entry
@@ -25,66 +25,66 @@ type asked struct {
 	sidecar bool
 	// foreign says that the finalizer belongs to software with other kinds.
 	foreign bool
-	seen    witness
+	witness witness
 	matched []workload // by the catalog entry
 	made    []workload // together with the definition
 	// namesakes look like matched, and are no evidence.
 	namesakes []workload
 	// unread is an account that would be evidence if another authorizer than RBAC gives it rights.
 	unread string
-	// stranger describes a lease whose holder is no pod, or is "".
-	stranger string
+	// outsider describes a lease whose holder is no pod, or is "".
+	outsider string
 	// live may update the resource and run, idle control it and run nothing.
 	live, idle []grantee
 	base       judgement
 }
 
-func (q *asked) ofSidecars() bool {
+func (q *question) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
 // source completes an empty judgement about a finalizer's owner, or returns one without a state.
 type source struct {
-	name string
-	ask  func(p *Part, q *asked, empty judgement) judgement
+	name  string
+	judge func(p *Part, q *question, empty judgement) judgement
 }
 
-// sources are evaluated in this order, strongest first, until one answers. surmises ignore identities that
+// sources are evaluated in this order, strongest first, until one answers. inferences ignore identities that
 // were seen to remove the finalizer: weigh adds those that do not run.
 var (
 	sources = []source{
-		{"Kubernetes itself", (*Part).askKubernetes},
-		{"a declaration", (*Part).askDeclaration},
-		{"who was seen", (*Part).askSeen},
+		{"Kubernetes itself", (*Part).judgeKubernetes},
+		{"a declaration", (*Part).judgeDeclaration},
+		{"who was seen", (*Part).judgeSeen},
 	}
-	surmises = []source{
-		{"workloads of the catalog", (*Part).askWorkloads},
-		{"images of the catalog", (*Part).askImages},
-		{"field managers", (*Part).askManagers},
-		{"the owner of the definition", (*Part).askDefinition},
-		{"the maker of the definition", (*Part).askMaker},
-		{"permissions", (*Part).askPermissions},
-		{"leases", (*Part).askLeases},
+	inferences = []source{
+		{"workloads of the catalog", (*Part).judgeWorkloads},
+		{"images of the catalog", (*Part).judgeImages},
+		{"field managers", (*Part).judgeManagers},
+		{"the owner of the definition", (*Part).judgeDefinition},
+		{"the maker of the definition", (*Part).judgeMaker},
+		{"permissions", (*Part).judgePermissions},
+		{"leases", (*Part).judgeLeases},
 		// From here on no running owner is known.
-		{"manifests", (*Part).askManifests},
-		{"what is hidden", (*Part).askHidden},
-		{"workloads that are down", (*Part).askDown},
-		{"candidates", (*Part).askCandidates},
-		{"API groups", (*Part).askGroups},
-		{"service accounts that run nothing", (*Part).askIdle},
-		{"nobody", (*Part).askNobody},
+		{"manifests", (*Part).judgeManifests},
+		{"what is hidden", (*Part).judgeHidden},
+		{"workloads that are down", (*Part).judgeUnready},
+		{"candidates", (*Part).judgeCandidates},
+		{"API groups", (*Part).judgeGroups},
+		{"service accounts that run nothing", (*Part).judgeIdle},
+		{"nobody", (*Part).judgeNobody},
 	}
 )
 
 func (p *Part) judge(key verdictKey, e evidence) judgement {
-	q := p.question(key, e)
+	q := p.questionOf(key, e)
 	return p.withObstacles(q, p.withRights(q, p.withMakers(q, p.withCrashes(p.consult(q)))))
 }
 
-func (p *Part) question(key verdictKey, e evidence) *asked {
+func (p *Part) questionOf(key verdictKey, e evidence) *question {
 	entry, catalogued := p.options.Catalog.Lookup(key.finalizer, key.resource)
 	custom := p.Defined(key.resource)
-	q := &asked{
+	q := &question{
 		verdictKey: key, object: e, entry: entry, catalogued: catalogued,
 		custom: custom, named: catalogued && len(entry.Workloads) > 0, foreign: catalogued && entry.Foreign(key.resource),
 		base: judgement{owner: entry.Owner, clears: entry.Clears, creates: entry.Creates, drains: entry.Drains},
@@ -97,20 +97,20 @@ func (p *Part) question(key verdictKey, e evidence) *asked {
 	return q
 }
 
-func (p *Part) consult(q *asked) judgement {
+func (p *Part) consult(q *question) judgement {
 	if j := p.first(sources, q); j.state != "" {
 		return j
 	}
 	q.live, q.idle = p.mayControl(q.resource, q.namespace)
 	q.made = p.madeWith(q)
-	surmised := p.withCrashes(p.withOutlook(q.namespace, p.first(surmises, q))) // the last one always answers
-	if q.stranger != "" && surmised.state != Alive {
-		surmised.certain, surmised.evidence = false, append(surmised.evidence, q.stranger)
-		if surmised.state == Absent {
-			surmised.state = Unknown
+	inferred := p.withCrashes(p.withOutlook(q.namespace, p.first(inferences, q))) // the last one always answers
+	if q.outsider != "" && inferred.state != Alive {
+		inferred.certain, inferred.evidence = false, append(inferred.evidence, q.outsider)
+		if inferred.state == Absent {
+			inferred.state = Unknown
 		}
 	}
-	return p.weigh(q, surmised)
+	return p.weigh(q, inferred)
 }
 
 // mayControl returns the accounts that may update a resource and run, or control it and run nothing.
@@ -126,14 +126,14 @@ func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	return live, idle
 }
 
-func (p *Part) first(sources []source, q *asked) (j judgement) {
+func (p *Part) first(sources []source, q *question) (j judgement) {
 	for i := 0; i < len(sources) && j.state == ""; i++ {
-		j = sources[i].ask(p, q, q.base)
+		j = sources[i].judge(p, q, q.base)
 	}
 	return j
 }
 
-func (p *Part) askDeclaration(q *asked, j judgement) judgement {
+func (p *Part) judgeDeclaration(q *question, j judgement) judgement {
 	declared := cmp.Or(p.options.Owners[q.finalizer], q.object.declared)
 	if declared == "" {
 		return judgement{}
@@ -164,7 +164,7 @@ func (p *Part) askDeclaration(q *asked, j judgement) judgement {
 	return j.is(Absent, true, "declared owner %s does not exist", declared)
 }
 
-func (p *Part) askKubernetes(q *asked, j judgement) judgement {
+func (p *Part) judgeKubernetes(q *question, j judgement) judgement {
 	if !q.catalogued || !q.entry.BuiltIn() {
 		return judgement{}
 	}
@@ -172,21 +172,21 @@ func (p *Part) askKubernetes(q *asked, j judgement) judgement {
 	return j.is(Alive, true, "it is built into the %s", q.entry.Component)
 }
 
-func (p *Part) askSeen(q *asked, j judgement) judgement {
+func (p *Part) judgeSeen(q *question, j judgement) judgement {
 	driver := ""
 	if q.sidecar {
 		driver = q.object.driver
 	}
-	q.seen = p.witness(q, driver)
-	if q.seen.alive == "" {
+	q.witness = p.witnessOf(q, driver)
+	if q.witness.alive == "" {
 		return judgement{}
 	}
-	j.owner, j.workloads, j.seen = cmp.Or(j.owner, q.seen.owner), p.workloadsUnder(q.seen.account), true
-	return j.is(Alive, true, "%s", q.seen.alive)
+	j.owner, j.workloads, j.seen = cmp.Or(j.owner, q.witness.owner), p.workloadsUnder(q.witness.account), true
+	return j.is(Alive, true, "%s", q.witness.alive)
 }
 
-// askWorkloads answers if a workload of the catalog is ready; a CSI sidecar only if it may serve the driver.
-func (p *Part) askWorkloads(q *asked, j judgement) judgement {
+// judgeWorkloads answers if a workload of the catalog is ready; a CSI sidecar only if it may serve the driver.
+func (p *Part) judgeWorkloads(q *question, j judgement) judgement {
 	matched := q.matched
 	if q.sidecar {
 		matched = slices.DeleteFunc(slices.Clone(matched), func(wl workload) bool { return p.servesOthers(wl.account, q.object.driver) })
@@ -218,9 +218,9 @@ func (p *Part) runs(wl workload) string {
 	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, plural(int(wl.ready), "pod"))
 }
 
-// askImages answers if the catalog's image is ready in any workload; a CSI sidecar only if it serves the
+// judgeImages answers if the catalog's image is ready in any workload; a CSI sidecar only if it serves the
 // driver.
-func (p *Part) askImages(q *asked, j judgement) judgement {
+func (p *Part) judgeImages(q *question, j judgement) judgement {
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
 			if j, decided := p.judgeSidecar(q, known.Image); decided {
@@ -230,7 +230,7 @@ func (p *Part) askImages(q *asked, j judgement) judgement {
 		}
 		if n := p.readyImage(q, known.Image); known.Image != "" && n > 0 {
 			j.workloads = p.workloadsWhere(func(wl workload) bool {
-				return wl.wanted > 0 && slices.Contains(wl.images, known.Image) && p.admits(q, wl.account)
+				return wl.replicas > 0 && slices.Contains(wl.images, known.Image) && p.admits(q, wl.account)
 			})
 			if p.options.Manifests {
 				return j.is(Alive, true, "the manifests run image %s", known.Image)
@@ -244,7 +244,7 @@ func (p *Part) askImages(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-func (p *Part) askManagers(q *asked, j judgement) judgement {
+func (p *Part) judgeManagers(q *question, j judgement) judgement {
 	managers := q.object.managers
 	if q.sidecar { // by its own image name, whatever a distribution calls it
 		managers = slices.DeleteFunc(slices.Clone(managers), func(m string) bool {
@@ -261,8 +261,8 @@ func (p *Part) askManagers(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-// askDefinition answers if a ready workload has the definition's owner: a package manager created both.
-func (p *Part) askDefinition(q *asked, j judgement) judgement {
+// judgeDefinition answers if a ready workload has the definition's owner: a package manager created both.
+func (p *Part) judgeDefinition(q *question, j judgement) judgement {
 	if wl, found := p.firstUp(q.made, q.namespace); found {
 		j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
 		return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what)
@@ -273,7 +273,7 @@ func (p *Part) askDefinition(q *asked, j judgement) judgement {
 // madeWith returns the workloads that the definition's controller owns, and that control the resource. Others
 // may, too: Crossplane gives each provider of a family the rights of all
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
-func (p *Part) madeWith(q *asked) []workload {
+func (p *Part) madeWith(q *question) []workload {
 	made := p.definition(q.resource).controller
 	if made == "" || q.foreign {
 		return nil
@@ -285,9 +285,9 @@ func (p *Part) madeWith(q *asked) []workload {
 	return p.workloadsWhere(func(wl workload) bool { return wl.owner.uid == made && accounts[wl.account] })
 }
 
-// askPermissions answers if a single account controls a custom resource: a kind's controller clears its own
+// judgePermissions answers if a single account controls a custom resource: a kind's controller clears its own
 // finalizers, not other software's.
-func (p *Part) askPermissions(q *asked, j judgement) judgement {
+func (p *Part) judgePermissions(q *question, j judgement) judgement {
 	if !q.custom || q.foreign || q.sidecar || len(q.made) > 0 || p.options.Manifests && q.named {
 		return judgement{}
 	}
@@ -306,7 +306,7 @@ func (p *Part) askPermissions(q *asked, j judgement) judgement {
 
 // onlyController returns "" if several control the resource or an idle one does: a running one may be its
 // mere helper. named says that a role names the resource.
-func (q *asked) onlyController() (account string, named bool) {
+func (q *question) onlyController() (account string, named bool) {
 	for _, c := range q.live {
 		switch {
 		case !c.controls:
@@ -323,7 +323,7 @@ func (q *asked) onlyController() (account string, named bool) {
 // core, it may update no other custom group, and unlike mere helpers, it elects a leader.
 func (p *Part) leads(account, resource string) bool {
 	group := facts.GroupOf(resource)
-	return !some(p.granting([]string{account}, "", func(r role) bool {
+	return !anyOf(p.rolesWhere([]string{account}, "", func(r role) bool {
 		return slices.ContainsFunc(r.grants, func(g grant) bool {
 			return !g.wide && facts.GroupOf(g.resource) != group && strings.Contains(facts.GroupOf(g.resource), ".") && facts.Custom(facts.GroupOf(g.resource))
 		})
@@ -333,14 +333,14 @@ func (p *Part) leads(account, resource string) bool {
 	})
 }
 
-// askLeases answers if the holder of a lease named after the API group runs, and may update the resource. The
+// judgeLeases answers if the holder of a lease named after the API group runs, and may update the resource. The
 // lease alone proves nothing: it outlives its holder.
-func (p *Part) askLeases(q *asked, j judgement) judgement {
+func (p *Part) judgeLeases(q *question, j judgement) judgement {
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return judgement{}
 	}
 	group := facts.GroupOf(q.resource)
-	for _, l := range p.named(group) {
+	for _, l := range p.leasesNamed(group) {
 		key, pod := p.holder(l)
 		switch {
 		case !p.counts(l, key.Namespace, pod, q):
@@ -348,8 +348,8 @@ func (p *Part) askLeases(q *asked, j judgement) judgement {
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
 			return j.is(Alive, true, "lease %s, named after API group %s, is held by %s, which renews it from outside the cluster", l, group, l.holder)
-		case pod == nil && p.stranger(l) && !p.left(l, q):
-			q.stranger = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is not a pod here: whether it still runs is unknown", l, group, l.holder)
+		case pod == nil && p.isOutsider(l) && !p.outlivesHolder(l, q):
+			q.outsider = fmt.Sprintf("lease %s, named after API group %s, is held by %s, which is not a pod here: whether it still runs is unknown", l, group, l.holder)
 		case pod != nil && p.serves(key.Namespace, pod.Value) && p.admits(q, pod.Value.account):
 			j.circumstantial = true
 			j.owner = cmp.Or(j.owner, "holder of lease "+l.String())
@@ -360,7 +360,7 @@ func (p *Part) askLeases(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-func (p *Part) askManifests(q *asked, j judgement) judgement {
+func (p *Part) judgeManifests(q *question, j judgement) judgement {
 	switch {
 	case !p.options.Manifests:
 		return judgement{}
@@ -380,7 +380,7 @@ func (p *Part) askManifests(q *asked, j judgement) judgement {
 	return j.is(Unasked, false, "no workload among the manifests removes it: its owner may run in the cluster")
 }
 
-func (p *Part) askHidden(q *asked, j judgement) judgement {
+func (p *Part) judgeHidden(q *question, j judgement) judgement {
 	if blind := p.blind(); blind != "" {
 		return j.is(Unknown, false, "unseen: %s", blind)
 	}
@@ -390,7 +390,7 @@ func (p *Part) askHidden(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-func (p *Part) askDown(q *asked, j judgement) judgement {
+func (p *Part) judgeUnready(q *question, j judgement) judgement {
 	known := q.matched
 	if len(known) == 0 {
 		known = q.made
@@ -401,7 +401,7 @@ func (p *Part) askDown(q *asked, j judgement) judgement {
 	j.owner = cmp.Or(j.owner, known[0].String())
 	everywhere := q.verdictKey
 	everywhere.namespace = ""
-	if account := known[0].account; !q.names(known[0].namespace) && !p.mayTake(subjectsOf(account), everywhere) {
+	if account := known[0].account; !q.names(known[0].namespace) && !p.mayRemove(subjectsOf(account), everywhere) {
 		j.hearsay = byBinding
 	}
 	j = p.judgeDown(j, known)
@@ -416,7 +416,7 @@ func (p *Part) askDown(q *asked, j judgement) judgement {
 // account, also of other namespaces.
 const byBinding = "a RoleBinding of the namespace"
 
-func (p *Part) askCandidates(q *asked, j judgement) judgement {
+func (p *Part) judgeCandidates(q *question, j judgement) judgement {
 	candidates := p.candidates(q)
 	if len(candidates) == 0 {
 		return judgement{}
@@ -430,7 +430,7 @@ func (p *Part) askCandidates(q *asked, j judgement) judgement {
 }
 
 // candidates is empty for a built-in kind with an owner in the catalog: many may update it.
-func (p *Part) candidates(q *asked) []grantee {
+func (p *Part) candidates(q *question) []grantee {
 	if !q.custom && q.catalogued {
 		return nil
 	}
@@ -441,8 +441,8 @@ func (p *Part) candidates(q *asked) []grantee {
 // owners of other finalizers, and may update the whole group, like Cluster API's core beside an uninstalled
 // provider; or the owner is a CSI sidecar that was seen here, like the CSI snapshotter beside the snapshot
 // controller.
-func (p *Part) cleansOthers(q *asked, c grantee) bool {
-	ran := q.sidecar && (q.seen.down != nil || q.seen.barred != "")
+func (p *Part) cleansOthers(q *question, c grantee) bool {
+	ran := q.sidecar && (q.witness.down != nil || q.witness.barred != "")
 	if !ran && (!q.named || q.entry.Component != catalog.InCluster || !c.whole) {
 		return false
 	}
@@ -471,7 +471,7 @@ func cleanersOf(c *catalog.Catalog) map[string]bool {
 	return known
 }
 
-func (p *Part) askGroups(q *asked, j judgement) judgement {
+func (p *Part) judgeGroups(q *question, j judgement) judgement {
 	if q.catalogued && q.entry.CRDGroup != "" && !p.options.Sight.Serves(q.entry.CRDGroup) {
 		return j.is(Absent, true, "API group %s, which it needs, is not served", q.entry.CRDGroup)
 	}
@@ -484,7 +484,7 @@ func (p *Part) askGroups(q *asked, j judgement) judgement {
 	return judgement{}
 }
 
-func (p *Part) askIdle(q *asked, j judgement) judgement {
+func (p *Part) judgeIdle(q *question, j judgement) judgement {
 	if !q.custom || len(q.idle) == 0 {
 		return judgement{}
 	}
@@ -499,10 +499,10 @@ func (p *Part) askIdle(q *asked, j judgement) judgement {
 	return j.is(Down, sure, "service account %s may update it and its status, and %s", name, proof)
 }
 
-// askNobody judges an owner absent if it usually runs outside the cluster, and was seen in this one.
-func (p *Part) askNobody(q *asked, j judgement) judgement {
-	like, vouched := p.bereft(q)
-	j = p.nobody(q, vouched || q.seen.gone != "" || q.seen.barred != "" && p.servesDriver(q, q.seen.account))
+// judgeNobody judges an owner absent if it usually runs outside the cluster, and was seen in this one.
+func (p *Part) judgeNobody(q *question, j judgement) judgement {
+	like, vouched := p.lookalike(q)
+	j = p.nobody(q, vouched || q.witness.gone != "" || q.witness.barred != "" && p.servesDriver(q, q.witness.account))
 	if j.state != Absent || like.name == "" {
 		return j
 	}
@@ -511,11 +511,11 @@ func (p *Part) askNobody(q *asked, j judgement) judgement {
 		proof, _ := p.whyDown(like)
 		j.evidence = []string{like.String() + " " + proof}
 	}
-	return lacking(q, j, like.account, j.certain)
+	return barredBy(q, j, like.account, j.certain)
 }
 
-// nobody is askNobody without lookalikes; here says that the owner is known to have run in this cluster.
-func (p *Part) nobody(q *asked, here bool) judgement {
+// nobody is judgeNobody without lookalikes; here says that the owner is known to have run in this cluster.
+func (p *Part) nobody(q *question, here bool) judgement {
 	j := q.base
 	switch {
 	case !q.catalogued:
@@ -527,8 +527,8 @@ func (p *Part) nobody(q *asked, here bool) judgement {
 	case len(q.entry.Workloads) == 0:
 		return j.is(Absent, false, "no running controller has a role for %s", q.resource)
 	}
-	if q.entry.Component != catalog.InCluster && (q.seen.gone != "" || q.seen.barred != "") {
+	if q.entry.Component != catalog.InCluster && (q.witness.gone != "" || q.witness.barred != "") {
 		j.hearsay = byLearning
 	}
-	return j.is(Absent, true, "none of its workloads exists: %s", wanted(q.entry))
+	return j.is(Absent, true, "none of its workloads exists: %s", workloadNames(q.entry))
 }

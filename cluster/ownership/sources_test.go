@@ -18,13 +18,13 @@ func TestOrder(t *testing.T) {
 	}
 	var documented, asked []string
 	for _, line := range regexp.MustCompile(`(?m)^\d+\. ([^\n]*)$`).FindAllStringSubmatch(string(text), -1) {
-		for _, s := range append(sources[:len(sources):len(sources)], surmises...) {
+		for _, s := range append(sources[:len(sources):len(sources)], inferences...) {
 			if strings.HasPrefix(line[1], s.name) {
 				documented = append(documented, s.name)
 			}
 		}
 	}
-	for _, s := range append(sources[:len(sources):len(sources)], surmises...) {
+	for _, s := range append(sources[:len(sources):len(sources)], inferences...) {
 		asked = append(asked, s.name)
 	}
 	if diff := cmp.Diff(documented, asked); diff != "" {

@@ -21,7 +21,7 @@ type kindHeld struct{ finalizer, resource string }
 
 // deletion is zero if it has not begun.
 type deletion struct {
-	asked int64 // in seconds of Unix time
+	since int64 // in seconds of Unix time
 	// stops is set in a grace period, when another controller, such as a kubelet, finishes first.
 	stops bool
 }
@@ -33,9 +33,9 @@ func deletionOf(m metav1.Object) deletion {
 	case at == nil:
 		return deletion{}
 	case grace == nil || *grace <= 0:
-		return deletion{asked: at.Unix()}
+		return deletion{since: at.Unix()}
 	}
-	return deletion{asked: at.Unix() - *grace, stops: true}
+	return deletion{since: at.Unix() - *grace, stops: true}
 }
 
 const maxEndings = 2000
@@ -47,13 +47,13 @@ type Ending struct {
 	Asked     int64 // deletion time, in seconds of Unix time
 }
 
-func (p *Part) lost(h *holding, left []evidence) {
-	if h.deletion.asked == 0 {
+func (p *Part) recordEndings(h *holding, left []evidence) {
+	if h.deletion.since == 0 {
 		return
 	}
 	for _, one := range h.finalizers {
 		if len(p.endings) < maxEndings && !slices.ContainsFunc(left, func(e evidence) bool { return e.finalizer == one.finalizer }) {
-			p.endings = append(p.endings, Ending{h.uid, one.finalizer, h.deletion.asked})
+			p.endings = append(p.endings, Ending{h.uid, one.finalizer, h.deletion.since})
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (p *Part) lost(h *holding, left []evidence) {
 // Gone records that an object was deleted, or lost its last finalizer, unlike Forget.
 func (p *Part) Gone(resource string, key types.NamespacedName) {
 	if h := p.holding(resource, key); h != nil {
-		p.lost(h, nil)
+		p.recordEndings(h, nil)
 	}
 }
 
@@ -72,21 +72,21 @@ func (p *Part) Endings() []Ending {
 	return endings
 }
 
-// end records that an object is Terminating and waits only for finalizers, and live undoes it. Built-in
+// addTerminating records that an object is Terminating and waits only for finalizers, and removeTerminating undoes it. Built-in
 // finalizers wait for other things, with their own facts.
-func (p *Part) end(b *bucket, name string, d deletion) {
-	if d.asked == 0 || d.stops || p.builtIn(b.verdict.key) {
+func (p *Part) addTerminating(b *bucket, name string, d deletion) {
+	if d.since == 0 || d.stops || p.builtIn(b.verdict.key) {
 		return
 	}
 	if b.ending == nil {
 		b.ending = map[string]int64{}
 	}
-	b.ending[name] = d.asked
+	b.ending[name] = d.since
 	p.ending.Add(b.kind(), b)
 	p.endingDirty[b.kind()] = true
 }
 
-func (p *Part) live(b *bucket, name string) {
+func (p *Part) removeTerminating(b *bucket, name string) {
 	if _, ending := b.ending[name]; !ending {
 		return
 	}

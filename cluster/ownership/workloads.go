@@ -21,11 +21,11 @@ type workload struct {
 	account               string // "namespace/name" of its service account
 	images                []string
 	releases              []string // image references with known bugs in some releases
-	wanted, ready         int32
+	replicas, ready       int32
 	refused               string                  // why its pods cannot be created, or ""
 	outlook               string                  // namespaces, from outlookOf
 	template              *corev1.PodTemplateSpec // for outlookOf, if it refers to settings
-	goes                  bool
+	terminating           bool
 	owner                 owner
 }
 
@@ -36,7 +36,7 @@ func (wl workload) resource() string { return strings.ToLower(wl.kind) + "s.apps
 // up reports whether a workload has a ready pod, and keeps it: the status of a scaled down or deleted one
 // still counts terminating pods.
 func (p *Part) up(wl workload) bool {
-	return wl.ready > 0 && (wl.wanted > 0 || wl.kind == "DaemonSet") && !wl.goes && !p.goes(wl.namespace)
+	return wl.ready > 0 && (wl.replicas > 0 || wl.kind == "DaemonSet") && !wl.terminating && !p.terminates(wl.namespace)
 }
 
 // workloadKeepers keep a row for each workload, by kind.
@@ -60,10 +60,10 @@ func (p *Part) workloadKeepers() []facts.Keeper {
 	}
 }
 
-func (p *Part) workloadOf(kind string, m metav1.Object, template *corev1.PodTemplateSpec, wanted, ready int32) workload {
+func (p *Part) workloadOf(kind string, m metav1.Object, template *corev1.PodTemplateSpec, replicas, ready int32) workload {
 	wl := workload{
 		kind: kind, namespace: m.GetNamespace(), name: m.GetName(), account: accountOf(m.GetNamespace(), template.Spec), images: imagesOf(template.Spec), releases: p.releasesOf(template.Spec),
-		wanted: wanted, ready: ready, goes: m.GetDeletionTimestamp() != nil, owner: onlyOwner(m),
+		replicas: replicas, ready: ready, terminating: m.GetDeletionTimestamp() != nil, owner: onlyOwner(m),
 	}
 	var settings []Setting
 	if wl.outlook, settings = outlookOf(wl.namespace, *template, p.settings); len(settings) > 0 {
@@ -100,7 +100,7 @@ func (p *Part) workloadsWhere(is func(workload) bool) []workload {
 
 // workloadsUnder omits workloads that are scaled to zero.
 func (p *Part) workloadsUnder(account string) []workload {
-	return p.workloadsWhere(func(wl workload) bool { return wl.wanted > 0 && wl.account == account })
+	return p.workloadsWhere(func(wl workload) bool { return wl.replicas > 0 && wl.account == account })
 }
 
 // matches caches the workloads of catalog entries. It has its own lock: concurrent readers of the facts may
@@ -141,10 +141,10 @@ func (m *match) note(before, now workload) {
 }
 
 // matching returns the catalog entry's workloads that are evidence, and lookalikes.
-func (p *Part) matching(q *asked) (admitted, namesakes []workload) {
+func (p *Part) matching(q *question) (admitted, namesakes []workload) {
 	for _, wl := range p.matches.of(q.entry, p.workloadsWhere) {
 		switch {
-		case p.options.Manifests && q.doubts(wl) && !p.mayTake(subjectsOf(wl.account), q.verdictKey): // another project's, named after it
+		case p.options.Manifests && q.doubts(wl) && !p.mayRemove(subjectsOf(wl.account), q.verdictKey): // another project's, named after it
 		case p.admits(q, wl.account):
 			admitted = append(admitted, wl)
 		default:
@@ -164,13 +164,13 @@ type runningPod struct {
 func (r runningPod) Named() string { return r.name }
 
 type running struct {
-	account string // "namespace/name"
-	images  string // their names, one per line
-	names   string // other possible field managers: containers and commands, one per line
-	failing string // proof that it will not become ready by itself, or ""
-	ready   bool
-	stopped bool
-	goes    bool
+	account     string // "namespace/name"
+	images      string // their names, one per line
+	names       string // other possible field managers: containers and commands, one per line
+	failing     string // proof that it will not become ready by itself, or ""
+	ready       bool
+	stopped     bool
+	terminating bool
 	// crashed is its last start after a crash, and often if it keeps crashing, in Unix time.
 	crashed, often int64
 }
@@ -197,17 +197,17 @@ func (p *Part) keepPod(pod *corev1.Pod) bool {
 	}
 	now := running{
 		account: accountOf(pod.Namespace, pod.Spec), images: strings.Join(imagesOf(pod.Spec), "\n"), names: strings.Join(names, "\n"),
-		failing: facts.Failing(pod),
-		ready:   facts.Ready(pod),
-		stopped: facts.Stopped(pod),
-		goes:    pod.DeletionTimestamp != nil,
+		failing:     facts.Failing(pod),
+		ready:       facts.Ready(pod),
+		stopped:     facts.Stopped(pod),
+		terminating: pod.DeletionTimestamp != nil,
 	}
 	now.crashed, now.often = facts.Crashed(pod)
 	if known := p.running.At(key); known != nil && known.Value == now {
 		return true // as most updates
 	}
 	p.forgetPod(key)
-	kept := runningPod{key.Name, p.alike.Take(now)}
+	kept := runningPod{key.Name, p.shared.Take(now)}
 	p.running.Put(key.Namespace, kept)
 	p.podsOf.Put(now.account, kept)
 	p.countImages(now, 1)
@@ -216,7 +216,7 @@ func (p *Part) keepPod(pod *corev1.Pod) bool {
 }
 
 func (p *Part) countImages(of running, by int) {
-	if !of.ready || of.goes {
+	if !of.ready || of.terminating {
 		return
 	}
 	for _, image := range of.imageNames() {
@@ -236,7 +236,7 @@ func (p *Part) forgetPod(key types.NamespacedName) {
 		return
 	}
 	of := gone.Value
-	p.alike.Drop(gone.One)
+	p.shared.Drop(gone.One)
 	p.running.Delete(key)
 	p.podsOf.Delete(types.NamespacedName{Namespace: of.account, Name: key.Name})
 	p.countImages(of, -1)
@@ -244,21 +244,23 @@ func (p *Part) forgetPod(key types.NamespacedName) {
 }
 
 func (p *Part) serves(namespace string, r running) bool {
-	return r.ready && !r.goes && !p.goes(namespace)
+	return r.ready && !r.terminating && !p.terminates(namespace)
 }
 
 // readyImage counts the serving pods with an image that are evidence.
-func (p *Part) readyImage(q *asked, image string) (n int) {
+func (p *Part) readyImage(q *question, image string) (n int) {
 	for account, ready := range p.readyImages[image] {
-		if !p.goes(facts.NamespaceOf(account)) && p.admits(q, account) {
+		if !p.terminates(facts.NamespaceOf(account)) && p.admits(q, account) {
 			n += ready
 		}
 	}
 	return n
 }
 
-// goes reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
-func (p *Part) goes(namespace string) bool { return p.leaving[types.NamespacedName{Name: namespace}] }
+// terminates reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
+func (p *Part) terminates(namespace string) bool {
+	return p.leaving[types.NamespacedName{Name: namespace}]
+}
 
 // exists reports whether a service account, "namespace/name", exists.
 func (p *Part) exists(account string) bool {
