@@ -43,19 +43,19 @@ func TestMakers(t *testing.T) {
 	}{
 		"owned":                      {"its maker exists", made(owned) + kind + itself + operator, "", Alive, "is ready under it", removes},
 		"labelled":                   {"its maker exists", made(labelled) + kind + itself + operator, "", Alive, "is ready under it", removes},
-		"owned, gone":                {"its maker was deleted and left it behind", made(owned) + kind + another + operator, "", Unknown, "GadgetMaker.make.io/m, which the definition of gadgets.x.io was made from, is gone", ""},
-		"labelled, gone":             {"its maker was deleted and left it behind", made(labelled) + kind + operator, "", Unknown, "is gone", ""},
-		"annotated, gone":            {"its maker was deleted and left it behind", made(annotated) + kind + operator, "", Unknown, "is gone", ""},
-		"owned, no kind":             {"the definition of its maker's kind was deleted", made(owned) + other + operator, "", Unknown, "has gone with its kind", ""},
-		"labelled with UID, no kind": {"the definition of its maker's kind was deleted", made(withUID) + other + operator, "", Unknown, "has gone with its kind", ""},
+		"owned, gone":                {"its maker was deleted and left it behind", made(owned) + kind + another + operator, "", Unknown, "GadgetMaker.make.io/m, from which the definition of gadgets.x.io was made, does not exist", ""},
+		"labelled, gone":             {"its maker was deleted and left it behind", made(labelled) + kind + operator, "", Unknown, "does not exist", ""},
+		"annotated, gone":            {"its maker was deleted and left it behind", made(annotated) + kind + operator, "", Unknown, "does not exist", ""},
+		"owned, no kind":             {"the definition of its maker's kind was deleted", made(owned) + other + operator, "", Unknown, "was deleted with its kind", ""},
+		"labelled with UID, no kind": {"the definition of its maker's kind was deleted", made(withUID) + other + operator, "", Unknown, "was deleted with its kind", ""},
 		"labelled, no kind":          {"a label may have another meaning", made(labelled) + other + operator, "", Alive, "is ready under it", ""},
 		"other labels":               {"these name no maker", made(stranger) + kind + operator, "", Alive, "is ready under it", ""},
 		"hidden":                     {"an unseen maker does not certainly exist", made(labelled) + kind + hidden + operator, "", Unknown, "unseen: gadgetmakers.make.io (forbidden)", ""},
 		"declared":                   {"a declaration outweighs it", strings.Replace(made(labelled), "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: external},", 1) + kind + operator, "", Alive, "declared", ""},
 
 		"handled by the maker's":        {"the controller of the maker's kind may update everything, and the finalizer is named after its group", made(labelled) + kind + itself + ofMakers, "make.io/cleanup", Alive, "was made from GadgetMaker.make.io/m", removes},
-		"of another name":               {"installers of other software create definitions, too", made(labelled) + kind + itself + ofMakers, "x.io/cleanup", Absent, "no controller", ""},
-		"the maker's is scaled to zero": {"no controller runs", made(labelled) + kind + itself + strings.Replace(ofMakers, as("one", running), as("one", scaledToZero), 1), "make.io/cleanup", Absent, "no controller", ""},
+		"of another name":               {"installers of other software create definitions, too", made(labelled) + kind + itself + ofMakers, "x.io/cleanup", Absent, "no running controller", ""},
+		"the maker's is scaled to zero": {"no running controller", made(labelled) + kind + itself + strings.Replace(ofMakers, as("one", running), as("one", scaledToZero), 1), "make.io/cleanup", Absent, "no running controller", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := tc.cluster

@@ -128,12 +128,12 @@ func TestOwnershipByStrength(t *testing.T) {
 		"learned, scaled to zero": {
 			"the account that removed it so far is scaled to zero; only the sighting supports it",
 			gadget + as("one", anAccount, scaledToZero) + seen(one+" 1 1h"),
-			Down, "may", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
+			Down, "may", []string{"removed it", "Deployment ops/one is scaled to zero"},
 		},
 		"learned, scaled to zero, and it alone may do it": {
 			"its permissions say the same without a sighting",
 			gadget + as("one", anAccount, controls, scaledToZero) + seen(one+" 1 1h"),
-			Down, "will", []string{"was seen to remove it", "Deployment ops/one is scaled to zero"},
+			Down, "will", []string{"removed it", "Deployment ops/one is scaled to zero"},
 		},
 		"all of its group, and runs": {
 			"a wildcard says who may, not who does: Cluster API's core may update what each provider brings",
@@ -198,12 +198,12 @@ func TestOwnershipByStrength(t *testing.T) {
 		"learned, gone": {
 			"nothing is left that may do it: but the catalog does not know it",
 			gadget + seen(one+" 9 1h"),
-			Absent, "may", []string{"no running controller has a role for", "that service account is gone"},
+			Absent, "may", []string{"no running controller has a role for", "that service account does not exist"},
 		},
 		"two learned, one of them alive": {
 			"replicas of two kinds share the work",
 			gadget + as("one", anAccount, scaledToZero) + as("two", anAccount, running) + seen(one+" 9 1h", two+" 1 48h"),
-			Alive, "will", []string{"service account ops/two was seen"},
+			Alive, "will", []string{"service account ops/two removed it"},
 		},
 		"two learned, both down": {
 			"proof for each that it is down, and none that they are the only ones",

@@ -115,7 +115,7 @@ func TestOwnership(t *testing.T) {
 		"catalogued, not installed": {
 			reason:  "the operator's workload was deleted and its CRD still exists",
 			cluster: kialiCRD + "---" + kiali,
-			state:   Absent, certainty: "will", evidence: "no workload of it exists",
+			state:   Absent, certainty: "will", evidence: "none of its workloads exists",
 		},
 		"catalogued, workload ready": {
 			reason:  "the catalog names the Deployment and it has a ready pod",
