@@ -115,12 +115,7 @@ func (p *Part) servesDriver(q *question, account string) bool {
 }
 
 func (p *Part) driversHidden() string {
-	for _, input := range []string{"pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "clusterroles" + rbacGroup, "clusterrolebindings" + rbacGroup} {
-		if reason, hidden := p.options.Sight.Hidden(input); hidden {
-			return fmt.Sprintf("%s (%s)", input, reason)
-		}
-	}
-	return ""
+	return p.hidden("pods", "deployments.apps", "statefulsets.apps", "daemonsets.apps", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "clusterroles"+rbacGroup, "clusterrolebindings"+rbacGroup)
 }
 
 // names also finds dashes for dots, as in leases and paths.

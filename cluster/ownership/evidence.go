@@ -116,14 +116,10 @@ func contentOf(m metav1.Object, all bool) map[string]any {
 			return whole
 		}
 	}
-	of := func(texts map[string]string) map[string]any {
-		found := map[string]any{}
-		for key, text := range texts {
-			found[key] = text
-		}
-		return found
-	}
-	return map[string]any{"metadata": map[string]any{"labels": of(m.GetLabels()), "annotations": of(m.GetAnnotations())}}
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetLabels(m.GetLabels())
+	u.SetAnnotations(m.GetAnnotations())
+	return u.Object
 }
 
 // finalizersOf omits the namespace controller's own in a namespace's spec, which is removed last.
@@ -152,21 +148,15 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 		}
 		return nil
 	}
-	add := func(finalizer string) {
-		common.finalizer = finalizer
-		found = append(found, common)
-	}
-	for _, finalizer := range spec {
-		if finalizer != "kubernetes" && of(finalizer) == nil {
-			add(finalizer)
-		}
-	}
-	for i, finalizer := range listed {
-		if of(finalizer) == nil {
-			add(finalizer)
-		}
-		if t := of(finalizer); t.at == facts.Nowhere {
-			t.at = i
+	for i, finalizer := range slices.Concat(spec, listed) {
+		at := max(facts.Nowhere, i-len(spec))
+		switch e := of(finalizer); {
+		case at == facts.Nowhere && finalizer == "kubernetes":
+		case e == nil:
+			common.finalizer, common.at = finalizer, at
+			found = append(found, common)
+		case e.at == facts.Nowhere:
+			e.at = at
 		}
 	}
 	if len(all) > maxFinalizers {
@@ -187,44 +177,49 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 // Invalid ones are ignored.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
-		claim := func(manager string, finalizers map[string]any) bool {
-			for key := range finalizers {
-				var name string
-				if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil && !yield(manager, name) {
-					return false
-				}
+		for _, entry := range managedFields(m) {
+			if entry.status && !yield(entry.manager, "") {
+				return
 			}
-			return true
-		}
-		if u, whole := m.(*unstructured.Unstructured); whole { // its own method takes ten times as long
-			entries, _ := facts.Lookup(u.Object, "metadata", "managedFields").([]any)
-			for _, entry := range entries {
-				entry, _ := entry.(map[string]any)
-				manager, _ := entry["manager"].(string)
-				finalizers, _ := facts.Lookup(entry, "fieldsV1", "f:metadata", "f:finalizers").(map[string]any)
-				if !claim(manager, finalizers) || entry["subresource"] == "status" && !yield(manager, "") {
+			for key := range entry.finalizers {
+				var name string
+				if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil && !yield(entry.manager, name) {
 					return
 				}
 			}
-			return
-		}
-		for _, entry := range m.GetManagedFields() {
-			if entry.Subresource == "status" && !yield(entry.Manager, "") {
-				return
-			}
-			var fields struct {
-				Metadata struct {
-					Finalizers map[string]any `json:"f:finalizers"`
-				} `json:"f:metadata"`
-			}
-			if !bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte("f:finalizers")) || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-				continue
-			}
-			if !claim(entry.Manager, fields.Metadata.Finalizers) {
-				return
-			}
 		}
 	}
+}
+
+type managedEntry struct {
+	manager    string
+	status     bool
+	finalizers map[string]any
+}
+
+func managedFields(m metav1.Object) (list []managedEntry) {
+	if u, whole := m.(*unstructured.Unstructured); whole { // its own method takes ten times as long
+		entries, _ := facts.Lookup(u.Object, "metadata", "managedFields").([]any)
+		for _, entry := range entries {
+			entry, _ := entry.(map[string]any)
+			manager, _ := entry["manager"].(string)
+			finalizers, _ := facts.Lookup(entry, "fieldsV1", "f:metadata", "f:finalizers").(map[string]any)
+			list = append(list, managedEntry{manager, entry["subresource"] == "status", finalizers})
+		}
+		return list
+	}
+	for _, entry := range m.GetManagedFields() {
+		var fields struct {
+			Metadata struct {
+				Finalizers map[string]any `json:"f:finalizers"`
+			} `json:"f:metadata"`
+		}
+		if raw := entry.FieldsV1.GetRawBytes(); bytes.Contains(raw, []byte("f:finalizers")) && json.Unmarshal(raw, &fields) != nil {
+			fields.Metadata.Finalizers = nil
+		}
+		list = append(list, managedEntry{entry.Manager, entry.Subresource == "status", fields.Metadata.Finalizers})
+	}
+	return list
 }
 
 func driverOf(m metav1.Object) string {

@@ -242,16 +242,17 @@ func (p *Part) managed(g grantee, managers []string) string {
 	return ""
 }
 
-// Without ownerInputs no owner can be judged absent.
-var ownerInputs = []string{
-	"pods", "serviceaccounts", "deployments.apps", "statefulsets.apps", "daemonsets.apps",
-	"roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
-	"rolebindings.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
-	"customresourcedefinitions.apiextensions.k8s.io",
-}
+var (
+	grantInputs = []string{"roles" + rbacGroup, "clusterroles" + rbacGroup, "rolebindings" + rbacGroup, "clusterrolebindings" + rbacGroup}
+	ownerInputs = slices.Concat([]string{"pods", "serviceaccounts", "deployments.apps", "statefulsets.apps", "daemonsets.apps"}, grantInputs, []string{definitions})
+)
 
-func (p *Part) blind() string {
-	for _, name := range ownerInputs {
+// blind returns an unseen resource without which no owner can be judged absent, or "".
+func (p *Part) blind() string { return p.hidden(ownerInputs...) }
+
+// hidden returns the first of these resources that is unseen, with the reason, or "".
+func (p *Part) hidden(resources ...string) string {
+	for _, name := range resources {
 		if reason, hidden := p.options.Sight.Hidden(name); hidden {
 			return name + " (" + reason + ")"
 		}

@@ -91,7 +91,7 @@ func (p *Part) trusted(o learned.Owner, q *question) bool {
 
 // whyUnable returns why a running identity can no longer remove a finalizer, or "".
 func (p *Part) whyUnable(o learned.Owner, key verdictKey) string {
-	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); !p.exists(o.Account()) && !hidden {
+	if !p.exists(o.Account()) && p.hidden("serviceaccounts") == "" {
 		return "that service account does not exist, so the tokens of its pods are refused"
 	}
 	if o.Everywhere && !p.mayRemove(subjectsOf(o.Account()), key) && !p.hidesGrants() {

@@ -18,6 +18,8 @@ import (
 // from: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a ConstraintTemplate
 // of Gatekeeper. Without that maker nothing handles the kind.
 
+const definitions = "customresourcedefinitions.apiextensions.k8s.io"
+
 type definition struct {
 	kind       string // "Kind.group"
 	cluster    bool
@@ -114,21 +116,18 @@ func (p *Part) makersOf(resource string) []maker {
 
 // withMakers marks a running owner as uncertain if the kind's definition has lost its maker.
 func (p *Part) withMakers(q *question, j judgement) judgement {
-	if j.state != Alive || j.hearsay != "" || p.options.Manifests {
-		return j
-	}
-	if q.catalogued && q.entry.BuiltIn() || q.foreign {
+	if j.state != Alive || j.hearsay != "" || p.options.Manifests || q.catalogued && q.entry.BuiltIn() || q.foreign {
 		return j
 	}
 	for _, m := range p.makersOf(q.resource) {
-		reason, hidden := p.options.Sight.Hidden(m.resource)
+		hidden := p.hidden(m.resource)
 		switch {
 		case p.links[m.resource][types.NamespacedName{Name: m.name}].there:
 		case m.resource == "":
 			j.maker = m.what
 			return j.is(Unknown, false, "%s, from which the definition of %s was made, was deleted with its kind: whether a controller still handles %s is unknown", m.what, q.resource, q.resource)
-		case hidden:
-			return j.is(Unknown, false, "the definition of %s was made from %s; unseen: %s (%s)", q.resource, m.what, m.resource, reason)
+		case hidden != "":
+			return j.is(Unknown, false, "the definition of %s was made from %s; unseen: %s", q.resource, m.what, hidden)
 		case len(p.links[m.resource]) < maxLinks:
 			j.maker = m.what
 			return j.is(Unknown, false, "%s, from which the definition of %s was made, does not exist: whether a controller still handles %s is unknown", m.what, q.resource, q.resource)

@@ -137,7 +137,7 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Rows("clusterrolebindings"+rbacGroup, p.bindings, func(o *rbacv1.ClusterRoleBinding) (binding, bool) {
 			return bindingOf("", o.RoleRef, o.Subjects)
 		}, mark[binding](&p.grantsDirty)),
-		facts.Rows("customresourcedefinitions.apiextensions.k8s.io", p.definitions, definitionOf, p.definitionChanged),
+		facts.Rows(definitions, p.definitions, definitionOf, p.definitionChanged),
 		facts.Rows("csidrivers.storage.k8s.io", p.drivers, func(*storagev1.CSIDriver) (installed, kept bool) { return true, true }, mark[bool](&p.dirty)),
 		facts.Rows("csinodes.storage.k8s.io", p.registered, registeredOn, mark[[]string](&p.dirty)),
 	)

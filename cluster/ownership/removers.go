@@ -51,7 +51,7 @@ func (p *Part) removersOf(v *verdict) []remover {
 		// Without a maker the kind's controller stops; it is deleted with the definition of its kind.
 		removers = append(removers, remover{"", m.what})
 		if m.resource != "" {
-			removers = append(removers, remover{"", "customresourcedefinitions.apiextensions.k8s.io/" + m.resource})
+			removers = append(removers, remover{"", definitions + "/" + m.resource})
 		}
 	}
 	if len(v.judgement.bindings) > 0 {

@@ -158,12 +158,7 @@ func (p *Part) anyMay(key verdictKey) bool {
 		len(p.workloadsWhere(func(wl workload) bool { return wl.replicas > 0 && p.exists(wl.account) && may(wl.account) })) > 0
 }
 
-func (p *Part) hidesGrants() bool {
-	return slices.ContainsFunc([]string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"}, func(kind string) bool {
-		_, hidden := p.options.Sight.Hidden(kind + rbacGroup)
-		return hidden
-	})
-}
+func (p *Part) hidesGrants() bool { return p.hidden(grantInputs...) != "" }
 
 func (p *Part) withRights(q *question, j judgement) judgement {
 	if p.options.Manifests || j.state != Alive || len(j.workloads) == 0 || p.hidesGrants() {
@@ -257,10 +252,7 @@ func (q *question) certain(j judgement) bool {
 // goneAccount reports whether an account certainly does not exist: its namespace has the default one.
 func (p *Part) goneAccount(name string) bool {
 	namespace, _, _ := strings.Cut(name, "/")
-	if _, hidden := p.options.Sight.Hidden("serviceaccounts"); hidden {
-		return false
-	}
-	return !p.exists(name) && p.exists(namespace+"/default")
+	return p.hidden("serviceaccounts") == "" && !p.exists(name) && p.exists(namespace+"/default")
 }
 
 // rbacDecides reports whether RBAC decides an account's rights. Without its own binding, another authorizer may,
