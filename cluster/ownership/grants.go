@@ -34,7 +34,7 @@ type role struct {
 	grants  []grant
 	powers  []grant  // catalog.ActVerbs on other objects
 	watches []string // custom resources, by name
-	reports []string // resources of reports
+	reports []string // keys of reports
 }
 
 type binding struct {

@@ -133,15 +133,15 @@ func (p *Part) controllers() facts.Section {
 		Below: func(resource string) any {
 			return facts.Section{
 				Keys: func() iter.Seq[string] {
-					return func(yield func(string) bool) {
-						for at, in := range p.held {
-							for name := range in.byName {
-								if at.resource == resource && !yield(at.namespace+"/"+name) {
-									return
-								}
+					var keys []string
+					for at, in := range p.held {
+						for name := range in.byName {
+							if at.resource == resource {
+								keys = append(keys, at.namespace+"/"+name)
 							}
 						}
 					}
+					return slices.Values(keys)
 				},
 				Below: func(key string) any {
 					namespace, name, _ := strings.Cut(key, "/")
@@ -211,6 +211,17 @@ func (p *Part) Held(resource, namespace string) (objects int, finalizers []strin
 		return len(in.byName), slices.Sorted(maps.Keys(in.counts))
 	}
 	return 0, nil
+}
+
+// Holds reports whether an object has finalizers.
+func (p *Part) Holds(resource string, key types.NamespacedName) bool {
+	return p.holding(resource, key) != nil
+}
+
+// Leaving reports whether a finalized object is Terminating.
+func (p *Part) Leaving(resource string, key types.NamespacedName) bool {
+	h := p.holding(resource, key)
+	return h != nil && h.deletion.since != 0
 }
 
 // Carries reports whether exactly this object is known to have a finalizer.

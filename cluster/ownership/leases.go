@@ -186,8 +186,9 @@ func (l lease) heldBy(pod types.NamespacedName) bool {
 	return pod.Namespace == l.namespace && pod.Name == l.pod()
 }
 
-// outlivesHolder reports whether a lease outlives its holder, a pod: its namespace is Terminating, which deletes pods
-// first, or its kubelet stopped it, by Events that only subjects with rights to the objects can have written.
+// outlivesHolder reports whether the holder of a lease, a pod, was deleted: its namespace is Terminating, which
+// deletes pods first, or its kubelet stopped it, by Events that only subjects with rights to the objects can
+// have written.
 func (p *Part) outlivesHolder(l lease, q *question) bool {
 	return p.terminates(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)

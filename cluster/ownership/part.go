@@ -243,14 +243,3 @@ func replaced(doc map[string]any, value any, path ...string) map[string]any {
 	doc[path[0]] = value
 	return doc
 }
-
-// Holds reports whether an object has finalizers.
-func (p *Part) Holds(resource string, key types.NamespacedName) bool {
-	return p.holding(resource, key) != nil
-}
-
-// Leaving reports whether a finalized object is Terminating.
-func (p *Part) Leaving(resource string, key types.NamespacedName) bool {
-	h := p.holding(resource, key)
-	return h != nil && h.deletion.since != 0
-}

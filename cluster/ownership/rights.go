@@ -24,10 +24,10 @@ func (p *Part) admits(q *question, account string) bool {
 	return false
 }
 
-// lookalike returns the likely owner if it had the right: the catalog's workload or, without one, one named like
-// a manager of the finalizer or status. Users can fake those, unless it is vouched for: then a lease named
-// after the API group suffices.
-func (p *Part) lookalike(q *question) (like workload, vouched bool) {
+// lookalike returns a workload without the right that is likely the owner: the catalog's or, without one, one
+// named like a manager of the finalizer or status. Users can fake those, unless administrators trust it: then
+// a lease named after the API group suffices.
+func (p *Part) lookalike(q *question) (like workload, trusted bool) {
 	found := q.namesakes
 	if !q.named && q.custom {
 		managers := slices.DeleteFunc(slices.Concat(q.object.managers, q.object.status), catalog.Generic)
@@ -53,8 +53,8 @@ func (p *Part) lookalike(q *question) (like workload, vouched bool) {
 	return like, false
 }
 
-// trustedByAdmins reports whether administrators gave an account, which no tenant can, a right to objects of the API
-// group in the whole cluster: by a deleted role, or one for other resources of the group.
+// trustedByAdmins reports whether administrators gave an account, which no tenant can, a right to objects of
+// the API group in the whole cluster: by a deleted role, or one for other resources of the group.
 func (p *Part) trustedByAdmins(q *question, account string) bool {
 	group := facts.GroupOf(q.resource)
 	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bindingsOf[account], func(key types.NamespacedName) bool {
@@ -255,8 +255,8 @@ func (p *Part) goneAccount(name string) bool {
 	return p.hidden("serviceaccounts") == "" && !p.exists(name) && p.exists(namespace+"/default")
 }
 
-// rbacDecides reports whether RBAC decides an account's rights. Without its own binding, another authorizer may,
-// unless RBAC is in force; or the workload has its own credentials, and then uses the default account.
+// rbacDecides reports whether RBAC decides an account's rights. Without its own binding, another authorizer
+// may, unless RBAC is in force; or the workload has its own credentials, and then uses the default account.
 func (p *Part) rbacDecides(account string) bool {
 	return len(p.bindingsOf[account]) > 0 || p.rbacInForce() && !strings.HasSuffix(account, "/default")
 }

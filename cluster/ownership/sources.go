@@ -501,12 +501,12 @@ func (p *Part) judgeIdle(q *question, j judgement) judgement {
 
 // judgeNobody judges an owner absent if it usually runs outside the cluster, and was seen in this one.
 func (p *Part) judgeNobody(q *question, j judgement) judgement {
-	like, vouched := p.lookalike(q)
-	j = p.nobody(q, vouched || q.witness.gone != "" || q.witness.barred != "" && p.servesDriver(q, q.witness.account))
+	like, trusted := p.lookalike(q)
+	j = p.nobody(q, trusted || q.witness.gone != "" || q.witness.barred != "" && p.servesDriver(q, q.witness.account))
 	if j.state != Absent || like.name == "" {
 		return j
 	}
-	j.namesake, j.evidence = !vouched, []string{p.runs(like)}
+	j.namesake, j.evidence = !trusted, []string{p.runs(like)}
 	if !p.up(like) {
 		proof, _ := p.whyDown(like)
 		j.evidence = []string{like.String() + " " + proof}

@@ -257,7 +257,7 @@ func (p *Part) readyImage(q *question, image string) (n int) {
 	return n
 }
 
-// terminates reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace itself.
+// terminates reports whether a namespace is Terminating: its content is deleted, whatever blocks the namespace.
 func (p *Part) terminates(namespace string) bool {
 	return p.leaving[types.NamespacedName{Name: namespace}]
 }
