@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/termguard/termguard/cluster/refusals"
@@ -140,6 +142,40 @@ MORE
 				t.Errorf("%s\ndenied: -want, +got:\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+// TestDeniedFollowsLabels checks that what a policy denies changes with the labels of a pod.
+func TestDeniedFollowsLabels(t *testing.T) {
+	w := world(t, `
+{apiVersion: v1, kind: Namespace, metadata: {name: demo}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: demo, labels: {app: web}}, spec: {nodeName: one}, status: {phase: Running}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  matchConstraints: {objectSelector: {matchLabels: {app: db}}, resourceRules: [{operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p, validationActions: [Deny]}
+`)
+	for _, step := range []struct {
+		app    string
+		denied bool
+	}{{"web", false}, {"db", true}, {"cache", false}} {
+		apply(t, w, namespaced(corev1.SchemeGroupVersion, "pods"), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "demo", Labels: map[string]string{"app": step.app}},
+			Spec:       corev1.PodSpec{NodeName: "one"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}, false)
+		w.Settle()
+		if got := at(w, "denied", "demo", "validating/p/b") != nil; got != step.denied {
+			t.Errorf("app: %s: denied: %v, want %v", step.app, got, step.denied)
+		}
 	}
 }
 

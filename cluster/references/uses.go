@@ -18,7 +18,7 @@ func (p *Part) settleUse(id Thing) {
 	}
 	for _, w := range r.waits {
 		users := facts.Sets[side, Thing]{} // several rules may match the same
-		told := map[string]bool{}
+		fromStatus := map[string]bool{}
 		awaited := facts.Sets[string, string]{} // the owner deletes them itself
 		for _, rule := range w.rules {
 			for user := range p.users(rule, id, r) {
@@ -28,7 +28,7 @@ func (p *Part) settleUse(id Thing) {
 					awaited.Add(rule.Resource, nameIn(id.Namespace, user.NamespacedName))
 				default:
 					users.Add(sideOf(id, user, rule.Resource), user)
-					told[rule.Resource] = told[rule.Resource] || rule.told()
+					fromStatus[rule.Resource] = fromStatus[rule.Resource] || rule.readsStatus()
 				}
 			}
 		}
@@ -48,7 +48,7 @@ func (p *Part) settleUse(id Thing) {
 			p.doc.Put(group(names, p.options.MaxNames), "awaited", id.Namespace, id.Resource, id.Name, w.finalizer, resource)
 		}
 		for of, by := range users {
-			use := p.use(id, by, told[of.resource])
+			use := p.use(id, by, fromStatus[of.resource])
 			maps.Copy(use, hints[of.resource])
 			use["count"] = len(by) + more // of any resource
 			p.doc.Put(use, "inUse", id.Namespace, id.Resource, id.Name, w.finalizer, of.resource, of.side)
@@ -66,13 +66,13 @@ func sideOf(id, user Thing, resource string) side {
 	return side{resource, "outside"}
 }
 
-// told reports whether a reference is in a custom resource's status: the kind's owner should write it, but
+// readsStatus reports whether a reference is in a custom resource's status: the kind's owner should write it, but
 // anyone with rights to it can.
-func (r *rule) told() bool {
+func (r *rule) readsStatus() bool {
 	return strings.HasPrefix(r.Path, "status.") && facts.Custom(facts.GroupOf(r.Resource))
 }
 
-func (p *Part) use(id Thing, by map[Thing]bool, told bool) map[string]any {
+func (p *Part) use(id Thing, by map[Thing]bool, fromStatus bool) map[string]any {
 	names, mutual, owned, leaving := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for user := range by {
 		name := nameIn(id.Namespace, user.NamespacedName)
@@ -92,7 +92,7 @@ func (p *Part) use(id Thing, by map[Thing]bool, told bool) map[string]any {
 	use["leaving"], use["mutual"] = leaving, first(mutual, p.options.MaxNames)
 	named, _ := use["names"].([]any)
 	named = slices.DeleteFunc(slices.Clone(named), func(name any) bool { return !owned[name.(string)] })
-	facts.Set(use, "told", true, told)
+	facts.Set(use, "told", true, fromStatus)
 	facts.Set(use, "owned", named, len(named) > 0)
 	return use
 }

@@ -84,12 +84,12 @@ func compilePolicy(mutates bool, of admissionv1.ValidatingAdmissionPolicySpec, v
 	for _, v := range of.Variables {
 		compiler.CompileAndStoreVariable((*variable)(&v), declared, environment.StoredExpressions)
 	}
-	made := policy{params: of.ParamKind, failsClosed: failsClosed(of.FailurePolicy), scope: newScope(of.MatchConstraints), mutates: mutates}
-	made.conditions = compileConditions(compiler, of.MatchConditions, declared)
+	compiled := policy{params: of.ParamKind, failsClosed: failsClosed(of.FailurePolicy), scope: newScope(of.MatchConstraints), mutates: mutates}
+	compiled.conditions = compileConditions(compiler, of.MatchConditions, declared)
 	declared.HasPatchTypes = mutates
-	made.validations = compile(compiler, validations, declared)
-	made.conditions.composed, made.validations.composed = compiler, compiler // they may read the variables
-	return &made
+	compiled.validations = compile(compiler, validations, declared)
+	compiled.conditions.composed, compiled.validations.composed = compiler, compiler // they may read the variables
+	return &compiled
 }
 
 // Result types of mutations (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/patch).

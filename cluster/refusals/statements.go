@@ -75,15 +75,15 @@ func newer(a, b statement) bool {
 // readStatement finds a statement about a webhook. Refusals count only for a deletion.
 func readStatement(text string, deletion bool) statement {
 	text, _, _ = strings.Cut(text, "\n")
-	if said := failedCall.FindStringSubmatch(text); said != nil {
-		t := statement{webhook: said[1], cause: "failing", message: facts.Shorten(said[2], facts.MaxText)}
-		if url := calledService.FindStringSubmatch(said[2]); url != nil {
+	if match := failedCall.FindStringSubmatch(text); match != nil {
+		t := statement{webhook: match[1], cause: "failing", message: facts.Shorten(match[2], facts.MaxText)}
+		if url := calledService.FindStringSubmatch(match[2]); url != nil {
 			t.service = url[2] + "/" + url[1]
 		}
 		return t
 	}
-	if said := deniedBy.FindStringSubmatch(text); said != nil && deletion {
-		return statement{webhook: said[1], cause: "refusing", message: facts.Shorten(said[2], facts.MaxText)}
+	if match := deniedBy.FindStringSubmatch(text); match != nil && deletion {
+		return statement{webhook: match[1], cause: "refusing", message: facts.Shorten(match[2], facts.MaxText)}
 	}
 	return statement{}
 }

@@ -219,7 +219,7 @@ func (p *Part) reachOf(h *hook) reach {
 
 // stated returns an observed refusal since the last change of a webhook that can be called.
 func stated(h *hook, at place) refusal {
-	if t := newest(at.said[h.Name], h.backend.service.String(), at.name); t.webhook != "" && !t.last.Before(h.changed) {
+	if t := newest(at.observed[h.Name], h.backend.service.String(), at.name); t.webhook != "" && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
 	}
 	return refusal{}
@@ -256,9 +256,9 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	}
 	// Readers during this run see the previous lookups.
 	defer func() { p.reading.wanted = maps.Clone(p.reading.wanting) }()
-	said, deniers := p.statements.byWebhook(), p.deniers()
+	observed, deniers := p.statements.byWebhook(), p.deniers()
 	settle := func(namespace string) {
-		at, blocked, selfBlocked, denied := p.place(cluster, namespace, said), map[string]any{}, map[string]any{}, map[string]any{}
+		at, blocked, selfBlocked, denied := p.place(cluster, namespace, observed), map[string]any{}, map[string]any{}, map[string]any{}
 		found, hooks := map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked}, maps.Keys(changed)
 		if touched[namespace] {
 			found["denied"], hooks = denied, maps.Keys(p.hooks)
@@ -310,13 +310,13 @@ type place struct {
 	exists   bool
 	contents func() []Content // slow, and few webhooks need it
 	kubelet  bool
-	said     map[string][]statement
+	observed map[string][]statement // by webhook
 }
 
-func (p *Part) place(cluster Cluster, name string, said map[string][]statement) place {
+func (p *Part) place(cluster Cluster, name string, observed map[string][]statement) place {
 	of, exists := p.namespaces[name]
 	return place{
-		namespace: of, name: name, exists: exists || name == "", kubelet: cluster.NeedsKubelet(name), said: said,
+		namespace: of, name: name, exists: exists || name == "", kubelet: cluster.NeedsKubelet(name), observed: observed,
 		contents: sync.OnceValue(func() []Content { return cluster.Contents(name) }),
 	}
 }
