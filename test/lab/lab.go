@@ -555,7 +555,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	what := filepath.Base(program)
-	cmd.Env = l.environment()
+	cmd.Env = append(l.environment(), "GOGC=400") // kubectl and termguard end before a collection pays
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	// The whole group: children of a shell would keep the pipes open for Wait.
