@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -333,7 +334,10 @@ func factsFrom(text string) (*cluster.World, error) {
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		return nil, err
 	}
-	return cluster.FromDocument(doc), nil
+	now := time.Now()
+	world := cluster.NewWorld(cluster.Options{Now: func() time.Time { return now }})
+	world.View(func(view map[string]any) { maps.Copy(view, doc) }) // it stays, as neither the time nor the facts change
+	return world, nil
 }
 
 // FromFacts is AllFromFacts for one object.

@@ -40,7 +40,7 @@ func cluster(gv schema.GroupVersion, plural string) Resource {
 
 // kindOf returns a resource that is watched whole.
 func kindOf(resource string) Resource {
-	return typed[slices.IndexFunc(typed, func(res Resource) bool { return res.String() == resource })]
+	return Whole()[slices.IndexFunc(Whole(), func(res Resource) bool { return res.String() == resource })]
 }
 
 var widgets = namespaced(schema.GroupVersion{Group: "x.io", Version: "v1"}, "widgets")

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,47 +23,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// typed are the kinds that are watched whole, in the versions whose Go types the parts keep (facts.Keeper).
-// Custom resources and kinds with references in the catalog are, too (World.Role); others as metadata.
-var typed = []Resource{
-	watched(corev1.SchemeGroupVersion, "namespaces"),
-	watched(corev1.SchemeGroupVersion, "nodes"),
-	watched(corev1.SchemeGroupVersion, "pods"),
-	watched(policyv1.SchemeGroupVersion, "poddisruptionbudgets"),
-	watched(corev1.SchemeGroupVersion, "services"),
-	watched(corev1.SchemeGroupVersion, "serviceaccounts"),
-	watched(appsv1.SchemeGroupVersion, "deployments"),
-	watched(appsv1.SchemeGroupVersion, "statefulsets"),
-	watched(appsv1.SchemeGroupVersion, "daemonsets"),
-	watched(discoveryv1.SchemeGroupVersion, "endpointslices"),
-	watched(rbacv1.SchemeGroupVersion, "roles"),
-	watched(rbacv1.SchemeGroupVersion, "clusterroles"),
-	watched(rbacv1.SchemeGroupVersion, "rolebindings"),
-	watched(rbacv1.SchemeGroupVersion, "clusterrolebindings"),
-	watched(admissionv1.SchemeGroupVersion, "validatingwebhookconfigurations"),
-	watched(admissionv1.SchemeGroupVersion, "mutatingwebhookconfigurations"),
-	watched(admissionv1.SchemeGroupVersion, "validatingadmissionpolicies"),
-	watched(admissionv1.SchemeGroupVersion, "validatingadmissionpolicybindings"),
-	watched(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicies"),
-	watched(admissionv1.SchemeGroupVersion, "mutatingadmissionpolicybindings"),
-	watched(apiextensionsv1.SchemeGroupVersion, "customresourcedefinitions"),
-	watched(aggregation.SchemeGroupVersion, "apiservices"),
-	watched(corev1.SchemeGroupVersion, "persistentvolumes"),
-	watched(storagev1.SchemeGroupVersion, "csidrivers"),
-	watched(storagev1.SchemeGroupVersion, "csinodes"),
-	watched(storagev1.SchemeGroupVersion, "volumeattachments"),
-	watched(resourcev1.SchemeGroupVersion, "resourceclaims"),
-	watched(resourcev1.SchemeGroupVersion, "resourceslices"),
-	eventsResource, // only failures are kept, and are no content of their namespace
-}
-
-var eventsResource = watched(corev1.SchemeGroupVersion, "events")
-
-func watched(gv schema.GroupVersion, plural string) Resource {
-	gvr := gv.WithResource(plural)
-	i := slices.IndexFunc(Builtin(), func(k Kind) bool { return k.GroupVersionResource == gvr })
-	return Builtin()[i].Resource // a missing kind fails every test
-}
+// eventsResource has evidence: only failures are kept, and are no content of their namespace.
+var eventsResource = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("events"), Namespaced: true}
 
 func keepersOf(parts ...interface{ Keepers() []facts.Keeper }) map[string][]facts.Keeper {
 	all := map[string][]facts.Keeper{}
@@ -102,10 +64,32 @@ func (w *World) forgetRows(resource string, key types.NamespacedName) {
 }
 
 // Reduces reports whether the facts hold more of a resource's objects than their metadata.
-func Reduces(res Resource) bool { return typedNames[res.String()] }
+func Reduces(res Resource) bool {
+	Whole()
+	return whole.keepers[res.String()] != nil
+}
 
-// Whole returns the resources that are watched whole, which must not be changed.
-func Whole() []Resource { return typed }
+// whole is set by Whole.
+var whole struct {
+	sync.Once
+	keepers   map[string][]facts.Keeper
+	resources []Resource
+}
+
+// Whole returns the resources that a part has a facts.Keeper of, in the versions of the Go types: they are watched
+// whole, as are custom resources and kinds with references in the catalog (World.Role), and others as metadata. It
+// must not be changed.
+func Whole() []Resource {
+	whole.Do(func() {
+		whole.keepers = NewWorld(Options{}).keepers
+		for _, k := range Builtin() {
+			if !k.Past && whole.keepers[k.String()] != nil {
+				whole.resources = append(whole.resources, k.Resource)
+			}
+		}
+	})
+	return whole.resources
+}
 
 // Scheme returns the scheme with the types that are watched whole.
 func Scheme() *runtime.Scheme { return scheme }
@@ -128,14 +112,6 @@ func readAs(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	}
 	return gvk
 }
-
-var typedNames = func() map[string]bool {
-	names := map[string]bool{}
-	for _, res := range typed {
-		names[res.String()] = true
-	}
-	return names
-}()
 
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()

@@ -30,16 +30,16 @@ func (p priorities) Forget(key types.NamespacedName) { p.doc.Prune("priorities",
 func TestAddFact(t *testing.T) {
 	classes := cluster(schedulingv1.SchemeGroupVersion, "priorityclasses")
 	if Reduces(classes) {
-		t.Fatal("choose another kind: this one is in the table")
-	}
-	typedNames[classes.String()] = true
-	defer delete(typedNames, classes.String())
-	if !Reduces(classes) {
-		t.Error("a kind in the table must be watched whole")
+		t.Fatal("choose another kind: this one has a keeper")
 	}
 	w := NewWorld(Options{})
 	part := priorities{w.doc}
 	w.keepers[classes.String()] = []facts.Keeper{facts.Keep(classes.String(), part.Keep, part.Forget)}
+	whole.keepers[classes.String()] = w.keepers[classes.String()]
+	defer delete(whole.keepers, classes.String())
+	if !Reduces(classes) {
+		t.Error("a kind with a keeper must be watched whole")
+	}
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7}
 	for _, step := range []struct {
 		reason string
@@ -61,12 +61,12 @@ func TestAddFact(t *testing.T) {
 	}
 }
 
-// TestTable checks that each kind is in the table once, of a version that the scheme can decode, and has a keeper.
-func TestTable(t *testing.T) {
+// TestWhole checks that each kind with a keeper is watched whole once, in a version that the scheme can decode.
+func TestWhole(t *testing.T) {
 	keepers := maps.Clone(NewWorld(Options{}).keepers)
-	for _, k := range typed {
+	for _, k := range Whole() {
 		if keepers[k.String()] == nil {
-			t.Errorf("%s is in the table twice, or has no keeper", k)
+			t.Errorf("%s is watched twice, or has no keeper", k)
 		}
 		delete(keepers, k.String())
 		if !scheme.IsVersionRegistered(k.GroupVersion()) {

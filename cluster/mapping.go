@@ -39,8 +39,8 @@ func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind
 			gvr.Resource = plural
 		}
 		res := Resource{GroupVersionResource: gvr, Namespaced: obj.GetNamespace() != ""}
-		if i := slices.IndexFunc(typed, func(b Resource) bool { return b.GroupResource() == gvr.GroupResource() }); i >= 0 {
-			res = typed[i]
+		if i := slices.IndexFunc(Whole(), func(b Resource) bool { return b.GroupResource() == gvr.GroupResource() }); i >= 0 {
+			res = Whole()[i]
 		}
 		mapped[gvk] = res
 	}

@@ -70,7 +70,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	begun := map[Resource][]runtime.Object{}
 	var leases []coordinationv1.Lease
 	held := false
-	for _, res := range typed {
+	for _, res := range Whole() {
 		if options.Manifests == nil { // manifests are never complete
 			begun[res] = nil
 		}
@@ -123,7 +123,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		w.SetVersion(version)
 	}
 	if about.Now != nil {
-		w.at = about.Now
+		w.options.Now = func() time.Time { return *about.Now }
 	}
 	if about.Set || about.SetOrder != nil {
 		w.doc["set"] = together(objects, about.SetOrder != nil, about.SetWithout)
@@ -138,7 +138,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 	w.SetServed(append(groups, about.Groups...), stale)
 	// Among manifests, references matter only to finalizers: other objects are unknown anyway.
 	if options.Manifests == nil || held {
-		w.Follow(slices.AppendSeq(slices.Clone(typed), maps.Keys(begun)))
+		w.Follow(slices.AppendSeq(slices.Clone(Whole()), maps.Keys(begun)))
 	}
 	for res, list := range begun {
 		if !about.sees(res) {

@@ -62,7 +62,7 @@ func TestOwnershipTogether(t *testing.T) {
 
 // everyKind returns the resources of the objects in the stress test.
 func everyKind() []Resource {
-	kinds := append(slices.Clone(typed), widgets)
+	kinds := append(slices.Clone(Whole()), widgets)
 	for group, plurals := range map[string][]string{
 		"": {"configmaps", "secrets"}, "apps": {"replicasets"}, "resource.k8s.io": {"resourceclaims"}, "helm.toolkit.fluxcd.io": {"helmreleases"},
 		"kubernetes.m.crossplane.io": {"objects", "providerconfigs", "providerconfigusages"},

@@ -130,9 +130,8 @@ type World struct {
 	mu        factsLock
 	doc       facts.Document
 	inventory inventory
-	at        *time.Time // nil for the present
-	below     *World     // a snapshot under manifests, or nil
-	layered   *viewed    // both as one document
+	below     *World  // a snapshot under manifests, or nil
+	layered   *viewed // both as one document
 
 	sight      *facts.Sight
 	dependents *dependents.Part
@@ -267,12 +266,7 @@ func (l *factsLock) view(doc facts.Document, now time.Time) *viewed {
 	return v
 }
 
-func (w *World) now() time.Time {
-	if w.at != nil {
-		return *w.at
-	}
-	return w.options.Now()
-}
+func (w *World) now() time.Time { return w.options.Now() }
 
 // longestHold bounds how long settling holds the lock, apart from one piece of work: a review has 300 ms.
 const longestHold = time.Millisecond

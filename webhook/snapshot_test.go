@@ -11,7 +11,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -48,7 +47,7 @@ func TestOldCluster(t *testing.T) {
 			if err := json.Unmarshal([]byte(strings.NewReplacer("VERSION", tc.version, "BUGS", tc.bugs, "VALUES", tc.values).Replace(snapshot)), &doc); err != nil {
 				t.Fatal(err)
 			}
-			world := cluster.FromDocument(doc)
+			world := snapshotOf(t, doc)
 			answer := httptest.NewRecorder()
 			NewHandler(Options{Evaluator: engine, Facts: world}).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, Path, strings.NewReader(review)))
 			var got admissionv1.AdmissionReview

@@ -47,7 +47,6 @@ func (d *Directory[T]) Section(record func(T) any) Section {
 	}}
 }
 
-// Empty reports whether it holds nothing.
 func (d *Directory[T]) Empty() bool { return len(d.pages) == 0 }
 
 // At returns the value with a name, or nil. It may be changed in place until the next Put or Delete.
@@ -78,7 +77,6 @@ func (d *Directory[T]) Put(v T) {
 	}
 }
 
-// Delete removes the value with a name.
 func (d *Directory[T]) Delete(name string) {
 	page, at, found := d.find(name)
 	if !found {
@@ -105,7 +103,6 @@ func (d *Directory[T]) All() iter.Seq[T] {
 	}
 }
 
-// Names returns the names, in order.
 func (d *Directory[T]) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for v := range d.All() {
@@ -119,12 +116,10 @@ func (d *Directory[T]) Names() iter.Seq[string] {
 // Directories holds a Directory per namespace, "" for cluster-scoped objects.
 type Directories[T Named] map[string]*Directory[T]
 
-// At is Directory.At in the key's namespace.
 func (d Directories[T]) At(key types.NamespacedName) *T {
 	return d[key.Namespace].At(key.Name)
 }
 
-// Put is Directory.Put in a namespace.
 func (d Directories[T]) Put(namespace string, v T) {
 	in := d[namespace]
 	if in == nil {
@@ -134,7 +129,6 @@ func (d Directories[T]) Put(namespace string, v T) {
 	in.Put(v)
 }
 
-// Delete is Directory.Delete in the key's namespace.
 func (d Directories[T]) Delete(key types.NamespacedName) {
 	in := d[key.Namespace]
 	if in == nil {

@@ -16,7 +16,6 @@ func TimesSeen(e *corev1.Event) int {
 	return max(n, 1)
 }
 
-// FirstSeen returns when an event was first seen.
 func FirstSeen(e *corev1.Event) time.Time {
 	first := LastSeen(e)
 	for _, at := range []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.EventTime.Time} {
@@ -27,7 +26,6 @@ func FirstSeen(e *corev1.Event) time.Time {
 	return first
 }
 
-// LastSeen returns when an event was last seen.
 func LastSeen(e *corev1.Event) time.Time {
 	last := []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {

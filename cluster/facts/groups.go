@@ -27,10 +27,8 @@ func NewGroup(placed bool, limit int) Group {
 // Facts returns the group as the document has it.
 func (g *Group) Facts() map[string]any { return g.facts }
 
-// Empty reports whether it has no members.
 func (g *Group) Empty() bool { return len(g.members) == 0 }
 
-// Has reports whether a name is a member.
 func (g *Group) Has(name string) bool {
 	_, member := g.members[name]
 	return member
@@ -58,7 +56,6 @@ type Names struct {
 	least []string
 }
 
-// Add adds a name.
 func (n *Names) Add(name string) {
 	n.count++
 	if i, _ := slices.BinarySearch(n.least, name); i < n.Limit {
@@ -75,7 +72,6 @@ func (n *Names) Facts() any {
 	return map[string]any{"count": n.count, "names": List(n.least)}
 }
 
-// Members returns all names.
 func (g *Group) Members() []string { return slices.Collect(maps.Keys(g.members)) }
 
 // Add adds a name, or changes its place.
@@ -88,7 +84,6 @@ func (g *Group) Add(name string, at int) {
 	g.publish()
 }
 
-// Remove removes a name.
 func (g *Group) Remove(name string) {
 	delete(g.members, name)
 	if i, named := slices.BinarySearch(g.names, name); named {
@@ -119,14 +114,12 @@ type Groups struct {
 	byPath map[string]*Group
 }
 
-// NewGroups returns groups of at most limit names.
 func NewGroups(doc Document, limit int) Groups {
 	return Groups{doc: doc, limit: limit, byPath: map[string]*Group{}}
 }
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// At returns the group at a path, or nil.
 func (g Groups) At(path ...string) *Group { return g.byPath[pathKey(path)] }
 
 // Add adds a name to the group at a path.
@@ -146,7 +139,6 @@ func (g Groups) made(placed bool, path []string) *Group {
 	return group
 }
 
-// Remove removes a name from the group at a path.
 func (g Groups) Remove(name string, path ...string) {
 	group := g.byPath[pathKey(path)]
 	if group == nil {

@@ -55,7 +55,6 @@ type Holding struct {
 	owner       any
 }
 
-// Owner returns who removes the finalizer.
 func (h Holding) Owner() Verdict { return verdictOf(h.owner) }
 
 // Holding returns the namespaces with finalized objects; "" for cluster-scoped ones.
@@ -140,10 +139,8 @@ func (r Reader) Owners(finalizer string) []Verdict {
 	return found
 }
 
-// Looked reports whether any status conditions were read in a namespace.
 func (r Reader) Looked(namespace string) bool { return walk(r.doc, "conditions", namespace) != nil }
 
-// Conditioned reports whether the status conditions of an object were read.
 func (r Reader) Conditioned(namespace, resource, name string) bool {
 	return walk(r.doc, "conditions", namespace, resource, name) != nil
 }

@@ -15,13 +15,11 @@ type Reader struct{ doc map[string]any }
 // Read returns a Reader of a document, which must not change while it is used.
 func Read(doc map[string]any) Reader { return Reader{doc} }
 
-// Now returns the time of the facts.
 func (r Reader) Now() time.Time {
 	now, _ := time.Parse(time.RFC3339, text(r.doc, "now"))
 	return now
 }
 
-// Namespace is the record of a namespace.
 type Namespace struct {
 	Labels      map[string]string // the labels of termguard.dev
 	Terminating bool
@@ -48,7 +46,6 @@ type Hidden struct {
 	Reason     string
 }
 
-// Unseen returns the unseen resources.
 func (r Reader) Unseen() (unseen []Hidden) {
 	for _, item := range list(r.doc, "unseen") {
 		namespaced, _ := under(item, "namespaced").(bool)
@@ -62,7 +59,6 @@ func (r Reader) Hides(resource string) bool {
 	return slices.ContainsFunc(list(r.doc, "unseen"), func(item any) bool { return text(item, "resource") == resource })
 }
 
-// Definition is a CustomResourceDefinition.
 type Definition struct {
 	Kind, Singular string
 	Short          []string
@@ -93,7 +89,6 @@ func (r Reader) Count(namespace, resource string) int {
 	return number(walk(r.doc, "counts", namespace), resource)
 }
 
-// Pod is the record of a pod.
 type Pod struct {
 	Namespace, Name string
 	Node            string // "" for none
@@ -103,7 +98,6 @@ type Pod struct {
 	Terminating     bool
 }
 
-// Pods returns the pods of a namespace.
 func (r Reader) Pods(namespace string) iter.Seq[Pod] {
 	return func(yield func(Pod) bool) {
 		for name, record := range each(walk(r.doc, "pods", namespace)) {
@@ -114,7 +108,6 @@ func (r Reader) Pods(namespace string) iter.Seq[Pod] {
 	}
 }
 
-// AllPods returns the pods of all namespaces.
 func (r Reader) AllPods() iter.Seq[Pod] {
 	return func(yield func(Pod) bool) {
 		for namespace := range each(under(r.doc, "pods")) {
@@ -127,7 +120,6 @@ func (r Reader) AllPods() iter.Seq[Pod] {
 	}
 }
 
-// Pod returns one pod.
 func (r Reader) Pod(namespace, name string) Pod {
 	return podOf(namespace, name, walk(r.doc, "pods", namespace, name))
 }
@@ -150,7 +142,6 @@ func (r Reader) LongestGrace(namespace string) (longest int) {
 	return longest
 }
 
-// Durations sum up how long something took.
 type Durations struct{ Count, UsualSeconds, LongestSeconds int }
 
 // Took returns how long owners took to remove a finalizer in a namespace, else in several, if that was seen.

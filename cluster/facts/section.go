@@ -28,7 +28,6 @@ func SectionOf[V any](entries map[string]V, below func(key string, of V) any) Se
 	}
 }
 
-// Get returns the value of a key, or nil.
 func (s Section) Get(key string) any { return s.Below(key) }
 
 // All returns the section as a map.
@@ -48,5 +47,4 @@ func (s Section) All() map[string]any {
 	return all
 }
 
-// MarshalJSON writes it as a map.
 func (s Section) MarshalJSON() ([]byte, error) { return json.Marshal(s.All()) }

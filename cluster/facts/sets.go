@@ -3,7 +3,6 @@ package facts
 // Sets are sets of values by key, none of them empty.
 type Sets[K, V comparable] map[K]map[V]bool
 
-// Add adds a value to a key's set.
 func (s Sets[K, V]) Add(key K, value V) {
 	if s[key] == nil {
 		s[key] = map[V]bool{}
@@ -18,7 +17,6 @@ func (s Sets[K, V]) Remove(key K, value V) {
 	}
 }
 
-// Set adds or removes a value.
 func (s Sets[K, V]) Set(key K, value V, in bool) {
 	if in {
 		s.Add(key, value)

@@ -16,7 +16,6 @@ type One[T comparable] struct {
 	next  *One[T] // of the same hash
 }
 
-// NewShared returns a Shared without values.
 func NewShared[T comparable]() Shared[T] {
 	return Shared[T]{seed: maphash.MakeSeed(), byHash: map[uint64]*One[T]{}}
 }
