@@ -197,6 +197,7 @@ func TestStress(t *testing.T) {
 		"World.Conditioned":    func(int) { w.Conditioned("a") },
 		"World.KeepWarnings":   func(int) { w.KeepWarnings(widgets.GroupResource(), "a", "x", "u") },
 		"World.Options":        func(int) { w.Options() },
+		"World.Over":           func(int) { NewWorld(Options{}).Over(NewWorld(Options{})) }, // of final ones
 		"World.Follow":         func(int) { w.Follow(everyKind()) },
 		"World.Role":           func(int) { w.Role(widgets) },
 		"World.Converts":       func(int) { w.Converts(widgets) },
