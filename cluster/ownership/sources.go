@@ -147,15 +147,16 @@ func (p *Part) judgeDeclaration(q *question, j judgement) judgement {
 	if len(parts) != 3 {
 		return j.is(Unknown, false, "its declared owner is %q, which is not KIND/NAMESPACE/NAME", declared)
 	}
-	for _, wl := range p.workloadsWhere(func(wl workload) bool {
+	one := p.workloadsWhere(func(wl workload) bool {
 		return strings.EqualFold(wl.kind, parts[0]) && wl.namespace == parts[1] && wl.name == parts[2]
-	}) {
-		j.owner = wl.String()
-		if p.up(wl) {
-			j.workloads = []workload{wl}
-			return j.is(Alive, true, "declared owner %s", p.runs(wl))
+	})
+	if len(one) == 1 {
+		j.owner = one[0].String()
+		if p.up(one[0]) {
+			j.workloads = one
+			return j.is(Alive, true, "declared owner %s", p.runs(one[0]))
 		}
-		return p.judgeDown(j, []workload{wl})
+		return p.judgeDown(j, one)
 	}
 	if blind := p.blind(); blind != "" {
 		return j.is(Unknown, false, "unseen: %s", blind)
