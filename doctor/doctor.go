@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
@@ -119,9 +121,9 @@ const (
 
 type examination struct {
 	Options
-	client     kubernetes.Interface
-	warnings   warnings
-	gitVersion string
+	client   kubernetes.Interface
+	warnings warnings
+	server   *apimachineryversion.Info
 
 	// Or why it is unknown.
 	hooks         *admissionregistrationv1.ValidatingWebhookConfiguration
@@ -132,36 +134,6 @@ type examination struct {
 	status         *webhook.Status // nil if no replica answered
 	neverRan       bool            // so there are no logs
 	customPolicies []string
-}
-
-// checks returns the checks in their order: some use results of earlier ones.
-func (e *examination) checks() []check {
-	return []check{
-		{"api-server", e.checkAPIServer},
-		{"installed", e.checkInstalled},
-		{"reachable", e.checkReachable},
-		{"replicas", e.checkReplicas},
-		{"certificate", e.checkCertificate},
-		{"facts", e.checkFacts},
-		{"policies", e.checkPolicies},
-		{"configuration", e.checkConfiguration},
-		{"labels", e.checkLabels},
-		{"unasked", e.checkFailOpen},
-	}
-}
-
-type check struct {
-	name string
-	run  func(context.Context) Check
-}
-
-func (c check) complete(ctx context.Context) Check {
-	result := c.run(ctx)
-	result.Name = c.name
-	if result.Result != OK {
-		result.More = pageURL + c.name
-	}
-	return result
 }
 
 // warnings needs no lock: requests are sent one after another.
@@ -177,37 +149,60 @@ func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report
 		options.Now = time.Now
 	}
 	report := Report{APIVersion: "termguard.dev/v1", Kind: "Doctor", Checks: []Check{}}
-	cluster = rest.CopyConfig(cluster)
 	e := &examination{Options: options}
+	cluster = rest.CopyConfig(cluster)
 	cluster.WarningHandler, cluster.WarningHandlerWithContext = &e.warnings, nil
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
 		return report, fmt.Errorf("connect: %w", err)
 	}
 	e.client = client
-	server, err := client.Discovery().ServerVersion()
-	if err != nil {
+	if e.server, err = client.Discovery().ServerVersion(); err != nil {
 		return report, fmt.Errorf("read the version of the API server: %w", err)
 	}
-	e.gitVersion = server.GitVersion
 	e.readInstalled(ctx)
 	if apierrors.IsNotFound(e.hooksErr) && apierrors.IsNotFound(e.deploymentErr) {
 		report.Checks = append(report.Checks, Check{Name: "installed", Result: Failed, Says: fmt.Sprintf("termguard is not installed in this cluster: ValidatingWebhookConfiguration %s not found, and Deployment termguard not found in namespace %s; docs/install.md shows how to install it, and check, scan and delete need nothing installed", e.Configuration, e.Namespace)})
 		return report, nil
 	}
-	for _, check := range e.checks() {
-		report.Checks = append(report.Checks, check.complete(ctx))
-		if err := ctx.Err(); err != nil {
-			return report, err
-		}
-	}
+	report.Checks = slices.Collect(e.run(ctx))
 	report.Healthy = e.status != nil && !slices.ContainsFunc(report.Checks, func(c Check) bool { return c.Result == Failed })
-	return report, nil
+	return report, ctx.Err()
 }
 
 func (e *examination) readInstalled(ctx context.Context) {
 	e.hooks, e.hooksErr = e.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, e.Configuration, metav1.GetOptions{})
 	e.deployment, e.deploymentErr = e.client.AppsV1().Deployments(e.Namespace).Get(ctx, "termguard", metav1.GetOptions{})
+}
+
+// run runs the checks in their order: some use results of earlier ones.
+func (e *examination) run(ctx context.Context) iter.Seq[Check] {
+	checks := []struct {
+		name string
+		run  func(context.Context) Check
+	}{
+		{"api-server", e.checkAPIServer},
+		{"installed", e.checkInstalled},
+		{"reachable", e.checkReachable},
+		{"replicas", e.checkReplicas},
+		{"certificate", e.checkCertificate},
+		{"facts", e.checkFacts},
+		{"policies", e.checkPolicies},
+		{"configuration", e.checkConfiguration},
+		{"labels", e.checkLabels},
+		{"unasked", e.checkFailOpen},
+	}
+	return func(yield func(Check) bool) {
+		for _, check := range checks {
+			result := check.run(ctx)
+			if result.Name = check.name; result.Result != OK {
+				result.More = pageURL + check.name
+			}
+			if !yield(result) {
+				return
+			}
+		}
+	}
 }
 
 func ok(format string, args ...any) Check {
@@ -241,10 +236,10 @@ func (e *examination) kubectl(command string) string {
 func (e *examination) logs() string { return e.kubectl("logs -l app.kubernetes.io/name=termguard") }
 
 func (e *examination) checkAPIServer(context.Context) Check {
-	if v, err := version.ParseGeneric(e.gitVersion); err == nil && v.LessThan(version.MustParseGeneric(minVersion)) {
-		return failed("upgrade the cluster", "%s is older than %s", e.gitVersion, minVersion)
+	if v, err := version.ParseGeneric(e.server.GitVersion); err == nil && v.LessThan(version.MustParseGeneric(minVersion)) {
+		return failed("upgrade the cluster", "%s is older than %s", e.server, minVersion)
 	}
-	return ok("%s", e.gitVersion)
+	return ok("%s", e.server)
 }
 
 // hookNames are in deploy/.

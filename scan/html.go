@@ -16,6 +16,7 @@ import (
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/page"
+	"github.com/termguard/termguard/policies"
 )
 
 //go:embed page.css
@@ -85,17 +86,29 @@ func (s *Scan) HTML(w io.Writer) error {
 	d.terminating(s)
 	d.items(s)
 	if len(s.Unseen) > 0 {
-		d.write("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not checked</h2>\n<ul>\n")
-		for _, unseen := range s.Unseen {
-			d.write("<li>%s</li>\n", unseen)
-		}
-		d.write("</ul></section>\n")
+		d.raw("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not checked</h2>\n")
+		d.list(line, policies.UnseenTexts(s.Unseen))
+		d.raw("</section>\n")
 	}
 	for _, left := range s.LeftOut {
 		d.write("<p>Left out: %s</p>\n", left)
 	}
 	d.raw("</main>\n<script>" + pageScript + "</script>\n</body>\n</html>\n")
 	return d.Flush()
+}
+
+// Formats of an item of a list.
+const line, node = "<li>%s</li>\n", "<li><span class=\"node\">%s</span></li>\n"
+
+func (d document) list(format string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	d.raw("<ul>\n")
+	for _, item := range items {
+		d.write(format, item)
+	}
+	d.raw("</ul>\n")
 }
 
 func (d document) counts(s *Scan) {
@@ -142,14 +155,13 @@ func (d document) causes(s *Scan) {
 			d.write("<p>%s.</p>\n", s.fixing(c))
 		}
 		if len(c.Names) > 0 {
-			d.write("<ul class=\"tree\"><li><span class=\"node\">%s</span><ul>\n", c.Title)
-			for _, name := range c.Names {
-				d.write("<li><span class=\"node\">%s</span></li>\n", name)
+			d.write("<ul class=\"tree\"><li><span class=\"node\">%s</span>", c.Title)
+			names := c.Names
+			if more := c.Holds - len(names); more > 0 {
+				names = append(slices.Clone(names), page.More(more, "")+", in the list below")
 			}
-			if more := c.Holds - len(c.Names); more > 0 {
-				d.write("<li>%s, in the list below</li>\n", page.More(more, ""))
-			}
-			d.write("</ul></li></ul>\n")
+			d.list(node, names)
+			d.raw("</li></ul>\n")
 		}
 		if len(c.Steps) > 0 {
 			d.write("<ol>\n")
@@ -163,11 +175,8 @@ func (d document) causes(s *Scan) {
 			d.write("</ol>\n")
 		}
 		if len(c.Evidence) > 0 {
-			d.write("<p class=\"soft\">Because:</p><ul>\n")
-			for _, evidence := range c.Evidence {
-				d.write("<li>%s</li>\n", evidence)
-			}
-			d.write("</ul>\n")
+			d.raw("<p class=\"soft\">Because:</p>")
+			d.list(line, c.Evidence)
 		}
 		d.write("</details>\n")
 	}
@@ -266,14 +275,12 @@ func (d document) tree(item answer.Item, places map[string]int) {
 		} else {
 			d.write(`<li><span class="node">%s</span>`, h.Says)
 		}
-		if len(h.Objects) > 0 {
-			d.write("<ul>\n")
-			for _, o := range h.Objects {
-				d.write("<li><span class=\"node\">%s</span></li>\n", o.Ref())
-			}
-			d.write("</ul>")
+		var objects []string
+		for _, o := range h.Objects {
+			objects = append(objects, o.Ref())
 		}
-		d.write("</li>\n")
+		d.list(node, objects)
+		d.raw("</li>\n")
 	}
 	for _, unseen := range item.Unseen {
 		d.write("<li>unseen: %s</li>\n", unseen)

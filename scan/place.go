@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,7 @@ type candidate struct {
 	place   *Place // set by Run
 	kind    Kind
 	subject func() answer.Subject
+	since   time.Time       // when one of Terminating was deleted
 	release *answer.Release // nil for other kinds
 }
 
@@ -252,11 +254,7 @@ func (a *arrivals) within(namespace string, selector labels.Selector) map[string
 }
 
 func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.UserInfo, within map[string]bool) {
-	type ending struct {
-		candidate
-		at metav1.Time
-	}
-	var terminating []ending
+	terminating := 0
 	for _, res := range slices.SortedFunc(maps.Keys(a.objects), func(a, b cluster.Resource) int { return cmp.Compare(a.String(), b.String()) }) {
 		typ, err := served.Find(res.String())
 		if err != nil { // ambiguous: the resource is known all the same
@@ -281,19 +279,16 @@ func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.User
 			}
 			one := candidate{kind: kind, subject: func() answer.Subject { return subjectOf(typ, m, user, kind) }}
 			if kind == Terminating {
-				terminating = append(terminating, ending{one, *m.GetDeletionTimestamp()})
-				continue
+				one.since = m.GetDeletionTimestamp().Time
+				terminating++
 			}
 			p.subjects = append(p.subjects, one)
 		}
 	}
-	slices.SortStableFunc(terminating, func(a, b ending) int { return a.at.Compare(b.at.Time) })
-	if more := len(terminating) - maxTerminating; more > 0 {
-		terminating = terminating[:maxTerminating]
+	slices.SortStableFunc(p.subjects, func(a, b candidate) int { return a.since.Compare(b.since) })
+	if more := terminating - maxTerminating; more > 0 {
+		p.subjects = p.subjects[:len(p.subjects)-more]
 		p.unseen = append(p.unseen, fmt.Sprintf("%s that are Terminating: the first %d were checked", page.Count(more, "more object"), maxTerminating))
-	}
-	for _, e := range terminating {
-		p.subjects = append(p.subjects, e.candidate)
 	}
 }
 
