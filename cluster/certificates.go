@@ -7,6 +7,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/refusals"
 	"github.com/termguard/termguard/internal/background"
+	"github.com/termguard/termguard/question"
 )
 
 // dials bounds concurrent handshakes.
@@ -34,6 +35,24 @@ func (w *World) due() map[refusals.Endpoint]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.refusals.Due()
+}
+
+// Untried returns the Services of webhooks that a request depends on, and whose certificate nobody verified.
+func (w *World) Untried(r *question.Request) []refusals.Untried {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.refusals.Untried(r)
+}
+
+// TakeCertificate verifies a certificate that the pods of a Service mount; false if it is for another name.
+func (w *World) TakeCertificate(e refusals.Endpoint, secret string, certificate []byte) bool {
+	t, is := e.Stored(secret, certificate, w.options.Now())
+	if is {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.refusals.ShookHands(e, t)
+	}
+	return is
 }
 
 // Distrusted returns why backends' certificates are not trusted, by address.

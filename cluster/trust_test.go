@@ -14,14 +14,18 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/termguard/termguard/cluster/facts"
 
 	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/question"
 )
 
 // authority returns a self-signed certificate for names, and its PEM.
@@ -139,6 +143,53 @@ func TestTryCertificates(t *testing.T) {
 			got := strings.Join(refused(w, "demo"), "\n")
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestStoredCertificates checks the certificate that the pods behind a webhook mount, of the right name only.
+func TestStoredCertificates(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	_, rightPEM := authority(t, soon, "guard.ops.svc")
+	_, renewedPEM := authority(t, soon, "guard.ops.svc")
+	_, otherPEM := authority(t, soon, "other.ops.svc")
+	_, expiredPEM := authority(t, time.Now().Add(-time.Hour), "guard.ops.svc")
+	behind := `---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: guard, namespace: ops}, spec: {template: {metadata: {labels: {app: guard}}, spec: {volumes: [{name: tls, secret: {secretName: guard-tls}}]}}}}
+`
+	request := question.Target{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespace: "demo", Name: "it"}.Delete(nil)
+	for name, tc := range map[string]struct {
+		caBundle, stored string
+		is               bool
+		want             string
+	}{
+		"fits":         {rightPEM, rightPEM, true, ""},
+		"renewed":      {rightPEM, renewedPEM, true, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: Secret ops/guard-tls, which its pods mount: x509: certificate signed by unknown authority"},
+		"expired":      {rightPEM + expiredPEM, expiredPEM, true, "untrusted: what answers at Service ops/guard"},
+		"another name": {rightPEM, otherPEM, false, ""},
+		"no PEM":       {rightPEM, "x", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(guarded(tc.caBundle), "clusterIP: 10.96.0.50", "clusterIP: 10.96.0.50, selector: {app: guard}", 1)
+			w, err := FromObjects(Options{}, objects(t, text+behind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Settle()
+			untried := w.Untried(request)
+			if len(untried) != 1 || untried[0].Webhook != "validating/guard/deny.x.io" || !slices.Equal(untried[0].Secrets, []string{"guard-tls"}) {
+				t.Fatalf("untried: %+v", untried)
+			}
+			if is := w.TakeCertificate(untried[0].Endpoint, "ops/guard-tls", []byte(tc.stored)); is != tc.is {
+				t.Errorf("it is the certificate of the Service: %v", is)
+			}
+			w.Settle()
+			if got := strings.Join(refused(w, "demo"), "\n"); tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if left := w.Untried(request); (len(left) == 0) != tc.is {
+				t.Errorf("untried after it: %v", left)
 			}
 		})
 	}

@@ -7,13 +7,18 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/question"
 )
 
 const (
@@ -135,6 +140,64 @@ func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.T
 	return t
 }
 
+// Untried is the Service of a webhook whose certificate no handshake showed.
+type Untried struct {
+	Endpoint
+	Webhook string   // TYPE/CONFIGURATION/NAME, the first that calls it
+	Secrets []string // that the pods of the Service do not start without
+}
+
+// Service returns the name of the Service.
+func (e Endpoint) Service() types.NamespacedName { return e.service }
+
+// Untried returns the Services that a request depends on: of webhooks that fail closed and see it.
+func (p *Part) Untried(request *question.Request) (found []Untried) {
+	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != ""}
+	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
+		h := p.hooks[key]
+		e := h.backend.Endpoint
+		if e.service.Name == "" || !h.reach.up || h.reach.sure != no || p.handshakes[e].ok || slices.ContainsFunc(found, func(u Untried) bool { return u.Endpoint == e }) {
+			continue
+		}
+		if sees, _ := h.seesAs(in, p.namespaces[in.attributes.GetNamespace()].labels); sees != no {
+			_, secrets := p.behind(e.service)
+			found = append(found, Untried{e, key, slices.Sorted(maps.Keys(secrets))})
+		}
+	}
+	return found
+}
+
+// Stored is Try with the certificate that the pods of the Service mount; false if it is for another name.
+func (e Endpoint) Stored(secret string, certificate []byte, now time.Time) (t Handshake, is bool) {
+	chain, err := cert.ParseCertsPEM(certificate)
+	if err != nil || chain[0].VerifyHostname(e.host()) != nil {
+		return t, false
+	}
+	options := x509.VerifyOptions{Intermediates: x509.NewCertPool(), CurrentTime: now, Roots: e.roots()}
+	for _, c := range chain[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	if _, err := chain[0].Verify(options); err != nil {
+		return Handshake{at: now, distrust: fmt.Sprintf("Secret %s, which its pods mount: %s", secret, err)}, true
+	}
+	return Handshake{at: now, ok: true}, true
+}
+
+func (e Endpoint) host() string { return e.service.Name + "." + e.service.Namespace + ".svc" }
+
+// roots returns nil, the system's authorities, without a caBundle.
+func (e Endpoint) roots() *x509.CertPool {
+	if e.caBundle == "" {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(e.caBundle))
+	return roots
+}
+
 // shakeHands checks a certificate as the API server does (k8s.io/apiserver, pkg/util/webhook/client.go).
 func shakeHands(ctx context.Context, dial Dial, e Endpoint, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -144,10 +207,5 @@ func shakeHands(ctx context.Context, dial Dial, e Endpoint, address string) erro
 		return err
 	}
 	defer conn.Close()
-	config := &tls.Config{ServerName: e.service.Name + "." + e.service.Namespace + ".svc", MinVersion: tls.VersionTLS12}
-	if e.caBundle != "" {
-		config.RootCAs = x509.NewCertPool()
-		config.RootCAs.AppendCertsFromPEM([]byte(e.caBundle))
-	}
-	return tls.Client(conn, config).HandshakeContext(ctx)
+	return tls.Client(conn, &tls.Config{ServerName: e.host(), MinVersion: tls.VersionTLS12, RootCAs: e.roots()}).HandshakeContext(ctx)
 }

@@ -292,9 +292,16 @@ func (f *checkFlags) ask(ctx context.Context, args []string, stdin io.Reader, st
 	if single && len(q.Missing) > 0 {
 		return a, q.Missing[0]
 	}
+	var unseen []string
+	if !f.drain && !f.evict && !f.target.dial {
+		if unseen, err = answer.Certificates(ctx, s.config, world, q.Targets, s.options); err != nil {
+			return a, err
+		}
+	}
 	if a, err = answer.Ask(ctx, s.engine, world, q); err != nil {
 		return a, err
 	}
+	a.Notes = append(a.Notes, unseen...)
 	if !f.drain && !f.evict {
 		live := f.target.snapshot == "" // a snapshot answers no dry run
 		if single && live {

@@ -1,0 +1,78 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/refusals"
+	"github.com/termguard/termguard/question"
+)
+
+// Certificates verifies the certificates of the webhooks that fail closed and see the deletions, without
+// connecting to them: by the Secret that the pods behind a webhook mount, with the user's rights. Of a Secret only
+// tls.crt is looked at, and nothing is kept. It returns a note for each certificate that stays unseen.
+func Certificates(ctx context.Context, config *rest.Config, world *cluster.World, subjects []Subject, options map[string]any) (unseen []string, err error) {
+	core, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for certificates: %w", err)
+	}
+	looked := map[refusals.Endpoint]bool{}
+	for _, s := range subjects {
+		for _, request := range s.requests(options) {
+			for _, of := range world.Untried(request) {
+				if looked[of.Endpoint] {
+					continue
+				}
+				looked[of.Endpoint] = true
+				if why := verify(ctx, core, world, of); why != "" {
+					unseen = append(unseen, fmt.Sprintf("unseen: certificate of webhook %s: %s", of.Webhook[strings.Index(of.Webhook, "/")+1:], why))
+				}
+			}
+		}
+	}
+	world.Settle()
+	return unseen, ctx.Err()
+}
+
+// requests returns the requests of a deletion that webhooks see: by the user, and by the owner of finalizers.
+func (s Subject) requests(options map[string]any) (all []*question.Request) {
+	if !s.Terminating() {
+		all = append(all, s.Deletion(options))
+	}
+	after := &unstructured.Unstructured{Object: s.Object}
+	if len(after.GetFinalizers()) > 0 {
+		owner := s.target()
+		owner.User = authenticationv1.UserInfo{} // unknown
+		after = after.DeepCopy()
+		after.SetFinalizers(nil)
+		all = append(all, owner.Edit(after.Object))
+	}
+	return all
+}
+
+// verify returns why no Secret shows the certificate, or "".
+func verify(ctx context.Context, core typedcorev1.SecretsGetter, world *cluster.World, of refusals.Untried) (why string) {
+	service := of.Service()
+	why = fmt.Sprintf("the pods of Service %s mount no Secret", service)
+	for _, name := range of.Secrets {
+		secret, err := core.Secrets(service.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			why = reasonOf(err)
+		case world.TakeCertificate(of.Endpoint, service.Namespace+"/"+name, secret.Data[corev1.TLSCertKey]):
+			return ""
+		default:
+			why = fmt.Sprintf("Secret %s/%s has no tls.crt for Service %s", service.Namespace, name, service)
+		}
+	}
+	return why
+}
