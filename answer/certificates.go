@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/refusals"
 	"github.com/termguard/termguard/question"
 )
 
@@ -25,7 +24,7 @@ func Certificates(ctx context.Context, config *rest.Config, world *cluster.World
 	if err != nil {
 		return nil, fmt.Errorf("connect for certificates: %w", err)
 	}
-	looked := map[refusals.Endpoint]bool{}
+	looked := map[cluster.Endpoint]bool{}
 	for _, s := range subjects {
 		for _, request := range s.requests(options) {
 			for _, of := range world.Untried(request) {
@@ -60,7 +59,7 @@ func (s Subject) requests(options map[string]any) (all []*question.Request) {
 }
 
 // verify returns why no Secret shows the certificate, or "".
-func verify(ctx context.Context, core typedcorev1.SecretsGetter, world *cluster.World, of refusals.Untried) (why string) {
+func verify(ctx context.Context, core typedcorev1.SecretsGetter, world *cluster.World, of cluster.Untried) (why string) {
 	service := of.Service()
 	why = fmt.Sprintf("the pods of Service %s mount no Secret", service)
 	for _, name := range of.Secrets {

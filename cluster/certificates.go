@@ -37,6 +37,12 @@ func (w *World) due() map[refusals.Endpoint]string {
 	return w.refusals.Due()
 }
 
+// Untried is the Service of a webhook whose certificate nobody verified; Endpoint is a Service as it is called.
+type (
+	Untried  = refusals.Untried
+	Endpoint = refusals.Endpoint
+)
+
 // Untried returns the Services of webhooks that a request depends on, and whose certificate nobody verified.
 func (w *World) Untried(r *question.Request) []refusals.Untried {
 	w.mu.RLock()
