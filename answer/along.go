@@ -57,7 +57,7 @@ func along(volumes, attachments []unstructured.Unstructured, targets []Subject) 
 		}
 		what := fmt.Sprintf("volume %s (%s) of claim %s/%s", v.GetName(), at("capacity", "storage"), namespace, claim)
 		if at("persistentVolumeReclaimPolicy") == "Delete" {
-			told = append(told, what+" goes along, with its data: its reclaimPolicy is Delete")
+			told = append(told, what+" is deleted with it, and its data: its reclaimPolicy is Delete")
 			continue
 		}
 		line := what + " stays, Released: its reclaimPolicy is " + at("persistentVolumeReclaimPolicy")

@@ -28,13 +28,13 @@ func TestAlong(t *testing.T) {
 	shop := Subject{Type: Type{GroupVersionResource: question.Namespaces.WithVersion("v1")}, Name: "shop"}
 	claim := Subject{Type: Type{GroupVersionResource: question.Namespaces.WithVersion("v1").GroupVersion().WithResource("persistentvolumeclaims")}, Namespace: "cart", Name: "data"}
 	want := []string{
-		"volume pv-1 (20Gi) of claim shop/data goes along, with its data: its reclaimPolicy is Delete",
+		"volume pv-1 (20Gi) of claim shop/data is deleted with it, and its data: its reclaimPolicy is Delete",
 		"volume pv-2 (5Gi) of claim shop/logs stays, Released: its reclaimPolicy is Retain; it is attached to node n1",
 	}
 	if diff := cmp.Diff(want, along(volumes, attachments, []Subject{shop})); diff != "" {
 		t.Errorf("a namespace: -want, +got:\n%s", diff)
 	}
-	want = []string{"volume pv-3 (1Gi) of claim cart/data goes along, with its data: its reclaimPolicy is Delete"}
+	want = []string{"volume pv-3 (1Gi) of claim cart/data is deleted with it, and its data: its reclaimPolicy is Delete"}
 	if diff := cmp.Diff(want, along(volumes, attachments, []Subject{claim})); diff != "" {
 		t.Errorf("a claim: -want, +got:\n%s", diff)
 	}

@@ -150,7 +150,7 @@ func refused(s Subject, message string) policies.Result {
 		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
 		Steps: []policies.Step{
 			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),
-			{Kind: policies.Remove, Do: "If nobody can, have whoever looks after the webhook or the policy let this deletion through"},
+			{Kind: policies.Remove, Do: "Or have the owner of the webhook or policy allow this deletion"},
 		},
 	}}}
 }
@@ -184,7 +184,7 @@ func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policie
 			Policy: dryRuns, Title: "Warned of in a dry run", Certainty: policies.May, Severity: policies.Medium,
 			Message: "a webhook that answers dry runs warns: " + text, Objects: []policies.Object{s.ID()},
 			Evidence: []string{"the webhook sees what you may not read, such as reports of node probes"},
-			Remedy:   "Ask whoever may read termguard's namespace to run the same check: it tells the evidence and the way out.",
+			Remedy:   "Ask a user who may read termguard's namespace to run the same check, which shows the evidence and the steps.",
 		})
 	}
 	return all
@@ -276,10 +276,10 @@ func (g *Guard) line() string {
 		return ""
 	}
 	line := map[Reply]string{
-		Refuses: "the guard in this cluster would refuse it",
-		Warns:   "the guard in this cluster would warn, and let it through",
-		Allows:  "the guard in this cluster would let it through",
-		Unknown: "what the guard in this cluster would do is not known",
+		Refuses: "the webhook in this cluster would refuse it",
+		Warns:   "the webhook in this cluster would warn, and allow it",
+		Allows:  "the webhook in this cluster would allow it",
+		Unknown: "what the webhook in this cluster would do is not known",
 	}[g.Answer]
 	if g.Why != "" {
 		line += ": " + g.Why

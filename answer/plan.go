@@ -155,7 +155,7 @@ func advice(f policies.Finding, s policies.Step, hangs bool) string {
 	case f.Custom:
 		return "policy " + f.Policy + " is not one of termguard's own"
 	case f.Certainty != policies.Will && len(s.Strips()) > 0:
-		return "something that it does not know, or does not see, may still remove the finalizer; it removes one only where it is certain that nobody else will"
+		return "an unknown or unseen controller may still remove the finalizer"
 	case f.Certainty != policies.Will && hangs:
 		return "the deletion hangs, but it is not certain that this is why"
 	case f.Certainty != policies.Will:

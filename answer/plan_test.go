@@ -110,10 +110,10 @@ func TestCauses(t *testing.T) {
 		want     string
 	}{
 		"One":     {"then it does", []policies.Finding{kiali}, "; next: bring back Kiali, and the deletion finishes by itself"},
-		"Two":     {"each is only a part", []policies.Finding{kiali, api}, "; 2 things hold it; first: bring back Kiali"},
+		"Two":     {"each is only a part", []policies.Finding{kiali, api}, "; 2 blockers; first: bring back Kiali"},
 		"OneMay":  {"then it does, too", []policies.Finding{may(kiali)}, "; next: bring back Kiali, and the deletion finishes by itself"},
-		"TwoMay":  {"each may be only a part", []policies.Finding{may(kiali), may(api)}, "; 2 things may hold it; first: bring back Kiali"},
-		"Both":    {"what is certain is not all", []policies.Finding{kiali, may(api)}, "; one thing holds it, and 1 more may; first: bring back Kiali"},
+		"TwoMay":  {"each may be only a part", []policies.Finding{may(kiali), may(api)}, "; 2 possible blockers; first: bring back Kiali"},
+		"Both":    {"what is certain is not all", []policies.Finding{kiali, may(api)}, "; 1 blocker, 1 possible; first: bring back Kiali"},
 		"Symptom": {"what it says is no cause", []policies.Finding{kiali, symptom}, "; next: bring back Kiali, and the deletion finishes by itself"},
 	} {
 		if got := next(plan(tc.findings)); got != tc.want {
@@ -141,7 +141,7 @@ func TestByCause(t *testing.T) {
 	down := finding("unavailable-apiservice", "an API is down", api, "mon/adapter", policies.Step{Kind: policies.Remove, Do: "Delete the APIService", Command: "kubectl delete api"})
 	down.Steps[0] = down.Steps[0].Promising(policies.Itself)
 	all := plan([]policies.Finding{refused, down, content})
-	if got := next(all); got != "; 2 things hold it; first: bring back Service sec/guard" {
+	if got := next(all); got != "; 2 blockers; first: bring back Service sec/guard" {
 		t.Errorf("end of the first line: %q", got)
 	}
 	var out page.Page

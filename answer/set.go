@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -228,6 +229,7 @@ func (a *Answer) sum() {
 		target := a.Items[0].Target
 		a.Plan = finish(a.Plan, "Then delete "+target.In(target.Namespace), a.command)
 	default:
-		a.Plan = finish(slices.Concat(a.first, a.Plan), "Then run the command that you asked about", a.command)
+		words := strings.Fields(a.command) // a program, its subcommand, and their arguments
+		a.Plan = finish(slices.Concat(a.first, a.Plan), "Then run "+strings.Join(words[:min(2, len(words))], " "), a.command)
 	}
 }

@@ -165,11 +165,11 @@ func next(plan []Step) string {
 	do := lowered(plan[0].Do)
 	switch certain, all := causesOf(plan); {
 	case certain > 1:
-		return fmt.Sprintf("; %d things hold it; first: %s", certain, do)
+		return fmt.Sprintf("; %d blockers; first: %s", certain, do)
 	case certain == 1 && all > 1:
-		return fmt.Sprintf("; one thing holds it, and %d more may; first: %s", all-1, do)
+		return fmt.Sprintf("; 1 blocker, %d possible; first: %s", all-1, do)
 	case all > 1:
-		return fmt.Sprintf("; %d things may hold it; first: %s", all, do)
+		return fmt.Sprintf("; %d possible blockers; first: %s", all, do)
 	case plan[0].Command != "" && len(plan[0].Command) <= maxRun && (len(plan) < 2 || plan[1].Do != plan[0].Do):
 		return "; run: " + plan[0].Command
 	}
@@ -267,7 +267,7 @@ func (a Answer) together(l limits) *page.Page {
 	}
 	if len(free) > 0 {
 		p.Blank()
-		p.Line("nothing stands in the way of %s", names(free, "", l))
+		p.Line("nothing blocks %s", names(free, "", l))
 	}
 	if len(a.Missing) > 0 {
 		p.Blank()
@@ -431,7 +431,7 @@ func (r Item) because() (why because) {
 		if len(r.WaitsFor) > 0 {
 			conditions = append(conditions, condition(r.WaitsFor))
 		}
-		if why.lead = "nothing stands in the way of its " + what; len(conditions) > 0 {
+		if why.lead = "nothing blocks its " + what; len(conditions) > 0 {
 			why.start, why.lead = " ", "if "+strings.Join(conditions, ", and ")
 		}
 	default:

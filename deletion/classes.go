@@ -90,5 +90,5 @@ func ClassOf(s policies.Step, resource schema.GroupResource, own, leaving bool) 
 	case deletes:
 		return ClassForeign, nil
 	}
-	return "", fmt.Errorf("termguard has no class for this action, and leaves it to you: %s", s.Command)
+	return "", fmt.Errorf("no permission covers this action: run it yourself: %s", s.Command)
 }

@@ -121,7 +121,7 @@ func (h *Hands) weigh(ctx context.Context, s answer.Step, targets []answer.Subje
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			d.Advice = fmt.Sprintf("%s may not be read, so nobody knows whose it is", o.Ref())
+			d.Advice = fmt.Sprintf("%s may not be read, so its owner is unknown", o.Ref())
 			return d, nil
 		case err != nil:
 			return d, fmt.Errorf("read %s: %w", o.Ref(), answer.Explain(err))
@@ -156,7 +156,7 @@ func whose(object *unstructured.Unstructured) string {
 	if fields := object.GetManagedFields(); len(fields) > 0 && fields[0].Manager != "" {
 		return "made with " + fields[0].Manager
 	}
-	return "whose it is, its metadata does not tell"
+	return "its metadata names no owner"
 }
 
 // deletion returns the deed that deletes a subject, and notes its UID.
@@ -223,7 +223,7 @@ func (h *Hands) do(ctx context.Context, s policies.Step) (results []string, err 
 func (h *Hands) one(ctx context.Context, a *policies.Action, o policies.Object) (result string, err error) {
 	uid, noted := h.uids[o]
 	if !noted {
-		return " was not there when the plan was made: left alone", nil
+		return " did not exist when the plan was made: left alone", nil
 	}
 	objects, _, err := h.objects(o)
 	if err != nil {
@@ -239,7 +239,7 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, o policies.Object) 
 	now, readErr := objects.Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(readErr):
-		return " is gone by now", nil
+		return " was deleted meanwhile", nil
 	case readErr == nil && now.GetUID() != uid:
 		return " was deleted and created again: left alone", nil
 	case !errors.As(err, new(apierrors.APIStatus)):

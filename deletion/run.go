@@ -281,7 +281,7 @@ func (r *Run) step(ctx context.Context, due []deed) error {
 		r.line("nothing more is done, as the next steps depend on it")
 		return ErrLeft
 	}
-	r.item("  ", "no longer needed: somebody else did it, or the answer was lost")
+	r.item("  ", "no longer needed: another client did it, or the response was lost")
 	return nil
 }
 
@@ -422,7 +422,7 @@ func (r *Run) delete(ctx context.Context) error {
 			return err
 		}
 		for _, line := range lines {
-			r.item("  ", "deletion asked for: %s", line)
+			r.item("  ", "deletion requested: %s", line)
 		}
 	}
 	return nil
@@ -470,14 +470,14 @@ func (r *Run) end() error {
 		}
 	}
 	for _, s := range r.tasks() {
-		r.item("  ", "yours to do: %s", s.Do)
+		r.item("  ", "manual step: %s", s.Do)
 		if s.Command != "" {
 			var p page.Page
 			p.Command(4, s.Command)
 			r.Say(&p)
 		}
 		if s.Why != "" {
-			r.item("    ", "termguard leaves it to you: %s", s.Why)
+			r.item("    ", "termguard does not run it: %s", s.Why)
 		}
 	}
 	if len(r.open) > 0 {
@@ -539,7 +539,7 @@ func (r *Run) rehearse(ctx context.Context) error {
 	}
 	for _, s := range r.last.Plan {
 		if s.Action == nil || s.Advice != "" {
-			r.item("  ", "yours to do: %s", s.Do)
+			r.item("  ", "manual step: %s", s.Do)
 		} else if err := rehearse(s.Step); err != nil {
 			return err
 		}

@@ -385,7 +385,7 @@ func TestDeleteQuestion(t *testing.T) {
 	code, out, errs := deleted(t.Context(), c, answering(t, "maybe", "n"), "ns/demo")
 	transcript := out.text.String()
 	for _, want := range []string{
-		"\n\nRemove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo?\n  risked: anything that the finalizer's owner has not cleaned up: it is leaked; it touches kialis.kiali.io/a -n demo (whose it is, its metadata does not tell)\n  $ kubectl patch kialis.kiali.io/a -n demo ",
+		"\n\nRemove finalizer kiali.io/finalizer from kialis.kiali.io/a -n demo?\n  risked: anything that the finalizer's owner has not cleaned up: it is leaked; it touches kialis.kiali.io/a -n demo (its metadata names no owner)\n  $ kubectl patch kialis.kiali.io/a -n demo ",
 		"\n[y/N] ",
 		"\"maybe\" is neither yes nor no: taken as no\n",
 		"  declined: If Kiali operator (Ansible operator) will not run again",

@@ -42,7 +42,7 @@ func TestGuard(t *testing.T) {
 	const (
 		held   = "{apiVersion: v1, kind: Namespace, metadata: {name: held, finalizers: [finalizers.kubesphere.io/namespaces], %}}"
 		unsent = "--dry-run-deletes asks it, if you may delete the object"
-		line   = "\nwhat the guard in this cluster would do is not known: "
+		line   = "\nwhat the webhook in this cluster would do is not known: "
 	)
 	for name, tc := range map[string]struct {
 		reason string

@@ -70,7 +70,7 @@ func marshalled(t *testing.T, object any) []byte {
 func TestDeleteLosesAnswers(t *testing.T) {
 	for request, says := range map[string]string{
 		"PATCH " + heldA: "no answer came, so it may be done",
-		"DELETE " + demo: "namespaces/demo is gone by now",
+		"DELETE " + demo: "namespaces/demo was deleted meanwhile",
 	} {
 		c := newFakeCluster(t, orphaned("a"))
 		var lost []string

@@ -147,7 +147,7 @@ status: {resources: [{version: v1, kind: ConfigMap, namespace: bystanders, name:
 {apiVersion: attacks.test/v1, kind: Widget, metadata: {name: hidden, namespace: attacked-hidden, finalizers: [kiali.io/finalizer]}}
 `,
 		args: []string{"widgets.attacks.test/hidden", "-n", "attacked-hidden"}, within: "attacked-hidden", own: []string{"widgets.attacks.test/hidden -n attacked-hidden"},
-		says: "termguard leaves it to you: something that it does not know, or does not see, may still remove the finalizer", code: 1,
+		says: "termguard does not run it: an unknown or unseen controller may still remove the finalizer", code: 1,
 	},
 	{
 		name: "policy", reason: "a policy from a ConfigMap had an administrator carry out its action",

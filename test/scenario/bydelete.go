@@ -126,7 +126,7 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			named = append(named, objectsOf(command)...)
 		}
-		for _, says := range []string{"done: ", "deletion asked for: ", "deleted: "} {
+		for _, says := range []string{"done: ", "deletion requested: ", "deleted: "} {
 			if name, ok := strings.CutPrefix(line, says); ok {
 				named = append(named, strings.Split(name, ", ")...)
 			}

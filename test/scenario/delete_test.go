@@ -125,7 +125,7 @@ spec:
 	d.asks(t, "all the same?")
 	d.asks(t, "[y/N]")
 	d.answer(t, "y")
-	d.asks(t, "deletion asked for: ")
+	d.asks(t, "deletion requested: ")
 	d.interrupt(t, "interrupted: done until then: deletion of gizmos.delete.test/b -n delete-anew; left: gizmos.delete.test/b -n delete-anew; run the same command again to go on")
 
 	// One command frees a namespace that hangs already, and deletes no other objects.
