@@ -35,15 +35,15 @@ func Along(ctx context.Context, client dynamic.Interface, targets []Subject) []s
 		}
 		return found.Items
 	}
-	told := along(list("", "persistentvolumes"), list("storage.k8s.io", "volumeattachments"), targets)
-	told = page.Fold(told, mostAlong, "volume")
+	lines := along(list("", "persistentvolumes"), list("storage.k8s.io", "volumeattachments"), targets)
+	lines = page.Fold(lines, mostAlong, "volume")
 	if failed != nil {
-		told = append(told, "unseen: what becomes of volumes: "+failed.Error())
+		lines = append(lines, "unseen: what becomes of volumes: "+failed.Error())
 	}
-	return told
+	return lines
 }
 
-func along(volumes, attachments []unstructured.Unstructured, targets []Subject) (told []string) {
+func along(volumes, attachments []unstructured.Unstructured, targets []Subject) (lines []string) {
 	for _, v := range volumes {
 		at := func(fields ...string) string {
 			text, _, _ := unstructured.NestedString(v.Object, append([]string{"spec"}, fields...)...)
@@ -57,7 +57,7 @@ func along(volumes, attachments []unstructured.Unstructured, targets []Subject) 
 		}
 		what := fmt.Sprintf("volume %s (%s) of claim %s/%s", v.GetName(), at("capacity", "storage"), namespace, claim)
 		if at("persistentVolumeReclaimPolicy") == "Delete" {
-			told = append(told, what+" is deleted with it, and its data: its reclaimPolicy is Delete")
+			lines = append(lines, what+" is deleted with it, and its data: its reclaimPolicy is Delete")
 			continue
 		}
 		line := what + " stays, Released: its reclaimPolicy is " + at("persistentVolumeReclaimPolicy")
@@ -67,7 +67,7 @@ func along(volumes, attachments []unstructured.Unstructured, targets []Subject) 
 				line += "; it is attached to node " + node
 			}
 		}
-		told = append(told, line)
+		lines = append(lines, line)
 	}
-	return told
+	return lines
 }

@@ -45,12 +45,12 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 // drains adds the answers about pods. Deleted ones add only their duration: the node's findings cover them.
 func (r *Item) drains(pods []Item) {
 	r.drained, r.WaitsFor = true, []Wait{} // a drain does not wait for the node's own finalizers
-	told := slices.Clone(r.Findings)
+	all := slices.Clone(r.Findings)
 	for _, pod := range pods {
 		if pod.Verdict != policies.Completes {
 			r.Findings = append(r.Findings, pod.Findings...)
 		}
-		told = append(told, pod.Findings...)
+		all = append(all, pod.Findings...)
 		r.WaitsFor = append(r.WaitsFor, pod.WaitsFor...)
 		r.Omitted += pod.Omitted
 		r.Unseen = append(r.Unseen, pod.Unseen...)
@@ -59,17 +59,16 @@ func (r *Item) drains(pods []Item) {
 	r.Unseen = policies.SortUnseen(r.Unseen)
 	r.EstimateSeconds = nil
 	if finishes(r.Verdict) {
-		r.EstimateSeconds = longest(told)
+		r.EstimateSeconds = longest(all)
 	}
 }
 
 // podsOn sets the pods that a drain evicts, without DaemonSets' and mirror pods, which the node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) {
 	world.Read(func(f cluster.Facts) {
-		typ := typeIn(f, question.Pods, true)
 		for pod := range f.AllPods() {
 			if _, drained := on[pod.Node]; drained && pod.Kind != "DaemonSet" && pod.Kind != "Node" {
-				s, _ := described(f, typ, pod.Namespace, pod.Name)
+				s, _ := Described(f, question.Pods.Resource, pod.Namespace, pod.Name)
 				on[pod.Node] = append(on[pod.Node], s)
 			}
 		}

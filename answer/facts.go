@@ -13,12 +13,8 @@ import (
 
 // Described returns an object as the facts hold it; false if they show that it does not exist.
 func Described(f cluster.Facts, resource, namespace, name string) (s Subject, exists bool) {
-	return described(f, typeIn(f, schema.ParseGroupResource(resource), namespace != ""), namespace, name)
-}
-
-func described(f cluster.Facts, typ Type, namespace, name string) (s Subject, exists bool) {
+	typ := typeIn(f, schema.ParseGroupResource(resource), namespace != "")
 	s = Subject{Type: typ, Namespace: namespace, Name: name, Object: bare(typ, namespace, name), Stub: "what is kept of it"}
-	resource := typ.GroupResource().String()
 	hidden := f.Hides(resource)
 	recorded, found := f.Describe(resource, s.Object)
 	if recorded && !hidden && !found {

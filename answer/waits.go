@@ -263,7 +263,7 @@ func stopsOf(f cluster.Facts, s Subject) int {
 	if usual > 0 && s.Type.GroupResource() == question.Namespaces {
 		// The namespace controller begins after 5 s, and checks again after half the longest grace period and
 		// a second (pkg/controller/namespace/namespace_controller.go).
-		return looked(usual, f.LongestGrace(s.Name)/2+1)
+		return noticeAfter(usual, f.LongestGrace(s.Name)/2+1)
 	}
 	return usual
 }
@@ -271,10 +271,10 @@ func stopsOf(f cluster.Facts, s Subject) int {
 // passes returns when the namespace controller notices removed finalizers, in seconds: it begins after 5 s,
 // and checks again every 8 s (pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod,
 // and deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 + 1).
-func passes(seconds int) int { return looked(seconds, 8) }
+func passes(seconds int) int { return noticeAfter(seconds, 8) }
 
-// looked returns when the namespace controller, with a period of again seconds, notices a change.
-func looked(seconds, again int) int {
+// noticeAfter returns when the namespace controller, with a period of again seconds, notices a change.
+func noticeAfter(seconds, again int) int {
 	const begins = 5
 	return begins + (seconds+again-1)/again*again
 }

@@ -64,7 +64,7 @@ func (c Consents) has(class Class) bool {
 // cover reports whether the flags answer a question for each of its objects. same compares names, whose
 // types may be written differently.
 func (c Consents) cover(q Question, same func(flag, object policies.Object) bool) bool {
-	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o touched) bool {
+	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o operand) bool {
 		if mild(o.class) {
 			return !c.Yes
 		}
@@ -89,21 +89,21 @@ type Question struct {
 	Certainty policies.Certainty `json:"certainty,omitempty"`
 	Lost      string             `json:"lost"`
 	Commands  []string           `json:"commands,omitempty"`
-	Objects   []touched          `json:"objects,omitempty"`
+	Objects   []operand          `json:"objects,omitempty"`
 	// Allow lists the flags that answer it.
 	Allow []string `json:"allow"`
 
 	strips []string // the finalizers, if steps only remove some
 }
 
-func questionOf(deeds []deed) Question {
-	if len(deeds) == 0 {
+func questionOf(operations []operation) Question {
+	if len(operations) == 0 {
 		return Question{}
 	}
-	first := deeds[0]
+	first := operations[0]
 	q := Question{Class: first.class, Do: first.Do, Why: first.Why, Certainty: first.Certainty, Lost: meaningOf(first.class).Lost}
 	var steps []answer.Step
-	for _, d := range deeds {
+	for _, d := range operations {
 		steps = append(steps, d.Step)
 		q.Objects = append(q.Objects, d.objects...)
 		for _, o := range d.objects {
@@ -122,7 +122,7 @@ func questionOf(deeds []deed) Question {
 }
 
 // flag returns the flag that allows the step on the object.
-func (o touched) flag() string {
+func (o operand) flag() string {
 	switch {
 	case mild(o.class):
 		return "--yes"

@@ -40,15 +40,15 @@ func NewHands(config *rest.Config) (*Hands, error) {
 	return &Hands{client: client, uids: map[policies.Object]types.UID{}}, nil
 }
 
-// deed is a step with its class and objects, as they are now.
-type deed struct {
+// operation is a step with its class and objects, as they are now.
+type operation struct {
 	answer.Step
 	class   Class
-	objects []touched
+	objects []operand
 }
 
-// touched is an object of a step.
-type touched struct {
+// operand is an object of a step.
+type operand struct {
 	Object string `json:"object"`
 	// Whose is its owner by its metadata, as in "owned by ReplicaSet web-1".
 	Whose string `json:"whose"`
@@ -107,9 +107,9 @@ func (h *Hands) note(ctx context.Context, plan []answer.Step) error {
 	return err
 }
 
-// weigh gives a step the class of its gravest object. A deed with Advice is manual.
-func (h *Hands) weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (deed, error) {
-	d := deed{Step: s, class: ClassWait}
+// weigh gives a step the class of its gravest object. An operation with Advice is manual.
+func (h *Hands) weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (operation, error) {
+	d := operation{Step: s, class: ClassWait}
 	for _, o := range s.Action.Targets() {
 		objects, typ, err := h.objects(o)
 		if err != nil {
@@ -135,7 +135,7 @@ func (h *Hands) weigh(ctx context.Context, s answer.Step, targets []answer.Subje
 		}
 		goes := own || answer.Define(targets, resource) // with a target in any case
 		d.class = worse(d.class, class)
-		d.objects = append(d.objects, touched{o.Ref(), whose(object), o, class, meaningOf(class).ByName || class == ClassStrip && !goes})
+		d.objects = append(d.objects, operand{o.Ref(), whose(object), o, class, meaningOf(class).ByName || class == ClassStrip && !goes})
 	}
 	if s.Hearsay != "" && worse(ClassOwn, d.class) != ClassOwn {
 		d.Advice = "it rests on " + s.Hearsay + ", which others may have written"
@@ -159,8 +159,8 @@ func whose(object *unstructured.Unstructured) string {
 	return "its metadata names no owner"
 }
 
-// deletion returns the deed that deletes a subject, and notes its UID.
-func (h *Hands) deletion(s answer.Subject, options map[string]any) (deed, error) {
+// deletion returns the operation that deletes a subject, and notes its UID.
+func (h *Hands) deletion(s answer.Subject, options map[string]any) (operation, error) {
 	if uid := s.UID(); uid != "" {
 		h.uids[s.ID()] = types.UID(uid)
 	}
@@ -173,7 +173,7 @@ func (h *Hands) deletion(s answer.Subject, options map[string]any) (deed, error)
 	}
 	step := policies.Step{Kind: answer.Delete, Do: "Delete " + s.String(), Command: a.Command(), Action: a}
 	class, err := ClassOf(step, s.Type.GroupResource(), true, s.Terminating())
-	return deed{answer.Step{Step: step}, class, []touched{{s.String(), "a target", s.ID(), class, meaningOf(class).ByName}}}, err
+	return operation{answer.Step{Step: step}, class, []operand{{s.String(), "a target", s.ID(), class, meaningOf(class).ByName}}}, err
 }
 
 // gone reports whether a subject no longer exists, and whether it was recreated.

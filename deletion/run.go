@@ -33,8 +33,8 @@ const interval = time.Second
 // hands change the cluster, as *Hands does.
 type hands interface {
 	note(ctx context.Context, plan []answer.Step) error
-	weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (deed, error)
-	deletion(s answer.Subject, options map[string]any) (deed, error)
+	weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (operation, error)
+	deletion(s answer.Subject, options map[string]any) (operation, error)
 	do(ctx context.Context, s policies.Step) (results []string, err error)
 	gone(ctx context.Context, s answer.Subject) (gone, recreated bool, err error)
 	along(ctx context.Context, targets []answer.Subject) []string
@@ -194,7 +194,7 @@ func (r *Run) gone(ctx context.Context) error {
 }
 
 // due returns the first steps that do the same, are of one class, and may be taken.
-func (r *Run) due(ctx context.Context) (due []deed, err error) {
+func (r *Run) due(ctx context.Context) (due []operation, err error) {
 	r.moot = false
 	if r.last.Symptoms() && len(r.done) > 0 {
 		return nil, nil
@@ -207,18 +207,18 @@ func (r *Run) due(ctx context.Context) (due []deed, err error) {
 			if r.last.Verdict == policies.Refused && !slices.Contains(r.last.refused, s.Command) {
 				continue // no other step helps while the deletion is refused
 			}
-			deed, err := r.Hands.weigh(ctx, s, r.targets)
+			op, err := r.Hands.weigh(ctx, s, r.targets)
 			if err != nil {
 				return nil, err
 			}
 			switch {
-			case deed.Advice != "":
-				r.advised[s.Command] = deed.Advice
-			case len(deed.objects) == 0:
+			case op.Advice != "":
+				r.advised[s.Command] = op.Advice
+			case len(op.objects) == 0:
 				r.moot = true
-			case len(due) > 0 && due[0].class != deed.class:
+			case len(due) > 0 && due[0].class != op.class:
 			default:
-				due = append(due, deed)
+				due = append(due, op)
 			}
 		}
 		if len(due) > 0 {
@@ -230,7 +230,7 @@ func (r *Run) due(ctx context.Context) (due []deed, err error) {
 
 // step takes steps that have consent, and waits for their effect. After a question it looks again: the answer
 // is valid for that question alone.
-func (r *Run) step(ctx context.Context, due []deed) error {
+func (r *Run) step(ctx context.Context, due []operation) error {
 	question := questionOf(due)
 	if r.Ask == nil || r.answered(question) {
 		var p page.Page
@@ -287,9 +287,9 @@ func (r *Run) step(ctx context.Context, due []deed) error {
 
 // advises reports whether the plan still holds one of the steps. A workload that was scaled up has its effect
 // once it runs: until then the plan has the same cause.
-func (r *Run) advises(due []deed) bool {
+func (r *Run) advises(due []operation) bool {
 	return slices.ContainsFunc(r.last.Plan, func(s answer.Step) bool {
-		return slices.ContainsFunc(due, func(t deed) bool {
+		return slices.ContainsFunc(due, func(t operation) bool {
 			return t.Command == s.Command || t.class == ClassRestore && t.Why == s.Why
 		})
 	})
@@ -315,7 +315,7 @@ func errRecreated(s answer.Subject) error {
 	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
 }
 
-func (r *Run) do(ctx context.Context, due []deed) (failed bool, err error) {
+func (r *Run) do(ctx context.Context, due []operation) (failed bool, err error) {
 	for _, s := range due {
 		if s.class == ClassWait {
 			continue // a second delete could change how the first goes on
@@ -337,7 +337,7 @@ func (r *Run) do(ctx context.Context, due []deed) (failed bool, err error) {
 }
 
 // effect waits until the plan holds none of the steps: later ones depend on it.
-func (r *Run) effect(ctx context.Context, due []deed) error {
+func (r *Run) effect(ctx context.Context, due []operation) error {
 	for until := time.Now().Add(r.Patience); ; {
 		if err := r.look(ctx); err != nil {
 			return err
@@ -429,7 +429,7 @@ func (r *Run) delete(ctx context.Context) error {
 }
 
 // deletions returns the steps that delete the targets: risks if another step should come first.
-func (r *Run) deletions() (due []deed, err error) {
+func (r *Run) deletions() (due []operation, err error) {
 	for _, s := range r.targets {
 		deletion, err := r.Hands.deletion(s, r.Options)
 		if err != nil {

@@ -61,12 +61,12 @@ func (f *fake) look(context.Context) (State, error) {
 
 func (f *fake) note(context.Context, []answer.Step) error { return nil }
 
-func (f *fake) weigh(_ context.Context, s answer.Step, _ []answer.Subject) (deed, error) {
-	return deed{Step: s, class: f.class, objects: []touched{{name: policies.Object{Resource: "pods", Namespace: "other", Name: "a"}, class: f.class, Whose: "another's", named: meaningOf(f.class).ByName}}}, nil
+func (f *fake) weigh(_ context.Context, s answer.Step, _ []answer.Subject) (operation, error) {
+	return operation{Step: s, class: f.class, objects: []operand{{name: policies.Object{Resource: "pods", Namespace: "other", Name: "a"}, class: f.class, Whose: "another's", named: meaningOf(f.class).ByName}}}, nil
 }
 
-func (f *fake) deletion(s answer.Subject, _ map[string]any) (deed, error) {
-	return deed{Step: answer.Step{Step: policies.Step{Kind: answer.Delete, Do: "Delete " + s.String(), Command: "kubectl delete", Action: &policies.Action{}}}, class: ClassOwn, objects: []touched{{name: policies.Object{Resource: "namespaces", Name: s.Name}, class: ClassOwn}}}, nil
+func (f *fake) deletion(s answer.Subject, _ map[string]any) (operation, error) {
+	return operation{Step: answer.Step{Step: policies.Step{Kind: answer.Delete, Do: "Delete " + s.String(), Command: "kubectl delete", Action: &policies.Action{}}}, class: ClassOwn, objects: []operand{{name: policies.Object{Resource: "namespaces", Name: s.Name}, class: ClassOwn}}}, nil
 }
 
 func (f *fake) do(_ context.Context, s policies.Step) ([]string, error) {

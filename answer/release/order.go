@@ -63,7 +63,7 @@ func Order(manifests string, helm4 bool) (Uninstall, error) {
 			})
 			continue
 		}
-		if policy, told := annotations["helm.sh/resource-policy"]; told {
+		if policy, set := annotations["helm.sh/resource-policy"]; set {
 			// Another value than keep is neither kept nor deleted (filterManifestsToKeep).
 			if slices.Equal(listed(policy), []string{"keep"}) {
 				u.Kept = append(u.Kept, object)
@@ -139,10 +139,10 @@ func definitionsIn(text string) []string {
 
 // Sentences say which objects stay, and which run around the uninstall.
 func (u Uninstall) Sentences() []string {
-	var told []string
+	var sentences []string
 	say := func(format string, what []string) {
 		if len(what) > 0 {
-			told = append(told, fmt.Sprintf(format, strings.Join(what, ", ")))
+			sentences = append(sentences, fmt.Sprintf(format, strings.Join(what, ", ")))
 		}
 	}
 	var kept, before, after, stay []string
@@ -166,7 +166,7 @@ func (u Uninstall) Sentences() []string {
 	say("it leaves what hooks created: %s", stay)
 	say("it leaves what helm.sh/resource-policy keeps: %s", kept)
 	say("it leaves the CustomResourceDefinitions of the chart's folder crds, and all objects of them: %s", u.Definitions)
-	return told
+	return sentences
 }
 
 func called(kind, name string) string { return strings.ToLower(kind) + "/" + name }

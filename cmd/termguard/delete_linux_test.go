@@ -345,7 +345,7 @@ func TestDeleteUnknownOwner(t *testing.T) {
 {apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, finalizers: [` + finalizer + `], deletionTimestamp: "` + since + `"}}
 `
 	}
-	const why = "may still remove the finalizer; it removes one only where it is certain that nobody else will"
+	const why = "an unknown or unseen controller may still remove the finalizer"
 	const uncovered = "; --allow strip does not cover that"
 	for _, allow := range []bool{false, true} {
 		c := newFakeCluster(t, world("acme.example/backup"))
