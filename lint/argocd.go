@@ -50,15 +50,6 @@ func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstru
 	return controllers
 }
 
-// isSelfManaged finds such objects before the rest of the set is read: most deploy something outside it.
-func (s *set) isSelfManaged(o *files.Object) bool {
-	if !isGitOps(o) || !(o.Kind == "ApplicationSet" || o.Kind == "Application" && slices.ContainsFunc(o.Finalizers(), isArgoFinalizer)) {
-		return false
-	}
-	value, err := o.Value("kind", "metadata", "spec")
-	return err == nil && wellFormed(value) && (s.isSelfManagedApp(o, value) || s.generatedApp(o, value) != nil)
-}
-
 func (s *set) generatedApp(o *files.Object, value map[string]any) map[string]any {
 	if o.Kind != "ApplicationSet" || !isGitOps(o) {
 		return nil

@@ -65,12 +65,8 @@ func (s *set) combinedByFolder() bool {
 	return len(s.directories) > 0 && s.directories[0].Kustomization == ""
 }
 
-func (s *set) isRelevant(o *files.Object) bool {
-	return s.run.options.noShortcuts || !isGitOps(o) || s.isSelfManaged(o) || s.hasMisspeltFinalizer(o)
-}
-
 func (s *set) evaluate(ctx context.Context) error {
-	if !slices.ContainsFunc(s.objects, s.isRelevant) {
+	if len(s.objects) == 0 {
 		return nil
 	}
 	engine, err := s.run.engine()
