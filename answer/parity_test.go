@@ -30,6 +30,7 @@ var partial = map[string]string{
 // otherwise has fixtures about which check knows something else, in a cluster as over a snapshot.
 var otherwise = map[string]string{
 	"admission_policy_blocks_delete/testdata/hang_some_objects.yaml": "check reads which objects the policy sees",
+	"admission_policy_blocks_delete/testdata/hang_labeled_pods.yaml": "check reads which objects the policy sees",
 	"failing_webhook_blocks_delete/testdata/hang_some_objects.yaml":  "check reads which objects the webhook sees",
 	"webhook_backend_in_namespace/testdata/hang_labels.yaml":         "check reads which objects the webhook sees",
 	"finalizer_already_stuck/testdata/hang_content_like_others.yaml": "check reads custom resources in the namespace alone",
