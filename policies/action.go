@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,20 +41,6 @@ type Action struct {
 	Cascade      string `json:"cascade,omitempty"`
 	Force        bool   `json:"force,omitempty"`
 	GraceSeconds *int64 `json:"graceSeconds,omitempty"`
-}
-
-func decodeAction(value any) (*Action, error) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	var a Action
-	if err := decoder.Decode(&a); err != nil {
-		return nil, err
-	}
-	return &a, a.valid()
 }
 
 func (a *Action) valid() error {

@@ -53,9 +53,12 @@ func TestCommandOfStrangers(t *testing.T) {
 		if tc.namespace != "" {
 			action["namespace"] = tc.namespace
 		}
-		var s Step
-		err := step(&s, map[string]any{"kind": "remove", "do": "Clean up", "action": action})
-		if kept := s.Command != "" && s.Action != nil; err != nil || kept != tc.kept || s.Do != "Clean up" {
+		var s step
+		err := strict(map[string]any{"kind": "remove", "do": "Clean up", "action": action}, &s)
+		if err == nil {
+			err = s.complete()
+		}
+		if kept := s.Step.Command != "" && s.Action != nil; err != nil || kept != tc.kept || s.Do != "Clean up" {
 			t.Errorf("%s -n %s: kept: %v, want %v: %+v, %v", tc.object, tc.namespace, kept, tc.kept, s, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	kjson "sigs.k8s.io/json"
+
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/internal/shell"
 )
@@ -58,61 +60,108 @@ func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, e
 	return found, omitted, errs
 }
 
-func decodeFinding(p Policy, member any, about *subject) (Finding, error) {
-	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Objects: []Object{}, Evidence: []string{}, Manifest: p.Manifest, Class: cmp.Or(p.Class, Broken), Symptom: p.Symptom, Custom: p.Custom}
-	hasRemedy := false
-	err := members(member, "an object with msg", func(key string, value any) error {
-		switch key {
-		case "msg":
-			return text(&f.Message, value, MaxMessage)
-		case "kind":
-			return kind(&f.Kind, value)
-		case "remedy":
-			hasRemedy = true
-			return text(&f.Remedy, value, maxText)
-		case "steps":
-			return list(&f.Steps, value, MaxSteps, step)
-		case "field":
-			return text(&f.Field, value, maxText)
-		case "cause":
-			return cause(&f.Cause, value)
-		case "manifest":
-			return manifest(&f.Manifest, value)
-		case "estimate_seconds":
-			return seconds(&f.EstimateSeconds, value)
-		case "objects":
-			return list(&f.Objects, value, MaxObjects, object)
-		case "evidence":
-			return list(&f.Evidence, value, MaxEvidence, func(s *string, value any) error { return text(s, value, maxText) })
-		}
-		return errUnknownKey
-	})
-	switch {
-	case err != nil:
-		return f, err
-	case f.Message == "":
-		return f, errors.New("msg is missing")
-	case misformatted.MatchString(f.Message):
-		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", f.Message)
+// member is a member of a policy's sets.
+type member struct {
+	Msg             string   `json:"msg"`
+	Kind            Kind     `json:"kind"`
+	Remedy          string   `json:"remedy"`
+	Steps           []step   `json:"steps"`
+	Field           string   `json:"field"`
+	Cause           Cause    `json:"cause"`
+	Manifest        Manifest `json:"manifest"`
+	EstimateSeconds *float64 `json:"estimate_seconds"`
+	Objects         []Object `json:"objects"`
+	Evidence        []string `json:"evidence"`
+}
+
+// step is a Step whose command is a line for a shell, or its words.
+type step struct {
+	Step
+	Command any `json:"command"`
+}
+
+// strict decodes a value of Rego, and rejects unknown keys.
+func strict(value, into any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
 	}
+	unknown, err := kjson.UnmarshalStrict(text, into)
+	var mistyped *json.UnmarshalTypeError
+	if errors.As(err, &mistyped) {
+		return fmt.Errorf("%s: want %s, got %s", cmp.Or(mistyped.Field, "finding"), strings.TrimPrefix(mistyped.Type.String(), "policies."), mistyped.Value)
+	}
+	return errors.Join(append(unknown, err)...)
+}
+
+func decodeFinding(p Policy, value any, about *subject) (Finding, error) {
+	f := Finding{Policy: p.ID, Title: p.Title, Severity: p.Severity, Class: cmp.Or(p.Class, Broken), Symptom: p.Symptom, Custom: p.Custom}
+	m := member{Manifest: p.Manifest}
+	keys, _ := value.(map[string]any)
+	for key, limit := range map[string]int{"objects": MaxObjects, "evidence": MaxEvidence, "steps": MaxSteps} {
+		if items, _ := keys[key].([]any); len(items) > limit {
+			keys[key] = items[:limit]
+		}
+	}
+	if err := strict(value, &m); err != nil {
+		return f, err
+	}
+	switch {
+	case m.Msg == "":
+		return f, errors.New("msg is missing")
+	case misformatted.MatchString(m.Msg):
+		return f, fmt.Errorf("msg %q: the verbs and arguments of sprintf differ", m.Msg)
+	case m.Kind != KindHang && !slices.Contains(findingKinds, string(m.Kind)):
+		return f, fmt.Errorf("kind %q: want one of %v, or no kind for what hangs%s", m.Kind, findingKinds, nearest.Hint(string(m.Kind), findingKinds))
+	case m.EstimateSeconds != nil && (*m.EstimateSeconds < 0 || *m.EstimateSeconds > 1<<31):
+		return f, fmt.Errorf("estimate_seconds: want seconds, got %g", *m.EstimateSeconds)
+	case m.Manifest.Severity != "" && m.Manifest.Severity != None && !slices.Contains(severities, m.Manifest.Severity):
+		return f, fmt.Errorf("manifest: severity %q: want one of %v, or %s", m.Manifest.Severity, severities, None)
+	}
+	f.Kind, f.Manifest, f.Message, f.Field = m.Kind, m.Manifest, cut(m.Msg, MaxMessage), cut(m.Field, maxText)
+	if m.EstimateSeconds != nil {
+		f.EstimateSeconds = new(int(*m.EstimateSeconds))
+	}
+	f.Objects = append([]Object{}, m.Objects...)
+	for i := range f.Objects {
+		if err := f.Objects[i].check(); err != nil {
+			return f, fmt.Errorf("objects: %w", err)
+		}
+	}
+	f.Evidence = append([]string{}, m.Evidence...)
+	for i, line := range f.Evidence {
+		f.Evidence[i] = cut(line, maxText)
+	}
+	for _, s := range m.Steps {
+		if err := s.complete(); err != nil {
+			return f, fmt.Errorf("steps: %w", err)
+		}
+		f.Steps = append(f.Steps, s.Step)
+	}
+	if err := m.Cause.check(); err != nil {
+		return f, fmt.Errorf("cause: %w", err)
+	}
+	f.Cause = m.Cause
 	about.keep(&f)
 	about.blame(&f)
-	switch {
-	case hasRemedy:
-	case len(f.Steps) > 0:
-		f.Remedy = prose(f.Steps)
-	default:
-		f.Remedy = p.Remedy
-	}
+	f.Remedy = cmp.Or(cut(m.Remedy, maxText), prose(f.Steps), p.Remedy)
 	return f, nil
 }
 
-func kind(into *Kind, value any) error {
-	err := text(into, value, maxText)
-	if s := string(*into); err == nil && !slices.Contains(findingKinds, s) {
-		err = fmt.Errorf("%q: want one of %v, or no kind for what hangs%s", s, findingKinds, nearest.Hint(s, findingKinds))
+// cut shortens a text to limit characters, with "…".
+func cut(text string, limit int) string {
+	if len(text) > limit && utf8.RuneCountInString(text) > limit {
+		return string([]rune(text)[:limit-1]) + "…"
 	}
-	return err
+	return text
+}
+
+func (o *Object) check() error {
+	o.Resource, o.Namespace, o.Name = cut(o.Resource, maxText), cut(o.Namespace, maxText), cut(o.Name, maxText)
+	if o.Resource == "" {
+		return errors.New("resource is missing")
+	}
+	return nil
 }
 
 func prose(steps []Step) string {
@@ -127,102 +176,73 @@ func prose(steps []Step) string {
 	return strings.Join(sentences, " ")
 }
 
-func step(s *Step, value any) error {
-	var then Promise
-	err := members(value, "{kind, do, then, command or action, hearsay}", func(key string, value any) (err error) {
-		switch key {
-		case "kind":
-			return text(&s.Kind, value, maxText)
-		case "do":
-			return text(&s.Do, value, maxText)
-		case "then":
-			return text(&then, value, maxText)
-		case "command":
-			return command(&s.Command, value)
-		case "action":
-			s.Action, err = decodeAction(value)
-			return err
-		case "hearsay":
-			return text(&s.Hearsay, value, maxText)
-		}
-		return errUnknownKey
-	})
+// complete checks a step, and derives its other fields.
+func (s *step) complete() error {
 	switch {
-	case err != nil:
-		return err
 	case !slices.Contains(StepKinds(), s.Kind):
 		return fmt.Errorf("kind %q: want one of %v", s.Kind, StepKinds())
 	case s.Do == "":
 		return errors.New("do is missing")
-	case then != "" && promises[then] == "":
-		return fmt.Errorf("then %q: want %s or %s", then, Again, Itself)
-	case s.Action != nil && s.Command != "":
+	case s.Then != "" && promises[s.Then] == "":
+		return fmt.Errorf("then %q: want %s or %s", s.Then, Again, Itself)
+	case s.Action != nil && s.Command != nil:
 		return errors.New("command and action: want one of them")
 	}
-	if then != "" {
-		*s = s.Promising(then)
+	s.Do, s.Hearsay = cut(s.Do, maxText), cut(s.Hearsay, maxText)
+	if s.Then != "" {
+		s.Step = s.Promising(s.Then)
 	}
-	if s.Action == nil {
-		return nil
-	}
-	if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
-		return fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
-	}
-	if s.Command = s.Action.Command(); !s.Action.sound() || utf8.RuneCountInString(s.Command) > maxText { // too long to read, or to copy whole
-		s.Command, s.Action = "", nil
-	}
-	return nil
-}
-
-// command reads a line for a shell, or its words. A long line is left out: half a command is worse than none.
-func command(into *string, value any) error {
-	if words, split := value.([]any); split {
-		line := make([]string, len(words))
-		for i, word := range words {
-			var ok bool
-			if line[i], ok = word.(string); !ok {
-				return fmt.Errorf("want words, got %T", word)
-			}
-		}
-		value = shell.Join(line)
-	}
-	if err := text(into, value, maxText); err != nil {
-		return err
-	}
-	if *into != value {
-		*into = ""
-	}
-	return nil
-}
-
-func cause(c *Cause, value any) error {
-	err := members(value, "{title, object, finalizer, owner, node, refusal, declared, consequence, elapsed}", func(key string, value any) error {
-		switch key {
-		case "title":
-			return text(&c.Title, value, MaxMessage)
-		case "object":
-			c.Object = new(Object)
-			return object(c.Object, value)
-		case "finalizer":
-			return text(&c.Finalizer, value, maxText)
-		case "owner":
-			c.Owner = new(Owner)
-			return fields(value, "{name, state}", map[string]*string{"name": &c.Owner.Name, "state": &c.Owner.State})
-		case "node":
-			return text(&c.Node, value, maxText)
-		case "refusal":
-			return text(&c.Refusal, value, maxText)
-		case "declared":
-			return truth(&c.Declared, value)
-		case "consequence":
-			return truth(&c.Consequence, value)
-		case "elapsed":
-			return truth(&c.Elapsed, value)
-		}
-		return errUnknownKey
-	})
+	line, err := commandLine(s.Command)
 	if err != nil {
 		return err
+	}
+	if s.Action != nil {
+		if err := s.Action.valid(); err != nil {
+			return fmt.Errorf("action: %w", err)
+		}
+		if s.Action.Forces() && s.Action.Verb == VerbDelete && s.Kind != Force {
+			return fmt.Errorf("kind %q: an action that forces is of kind force", s.Kind)
+		}
+		line = s.Action.Command()
+	}
+	// Too long to read, or to copy whole: half a command is worse than none.
+	if utf8.RuneCountInString(line) > maxText || s.Action != nil && !s.Action.sound() {
+		line, s.Action = "", nil
+	}
+	s.Step.Command = line
+	return nil
+}
+
+// commandLine returns a line for a shell, which may be a list of its words.
+func commandLine(command any) (string, error) {
+	switch c := command.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return c, nil
+	case []any:
+		words := make([]string, len(c))
+		for i, word := range c {
+			var ok bool
+			if words[i], ok = word.(string); !ok {
+				return "", fmt.Errorf("command: want words, got %T", word)
+			}
+		}
+		return shell.Join(words), nil
+	}
+	return "", fmt.Errorf("command: want a line or its words, got %T", command)
+}
+
+// check checks a cause, and completes its title.
+func (c *Cause) check() error {
+	if c.Object != nil {
+		if err := c.Object.check(); err != nil {
+			return fmt.Errorf("object: %w", err)
+		}
+	}
+	c.Finalizer, c.Node, c.Refusal = cut(c.Finalizer, maxText), cut(c.Node, maxText), cut(c.Refusal, maxText)
+	if c.Owner != nil {
+		c.Owner.Name, c.Owner.State = cut(c.Owner.Name, maxText), cut(c.Owner.State, maxText)
 	}
 	switch {
 	case c.Title == "":
@@ -231,7 +251,8 @@ func cause(c *Cause, value any) error {
 	case c.Node != "":
 		c.Title = "node " + c.Node + " " + c.Title
 	}
-	return text(&c.Title, c.Title, MaxMessage)
+	c.Title = cut(c.Title, MaxMessage)
+	return nil
 }
 
 // blamed are resources whose objects are causes.
@@ -264,105 +285,4 @@ func (s *subject) blame(f *Finding) {
 	if o := f.Objects[at]; o.Resource == "nodes" || o.Resource == "csinodes.storage.k8s.io" { // they have one name
 		f.Cause.Node = o.Name
 	}
-}
-
-func manifest(m *Manifest, value any) error {
-	severity := string(m.Severity)
-	if err := fields(value, "{severity, remedy}", map[string]*string{"severity": &severity, "remedy": &m.Remedy}); err != nil {
-		return err
-	}
-	if m.Severity = Severity(severity); severity != "" && m.Severity != None && !slices.Contains(severities, m.Severity) {
-		return fmt.Errorf("severity %q: want one of %v, or %s", severity, severities, None)
-	}
-	return nil
-}
-
-func object(o *Object, value any) error {
-	if err := fields(value, "{resource, namespace, name}", map[string]*string{"resource": &o.Resource, "namespace": &o.Namespace, "name": &o.Name}); err != nil {
-		return err
-	}
-	if o.Resource == "" {
-		return errors.New("resource is missing")
-	}
-	return nil
-}
-
-var errUnknownKey = errors.New("unknown key")
-
-// members calls read for each member, in order of keys. want describes the document.
-func members(value any, want string, read func(key string, value any) error) error {
-	m, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("want %s, got %T", want, value)
-	}
-	keys := make([]string, 0, len(m)) // slices.Sorted would grow it
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if err := read(key, m[key]); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return nil
-}
-
-func fields(value any, want string, into map[string]*string) error {
-	return members(value, want, func(key string, value any) error {
-		variable, known := into[key]
-		if !known {
-			return errUnknownKey
-		}
-		return text(variable, value, maxText)
-	})
-}
-
-// text cuts a string at limit characters, with "…".
-func text[T ~string](into *T, value any, limit int) error {
-	s, ok := value.(string)
-	if !ok {
-		return fmt.Errorf("want a string, got %T", value)
-	}
-	if len(s) > limit && utf8.RuneCountInString(s) > limit {
-		s = string([]rune(s)[:limit-1]) + "…"
-	}
-	*into = T(s)
-	return nil
-}
-
-func truth(into *bool, value any) error {
-	var ok bool
-	if *into, ok = value.(bool); !ok {
-		return fmt.Errorf("want true or false, got %T", value)
-	}
-	return nil
-}
-
-func seconds(into **int, value any) error {
-	n, ok := value.(json.Number)
-	if !ok {
-		return fmt.Errorf("want a number, got %T", value)
-	}
-	f, err := n.Float64()
-	if err != nil || f < 0 || f > 1<<31 {
-		return fmt.Errorf("want seconds, got %s", n)
-	}
-	*into = new(int(f))
-	return nil
-}
-
-func list[T any](into *[]T, value any, limit int, read func(*T, any) error) error {
-	items, ok := value.([]any)
-	if !ok {
-		return fmt.Errorf("want a list, got %T", value)
-	}
-	items = items[:min(limit, len(items))]
-	*into = slices.Grow(*into, len(items))[:len(items)]
-	for i, item := range items {
-		if err := read(&(*into)[i], item); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -89,6 +89,11 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range l.set.policies {
+		if p := &l.set.policies[i]; p.Custom {
+			p.ReadsObject, p.ReadsUser = reads(*p, compiler)
+		}
+	}
 	l.set.checked = compiler
 	l.set.compile = func(_ []Policy, steps bool) (*ast.Compiler, error) {
 		if steps {
@@ -308,9 +313,6 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 	if other, taken := l.files[policy.ID]; taken {
 		l.fail(main, module.Package.Location.Row, "policy %q is already defined in %s; rename one", policy.ID, other)
 		return
-	}
-	if policy.Custom {
-		policy.ReadsObject, policy.ReadsUser = l.reads(parsed)
 	}
 	l.files[policy.ID] = main
 	l.set.policies = append(l.set.policies, policy)

@@ -1,26 +1,32 @@
 package policies
 
 import (
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/dependencies"
 )
 
-// told are the fields that a snapshot holds: a policy that reads no others needs no object.
-var told = []string{
+// snapshotFields are the fields of the input that a snapshot holds: a policy that reads no others needs no object.
+var snapshotFields = []string{
 	"ownership", "refusals",
 	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
 	"request.oldObject.apiVersion", "request.oldObject.kind",
 	"request.oldObject.metadata.finalizers", "request.oldObject.metadata.name", "request.oldObject.metadata.namespace",
 }
 
-// reads reports whether these modules, or the library for them, read other fields of the object, and the
-// user; true in doubt, as for the whole input.
-func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
+const userInfo = "request.userInfo"
+
+// reads reports whether a policy, or the library for it, reads other fields of the object, and the user; true
+// in doubt, as for the whole input.
+func reads(p Policy, compiler *ast.Compiler) (object, user bool) {
 	var next []*ast.Rule
-	for _, module := range of {
-		next = append(next, module.Rules...)
+	for file, module := range compiler.Modules {
+		if path.Dir(file) == path.Dir(p.File) {
+			next = append(next, module.Rules...)
+		}
 	}
 	seen := map[*ast.Rule]bool{}
 	for len(next) > 0 {
@@ -30,120 +36,41 @@ func (l *loader) reads(of map[string]*ast.Module) (object, user bool) {
 			continue
 		}
 		seen[rule] = true
-		paths, names := inputOf(rule)
-		for _, path := range paths {
-			object = object || !isTold(path) && !below(userInfo, path)
-			user = user || below(userInfo, path) || below(path, userInfo)
+		refs, err := dependencies.Minimal(withoutGet(rule))
+		if err != nil {
+			return true, true
 		}
-		for _, name := range names {
-			next = append(next, l.rulesOf(name)...)
+		for _, ref := range refs {
+			ref = ref.ConstantPrefix()
+			if !ref[0].Equal(ast.InputRootDocument) {
+				next = append(next, compiler.GetRules(ref)...)
+				continue
+			}
+			field := strings.TrimPrefix(strings.TrimPrefix(ref.String(), "input"), ".")
+			inSnapshot := slices.ContainsFunc(snapshotFields, func(top string) bool { return below(top, field) })
+			object = object || !inSnapshot && !below(userInfo, field)
+			user = user || below(userInfo, field) || below(field, userInfo)
 		}
 	}
 	return object, user
 }
 
-func (l *loader) rulesOf(ref ast.Ref) (rules []*ast.Rule) {
-	for _, module := range l.modules {
-		home := module.Package.Path
-		switch {
-		case home.HasPrefix(ref):
-			rules = append(rules, module.Rules...)
-		case ref.HasPrefix(home):
-			for _, rule := range module.Rules {
-				if rule.Head.Ref()[0].Value.String() == strings.Trim(ref[len(home)].Value.String(), `"`) {
-					rules = append(rules, rule)
-				}
-			}
-		}
-	}
-	return rules
-}
-
-// inputOf returns the input paths that a rule reads, and rules that it may refer to, also by a variable.
-func inputOf(rule *ast.Rule) (paths []string, names []ast.Ref) {
-	imported := map[ast.Var]ast.Ref{}
-	for _, i := range rule.Module.Imports {
-		imported[i.Name()], _ = i.Path.Value.(ast.Ref)
-	}
-	refer := func(ref ast.Ref, more ...*ast.Term) {
-		ref = append(slices.Clone(ref), more...)
-		head, _ := ref[0].Value.(ast.Var)
-		if path, is := imported[head]; is {
-			ref = append(slices.Clone(path), ref[1:]...)
-		}
-		switch {
-		case ref[0].Equal(ast.InputRootDocument):
-			paths = append(paths, pathOf(ref[1:]))
-		case ref[0].Equal(ast.DefaultRootDocument):
-			names = append(names, ref.ConstantPrefix())
-		default:
-			names = append(names, append(slices.Clone(rule.Module.Package.Path), ast.StringTerm(string(head))))
-		}
-	}
-	var visitor *ast.GenericVisitor
-	// object.get(input.request, "name", "") reads input.request.name.
-	get := func(terms []*ast.Term) bool {
+// withoutGet replaces object.get(VARIABLE, "name", "") with VARIABLE.name, a field instead of all. The compiler
+// has put references in arguments into variables.
+func withoutGet(rule *ast.Rule) *ast.Rule {
+	rule = rule.Copy()
+	ast.WalkExprs(rule, func(x *ast.Expr) bool {
+		terms, _ := x.Terms.([]*ast.Term)
 		if len(terms) < 4 || terms[0].Value.Compare(ast.ObjectGet.Ref()) != 0 {
 			return false
 		}
-		ref, is := terms[1].Value.(ast.Ref)
-		if !is {
-			return false
-		}
-		more := []*ast.Term{terms[2]}
-		if path, is := terms[2].Value.(*ast.Array); is {
-			more = nil
-			path.Foreach(func(t *ast.Term) { more = append(more, t) })
-		}
-		refer(ref, more...)
-		for _, term := range terms[2:] {
-			visitor.Walk(term)
-		}
-		return true
-	}
-	visitor = ast.NewGenericVisitor(func(x any) bool {
-		switch x := x.(type) {
-		case *ast.Expr:
-			if terms, is := x.Terms.([]*ast.Term); is && get(terms) {
-				for _, with := range x.With {
-					visitor.Walk(with)
-				}
-				return true
-			}
-		case ast.Call:
-			return get(x)
-		case ast.Var:
-			refer(ast.Ref{ast.NewTerm(x)})
-		case ast.Ref:
-			refer(x)
-			for _, term := range x[1:] {
-				visitor.Walk(term)
-			}
-			return true
+		_, constant := terms[2].Value.(ast.String)
+		if _, variable := terms[1].Value.(ast.Var); variable && constant {
+			terms[1] = ast.NewTerm(ast.Ref{terms[1], terms[2]})
 		}
 		return false
 	})
-	visitor.Walk(rule)
-	return paths, names
-}
-
-const userInfo = "request.userInfo"
-
-// pathOf returns the constant part of an input path, "" for all of it.
-func pathOf(terms []*ast.Term) string {
-	var words []string
-	for _, term := range terms {
-		word, constant := term.Value.(ast.String)
-		if !constant {
-			break
-		}
-		words = append(words, string(word))
-	}
-	return strings.Join(words, ".")
-}
-
-func isTold(path string) bool {
-	return slices.ContainsFunc(told, func(known string) bool { return below(known, path) })
+	return rule
 }
 
 func below(top, path string) bool { return top == "" || strings.HasPrefix(path+".", top+".") }
