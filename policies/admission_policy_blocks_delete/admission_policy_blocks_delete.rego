@@ -53,14 +53,13 @@ deny contains finding(key, calls, "is denied") if {
 	refusals.sure(calls)
 }
 
-# A manifest does not show the users and the objects: if the policy depends on them, it allows
-# most requests.
+# A manifest shows neither users nor objects: a policy that depends on them allows most requests.
 warn contains object.union(finding(key, calls, "may be denied"), {"manifest": {"severity": "low"}}) if {
 	some key, calls in refused
 	not refusals.sure(calls)
 }
 
-# refused lists the denied requests that the deletion needs, by policy and binding.
+# refused lists the needed requests that are denied, by policy and binding.
 refused[key] := calls if {
 	some key, denied in data.cluster.denied[refusals.within]
 	calls := [call | some call in denied; call in refusals.needed]
@@ -95,7 +94,7 @@ finding(key, calls, outcome) := {
 	resource := sprintf("%sadmissionpolicybindings.admissionregistration.k8s.io", [kind])
 }
 
-# in_words names a kind of policy, its effect, and the effect of its binding.
+# in_words names a kind of policy, and the effects of it and its binding.
 in_words := {
 	"validating": {"named": "Validating", "verb": "denies", "binding": "denies"},
 	"mutating": {"named": "Mutating", "verb": "fails on", "binding": "is in force"},

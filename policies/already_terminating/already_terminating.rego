@@ -41,7 +41,6 @@ import data.termguard.lib.steps
 import data.termguard.lib.times
 import data.termguard.lib.wording
 
-# A condition of a namespace.
 deny contains condition_finding(name, condition) if {
 	overdue
 	not proceeding
@@ -68,7 +67,7 @@ deny contains {
 	pods_left > 0
 }
 
-# A pod whose node has not finished with it.
+# A pod that its node has not cleaned up.
 deny contains {
 	"msg": sprintf("Terminating for %s past its grace period: %s", [elapsed, stage]),
 	"cause": {"elapsed": true},
@@ -86,16 +85,14 @@ deny contains {
 	not stranded
 }
 
-# stranded reports whether the node of a pod does not answer: unreachable-node reports that, and
-# the state of the containers is unknown.
+# stranded reports whether the node of a pod does not answer (see unreachable-node).
 stranded if {
 	node := data.cluster.notReady[pod.spec.nodeName]
 	node.ready == "Unknown"
 	not node.outOfService
 }
 
-# The blockers in the conditions were deleted after the last complete pass: the conditions name
-# no cause any more.
+# The blockers in the conditions were deleted after the last complete pass.
 warn contains {
 	"msg": sprintf(
 		"Terminating for %s: the blockers in its conditions are deleted, and the namespace controller has not retried yet",
@@ -165,23 +162,20 @@ warn contains {
 
 unremoved(finalizer) := sprintf("finalizer %s is not removed yet, though its owner runs", [finalizer])
 
-# quotes lists statements of its status, and of Events about it.
 quotes := reports.quotes(reports.own)
 
-# waited is the time since the deadline of the deletion, in seconds: the deletionTimestamp of a
-# pod includes its grace period.
+# waited is the time since the deadline: a pod's deletionTimestamp includes its grace period.
 waited := times.since(input.request.oldObject.metadata.deletionTimestamp) if request.deleting
 
 overdue if waited > grace.patience + slowest
 
-# slowest is the time that the pods of a namespace may take, in seconds.
+# slowest is the longest grace period of the namespace's pods, in seconds.
 default slowest := 0
 
 slowest := grace.slowest
 
 elapsed := times.duration(waited)
 
-# reported lists the conditions of the namespace that report a problem.
 reported[name] := condition if {
 	request.deletes_namespace
 	waited >= 0
@@ -190,14 +184,13 @@ reported[name] := condition if {
 	name in object.keys(meanings)
 }
 
-# bad lists the conditions that may still be true.
+# bad lists the problems that may still exist.
 bad[name] := condition if {
 	some name, condition in reported
 	not stale[name]
 }
 
-# stale lists the conditions whose named objects no longer exist. While pods remain, the
-# namespace controller updates nothing.
+# stale lists the problems whose objects no longer exist. While pods remain, nothing is updated.
 stale[name] := condition if {
 	pods_left == 0
 	some name, condition in reported
@@ -208,7 +201,7 @@ stale[name] := condition if {
 	}
 }
 
-# patterns find the objects in conditions, as the namespace controller writes them
+# patterns find objects in conditions
 # (pkg/controller/namespace/deletion/status_condition_utils.go).
 patterns := {
 	"NamespaceContentRemaining": `(\S+) has \d+ resource instances`,
@@ -217,7 +210,7 @@ patterns := {
 	"NamespaceDeletionContentFailure": `failed calling webhook "([^"]+)"`,
 }
 
-# resolved reports whether the namespace has no objects of a resource; events are not counted.
+# resolved reports whether the namespace has no objects of a resource, except events.
 resolved("NamespaceContentRemaining", written) if {
 	resource := trim_suffix(written, ".")
 	not resource in {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
@@ -254,7 +247,6 @@ blind if {
 	unseen.namespaced
 }
 
-# ailing reports whether an APIService is not fully healthy.
 ailing(name) if {
 	service := data.cluster.apiservices[name]
 	[service.available, service.stale, service.listError] != ["True", false, ""]
@@ -268,7 +260,7 @@ meanings := {
 	"NamespaceFinalizersRemaining": "some of its content waits for finalizers",
 }
 
-# consequences are conditions that only count content: what blocks that content is the cause.
+# consequences are conditions that only count content, which has its own causes.
 consequences := {"NamespaceContentRemaining", "NamespaceFinalizersRemaining"}
 
 failures := {
@@ -325,17 +317,15 @@ held[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 	finalizer != "kubernetes"
 }
 
-# pod is the pod under review: without its node, the pod garbage collector removes it; with a
-# grace period of 0, its node has finished with it.
+# pod needs its node: without one, or with a grace period of 0, it is deleted soon.
 pod := input.request.oldObject if {
 	request.resource == "pods"
 	input.request.oldObject.metadata.deletionGracePeriodSeconds != 0
 	data.cluster.nodes[input.request.oldObject.spec.nodeName]
 }
 
-# conditions_of_kubelet lists the three conditions for a kubelet to finish with a pod
-# (pkg/kubelet/kubelet.go, SyncTerminatingPod and SyncTerminatedPod), as far as the API shows
-# them.
+# conditions_of_kubelet lists the conditions for a kubelet to finish with a pod
+# (pkg/kubelet/kubelet.go, SyncTerminatingPod and SyncTerminatedPod).
 conditions_of_kubelet := array.concat(
 	[sprintf("1. containers stopped: %s", [containers])],
 	[
@@ -364,7 +354,6 @@ all_ended if {
 	}
 }
 
-# on_the_node lists the commands for the node that show the rest.
 on_the_node := [
 	steps.mend(
 		sprintf(
@@ -399,7 +388,6 @@ on_the_node := [
 	all_ended
 }
 
-# uid is the UID of the pod, which is part of its directories.
 uid := object.get(pod.metadata, "uid", "UID")
 
 default stage := "its containers still run"

@@ -57,13 +57,11 @@ warn contains finding(name, service, msg) if {
 	msg := sprintf("APIService %s depends on %s: after that is deleted, no namespace can finish deleting", [name, request.word])
 }
 
-# A fast controller may remove its finalizer while the pass that deletes the Service still runs.
-# Usually it does not.
+# A fast controller may remove its finalizer before the pass that deletes the Service ends.
 default others := "no other namespace"
 
 others := "no namespace, probably not even this one," if count(later) > 0
 
-# lost lists the working APIServices whose backend is deleted with the target.
 lost[name] := service if {
 	request.deleting
 	some name, service in data.cluster.apiservices
@@ -86,8 +84,7 @@ loses(service) if {
 	service.backend.workloads == [{"resource": request.resource, "name": request.name}]
 }
 
-# later lists the kinds that block the namespace beyond the pass that deletes its Services. Pods
-# are deleted in an earlier pass.
+# later lists the kinds that outlast the pass that deletes Services. Pods are deleted earlier.
 later contains resource if {
 	request.deletes_namespace
 	some resources in data.cluster.finalized[request.name]
@@ -114,7 +111,7 @@ finding(name, service, msg) := {
 
 default unavoidable(_) := {}
 
-# A manifest cannot avoid it if the namespace cannot be deleted.
+# A manifest cannot avoid it if the namespace is never deleted.
 unavoidable(service) := {
 	"severity": "info",
 	"remedy": "Nothing in this manifest: when uninstalling it, delete the APIService first.",

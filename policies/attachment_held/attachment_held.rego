@@ -52,7 +52,6 @@ warn contains own if data.cluster.attachments[attachment].why == "fails"
 
 warn contains volume(data.cluster.attachmentsOf[released].fails)
 
-# seen reports whether CSINodes are visible, so that a missing driver is known.
 seen if not "csinodes.storage.k8s.io" in {hidden.resource | some hidden in data.cluster.unseen}
 
 attachment := request.name if {
@@ -60,7 +59,7 @@ attachment := request.name if {
 	request.resource == "volumeattachments.storage.k8s.io"
 }
 
-# released is the deleted volume; a bound volume waits for its claim first.
+# A bound volume waits for its claim first.
 released := request.name if {
 	request.deleting
 	request.resource == "persistentvolumes"
@@ -83,7 +82,6 @@ own := {
 	known := data.cluster.attachments[attachment]
 }
 
-# volume reports the attachments of a deleted volume.
 volume(held) := {
 	"msg": sprintf("this volume stays attached to node %s: %s", [known.node, because(known)]),
 	"objects": array.concat(

@@ -43,7 +43,6 @@ warn contains {
 	some {"field": field, "why": why} in reasons
 }
 
-# lasting says how long: an autoscaler may run more pods than the budget needs.
 lasting(field) := " while its autoscaler runs the minimum" if {
 	field == "spec.minAvailable"
 	counted.autoscaled

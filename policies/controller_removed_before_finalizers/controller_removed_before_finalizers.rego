@@ -100,7 +100,7 @@ warn contains finding(msg, deletes(finalizer), ownership, plan) if {
 	plan := before(finalizer, resource, signature)
 }
 
-# A controller that does not work now never works again.
+# A controller that does not work will never work again.
 warn contains finding(msg, deletes(finalizer), ownership, [step]) if {
 	some [finalizer, resource, signature] in removed
 	ownership := data.cluster.finalizers[finalizer][resource][signature]
@@ -139,7 +139,6 @@ left(resource, finalizer, signature, what) := sprintf(
 	[resource, elsewhere(resource, finalizer, signature), places(resource, finalizer, signature), finalizer, what],
 )
 
-# within_first lists the steps that delete content of the namespace while its controller runs.
 within_first(finalizer, resource, bucket) := finalizers.going_first(request.name, finalizer, resource, bucket) if not made(resource)
 
 within_first(_, resource, _) := [step |
@@ -149,8 +148,7 @@ within_first(_, resource, _) := [step |
 	made(resource)
 }
 
-# before lists the steps for objects in other namespaces. Volumes are not deleted to remove a
-# controller.
+# Volumes are not deleted to remove a controller.
 before(finalizer, resource, signature) := first(finalizer, resource, signature) if {
 	not spared(resource)
 }
@@ -176,13 +174,11 @@ advice(resource) := ": delete those first" if not spared(resource)
 
 advice(resource) := "" if spared(resource)
 
-# spared reports whether objects of a kind are not deleted to remove a controller.
 spared(resource) if made(resource)
 
 spared(resource) if resource in data_kinds
 
-# made reports whether the controller creates objects of a kind for its custom resources: it
-# deletes or keeps them with these.
+# made reports whether the controller creates objects of a kind for its custom resources.
 made(resource) if {
 	not data.cluster.crds[resource]
 	count(customs) > 0
@@ -193,7 +189,7 @@ customs contains [finalizer, resource, signature] if {
 	data.cluster.crds[resource]
 }
 
-# first lists the steps that delete objects in other namespaces, by name if they are few.
+# first names the objects in other namespaces if they are few.
 first(finalizer, resource, signature) := [step |
 	some ns, names in staying(finalizer, resource, signature)
 	some step in finalizers.going_first(ns, finalizer, resource, {"names": names, "count": count(names)})
@@ -206,7 +202,6 @@ first(finalizer, resource, signature) := [step] if {
 	step := steps.mend(sprintf("Delete the %s with finalizer %s first; continue after they are deleted", [resource, finalizer]), [])
 }
 
-# staying lists the names of objects in other namespaces, by namespace.
 staying(finalizer, resource, signature) := {ns: names |
 	some ns in data.cluster.spread[resource][finalizer][signature].names
 	not ns in going(resource, finalizer, signature)
@@ -215,14 +210,13 @@ staying(finalizer, resource, signature) := {ns: names |
 	names := [name | some name in bucket.names; not together(resource, ns, name)]
 }
 
-# named reports whether all of them are known by name, in a few namespaces.
 named(finalizer, resource, signature) if {
 	few := count(staying(finalizer, resource, signature))
 	few == elsewhere(resource, finalizer, signature)
 	few <= 10
 }
 
-# removed lists the finalizers that depend on the deleted objects: triples [FINALIZER, RESOURCE,
+# removed lists the finalizers that depend on the deleted objects: [FINALIZER, RESOURCE,
 # SIGNATURE].
 removed contains [finalizer, resource, signature] if {
 	some object_key in deleted_keys
@@ -231,12 +225,10 @@ removed contains [finalizer, resource, signature] if {
 	some signature, _ in signatures
 }
 
-# place is the key of its namespace in the facts.
 place := request.name if request.deletes_namespace
 
 place := request.namespace if not request.deletes_namespace
 
-# deleted_keys lists the keys of the deleted objects in the facts.
 deleted_keys contains sprintf("namespaces/%s", [request.name]) if request.deletes_namespace
 
 deleted_keys contains sprintf("%s/%s", [request.resource, request.name]) if {
@@ -249,29 +241,25 @@ deleted_keys contains sprintf("%s/%s", [kind, request.name]) if {
 	not request.orphaning
 }
 
-# runs_on reports whether the deletion of a workload keeps its pods.
+# runs_on reports whether the workload's pods stay.
 runs_on if {
 	request.orphaning
 	endswith(request.resource, ".apps")
 }
 
-# kind is the kind of the target, as in owner references.
 kind := input.request.kind.kind if input.request.kind.group == ""
 
 kind := sprintf("%s.%s", [input.request.kind.kind, input.request.kind.group]) if input.request.kind.group != ""
 
-# needed names the deleted object.
 default needed := "its controller"
 
 needed := "a right that its controller needs" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
-# idle names the deleted object of a controller that does not work.
 default idle := "its controller"
 
 idle := "a right of its controller" if endswith(request.resource, ".rbac.authorization.k8s.io")
 
-# within lists the objects in the namespace with such finalizers. orphaned-finalizer reports
-# controllers that do not work.
+# orphaned-finalizer reports controllers that do not work.
 within contains [finalizer, resource, bucket] if {
 	request.deletes_namespace
 	some [finalizer, resource, signature] in removed
@@ -279,23 +267,21 @@ within contains [finalizer, resource, bucket] if {
 	bucket.ownership.state == "alive"
 }
 
-# certain is false for pods, which are deleted together, and for the order before 1.33.
+# Pods are deleted together; before 1.33, so is everything.
 certain(resource, bucket) if {
 	resource != "pods"
 	bucket.ownership.certainty == "will"
 	object.get(data.cluster.version, "podsFirst", true)
 }
 
-# elsewhere is the number of other namespaces with such objects; cluster-scoped objects count as
-# one namespace.
+# Cluster-scoped objects count as one namespace.
 elsewhere(resource, finalizer, signature) := object.get(group, "count", 0) - count(going(resource, finalizer, signature)) if {
 	group := data.cluster.spread[resource][finalizer][signature]
 }
 
-# going lists the namespaces whose objects are deleted, too: the deleted namespace, that of the
-# target if it is the only object, namespaces whose objects are all in the same command, and
-# namespaces whose custom resources are, because the controller handles the objects that it
-# created for these.
+# going lists the namespaces whose objects are deleted, too: the deleted one, the target's if it
+# is the only object, and those whose objects, or whose custom resources that these were created
+# for, are all in the same command.
 going(resource, finalizer, signature) := ({place |
 	bucket := data.cluster.finalized[place][finalizer][resource][signature]
 	all_go(resource, bucket)
@@ -319,7 +305,6 @@ all_together(ns, resource, bucket) if {
 	}
 }
 
-# together reports whether the same command deletes an object.
 together(resource, ns, name) if is_number(data.cluster.set[resource][ns][name])
 
 all_go(_, _) if request.deletes_namespace

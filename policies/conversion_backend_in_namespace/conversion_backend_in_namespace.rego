@@ -85,15 +85,12 @@ warn contains object.union(finding(request.name, crd, msg, []), {"objects": [req
 	)
 }
 
-# lost lists the definitions whose conversion webhook is deleted with the namespace, and may
-# work until then.
 lost[name] := crd if {
 	request.deletes_namespace
 	some name, crd in data.cluster.conversionsFrom[request.name]
 	crd.backend.state != "down"
 }
 
-# converter is the Service of the conversion webhook.
 converter := {"resource": "services", "namespace": service.namespace, "name": service.name} if {
 	service := input.request.object.spec.conversion.webhook.clientConfig.service
 }

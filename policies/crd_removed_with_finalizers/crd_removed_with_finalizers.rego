@@ -61,14 +61,13 @@ warn contains {
 	stored.storage
 }
 
-# This usually retires a kind on purpose; manifests do not show whether there are instances.
+# This usually retires a kind on purpose.
 retired := {
 	"severity": "low",
 	"remedy": "If there are instances, serve the version that it stores until they are deleted.",
 }
 
-# held lists the finalizers of instances in all namespaces that are not removed: by class, with
-# the owners of each group of instances.
+# held lists the finalizers of instances that are not removed: by class, with their owners.
 held[class][finalizer] := known if {
 	request.deletes_definition
 	some class in ["certain", "uncertain"]

@@ -33,7 +33,6 @@ bug := data.cluster.version.bugs["daemonset-node-affinity"]
 
 path := "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 
-# A DaemonSet that is about to be applied.
 deny contains finding(request.namespace, request.name, expression) if {
 	bug
 	input.request.operation in {"CREATE", "UPDATE"}
@@ -41,7 +40,6 @@ deny contains finding(request.namespace, request.name, expression) if {
 	unsorted(expression)
 }
 
-# A DaemonSet that is deleted.
 warn contains finding(request.namespace, request.name, expression) if {
 	bug
 	request.deleting
@@ -49,7 +47,6 @@ warn contains finding(request.namespace, request.name, expression) if {
 	unsorted(expression)
 }
 
-# The DaemonSets of a namespace that is deleted.
 warn contains finding(request.name, name, expression) if {
 	bug
 	request.deletes_namespace
@@ -58,8 +55,7 @@ warn contains finding(request.name, name, expression) if {
 	unsorted(expression)
 }
 
-# reviewed lists the node affinity expressions of a DaemonSet under review, in the form of the
-# facts.
+# reviewed lists the node affinity of a DaemonSet under review, as the facts have it.
 reviewed(daemonset) := [expression |
 	request.resource in {"daemonsets.apps", "daemonsets.extensions"}
 	object.get(daemonset, ["spec", "updateStrategy", "type"], "RollingUpdate") != "OnDelete"

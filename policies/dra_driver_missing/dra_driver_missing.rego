@@ -46,8 +46,8 @@ deny contains finding(node, driver, held, "will") if {
 	not restarting(node)
 }
 
-# The kubelet calls the plugin only for the last pod of a claim; and a pod on the node may be
-# about to register it.
+# The kubelet calls the plugin only for the last pod of a claim; a pod may be about to register
+# it.
 warn contains finding(node, driver, held, "may") if {
 	some [node, driver, how, held] in lacking
 	not sure(node, how)
@@ -55,8 +55,7 @@ warn contains finding(node, driver, held, "may") if {
 
 sure(node, "alone") if not restarting(node)
 
-# lacking lists the pods without their driver, by node, driver, and whether they share a claim;
-# empty if ResourceSlices are hidden.
+# lacking lists the pods without their driver, by node, driver, and whether they share a claim.
 lacking contains [node, driver, how, object.union(held, {"namespace": request.name})] if {
 	request.deletes_namespace
 	not hidden
@@ -78,7 +77,6 @@ hidden if {
 	unseen.resource == "resourceslices.resource.k8s.io"
 }
 
-# restarting reports whether a pod on the node may be about to register the plugin.
 restarting(node) if data.cluster.plugins[node]
 
 finding(node, driver, held, certainty) := {

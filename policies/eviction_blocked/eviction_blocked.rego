@@ -50,8 +50,7 @@ warn contains finding(pods.drain, pods.namespace, pods.held) if {
 	not sure(pods.drain, pods.held)
 }
 
-# A single eviction is refused at once, and its client retries. Software would only log the
-# warning each time.
+# A single eviction is refused at once: software would log the warning at each retry.
 warn contains {
 	"msg": sprintf("the API server refuses to evict this pod: %s", [drains.because(request.namespace, held)]),
 	"objects": array.concat([request.target], drains.covering(request.namespace, held)),

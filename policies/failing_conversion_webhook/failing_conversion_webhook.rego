@@ -99,7 +99,6 @@ warn contains finding(request.name, older, msg, definition_steps(request.name, o
 	)
 }
 
-# unconverted lists the definitions whose objects the namespace controller lists.
 unconverted[name] := crd if {
 	request.deletes_namespace
 	some name, crd in data.cluster.unconverted
@@ -107,14 +106,12 @@ unconverted[name] := crd if {
 	crd.version != ""
 }
 
-# everywhere reports whether lists fail in all namespaces.
 everywhere(crd) if {
 	crd.refused
 	object.get(data.cluster.version, "listsFromCache", true)
 }
 
-# soon reports whether objects cannot be read, but the API server still lists from an older
-# cache.
+# soon reports whether lists still come from an older cache.
 soon(crd) if {
 	crd.listError != ""
 	not crd.refused
@@ -126,8 +123,7 @@ here(name, crd) if {
 	data.cluster.counts[request.name][name] > 0
 }
 
-# older is the definition to delete, if instances may be stored in another version than new
-# ones.
+# older is the definition to delete, if instances may be stored in an older version.
 older := crd if {
 	request.deletes_definition
 	crd := data.cluster.unconverted[request.name]
@@ -176,7 +172,6 @@ converter(crd) := sprintf("Service %s/%s", [crd.service.namespace, crd.service.n
 
 converter(crd) := "the conversion webhook" if not crd.service
 
-# unserve makes deletions use the stored version.
 unserve(name, crd) := [steps.remove(
 	sprintf(
 		"If the conversion webhook was uninstalled, stop serving %s of %s: deletions then use %s, the stored version (nothing is lost)",

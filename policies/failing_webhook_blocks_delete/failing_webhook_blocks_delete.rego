@@ -63,7 +63,7 @@ warn contains finding(key, cause, calls, "may be denied") if {
 	not refusals.sure(calls)
 }
 
-# refused lists the denied requests that the deletion needs, by webhook and cause.
+# refused lists the needed requests that are denied, by webhook and cause.
 refused[[key, cause]] := calls if {
 	some key, blocked in data.cluster.blocked[refusals.within]
 	some cause in {call.cause | some call in blocked}

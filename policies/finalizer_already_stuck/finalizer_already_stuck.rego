@@ -44,13 +44,11 @@ import data.termguard.lib.steps
 import data.termguard.lib.times
 import data.termguard.lib.wording
 
-# Objects that are deleted with the target are stuck.
 deny contains stuck(group) if {
 	some group in content
 	surely(group)
 }
 
-# The target itself is stuck.
 deny contains {
 	"msg": sprintf("Terminating for %s: %s%s", [times.duration(times.since(since)), blame(finalizer, ownership), reports.saying(quotes)]),
 	"cause": object.union(owners.cause(finalizer, blame(finalizer, ownership)), {"elapsed": true}),
@@ -80,7 +78,6 @@ warn contains stuck(group) if {
 	not surely(group)
 }
 
-# Other objects of the kind with the same owner are stuck.
 warn contains warned(finalizer, request.resource, ownership, others, [request.target]) if {
 	request.deleting
 	not input.request.oldObject.metadata.deletionTimestamp
@@ -105,9 +102,8 @@ warn contains warned(finalizer, resource, bucket.ownership, others, objects) if 
 	objects := [{"resource": resource, "namespace": request.name, "name": name} | some name in bucket.names]
 }
 
-# content lists the groups of objects that wait for a finalizer, are deleted with the target,
-# and may still finish. orphaned-finalizer and crd-removed-with-finalizers report finalizers
-# without a running owner.
+# Other policies report finalizers without a running owner (orphaned-finalizer,
+# crd-removed-with-finalizers).
 content contains {
 	"finalizer": finalizer, "resource": resource, "ownership": bucket.ownership,
 	"terminating": bucket.terminating,
@@ -132,30 +128,24 @@ content contains {
 	]
 }
 
-# waited is the time since the deadline of the oldest object, in seconds.
 waited(terminating) := times.since(terminating.objects[0].since)
 
-# holds_up reports whether an object of a group is overdue.
 holds_up(finalizer, resource, group) if overdue(finalizer, resource, group.terminating.objects[0])
 
 overdue(finalizer, resource, held) if times.since(held.since) > patience(finalizer, resource, held.namespace)
 
-# surely reports whether an object of a group is overdue beyond doubt.
 surely(group) if {
 	oldest := group.terminating.objects[0]
 	waited(group.terminating) > patience(group.finalizer, group.resource, oldest.namespace) * 6
 }
 
-# patience is the time that an owner may take, in seconds.
 patience(finalizer, resource, ns) := measured if {
 	measured := durations.patience(finalizer, resource, ns)
 } else := unmeasured
 
-# unmeasured is that time without observations.
 unmeasured := object.get(data.params, ["finalizer-already-stuck", "seconds"], 600)
 
-# delivers reports whether the owner has removed the finalizer from another object since one was
-# overdue, so the problem is specific to that one.
+# delivers reports whether the owner has removed the finalizer from another object meanwhile.
 delivers(finalizer, resource, ns, held) if {
 	seen := durations.of(finalizer, resource, ns)
 	times.since(held.since) - times.since(seen.last) > patience(finalizer, resource, held.namespace)
@@ -212,7 +202,6 @@ look(ownership) := steps.mend(
 	[],
 )
 
-# by_hand lists the steps that remove the finalizer from objects if no owner runs.
 by_hand(group, _) := [] if group.ownership.state == "alive"
 
 by_hand(group, late) := [steps.force(

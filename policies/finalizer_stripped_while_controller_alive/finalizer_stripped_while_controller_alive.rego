@@ -62,7 +62,6 @@ warn contains {
 	ownership.state == "alive"
 }
 
-# taken lists the finalizers that the update removes, by path.
 taken[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	input.request.operation == "UPDATE"
 	object.get(input.request, "subResource", "") == ""

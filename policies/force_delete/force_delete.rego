@@ -50,7 +50,6 @@ warn contains {
 	forced
 }
 
-# pod is the pod, if it may still run.
 pod := {"node": node, "phase": phase} if {
 	node := pods.reviewed.spec.nodeName
 	node != ""
@@ -58,8 +57,7 @@ pod := {"node": node, "phase": phase} if {
 	not phase in pods.finished
 }
 
-# forced reports whether the request has a grace period of 0. A pod with its own grace period of
-# 0 is intended.
+# A pod with its own grace period of 0 is intended.
 forced if {
 	pod
 	0 in grace.requested
@@ -76,7 +74,6 @@ runs_on := sprintf("its containers on node %s may keep running for a while", [po
 
 runs_on := sprintf("node %s does not exist, and its containers may still run", [pod.node]) if not data.cluster.nodes[pod.node]
 
-# silent reports whether the node stops no container.
 silent if nodes.stopped(data.cluster.notReady[pod.node])
 
 default double := ""

@@ -54,20 +54,17 @@ warn contains {
 	total > 0
 }
 
-# orphans is the number of remaining objects, by resource.
 orphans[resource] := left if {
 	some resource, n in data.cluster.counts[request.name]
 	left := n - object.get(always, resource, 0)
 	left > 0
 }
 
-# always is the number of objects that every namespace has: kube-root-ca.crt and default. The
-# namespace controller deletes both with the rest.
+# always counts kube-root-ca.crt and default, which every namespace has.
 default always := {}
 
 always := {"configmaps": 1, "serviceaccounts": 1} if data.cluster.counts[request.name].serviceaccounts > 0
 
-# described lists the orphans, the most numerous first.
 described := [wording.counted(pair[1], pair[2]) | some pair in sort([[0 - n, n, resource] | some resource, n in orphans])]
 
 listed := concat(", ", described) if count(described) <= 3

@@ -57,7 +57,6 @@ warn contains stranded_finding(held, "may") if {
 	not nodes.harmless(held.node)
 }
 
-# stranded lists the dependents that are pods on a node that is not ready.
 stranded contains object.union(group, {"namespace": namespace, "name": name, "node": node}) if {
 	request.foreground
 	some uid in owners.chain
@@ -91,7 +90,6 @@ stranded_finding(held, certainty) := {
 	"steps": array.flatten([steps.pods_off(held.name, held.namespace, held.names), leave("pods")]),
 }
 
-# leave deletes the target without waiting for its dependents.
 leave(dependents) := steps.force(
 	sprintf("Delete in the background: only the %s then %s Terminating", [dependents, stay[dependents]]),
 	object.union(steps.deletion([request.word], request.namespace), {"cascade": "background"}),

@@ -47,7 +47,6 @@ deny contains own(i, finalizer, users) if {
 	not leave(users)
 }
 
-# In a deleted namespace, referrers inside it are deleted, too.
 deny contains content(found, users) if {
 	some found in contents
 	users := known(found.outside)
@@ -61,7 +60,6 @@ deny contains deadlock(found, users) if {
 	count(users.mutual) > 0
 }
 
-# The referrers are Terminating.
 warn contains own(i, finalizer, users) if {
 	some i, finalizer in waiting
 	users := known(using(finalizer))
@@ -77,7 +75,6 @@ warn contains content(found, users) if {
 # Referrers that only fields show.
 warn contains own(i, finalizer, naming(using(finalizer))) if some i, finalizer in waiting
 
-# Finalizers with an unknown owner.
 warn contains own(i, finalizer, naming(using(finalizer))) if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -86,12 +83,10 @@ warn contains own(i, finalizer, naming(using(finalizer))) if {
 
 warn contains content(found, naming(found.outside)) if some found in contents
 
-# known lists the referrers that the owner waits for by the catalog, and naming the others.
 known(users) := [group | some group in users; not group.field]
 
 naming(users) := [group | some group in users; group.field]
 
-# waiting lists the finalizers of the object whose owner runs, by index.
 waiting[i] := finalizer if {
 	request.deleting
 	not bound
@@ -112,7 +107,6 @@ undetached if {
 	data.cluster.attachmentsOf[request.name]
 }
 
-# using lists the referrers by resource, except those deleted together with the object.
 using(finalizer) := [object.union(users, {"resource": of, "beside": beside(request.namespace, side)}) |
 	some of, sides in data.cluster.inUse[request.namespace][request.resource][request.name][finalizer]
 	some side, users in sides
@@ -131,20 +125,17 @@ together(resource, users, ns) if {
 	}
 }
 
-# place splits the name of an object into its namespace and name.
 place(ns, name) := [ns, name] if not contains(name, "/")
 
 place(_, name) := split(name, "/") if contains(name, "/")
 
-# leave reports whether all referrers are Terminating.
 leave(users) if {
 	every some_users in users {
 		some_users.leaving == some_users.count
 	}
 }
 
-# contents lists the objects with finalizers in a deleted namespace, and their referrers inside
-# and outside of it.
+# contents lists the objects in a deleted namespace, with referrers inside and outside of it.
 contents contains {
 	"resource": of, "name": name, "finalizer": finalizer, "owner": working[0],
 	"inside": [object.union(sides.inside, {"resource": by, "beside": request.name}) | some by, sides in users],
@@ -204,7 +195,6 @@ refer(users) := sprintf("%d %s", [n, wording.plural(n, "object refers", "objects
 	n := sum([group.count | some group in users])
 }
 
-# first names the first few referrers.
 first(users) := concat(", ", array.slice(
 	[sprintf("%s %s%s", [group.resource, name, field(group)]) |
 		some group in users
@@ -223,7 +213,6 @@ objects(users) := [{"resource": group.resource, "namespace": where, "name": call
 	[where, called] := place(group.beside, name)
 ]
 
-# deletions lists the steps that delete referrers, each in its namespace.
 deletions(users) := [steps.mend("Find the blockers of the referrers: they are Terminating already", [])] if {
 	count(users) > 0
 	leave(users)
@@ -254,7 +243,6 @@ deletions(users) := array.flatten([
 	not leave(users)
 }
 
-# keeping lists the steps for volumes.
 keeping(users) := [steps.mend(
 	sprintf(
 		"Let the %s in the finding refer to another object, or keep this one: deleting them deletes their data",
@@ -267,7 +255,7 @@ keeping(users) := [steps.mend(
 	not group.carries
 ]
 
-# freeing is the step for objects with its identifier: they stand for stored data.
+# Objects with its identifier stand for stored data.
 freeing(users) := [steps.mend(
 	sprintf(
 		"First free the objects with its identifier, for example by deleting the claims of volumes, if their data may be deleted: %s",
@@ -280,7 +268,7 @@ freeing(users) := [steps.mend(
 
 volumes := {"persistentvolumeclaims", "persistentvolumes"}
 
-# removals lists the steps that delete the referrers of a group, in batches of one namespace.
+# removals deletes the referrers of a group, in batches of one namespace.
 removals(group) := [step |
 	not group.carries
 	not group.resource in (volumes | {addresses})
@@ -293,7 +281,6 @@ removals(group) := [step |
 	)])
 ]
 
-# alone lists the referrers without an owner.
 alone(group) := [name | some name in group.names; not name in object.get(group, "owned", [])]
 
 # with_source marks steps that depend on something a tenant can write.
@@ -311,5 +298,5 @@ tenant_status(users) if {
 	group.told
 }
 
-# addresses are recreated while their Service exists.
+# Addresses are recreated while their Service exists.
 addresses := "ipaddresses.networking.k8s.io"

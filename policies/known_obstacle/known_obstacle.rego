@@ -35,7 +35,6 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
 
-# The object's own finalizers.
 warn contains {
 	"msg": sprintf("finalizer %s may stay: %s", [finalizer, why(obstacle)]),
 	"cause": owners.needs(finalizer, why(obstacle)),
@@ -53,7 +52,6 @@ warn contains {
 	lacking(obstacle, {thing.resource | some thing in ownership.missing; thing.without != "leaves"})
 }
 
-# Objects in a namespace.
 warn contains {
 	"msg": sprintf("%s %s finalizer %s, which may stay: %s", [
 		wording.counted(bucket.count, of), wording.plural(bucket.count, "has", "have"), finalizer,
@@ -73,7 +71,6 @@ warn contains {
 	lacking(obstacle, object.keys(object.get(data.cluster, ["needs", request.name, finalizer, of], {})))
 }
 
-# lacking reports whether the object that the obstacle is about is missing, or is deleted.
 lacking(obstacle, _) if not obstacle.lacks
 
 lacking(obstacle, things) if obstacle.lacks in things

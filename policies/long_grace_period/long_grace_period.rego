@@ -42,7 +42,6 @@ warn contains {
 
 threshold := object.get(data.params, ["long-grace-period", "seconds"], 300)
 
-# period is the grace period that the manifest gives the pods, in seconds.
 period := template.pod_spec.terminationGracePeriodSeconds if is_number(template.pod_spec.terminationGracePeriodSeconds)
 
 stops := grace.stops(template.pod_spec, period, set())

@@ -68,7 +68,7 @@ warn contains own(i, finalizer, "may") if some i, finalizer in lacking.may
 
 warn contains content(found, "may") if some found in contents.may
 
-# References in fields: whether the owner needs them is unknown.
+# Whether the owner needs references in fields is unknown.
 warn contains own(i, finalizer, "named") if some i, finalizer in lacking.named
 
 warn contains content(found, "named") if some found in contents.named
@@ -134,7 +134,7 @@ warn contains {
 	)
 }
 
-# An object that the owner of a finalizer needs is in the same set.
+# An object that the owner needs is in the same set.
 warn contains {
 	"msg": sprintf(
 		"%s is deleted together with %s %s, which the owner of finalizer %s needs to remove it",
@@ -157,8 +157,6 @@ warn contains {
 # place is the position of an object in the set.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
-# releases lists the finalizers of a Terminating object with their running owners, who then let
-# it be deleted.
 releases(ns, of, name) := [[finalizer, bucket.ownership] |
 	some finalizer, resources in data.cluster.finalized[ns]
 	some bucket in resources[of]
@@ -181,7 +179,6 @@ saving(thing) := steps.mend(
 	[],
 )
 
-# placed splits the name of an object into its namespace and name.
 placed(ns, name) := {"namespace": ns, "name": name} if not contains(name, "/")
 
 placed(_, name) := {"namespace": split(name, "/")[0], "name": split(name, "/")[1]} if contains(name, "/")
@@ -190,8 +187,7 @@ requires := {true: "may need", false: "needs"}
 
 elsewhere(ns) := object.get({"": "", request.namespace: ""}, ns, sprintf(" in namespace %s", [ns]))
 
-# lacking lists the finalizers of the object whose running owner lacks an object, by outcome and
-# index.
+# lacking lists the finalizers whose running owner lacks an object, by outcome and index.
 lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -201,8 +197,8 @@ lacking[outcome(thing.without, ownership)][i] := finalizer if {
 	ownership.state in works[object.get({"named": "named", "leaves": "named"}, thing.without, "known")]
 }
 
-# plausible reports whether a need follows from names. A PersistentVolume after which an object
-# is named counts only if its deletion reaches the owner, as for a CSI driver.
+# A PersistentVolume after which an object is named counts only if its deletion reaches the
+# owner, as for a CSI driver.
 plausible(of, without, _) if [of, without] != ["persistentvolumes", "named"]
 
 plausible("persistentvolumes", "named", ownership) if ownership.provisions
@@ -210,7 +206,7 @@ plausible("persistentvolumes", "named", ownership) if ownership.provisions
 # works lists the states of an owner that may remove a finalizer.
 works := {"known": {"alive"}, "named": {"alive", "unknown"}}
 
-# outcome is the effect of a missing object: it is unsure for some releases.
+# outcome is unsure for some releases.
 outcome(without, ownership) := "may" if {
 	without == "hangs"
 	ownership.unsure
@@ -243,8 +239,7 @@ own(i, finalizer, without) := {
 	])
 }
 
-# barred lists the finalizers of the object whose running owner lacks a right, by outcome and
-# index.
+# barred lists the finalizers whose running owner lacks a right, by outcome and index.
 barred[act.without][i] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
@@ -274,8 +269,7 @@ own_right(i, finalizer, without) := {
 
 unallowed(ownership, acts) := sprintf("%s must %s, and no role allows it", [owners.its(ownership), acts])
 
-# rights lists the objects deleted with the target whose running owners lack a right, by
-# outcome.
+# rights lists the deleted objects whose running owners lack a right, by outcome.
 rights[without] contains {
 	"namespace": ns, "finalizer": finalizer, "resource": of,
 	"what": what, "group": group, "owner": working[0],
@@ -288,8 +282,8 @@ rights[without] contains {
 	not goes_too(group)
 }
 
-# goes_too reports whether the account that the owner would impersonate is deleted with the
-# namespace: without it, the owner removes the finalizer.
+# goes_too reports whether the account to impersonate is deleted, too: the owner then removes the
+# finalizer.
 goes_too(group) if {
 	request.deletes_namespace
 	group.as
@@ -320,7 +314,6 @@ give := steps.then("itself", "Give the owner that right with a role and a bindin
 
 stays := {"hangs": "is not", "may": "may not be"}
 
-# few bounds the number of names in a message.
 few := 5
 
 listed(names) := concat(", ", names) if count(names) <= few
@@ -331,8 +324,7 @@ full(thing) := thing.name if thing.namespace in {"", request.namespace}
 
 full(thing) := sprintf("%s/%s", [thing.namespace, thing.name]) if not thing.namespace in {"", request.namespace}
 
-# contents lists the objects deleted with the target whose running owners lack an object, by
-# outcome.
+# contents lists the deleted objects whose running owners lack an object, by outcome.
 contents[outcome(without, working[0])] contains {
 	"namespace": ns, "finalizer": finalizer, "resource": of,
 	"thing": thing, "group": group, "owner": working[0],
@@ -346,7 +338,6 @@ contents[outcome(without, working[0])] contains {
 	plausible(thing, without, working[0])
 }
 
-# taken lists the namespaces, finalizers and resources of objects deleted with the target.
 taken contains [request.name, finalizer, of] if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.needs[request.name]

@@ -82,8 +82,8 @@ warn contains {
 	])
 }
 
-# Needs of a cluster-scoped object: it may be deleted with the content of the namespace, as a
-# VolumeSnapshotContent with its VolumeSnapshot, or hang whenever it is deleted.
+# A cluster-scoped object may be deleted with the content of the namespace, as a
+# VolumeSnapshotContent with its VolumeSnapshot.
 warn contains {
 	"msg": sprintf(
 		"%s %s finalizer %s: %s",

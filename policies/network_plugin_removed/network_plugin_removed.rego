@@ -79,7 +79,7 @@ warn contains {
 	total > 0
 }
 
-# going lists the deleted DaemonSets that install a network plugin, and their pods by node.
+# going lists the deleted DaemonSets of network plugins, and their pods by node.
 going[request.namespace][request.name] := nodes if {
 	request.deleting
 	request.resource == "daemonsets.apps"
@@ -99,8 +99,8 @@ going[request.namespace][name] := nodes if {
 	acts(name)
 }
 
-# acts reports whether a DaemonSet uses the account, or creates tokens of it for its plugin, as
-# Calico does for calico-cni-plugin.
+# acts reports whether a DaemonSet uses the account, or creates tokens of it, as Calico does for
+# calico-cni-plugin.
 acts(name) if data.cluster.networkAccounts[request.namespace][request.name][name]
 
 acts(_) if contains(request.name, "cni")
@@ -109,7 +109,6 @@ default lost := "it"
 
 lost := "its service account" if request.resource == "serviceaccounts"
 
-# troubled lists the nodes that could not tear down the network of a pod.
 troubled[node] := held if {
 	not object.get(input.request, ["oldObject", "spec", "hostNetwork"], false)
 	some node, held in pods.waiting(data.cluster.kubeletEvents)

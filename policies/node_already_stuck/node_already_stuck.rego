@@ -73,8 +73,7 @@ warn contains finding(node, held, "may") if {
 	not events.lasting(failures(node))
 }
 
-# Other pods on the node: one whose containers have ended may have its own reason, several share
-# that of the node.
+# One pod whose containers have ended may have its own reason; several share the node's.
 warn contains {
 	"msg": pods.stay(node, why, held, "may"),
 	"cause": pods.because(node, why),
@@ -131,7 +130,6 @@ telling(others) if {
 	not pod.ended
 }
 
-# stuck_here lists the overdue pods of the namespace under review.
 stuck_here := [pod |
 	request.deletes_namespace
 	some pod in grace.overdue(data.cluster.leaving.namespaces[request.name])
@@ -164,7 +162,6 @@ stage(pod) := "its containers have ended, but its node has not cleaned up after 
 
 stage(pod) := "its containers still run" if not pod.ended
 
-# failures lists the events of a node about containers that cannot be stopped.
 failures(node) := [event |
 	nodes.serves(node)
 	some event in events.of(node, {"stuck"})

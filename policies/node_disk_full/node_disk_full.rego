@@ -51,7 +51,6 @@ warn contains finding(node, held, array.concat(signs(node), [late(node)])) if {
 	count(signs(node)) > 0
 }
 
-# signs lists evidence for a full disk, without a failed stop.
 signs(node) := array.flatten([
 	[sprintf("node %s has DiskPressure since %s: %s", [node, pressure.since, pressure.message]) |
 		pressure := data.cluster.nodes[node].diskPressure
@@ -60,7 +59,6 @@ signs(node) := array.flatten([
 	[line | some line in probes.evidence(node, probes.everywhere({"full"})[node].found)],
 ])
 
-# late is the number of overdue pods of a node.
 late(node) := sprintf("pods on it that are overdue since %s: %d", [overdue[0].deadline, count(overdue)]) if {
 	overdue := grace.overdue(data.cluster.leaving.nodes[node])
 	count(overdue) > 0

@@ -73,7 +73,7 @@ first := [steps.mend(sprintf("Keep the rest until %s is deleted", [request.word]
 	request.leaving
 }
 
-# The instances are deleted with their definition, which the user may not intend.
+# The user may not intend to delete the instances.
 first := [steps.mend(lib_finalizers.first(request.name), [])] if request.deletes_definition
 
 message(workload, finalizers) := sprintf(
@@ -90,7 +90,6 @@ message(workload, finalizers) := sprintf(
 	place(workload) < place(request.target)
 }
 
-# command is the command that deletes the set.
 default command := "kubectl delete -f"
 
 command := data.cluster.setOrder.by
@@ -105,8 +104,8 @@ expected := {
 	endswith(request.resource, ".toolkit.fluxcd.io")
 }
 
-# removes lists the workloads that are deleted with the set, each with the finalizers of the
-# object that it removes. Workloads that are deleted after the object are excluded.
+# removes lists the workloads that are deleted before the object or at once, with its finalizers
+# that they remove.
 removes[workload] contains finalizer if {
 	some finalizer, owners in clearing
 	some owner in owners
@@ -114,7 +113,6 @@ removes[workload] contains finalizer if {
 	too_early(workload)
 }
 
-# clearing lists the running owners of finalizers of the object.
 clearing[finalizer] contains owner if {
 	request.deleting
 	some finalizer in input.request.oldObject.metadata.finalizers
@@ -122,8 +120,7 @@ clearing[finalizer] contains owner if {
 	owner.state == "alive"
 }
 
-# For a definition, it lists owners of finalizers of its instances, unless these are in the set
-# themselves.
+# For a definition, it lists those of its instances outside the set.
 clearing[finalizer] contains owner if {
 	request.deletes_definition
 	not data.cluster.set[request.name]
@@ -142,7 +139,7 @@ too_early(workload) if {
 	not waits
 }
 
-# certain reports whether all owners of one of the finalizers are deleted before the object.
+# certain reports whether all owners of one finalizer are deleted before the object.
 certain(finalizers) if {
 	waits
 	some finalizer in finalizers
@@ -155,7 +152,6 @@ certain(finalizers) if {
 
 waits if data.cluster.setOrder.waits
 
-# place is the position of an object in the set.
 place(of) := data.cluster.set[of.resource][of.namespace][of.name]
 
 several(finalizers) := sprintf("%s of its instances", [named(finalizers)]) if request.deletes_definition
@@ -169,5 +165,4 @@ named(finalizers) := finalizer if {
 
 named(finalizers) := sprintf("%d finalizers", [count(finalizers)]) if count(finalizers) > 1
 
-# called names a workload.
 called(workload) := sprintf("%s %s/%s", [trim_suffix(workload.resource, "s.apps"), workload.namespace, workload.name])

@@ -77,7 +77,6 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.wording
 
-# The object's own finalizers.
 deny contains own(field, finalizer, ownership) if {
 	some field, finalizer in fields
 	ownership := input.ownership[finalizer]
@@ -90,7 +89,6 @@ deny contains object.remove(own("metadata.finalizers", finalizer, ownership), ["
 	owners.certain(ownership)
 }
 
-# Objects in a namespace.
 deny contains content(finalizer, resource, bucket) if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]
@@ -105,7 +103,7 @@ warn contains own(field, finalizer, ownership) if {
 	owners.uncertain(ownership)
 }
 
-# An eviction carries no object: its finalizers are the keys of input.ownership.
+# An eviction carries no object: input.ownership has its finalizers.
 warn contains object.remove(own("metadata.finalizers", finalizer, ownership), ["field"]) if {
 	request.evicting
 	some finalizer, ownership in input.ownership
@@ -120,8 +118,7 @@ warn contains content(finalizer, resource, bucket) if {
 	owners.uncertain(bucket.ownership)
 }
 
-# A running owner that can no longer create an object in the namespace. It can clean up if only
-# its own object is deleted.
+# A running owner can no longer create an object in the namespace.
 warn contains thwarted(finalizer, resource, bucket) if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]
@@ -131,15 +128,14 @@ warn contains thwarted(finalizer, resource, bucket) if {
 	bucket.ownership.creates
 }
 
-# An owner outside the catalog that created such objects before.
+# An owner outside the catalog created such objects before.
 warn contains thwarted(finalizer, resource, tasked) if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.tasks[request.name]
 	some resource, tasked in resources
 }
 
-# The owner runs on each node for the objects there, but not on a deleted node or one that does
-# not answer.
+# The owner runs on each node, but not on a deleted node or one that does not answer.
 warn contains {
 	"msg": sprintf(
 		"finalizer %s in metadata.finalizers is not removed: only a pod of %s on node %s removes it, and none runs there",
@@ -209,7 +205,6 @@ on_this_node if {
 	request.resource == "nodes"
 }
 
-# home is the node of the object.
 home(_) := input.request.oldObject.spec.nodeName if request.resource == "pods"
 
 home(finalizer) := named[0] if {
@@ -221,8 +216,8 @@ home(finalizer) := named[0] if {
 	]
 }
 
-# is_node reports whether a value in objects is the name of a node: this node exists, or another
-# that they name.
+# is_node reports whether a value is the name of a node: this one exists, or another that objects
+# name.
 is_node(_, node, _, _) if data.cluster.nodes[node]
 
 is_node(ns, _, finalizer, of) if {
@@ -252,7 +247,6 @@ leaving_first(it) := steps.mend(
 	it.resource != "pods"
 }
 
-# located lists the objects whose owner runs on each node, by node.
 located contains {
 	"namespace": ns, "node": node, "finalizer": finalizer, "resource": "pods",
 	"names": names, "count": count(names), "ownership": bucket.ownership, "agents": agents,
@@ -282,7 +276,6 @@ within(nodes) := nodes if request.deletes_namespace
 
 within(nodes) := {request.name: nodes[request.name]} if on_this_node
 
-# spots lists the namespaces to check.
 spots := {request.name} if request.deletes_namespace
 
 spots := object.keys(data.cluster.finalized) if on_this_node
@@ -300,7 +293,6 @@ without_agent(node, finalizer, ownership) := [
 	),
 ]
 
-# fields lists the finalizers of the object by path.
 fields[sprintf("metadata.finalizers[%d]", [i])] := finalizer if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers

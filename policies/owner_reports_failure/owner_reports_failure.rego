@@ -63,7 +63,6 @@ warn contains {
 	worst := failing[0]
 }
 
-# Objects in a namespace.
 warn contains {
 	"msg": sprintf(
 		"%s %s finalizer %s: %s",
@@ -89,7 +88,6 @@ warn contains {
 	why := sprintf("its owner, %s, %s", [named(bucket.ownership), reported(worst)])
 }
 
-# field is the path of the report in the object; an Event has none.
 field(said) := "metadata.finalizers" if said.last
 
 field(said) := sprintf("status.%s", [shown(said)]) if not said.last
@@ -98,7 +96,7 @@ shown(said) := "phase" if said.type == "phase"
 
 shown(said) := "conditions" if said.type != "phase"
 
-# able lists the owners of finalizers that run here, or may run elsewhere.
+# able lists the owners that run here, or may run elsewhere.
 able contains ownership if {
 	request.deleting
 	data.cluster.crds[request.resource]
@@ -109,7 +107,6 @@ able contains ownership if {
 
 named(ownership) := {true: "of unknown name", false: owners.name(ownership)}[owners.name(ownership) == ""]
 
-# reported is the report of the owner, in the status or in Events.
 reported(said) := sprintf("%s: %s is %s (%s)", [since(said, ""), said.type, said.status, brief(said)]) if {
 	not said.last
 }
@@ -124,8 +121,7 @@ since(said, place) := sprintf("has reported %s%s for %s", [said.how, place, time
 	times.since(said.lastTransitionTime) >= 30
 }
 
-# advice is the next step. An object that was never good may have nothing to clean up, and is
-# often deleted anyway.
+# An object that was never good may have nothing to clean up.
 advice(list, what, _) := sprintf("Delete, and if it stays, fix the problem that %s", [what]) if {
 	reports.unready(list)
 	not request.leaving

@@ -48,8 +48,7 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
 
-# It is certain if, by the catalog, the owner waits for an object whose finalizer no controller
-# removes.
+# By the catalog, the owner waits for an object whose finalizer no controller removes.
 deny contains finding(wait, held) if {
 	some [wait, held] in held_up
 	certain(wait, held)
@@ -89,8 +88,8 @@ restoring(ownership) := finalizers.bringing_back(ownership) if owners.class(owne
 
 restoring(ownership) := [] if not owners.class(ownership)
 
-# related reports whether the owner waits for an object that stays: an object that is only
-# referred to must be in the same namespace and owned by an object of the waiting kind.
+# An object that is only referred to must be in the same namespace and owned by an object of the
+# waiting kind.
 related(wait, held) if {
 	wait.where == ""
 	held.namespace in {object.get(wait.target, "namespace", ""), ""}
@@ -109,8 +108,7 @@ related(wait, held) if {
 	held.namespace == request.namespace
 }
 
-# waits lists objects with a running owner that wait for another, [RESOURCE, NAME]: here,
-# references in the spec.
+# waits lists objects whose running owner waits for another, [RESOURCE, NAME]: here, by the spec.
 waits contains {
 	"target": request.target, "owner": own[0], "how": "may wait for",
 	"what": [of, name], "where": sprintf(" (%s)", [field]),
@@ -121,7 +119,7 @@ waits contains {
 	some field in places
 }
 
-# Objects that the status lists, such as the components of an AppWrapper.
+# By the status, as for the components of an AppWrapper.
 waits contains {
 	"target": request.target, "owner": own[0], "how": "may wait for",
 	"what": [of, entry.name], "where": sprintf(" (status.%s)", [field]), "listed": true,
@@ -138,7 +136,7 @@ waits contains {
 	endswith(of, group_of(entry))
 }
 
-# Objects that the owner of one of its finalizers deletes first.
+# By the catalog.
 waits contains {
 	"target": request.target, "owner": ownership, "how": "waits for",
 	"what": [of, name], "where": "",
@@ -165,7 +163,7 @@ waits contains {
 	some name in group.names
 }
 
-# The same for the instances of a definition in all namespaces.
+# The same for the instances of a definition.
 waits contains {
 	"target": {"resource": request.name, "namespace": ns, "name": waiting},
 	"owner": ownership, "how": "waits for", "what": [of, name], "where": "",
@@ -179,10 +177,9 @@ waits contains {
 	some name in group.names
 }
 
-# group_of is the suffix of resources of the API group in an entry, "" if it has none.
+# group_of is the suffix of resources of an entry's API group.
 group_of(entry) := concat("", [sprintf(".%s", [split(entry.apiVersion, "/")[0]]) | entry.apiVersion])
 
-# own lists the running owners of the object's own finalizers.
 own := [ownership |
 	request.deleting
 	not request.foreground # foreground-deletion-blocked reports its dependents
@@ -191,11 +188,10 @@ own := [ownership |
 	ownership.state == "alive"
 ]
 
-# places lists the namespaces of objects that are waited for. orphaned-finalizer reports objects
-# that are deleted with their own namespace.
+# places are the namespaces of awaited objects. orphaned-finalizer reports objects in the deleted
+# namespace.
 places := {request.namespace, ""} | {wait.target.namespace | request.deletes_definition; some wait in waits}
 
-# stuck lists objects in these places with a finalizer that stays.
 stuck contains {
 	"resource": of, "namespace": ns, "name": name, "signature": signature,
 	"finalizer": finalizer, "ownership": group.ownership, "why": why,
@@ -210,8 +206,8 @@ stuck contains {
 	why := reason(group, ns, name)
 }
 
-# An object whose owner lacks an object that it needs stays, too, such as a
-# VolumeSnapshotContent without its Secret.
+# An object stays, too, if its owner lacks an object, such as a VolumeSnapshotContent without its
+# Secret.
 stuck contains {
 	"resource": of, "namespace": ns, "name": name, "signature": signature,
 	"finalizer": finalizer, "ownership": group.ownership, "why": sprintf("its owner needs %s %s, which does not exist", [thing, lack]),
@@ -230,7 +226,6 @@ stuck contains {
 	lack := states[state].needed.names[0]
 }
 
-# reason says why the finalizer of an object stays.
 reason(group, _, _) := owners.reason(group.ownership) if owners.class(group.ownership)
 
 reason(group, ns, name) := sprintf("it has been Terminating for %s", [times.duration(times.since(held.since))]) if {
@@ -240,11 +235,10 @@ reason(group, ns, name) := sprintf("it has been Terminating for %s", [times.dura
 	times.since(held.since) > patience
 }
 
-# patience is how long the other object may be Terminating, in seconds, as in
-# finalizer-already-stuck without observations.
+# patience is in seconds, as in finalizer-already-stuck.
 patience := 600
 
-# referred lists the fields of the spec that name an object, by its kind and name.
+# referred lists the fields that name an object, by its kind and name.
 referred[value.kind][value.name] contains path if {
 	some path, value in fields
 	endswith(path, "Ref")
@@ -256,7 +250,6 @@ referred[value.kind][value.name] contains path if {
 	some value in list
 }
 
-# fields lists the fields of the spec and those one level below, which bounds the work.
 fields[sprintf("spec.%s", [key])] := value if some key, value in input.request.oldObject.spec
 
 fields[sprintf("spec.%s.%s", [key, below])] := value if {

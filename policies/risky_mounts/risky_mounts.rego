@@ -91,15 +91,13 @@ warn contains {
 	not mount.readOnly == true # starting containers needs no read-only mount
 }
 
-# watches reports whether pods read the processes of their node: monitoring, which queries the
-# runtime for names.
+# watches reports whether pods read the processes of their node: monitoring.
 watches if {
 	some volume in template.pod_spec.volumes
 	volume.hostPath.path in {"/", "/proc", "/proc/", "/sys/fs/cgroup", "/cgroup", "/sys"}
 }
 
-# removed reports whether the kubelet must remove a volume before the pod is deleted, or a
-# hostPath contains the volumes of all pods.
+# A hostPath may contain the volumes of all pods.
 removed(volume) if not volume.hostPath
 
 removed(volume) if {
@@ -115,7 +113,7 @@ stays(path, container) if {
 	container.restartPolicy == "Always"
 }
 
-# directories lists the mount directories of runtimes and the kubelet, and their parents.
+# directories of runtimes and the kubelet, and their parents.
 directories := {
 	"", # the root
 	"/var",
@@ -131,8 +129,7 @@ directories := {
 	"/var/lib/kubelet/pods",
 }
 
-# csi reports whether the pods are a CSI driver: they have its sidecars, or a directory among
-# the kubelet's plugins.
+# csi reports whether the pods are a CSI driver.
 csi if {
 	some container in template.containers
 	is_string(container.image)

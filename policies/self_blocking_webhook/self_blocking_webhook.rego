@@ -99,8 +99,7 @@ warn contains {
 	not "finalizers" in object.get(known, "everywhere", [])
 }
 
-# Operators do not ship custom resources: users decide whether there are any in the operator's
-# namespace.
+# Users decide whether there are custom resources in the operator's namespace.
 warn contains {
 	"msg": sprintf(
 		"webhook %s fails closed in its own namespace %s: if that is deleted, its %s may stay Terminating",
@@ -134,7 +133,7 @@ losses := {
 	"jobs": {"severity": "info", "loss": "no pod of a Job that runs in them can be deleted"},
 }
 
-# workloads is the loss of kinds named by their resource, such as deployments.apps.
+# workloads is the loss of kinds such as deployments.apps.
 workloads(held) := [{"severity": "medium", "loss": sprintf("none of the %s in them can be deleted", [concat(", ", resources)])} |
 	resources := [resource | some resource in held; contains(resource, ".")]
 	count(resources) > 0
@@ -144,9 +143,8 @@ where(hook) := "every namespace" if object.get(hook, "namespaceSelector", {}) in
 
 where(hook) := "every namespace that it selects" if not object.get(hook, "namespaceSelector", {}) in [{}, null]
 
-# own lists the webhooks that match custom resources in their own namespace, with the requests.
-# Cluster-scoped kinds are excluded, and, if a rule has several groups, kinds of one group that
-# another group defines.
+# own lists the webhooks that match custom resources in their own namespace. Kinds of one group
+# that another group defines are excluded.
 own[i] := calls if {
 	request.applying
 	some i, hook in input.request.object.webhooks
@@ -160,7 +158,7 @@ own[i] := calls if {
 	count(calls) > 0
 }
 
-# named is a request by its kind: "*" in a group is replaced by all defined kinds.
+# "*" in a group is replaced by all defined kinds.
 named(seen) := [concat(" ", [seen[0], kind]) |
 	some kind, _ in data.cluster.crds
 	group(kind) == group(seen[1])

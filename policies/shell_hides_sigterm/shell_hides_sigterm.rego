@@ -58,8 +58,7 @@ warn contains {
 	started := starts(container)
 }
 
-# stopped reports whether a container has a preStop hook that does more than wait, and so may
-# stop it.
+# stopped reports whether a preStop hook may stop a container.
 stopped(container) if {
 	hook := container.lifecycle.preStop
 	not hook.sleep
@@ -75,8 +74,6 @@ waits(hook) if {
 	}
 }
 
-# starts describes a start command that ignores TERM: the program, its command line, and the
-# reason.
 starts(container) := {"as": "a shell", "how": how, "why": why} if {
 	started := script(container)
 	how := sprintf("%s -c, without exec or trap: %s", [started.shell, shortened(started.text)])
@@ -98,7 +95,6 @@ starts(container) := {"as": split(text, " ")[0], "how": sprintf("it is PID 1: %s
 	idle(text) != ""
 }
 
-# An inline program of an interpreter.
 starts(container) := {"as": interpreter, "how": how, "why": why} if {
 	started := words(container)
 	some interpreter, option in {"python": `^-[a-zA-Z]*c$`, "node": `^(-e|--eval)$`}
@@ -114,20 +110,17 @@ starts(container) := {"as": interpreter, "how": how, "why": why} if {
 	why := sprintf("%s does not end on TERM as PID 1 either, and the program sets no handler", [interpreter])
 }
 
-# endless matches, by interpreter, programs that run until they are stopped (measured with
-# python 3.11 and node).
+# endless matches programs that run until they are stopped (measured with python 3.11 and node).
 endless := {"python": `(?m)^while\s+(True|1)\s*:|\.serve_forever\(`, "node": `\bsetInterval\(|\.listen\(`}
 
-# keywords lists words before a command: elsewhere exec is an argument, as in docker exec.
+# keywords are words before a command: elsewhere exec is an argument, as in docker exec.
 keywords := "if|then|elif|else|while|until|do|time|command|builtin"
 
 shortened(text) := substring(trim(regex.replace(text, `\s+`, " "), " ;"), 0, 60)
 
-# period is the grace period of the pods, in seconds.
 period := grace.own(template.pod_spec)
 
-# words lists the start command of a container. Arguments alone follow the entry point of the
-# image, which may be an init, unless the image has none.
+# Arguments alone follow the entry point of the image, which may be an init.
 words(container) := template.starts(container) if {
 	some entered in [count(template.words(container, "command")) > 0, regex.match(bare, image(container))]
 	entered
@@ -136,7 +129,6 @@ words(container) := template.starts(container) if {
 # bare matches images without an entry point.
 bare := `^([^/]+/)*(alpine|busybox|debian|ubuntu|fedora|centos|rockylinux|almalinux|amazonlinux|ubi[0-9]+(-minimal)?)(:|@|$)`
 
-# script is the shell that a container starts as, and its script.
 script(container) := {"shell": shell, "text": after[0], "runs": without_documents(after[0])} if {
 	started := words(container)
 	shell := regex.find_n(`[^/]*$`, started[0], 1)[0]
@@ -155,8 +147,7 @@ is_option(started, j) if regex.match(`^(-[a-z]+|[-+][a-zA-Z]*[oO]|\+[a-z]+|--[a-
 
 is_option(started, j) if regex.match(`^[-+][a-zA-Z]*[oO]$|^--(rcfile|init-file)$`, started[j - 1]) # of several words
 
-# without_documents is a script without the text of its here-documents. It keeps the mark if one
-# does not end, or if there are many.
+# without_documents keeps the mark of a here-document that does not end, or if there are many.
 without_documents(text) := concat("\n", [kept |
 	some i, line in lines
 	every document in documents {
@@ -199,7 +190,7 @@ default image(_) := ""
 
 image(container) := container.image if is_string(container.image) # a template may leave null
 
-# sh is the program behind a shell's name; "sh" if unknown.
+# sh is the program behind a shell's name.
 sh("sh", image) := "busybox" if {
 	regex.match(`alpine|(^|/)busybox(:|@|$)`, image)
 } else := "bash" if {
@@ -227,7 +218,6 @@ reasons(shell, text) := [reason |
 	not contains(last, "<_") # readers of a here-document end soon
 }
 
-# tail is the last command of a script, without quoted text and comments.
 tail(text) := commands[count(commands) - 1] if {
 	quoted := regex.replace(text, `'[^']*'|"(?:\\.|[^"\\])*"|\\(?s:.)|(?:^|\s)#[^\n]*`, " _")
 	not regex.match(`['"]`, quoted) # one that is not closed ends the shell
@@ -250,7 +240,7 @@ loop(text, last) := "a shell runs a loop itself" if {
 
 default function_loop(_, _) := ""
 
-# A loop in a function that the script ends with.
+# A function that the script ends with may loop.
 function_loop(text, last) := loop(body, tail(body)) if {
 	name := split(last, " ")[0]
 	regex.match(`^\w+$`, name)
@@ -269,7 +259,6 @@ pipe(last) := "a shell waits for a pipeline itself" if {
 	not over(trim_space(part))
 }
 
-# over reports whether a program ends with its input.
 over(command) if {
 	regex.match(`^(/(usr/)?bin/)?(echo|printf|date|head|tail|wc|sort)\b`, command)
 	not regex.match(` -[a-zA-Z0-9]*[fF]`, command)
@@ -277,7 +266,7 @@ over(command) if {
 
 default idle(_) := ""
 
-# idle reports programs without a handler for TERM that run for longer than the grace period.
+# idle programs have no handler for TERM.
 idle(last) := sprintf("%s does not end on TERM as PID 1 either", [split(last, " ")[0]]) if {
 	regex.match(`^(/(usr/)?bin/)?(sleep |tail .*-[a-zA-Z0-9]*[fF])`, last)
 	every seconds in [to_number(trim(n, " s")) | some n in regex.find_n(` [0-9]+s?$`, last, 1)] {
@@ -291,7 +280,7 @@ idle(last) := "the web server of python does not end on TERM as PID 1 either" if
 
 default own(_, _, _) := ""
 
-# own is the difference between shells (measured with dash 0.5.12, bash 5.2 and busybox 1.35).
+# own differs between shells (measured with dash 0.5.12, bash 5.2 and busybox 1.35).
 own("dash", _, _) := "sh is dash in this image, which execs no command by itself"
 
 own("bash", _, last) := "bash execs no last command that is compound, or that has redirections" if {
@@ -300,7 +289,6 @@ own("bash", _, last) := "bash execs no last command that is compound, or that ha
 
 own("busybox", text, _) := "busybox does not exec a last command with a line break after it" if endswith(text, "\n")
 
-# field is the path of the script.
 field(path, container) := sprintf("%s.args", [path]) if count(template.words(container, "args")) > 0
 
 field(path, container) := sprintf("%s.command", [path]) if count(template.words(container, "args")) == 0

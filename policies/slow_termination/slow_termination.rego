@@ -83,8 +83,7 @@ warn contains {
 	not collected[node]
 }
 
-# A drain evicts its pods in parallel. Only the command line asks about drains, to show their
-# duration.
+# A drain evicts its pods in parallel.
 warn contains {
 	"msg": sprintf(
 		"%d %s may take up to %d s to stop, and the drain waits",
@@ -122,9 +121,9 @@ amiss if count(data.cluster.gone) > 0
 
 amiss if count(data.cluster.notReady) > 0
 
-# collected lists the pods that are deleted without a kubelet, by node: pod garbage collection
-# runs every 20 s, and keeps a missing node in quarantine for 40 s
-# (pkg/controller/podgc/gc_controller.go, gcCheckPeriod and quarantineTime).
+# collected lists the pods without a kubelet, by node: garbage collection runs every 20 s, and
+# keeps a missing node in quarantine for 40 s (pkg/controller/podgc/gc_controller.go,
+# gcCheckPeriod and quarantineTime).
 collected[node] := {"pods": held, "seconds": (20 + 40) + 20, "state": "no longer exists"} if {
 	some node, held in pods.waiting(data.cluster.gone)
 }
@@ -134,9 +133,8 @@ collected[node] := {"pods": held, "seconds": 20, "state": "is out of service"} i
 	data.cluster.notReady[node].outOfService
 }
 
-# again is the time that the namespace controller adds, in seconds: it fails from the end of the
-# grace period until the pods are deleted, and backs off exponentially, for a minute at most
-# (pkg/controller/namespace/namespace_controller.go).
+# again is in seconds: the namespace controller fails until the pods are deleted, and backs off
+# for a minute at most (pkg/controller/namespace/namespace_controller.go).
 again(_) := 0 if not request.deletes_namespace
 
 again(seconds) := max([min([seconds, 60]), floor(slowest.seconds / 2)]) + passes if request.deletes_namespace
@@ -146,34 +144,30 @@ threshold := object.get(data.params, ["slow-termination", "seconds"], 60)
 # slowest lists the pods of a namespace that take the longest.
 slowest := {"seconds": grace.slowest, "pods": data.cluster.podsByGrace[request.name][format_int(grace.slowest, 10)]}
 
-# stops is the upper bound, in seconds, for the containers of a pod. The API server removes a
-# pod without a grace period at once.
+# stops is an upper bound in seconds. The API server removes a pod without a grace period at
+# once.
 stops := grace.stops(pod.spec, period, idle) if period > 0
 
-# removal is the time that the kubelet needs after that, in seconds: to notice, to unmount the
-# volumes and to remove the cgroup. Measured: 0.3 to 2.2 s (test/results/node.md).
+# removal is in seconds: notice, unmount, remove the cgroup. Measured: 0.3 to 2.2 s
+# (test/results/node.md).
 removal := 1
 
-# passes is the time that the namespace controller adds, in seconds: it waits 5 s before it
-# begins, and runs again after half the longest grace period
-# (pkg/controller/namespace/namespace_controller.go). Measured: 6 to 12 s.
+# passes is in seconds: the namespace controller waits 5 s, and runs again after half the longest
+# grace period (pkg/controller/namespace/namespace_controller.go). Measured: 6 to 12 s.
 passes := 10
 
-# crowd is the extra time if many pods of one node stop at once, in seconds.
 crowd := max(array.concat([0], [work(node, held.count) |
 	some node, held in data.cluster.podsByNode[request.name]
 ]))
 
-# work is the time of a node to stop this number of pods at once, in seconds.
 work(node, count_of) := floor((count_of * object.get(data.cluster.nodes, [node, "stopMillis"], 0)) / 1000)
 
-# pod is the pod under review. If it has finished, or no node runs it, it has no grace period.
+# A pod that has finished, or that no node runs, has no grace period.
 pod := pods.reviewed
 
-# longest bounds the reported time, in seconds: 68 years. The API accepts any number.
+# longest is in seconds: the API accepts any number.
 longest := 2147483632
 
-# period is the grace period of a running pod, in seconds.
 default period := 0
 
 period := grace.effective(pod.spec) if {
@@ -183,12 +177,10 @@ period := grace.effective(pod.spec) if {
 	not mirrored
 }
 
-# mirrored reports whether the pod mirrors a static pod: the kubelet removes and recreates it as
-# soon as it is deleted.
+# mirrored: the kubelet removes and recreates the pod of a static pod as soon as it is deleted.
 mirrored if pod.metadata.annotations["kubernetes.io/config.mirror"]
 
-# nothing_runs reports whether all containers of a pod wait, for their image or to be restarted,
-# or have ended. An eviction does not show them.
+# nothing_runs reports whether all containers wait or have ended. An eviction does not show them.
 nothing_runs if {
 	every container in pod.spec.containers {
 		container.name in idle
@@ -198,7 +190,6 @@ nothing_runs if {
 	}
 }
 
-# idle lists the containers that do not run.
 idle contains status.name if {
 	some statuses in ["containerStatuses", "initContainerStatuses"]
 	some status in pod.status[statuses]
@@ -207,7 +198,7 @@ idle contains status.name if {
 	not object.get(status.state[state], "reason", "") in starting
 }
 
-# starting lists the waiting reasons of a container that is about to run.
+# starting are waiting reasons of a container that is about to run.
 starting := {"ContainerCreating", "PodInitializing"}
 
 source := "the request" if count(grace.requested) > 0

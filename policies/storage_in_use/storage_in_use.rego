@@ -63,14 +63,12 @@ warn contains claim_finding if {
 	leaving
 }
 
-# users lists the pods that use the claim.
 users := data.cluster.storage.claims[request.namespace][request.name] if {
 	request.deleting
 	request.resource == "persistentvolumeclaims"
 	"kubernetes.io/pvc-protection" in input.request.oldObject.metadata.finalizers
 }
 
-# leaving reports whether all users are Terminating.
 default leaving := false
 
 leaving if {
@@ -102,7 +100,6 @@ claim_finding := {
 	]]),
 }
 
-# going_on lists the steps for pods that are Terminating already.
 going_on := array.flatten([array.concat(
 	[step |
 		some node in {data.cluster.pods[request.namespace][name].node | some name in users.names; terminating(name)}

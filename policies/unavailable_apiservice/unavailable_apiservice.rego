@@ -70,14 +70,13 @@ warn contains finding(name, service, why, outcome) if {
 	outcome := "namespaces may not finish deleting"
 }
 
-# suspects lists the APIServices that are not fully healthy.
 suspects[name] := service if {
 	request.deletes_namespace
 	some name, service in data.cluster.apiservices
 	[service.available, service.stale, service.listError] != ["True", false, ""]
 }
 
-# failures lists problems that the API server's own check has missed.
+# failures lists problems that the API server's own check missed.
 failures(service) := ["its discovery fails"] if service.stale
 
 failures(service) := ["its objects cannot be listed"] if {

@@ -44,8 +44,7 @@ default severity(_) := {}
 # Without a cluster, other installed software is unknown.
 severity(ownership) := {"severity": "low"} if ownership.state == "unasked"
 
-# given lists the finalizers of the manifest by path. The namespace controller removes its own
-# from the spec.
+# The namespace controller removes its own from the spec.
 given[sprintf("metadata.finalizers[%d]", [i])] := finalizer if some i, finalizer in input.request.object.metadata.finalizers
 
 given[sprintf("spec.finalizers[%d]", [i])] := finalizer if {

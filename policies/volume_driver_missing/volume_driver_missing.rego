@@ -52,7 +52,6 @@ warn contains finding(node, driver, held, "may") if {
 	restarting(node, driver)
 }
 
-# lacking lists the pods without their driver, by node and driver.
 lacking[node][driver] := object.union(held, {"namespace": request.name}) if {
 	request.deletes_namespace
 	some node, drivers in data.cluster.driverless[request.name]
@@ -66,8 +65,8 @@ lacking[node][driver] := held if {
 	nodes.exists(node)
 }
 
-# restarting reports whether a pod on the node is about to register the driver. Its directory is
-# usually named after the driver; otherwise it may be any driver.
+# restarting reports whether a pod is about to register the driver. Its directory usually has the
+# driver's name.
 restarting(node, driver) if data.cluster.registrars[node][driver]
 
 restarting(node, _) if {

@@ -60,8 +60,7 @@ warn contains {
 	[home, name] := split(server, "/")
 }
 
-# unserved lists the pods whose server is down, by node and server. volume-server-removed
-# reports servers that are deleted with their namespace.
+# volume-server-removed reports servers that are deleted with their namespace.
 unserved[node][server] := object.union(held, {"namespace": request.name}) if {
 	request.deletes_namespace
 	some node, servers in data.cluster.unserved[request.name]

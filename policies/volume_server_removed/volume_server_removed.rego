@@ -62,7 +62,6 @@ warn contains {
 	some namespace, held in clients
 }
 
-# home is the namespace of the deleted servers.
 home := request.name if request.deletes_namespace
 
 else := request.namespace
@@ -88,13 +87,13 @@ default along := ""
 
 along := ", deleted with the namespace," if request.deletes_namespace
 
-# later is the time at which pods stay that are not deleted with the server.
+# later is when pods stay that are not deleted with the server.
 later(namespace, held) := "" if {
 	request.deletes_namespace
 	namespace == home
 } else := sprintf(" when %s deleted", [wording.plural(held.count, "it is", "they are")])
 
-# way_out differs for pods that have stopped because their namespace is Terminating.
+# way_out differs for pods of a Terminating namespace.
 way_out(resource, server, namespace) := sprintf(
 	"Unmount the volumes of %s on the nodes of the remaining pods with umount -f -l: the kubelet does the rest",
 	[called(resource, server)],

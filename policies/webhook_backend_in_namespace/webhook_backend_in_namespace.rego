@@ -84,7 +84,6 @@ warn contains lost(key, sprintf("it denies updates, and %s could not be read", [
 	count(resources) > 0
 }
 
-# served lists the running webhooks behind the deleted Service that fail closed.
 served[key] := hook if {
 	request.deleting
 	request.resource == "services"
@@ -94,7 +93,7 @@ served[key] := hook if {
 	hook.backend.state != "down"
 }
 
-# The same for webhooks whose pods mount the deleted Secret, unless it is recreated.
+# The same for a deleted Secret that pods mount, unless it is recreated.
 served[key] := hook if {
 	request.deleting
 	request.resource == "secrets"
@@ -113,8 +112,7 @@ remade if {
 	owner.controller
 }
 
-# freed lists the kinds with finalizers whose running owners need updates that the webhook
-# matches.
+# freed lists the kinds whose running owners need updates that the webhook matches.
 freed(hook) := {resource |
 	some resource, finalizers in data.cluster.spread
 	resource != "pods" # pods of Jobs finish
@@ -124,7 +122,7 @@ freed(hook) := {resource |
 	data.cluster.finalizers[finalizer][resource][signature].state == "alive"
 }
 
-# matters reports whether the webhook may deny an update of an owner because of an unseen kind.
+# matters reports whether the webhook may deny an owner's update of an unseen kind.
 matters(hook, resource) if {
 	resource != "secrets" # often unseen, and few have finalizers
 	sees_updates(hook, resource)
@@ -155,7 +153,6 @@ of_updates(hook) := [rule |
 	operation in {"UPDATE", "*"}
 ]
 
-# named splits a resource into its plural and its API group.
 named(resource) := [substring(resource, 0, dot), substring(resource, dot + 1, -1)] if {
 	dot := indexof(resource, ".")
 	dot > 0
@@ -163,8 +160,8 @@ named(resource) := [substring(resource, 0, dot), substring(resource, dot + 1, -1
 
 named(resource) := [resource, ""] if not contains(resource, ".")
 
-# manifest lowers the severity if labels or conditions select the objects, or labels of a
-# namespace without a manifest: manifests do not show whether there are any.
+# manifest lowers the severity if labels or conditions select objects: manifests do not show
+# whether there are any.
 default manifest(_, _) := {}
 
 manifest(key, _) := {"manifest": {"severity": "low"}} if unlabelled(key)
@@ -175,16 +172,14 @@ manifest(_, calls) := {"manifest": {"severity": "low"}} if {
 	}
 }
 
-# unlabelled reports whether no manifest has the namespace, and the webhook selects by labels
-# that its creator may set.
+# unlabelled reports whether no manifest has the namespace, and its creator may set labels.
 unlabelled(key) if {
 	data.cluster.namespaces[request.name].implied
 	some requirement in object.get(data.cluster.webhooks[key], ["namespaceSelector", "matchExpressions"], [])
 	requirement.key != "kubernetes.io/metadata.name"
 }
 
-# refused lists the requests that remain after the backend was deleted. A denied update of
-# namespaces/status does not stop the namespace controller.
+# A denied update of namespaces/status does not stop the namespace controller.
 refused[key] := calls if {
 	request.deletes_namespace
 	some key, blocked in data.cluster.selfBlocked[request.name]
@@ -192,9 +187,8 @@ refused[key] := calls if {
 	count(calls) > 0
 }
 
-# Since 1.33, the namespace controller deletes other objects than pods in a later pass, after
-# the pods behind the Service have stopped. Whether the kubelet's own request to remove a pod
-# still reaches one of them is a race.
+# Since 1.33, objects other than pods are deleted after the pods have stopped. Whether the
+# kubelet's own request reaches one of these is a race.
 sure(key, call) if {
 	call.certainty == "will"
 	call.resource != "pods"
@@ -209,12 +203,10 @@ sure(key, call) if {
 	[call.resource, call.subresource] == ["namespaces", "finalize"]
 }
 
-# left_out says why the webhook may not match the namespace.
 left_out(key) := ["no manifest has the namespace: one of its labels may exclude it"] if {
 	unlabelled(key)
 } else := []
 
-# chance says that requests may come before the backend ends.
 chance(key, calls) := ["the namespace controller deletes in no fixed order: requests before the backend ends are not denied"] if {
 	not unlabelled(key)
 	every call in calls {

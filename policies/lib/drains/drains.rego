@@ -13,8 +13,7 @@ blocked contains {"drain": drain, "namespace": ns, "held": held} if {
 	some held in reasons
 }
 
-# awaited lists the drains that the request waits for: owners of its finalizers evict all pods
-# of the node first.
+# Owners of finalizers evict all pods of the node first.
 awaited contains {"node": request.name, "who": "the drain", "patient": true} if request.draining
 
 awaited contains {
@@ -33,8 +32,7 @@ drained(_) := request.name if request.resource == "nodes"
 
 drained(drain) := object.get(input.request.oldObject, drain.node, "") if request.resource != "nodes"
 
-# patient reports whether the drain retries evictions forever in this cluster, as far as the
-# object shows.
+# patient reports whether the drain retries forever, as far as the object shows.
 default patient(_) := false
 
 patient(drain) if {
@@ -50,16 +48,16 @@ limits(drain) := {seconds |
 	not unlimited(drain, seconds)
 }
 
-# unlimited reports whether the value means no limit: 0 does for Cluster API, whose nodes may be
-# in another cluster. Karpenter then does not wait at all.
+# 0 means no limit for Cluster API, whose nodes may be in another cluster; Karpenter then does
+# not wait.
 unlimited(drain, 0) if drain.elsewhere
 
 in_seconds(value) := value if is_number(value)
 
 in_seconds(value) := floor(time.parse_duration_ns(value) / 1000000000) if is_string(value)
 
-# bound is the number of seconds after which a drain ignores budgets; undefined if it never
-# does. A drain of nodes in another cluster may wait for longer.
+# bound is undefined if the drain never ignores budgets. A drain in another cluster may wait for
+# longer.
 bound(drain) := min(drain.seconds) if {
 	count(object.get(drain, "seconds", set())) > 0
 }
@@ -70,16 +68,13 @@ slow(drain) if {
 	not drain.elsewhere
 }
 
-# held_up begins a message about pods that a drain cannot evict.
 held_up(drain, ns, held) := sprintf(
 	"%d %s of namespace %s on node %s cannot be evicted: %s",
 	[held.count, wording.plural(held.count, "pod", "pods"), ns, drain.node, because(ns, held)],
 )
 
-# objects lists the budgets and the pods.
 objects(ns, held) := array.concat(covering(ns, held), [{"resource": "pods", "namespace": ns, "name": name} | some name in held.names])
 
-# because says why the API server refuses evictions.
 because(_, held) := sprintf("PodDisruptionBudget %s never allows a disruption", [held.budgets[0]]) if held.why == "never"
 
 because(_, held) := sprintf("PodDisruptionBudgets %s both select it, which evictions do not support", [concat(" and ", held.budgets)]) if {

@@ -12,8 +12,7 @@ of(node, causes) := [event |
 	cause(event) in causes
 ]
 
-# current reports whether an event still counts as evidence: it is at most an hour old, and its
-# object is still on the node.
+# current reports whether an event is at most an hour old, and its object still on the node.
 current(event, node) if {
 	times.since(event.last) <= 3600
 	event.kind == "Pod"
@@ -25,7 +24,7 @@ current(event, _) if {
 	event.kind != "Pod"
 }
 
-# cause classifies an event by the words that kubelets use.
+# cause classifies an event by the kubelet's words.
 cause(event) := "full" if contains(event.message, "no space left on device")
 
 cause(event) := "busy" if {
@@ -53,34 +52,31 @@ cause(event) := "stuck" if {
 	}
 }
 
-# untied reports whether a runtime (containerd, dockershim, CRI-O) could not tear down a
-# network.
+# untied reports whether a runtime (containerd, dockershim, CRI-O) could not tear down a network.
 untied(event) if {
 	some text in ["failed to destroy network for sandbox", "failed to teardown pod", "from CNI network"]
 	contains(event.message, text)
 }
 
-# misled reports whether an event with the reason of a failed stop may be about anything else.
+# misled reports whether an event with the reason of a failed stop may have another cause.
 misled(event) if {
 	event.reason == "FailedSync"
 	not regex.match(`DeadlineExceeded|context deadline exceeded`, event.message)
 }
 
-# failing lists the reasons of events about failures to stop a pod or to clean up after it.
 failing := {
 	"FailedKillPod", "KillContainerError", "FailedSync", "Killing", "ExceededGracePeriod",
 	"FailedUnmount", "FailedUnMount", "FailedUnmountDevice", "FailedUnmapDevice",
 }
 
-# lasting reports whether an event about a pod that the request waits for was repeated so often
-# within its hour that the failure will not pass by itself.
+# lasting reports whether an event about an awaited pod was repeated too often to pass by itself.
 lasting(list) if {
 	some event in list
 	pods.about(event)
 	event.count >= 10
 }
 
-# evidence is the events as evidence. It names no pod, which may belong to another tenant.
+# evidence names no pod, which may belong to another tenant.
 evidence(list) := [line(event) | some event in list]
 
 line(event) := sprintf("event %s x%d: %s", [event.reason, event.count, event.message])

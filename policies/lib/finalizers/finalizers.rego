@@ -6,17 +6,15 @@ import data.termguard.lib.owners
 import data.termguard.lib.request
 import data.termguard.lib.steps
 
-# own lists the finalizers of the target that are not removed, by class: pairs [INDEX,
-# FINALIZER].
+# own lists the target's finalizers that are not removed, by class: pairs [INDEX, FINALIZER].
 own[owners.class(ownership)] contains [i, finalizer] if {
 	request.deleting
 	some i, finalizer in input.request.oldObject.metadata.finalizers
 	ownership := input.ownership[finalizer]
 }
 
-# removing is the action that removes finalizers from objects: pairs [INDEX, FINALIZER] of
-# metadata.finalizers. If another finalizer has that index by now, the API server refuses the
-# patch.
+# removing removes pairs [INDEX, FINALIZER] of metadata.finalizers; if the index has changed, the
+# API server refuses it.
 removing(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespace": ns, "type": "json", "patch": [change |
 	some pair in array.reverse(sort(pairs))
 	path := sprintf("/metadata/finalizers/%d", [pair[0]])
@@ -26,14 +24,12 @@ removing(objects, ns, pairs) := {"verb": "patch", "objects": objects, "namespace
 	]
 ]}
 
-# shifted lists pairs [INDEX, FINALIZER] with their index after others were removed.
 shifted(pairs, others) := [[pair[0] - count([1 | some other in others; other[0] < pair[0]]), pair[1]] | some pair in pairs]
 
-# removing_own is the action that removes finalizers of the target.
 removing_own(pairs) := removing([request.word], request.namespace, pairs)
 
-# holders lists the objects deleted with the target that have finalizers that are not removed,
-# by namespace, resource, name and class: pairs [INDEX, FINALIZER].
+# holders lists the objects deleted with the target whose finalizers are not removed, with pairs
+# [INDEX, FINALIZER].
 holders[request.name][of][holder][owners.class(bucket.ownership)] contains [at, finalizer] if {
 	request.deletes_namespace
 	some finalizer, resources in data.cluster.finalized[request.name]
@@ -61,11 +57,10 @@ holders[ns][of][holder][owners.class(dependent.ownership)] contains [at, depende
 	holder := dependent.names[i]
 }
 
-# handful bounds the finalizers of one object that one command removes.
+# handful bounds the finalizers in one command.
 handful := 20
 
-# alike lists the names of holders with the same pairs, by class, finalizer, namespace and
-# resource.
+# alike lists the holders with the same pairs.
 alike[class][finalizer][ns][of][now] contains holder if {
 	some ns, resources in holders
 	some of, held_by in resources
@@ -76,14 +71,13 @@ alike[class][finalizer][ns][of][now] contains holder if {
 	some [_, finalizer] in pairs
 }
 
-# removed_before lists the pairs that are removed before those of a class: certain ones come
-# first.
+# removed_before lists the pairs that are removed before those of a class: certain ones first.
 removed_before("certain", _) := set()
 
 removed_before("uncertain", classes) := object.get(classes, "certain", set())
 
-# giving_up lists the steps that remove a finalizer from holders, together with their other
-# finalizers of the same class, because each removal changes the indexes of the others.
+# giving_up removes a finalizer together with the others of its class: each removal changes the
+# indexes.
 giving_up(finalizer, of, ownership) := with_source(ownership, [steps.remove(
 	without_owner(names_of(pairs), ownership),
 	removing(objects, ns, pairs),
@@ -93,13 +87,12 @@ giving_up(finalizer, of, ownership) := with_source(ownership, [steps.remove(
 	some objects in steps.batches(of, sort(names))
 ])
 
-# giving_up_own is the step that removes all finalizers of one class from the target.
 giving_up_own(ownership) := with_source(ownership, [steps.remove(
 	without_owner(own_out[owners.class(ownership)].names, ownership),
 	own_out[owners.class(ownership)].how,
 )])[0]
 
-# with_source marks steps that depend on statements of a tenant about the owner.
+# with_source marks steps that depend on a tenant's statements about the owner.
 with_source(ownership, list) := steps.hearsay(ownership.hearsay, list) if ownership.hearsay
 
 with_source(ownership, list) := list if not ownership.hearsay
@@ -117,9 +110,8 @@ own_out[class] := {"names": sprintf("all %d finalizers without an owner", [count
 
 names_of(pairs) := concat(", ", [pair[1] | some pair in pairs])
 
-# going_first lists the steps that delete objects of a namespace while the owners of their
-# finalizers run. If an object was made for another, that other object is deleted, and its owner
-# decides about the first. Only some of many objects are named.
+# going_first deletes objects of a namespace while the owners of their finalizers run. An object
+# that was made for another is left to the other's owner.
 going_first(ns, finalizer, resource, group) := [steps.mend(ahead(resource, of), how) |
 	candidates := made_for(ns, finalizer, resource, group)
 	roots := {root(finalizer, o) | some o in candidates.objects}
@@ -142,8 +134,8 @@ ahead(resource, of) := first(resource) if {
 
 first(resource) := sprintf("Delete the %s first; continue after they are deleted", [resource])
 
-# made_for lists the custom resources of a namespace for which an owner sets its finalizer on
-# objects of other kinds, or these objects themselves; and whether all are named.
+# made_for lists the custom resources for which an owner sets its finalizer on other kinds, or
+# these objects themselves; and whether all are named.
 made_for(ns, finalizer, resource, group) := {
 	"objects": {{"resource": resource, "namespace": ns, "name": name} | some name in group.names},
 	"all": count(group.names) == group.count,
@@ -164,8 +156,7 @@ made_for(ns, finalizer, resource, _) := {
 	others := {{"resource": "", "namespace": ns, "name": ""} | count(customs) == 0}
 }
 
-# made reports whether the owner of custom resources sets their finalizer on this built-in kind,
-# too.
+# made reports whether the owner of custom resources sets their finalizer on this built-in kind.
 made(finalizer, resource) if {
 	not data.cluster.crds[resource]
 	some of, _ in data.cluster.finalizers[finalizer]
@@ -189,7 +180,6 @@ uncertain_to_run(ownership) if {
 	owners.uncertain(ownership)
 }
 
-# bringing_back lists the steps that restore the owner of a finalizer.
 bringing_back(ownership) := [steps.then("itself", sprintf("Reinstall or restart %s", [owner_or(ownership)]), [])] if {
 	not uncertain_to_run(ownership)
 	not ownership.idle
@@ -214,8 +204,8 @@ bringing_back(ownership) := [steps.then("itself", sprintf("Recreate %s as it was
 	ownership.maker
 }
 
-# Any user who may create workloads in a namespace can create one under the name of an owner, so
-# no command that grants a right is printed.
+# No command that grants a right is printed: any user who may create workloads can imitate an
+# owner.
 bringing_back(ownership) := [steps.then(
 	"itself", sprintf("%s update and patch %s, %s", [let(ownership), ownership.barred.resource, if_owner(ownership)]),
 	[],
@@ -261,7 +251,6 @@ owner_or(ownership) := owners.name(ownership) if owners.name(ownership) != ""
 
 owner_or(ownership) := "the owner of the finalizer" if owners.name(ownership) == ""
 
-# without_owner is the sentence of a step that removes a finalizer.
 without_owner(finalizers, ownership) := sprintf(
 	"%s, clean up the resources that the finalizer protects%s, then remove %s: %s",
 	[condition(ownership), owners.cleared(ownership), finalizers, left_behind],
@@ -271,5 +260,4 @@ condition(ownership) := sprintf("If %s will not run again", [owner_or(ownership)
 
 condition(ownership) := sprintf("If %s must not get that right", [owner_or(ownership)]) if ownership.barred
 
-# left_behind is the price of removing a finalizer by hand.
 left_behind := "anything not cleaned up is leaked"

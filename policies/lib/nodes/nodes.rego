@@ -2,13 +2,13 @@
 # description: Whether a node stops pods (data.cluster.nodes, data.cluster.notReady).
 package termguard.lib.nodes
 
-# stopped reports whether a node stops no pod: its kubelet does not answer, or has no runtime.
+# stopped reports whether a node stops no pod.
 stopped(node) if node.ready == "Unknown"
 
 stopped(node) if contains(node.message, "container runtime is down")
 
-# harmless reports whether the kubelet of a node that is not ready still stops pods. Any other
-# problem in the message outweighs it.
+# harmless reports whether a kubelet that is not ready still stops pods. Any other problem
+# outweighs it.
 harmless(node) if {
 	some excuse in ["NetworkPluginNotReady", "cni plugin not initialized", "CSINode is not yet initialized", "missing node capacity"]
 	contains(explained(node), excuse)
@@ -17,18 +17,15 @@ harmless(node) if {
 	}
 }
 
-# explained is the reason and message of a node that is not ready.
 explained(node) := sprintf("%s: %s", [node.reason, node.message])
 
-# exists reports whether a node, by name, exists and is in service: otherwise its pods are
-# garbage-collected.
+# exists reports whether a node is in service: otherwise its pods are garbage-collected.
 exists(node) if {
 	data.cluster.nodes[node]
 	not data.cluster.nodes[node].outOfService
 }
 
-# serves reports whether a node exists and stops pods. Late pods on any other node have another
-# reason.
+# serves reports whether a node stops pods: late ones then have another reason.
 serves(node) if {
 	exists(node)
 	not data.cluster.notReady[node]

@@ -4,13 +4,11 @@ package termguard.lib.owners
 
 import data.termguard.lib.request
 
-# certain reports whether an owner surely does not remove its finalizer.
 certain(ownership) if {
 	ownership.state in {"absent", "down", "barred"}
 	ownership.certainty == "will"
 }
 
-# uncertain reports whether an owner may not remove its finalizer.
 uncertain(ownership) if {
 	ownership.state in {"absent", "down", "barred"}
 	ownership.certainty != "will"
@@ -18,12 +16,11 @@ uncertain(ownership) if {
 
 uncertain(ownership) if ownership.state == "unknown"
 
-# class says how sure it is that an owner does not remove its finalizer.
+# class is certain or uncertain.
 class(ownership) := "certain" if certain(ownership)
 
 class(ownership) := "uncertain" if uncertain(ownership)
 
-# name is the name of the owner, "" if unknown.
 name(ownership) := object.get(ownership, "owner", "")
 
 # reason says why a finalizer is not removed.
@@ -94,14 +91,12 @@ reason(ownership) := sprintf("%s has no right to renew its lease, and waits to b
 	ownership.barred.lease
 }
 
-# cause blames the owner of a finalizer, which the engine fills in from the facts. The title is
-# the finalizer and why, which must be true for all objects.
+# cause blames an owner, which the engine looks up. The title must be true for all objects.
 cause(finalizer, why) := {"finalizer": finalizer, "title": why, "owner": {}}
 
-# needs is a cause that does not blame the owner.
+# needs does not blame the owner.
 needs(finalizer, why) := {"finalizer": finalizer, "title": why}
 
-# cleared is the work of the owner before it removes the finalizer, in parentheses.
 cleared(ownership) := sprintf(" (%s)", [ownership.clears]) if object.get(ownership, "clears", "") != ""
 
 cleared(ownership) := "" if object.get(ownership, "clears", "") == ""
@@ -122,13 +117,11 @@ fifth := below(fourth)
 
 below(uids) := {uid | some owner in uids; some uid, _ in data.cluster.owners[owner].dependents}
 
-# dependents lists the dependents with finalizers, for which a deletion in the foreground waits.
 dependents contains held if {
 	request.foreground
 	some held in owned
 }
 
-# owned lists the dependents with finalizers.
 owned contains object.union(group, {
 	"resource": of,
 	"namespace": ns,
@@ -146,15 +139,13 @@ owned contains object.union(group, {
 # its names an owner as the subject of a sentence.
 its(ownership) := {true: "its owner", false: sprintf("its owner, %s,", [name(ownership)])}[name(ownership) == ""]
 
-# at_work lists the running owners of a finalizer of objects in a namespace.
 at_work(ns, finalizer, of) := [bucket.ownership |
 	some bucket in data.cluster.finalized[ns][finalizer][of]
 	bucket.ownership.state == "alive"
 ]
 
-# agents is the DaemonSet whose pod on each node removes a finalizer from the pods of that node,
-# and the nodes with a running pod of it. If it runs on few nodes, any of its pods may serve all
-# nodes, so it does not count.
+# agents is the DaemonSet whose pod on each node removes a finalizer from the pods there. If it
+# runs on few nodes, any of its pods may serve all, so it does not count.
 agents(ownership) := {"name": sprintf("%s/%s", [workload.namespace, workload.name]), "on": on} if {
 	ownership.state == "alive"
 	[workload] = ownership.workloads

@@ -6,11 +6,11 @@ import data.termguard.lib.grace
 import data.termguard.lib.request
 import data.termguard.lib.wording
 
-# finished are the phases of a pod in which the API server sets the grace period
-# to 0 (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+# finished are the phases without a grace period (pkg/registry/core/pod/strategy.go,
+# CheckGracefulDelete).
 finished := {"Succeeded", "Failed"}
 
-# reviewed is the pod under review. An eviction carries none, so it comes from the facts.
+# An eviction carries no pod: it comes from the facts.
 reviewed := input.request.oldObject if {
 	request.deleting
 	request.resource == "pods"
@@ -25,8 +25,7 @@ reviewed := {
 	known := data.cluster.pods[request.namespace][request.name]
 }
 
-# waiting lists the given nodes (an object by name) with pods that the request waits for and
-# that only their kubelet can delete: count, some names and namespace.
+# waiting lists the given nodes with awaited pods that only their kubelet can delete.
 waiting(names) := {node: held |
 	count(names) > 0
 	some node, held in alone
@@ -35,8 +34,7 @@ waiting(names) := {node: held |
 	not request.deletes_namespace
 }
 
-# For a namespace it walks the smaller side: few nodes may be broken, but a namespace may have
-# pods on all of them.
+# A namespace may have pods on all nodes, and few nodes may be broken: it walks the smaller side.
 waiting(names) := {node: object.union(held, {"namespace": request.name}) |
 	some node, _ in names
 	held := data.cluster.podsByNode[request.name][node]
@@ -53,21 +51,19 @@ waiting(names) := {node: object.union(held, {"namespace": request.name}) |
 	count(names) > count(data.cluster.podsByNode[request.name])
 }
 
-# alone is the pod under review, by its node. A pod without a node or a grace period, or a
-# finished one, is deleted without its kubelet.
+# alone needs a kubelet: without a node or a grace period, or finished, a pod is deleted at once.
 alone[reviewed.spec.nodeName] := {"count": 1, "names": [request.name], "namespace": request.namespace} if {
 	not over(reviewed)
 	grace.effective(reviewed.spec) != 0
 }
 
-# over reports whether a pod had ended before it was deleted. A pod that ended later waits for
-# its node to clean up, until its grace period is 0 (pkg/kubelet/status/status_manager.go).
+# over reports whether a pod had ended before it was deleted. One that ended later waits for its
+# node (pkg/kubelet/status/status_manager.go).
 over(pod) if {
 	pod.status.phase in finished
 	object.get(pod.metadata, "deletionGracePeriodSeconds", 0) == 0
 }
 
-# about reports whether the request waits for this pod.
 about(pod) if {
 	request.deletes_namespace
 	pod.namespace == request.name
@@ -79,7 +75,7 @@ about(pod) if {
 	pod.name == request.name
 }
 
-# hazardous lists the pods with a hazard that the request waits for, by node.
+# hazardous lists the awaited pods with a hazard, by node.
 hazardous(hazard) := {node: object.union(held, {"namespace": request.name}) |
 	some node, held in data.cluster.hazards[request.name][hazard]
 } if {
@@ -93,23 +89,18 @@ hazardous(hazard) := {node: held |
 	not request.deletes_namespace
 }
 
-# subject names the pods in a sentence.
 subject(_) := "this pod" if request.resource == "pods"
 
 subject(held) := wording.counted(held.count, "pods") if request.resource == "namespaces"
 
-# them is the pronoun for these pods.
 
 them(held) := wording.plural(held.count, "it", "them")
 
-# named lists pods as objects of a finding.
 named(held) := [{"resource": "pods", "namespace": held.namespace, "name": name} | some name in held.names]
 
-# because is the cause of a finding: a node, and a predicate that says why.
 because(node, why) := {"node": node, "title": why}
 
-# stay is the message about pods that stay because of their node, with the predicate of its cause.
+# stay is the message about pods that stay because of their node.
 stay(node, why, held, certainty) := sprintf("node %s %s, so %s %s stay Terminating", [node, why, subject(held), certainty])
 
-# on lists a node and its pods as objects of a finding.
 on(node, held) := array.concat([{"resource": "nodes", "namespace": "", "name": node}], named(held))

@@ -10,16 +10,14 @@ import data.termguard.lib.times
 # patience is the maximum age of a report, in seconds: five times the interval.
 patience := 600
 
-# current reports whether the report of a node counts. A clock that is more than a minute ahead
-# makes it worthless.
+# A clock that is more than a minute ahead makes a report worthless.
 current(node) if {
 	age := times.since(data.cluster.probes[node].at)
 	age >= -60
 	age <= patience
 }
 
-# reported lists, by node, the pods that the request waits for and for which a probe reported a
-# cause, with its findings.
+# reported lists, by node, the awaited pods with a cause that a probe reported.
 reported(cause) := {node: {"namespace": held.namespace, "names": names, "count": count(names), "found": found} |
 	some node, held in pods.waiting(data.cluster.probes)
 	current(node)
@@ -34,7 +32,7 @@ reported(cause) := {node: {"namespace": held.namespace, "names": names, "count":
 	found := [f | some name in names; some f in by_pod[name]]
 }
 
-# will lists the pods that stay. Containers may undo what they did themselves when they stop.
+# Stopping containers may undo their own doings.
 will(cause) := {node: held |
 	some node, held in reported(cause)
 	sure(held)
@@ -52,7 +50,6 @@ sure(held) if {
 	not undone(held, f.cause)
 }
 
-# undone reports whether, by their manifests, all pods cause it themselves.
 undone(held, cause) if {
 	every name in held.names {
 		hazards[cause] in data.cluster.pods[held.namespace][name].hazards
@@ -61,8 +58,8 @@ undone(held, cause) if {
 
 hazards := {"immutable": "immutable", "busy": "mounts"}
 
-# everywhere lists, by node, the pods that the request waits for if a probe reported a cause
-# that concerns all pods of the node.
+# everywhere lists, by node, the awaited pods if a probe reported a cause that concerns the whole
+# node.
 everywhere(causes) := {node: object.union(held, {"found": found}) |
 	some node, held in pods.waiting(data.cluster.probes)
 	current(node)
@@ -70,8 +67,7 @@ everywhere(causes) := {node: object.union(held, {"found": found}) |
 	count(found) > 0
 }
 
-# concerned reports whether a pod is the pod under review, or an existing pod of the namespace
-# under review.
+# concerned reports whether a pod is the pod under review, or in the namespace under review.
 concerned(_, name) if {
 	not request.deletes_namespace
 	name == request.name
@@ -92,8 +88,7 @@ earlier(f) if {
 	f.uid != reviewed
 }
 
-# finding reports a predicate of the node that a probe saw, with the command to run on the node
-# as the first step.
+# finding reports what a probe saw, with the command for the node as the first step.
 finding(why, node, held, certainty, plan) := {
 	"msg": pods.stay(node, why, held, certainty),
 	"cause": pods.because(node, why),

@@ -10,17 +10,14 @@ import data.termguard.lib.steps
 import data.termguard.lib.times
 import data.termguard.lib.wording
 
-# described names a request: DELETE pods, UPDATE namespaces/finalize.
 described(call) := sprintf("%s %s%s", [call.operation, call.resource, part(call.subresource)])
 
 part("") := ""
 
 part(subresource) := sprintf("/%s", [subresource]) if subresource != ""
 
-# counted names a request and the number of its objects.
 counted(call) := sprintf("%s (%d %s)", [described(call), call.count, wording.plural(call.count, "object", "objects")])
 
-# first names the first of several requests, and their outcome.
 first(calls, outcome) := sprintf("%s %s", [names[0], outcome]) if {
 	names := sort([described(call) | some call in calls])
 	count(names) == 1
@@ -31,13 +28,12 @@ first(calls, outcome) := sprintf("%s (and %d more) %s", [names[0], count(names) 
 	count(names) > 1
 }
 
-# sure reports whether one of several is surely denied.
 sure(calls) if {
 	some call in calls
 	call.certainty == "will"
 }
 
-# within is the namespace under which the facts list such requests.
+# within is the namespace under which the facts list them.
 within := request.name if request.resource == "namespaces"
 
 within := request.namespace if request.resource != "namespaces"
@@ -54,22 +50,22 @@ refusable contains call if {
 	some call in calls
 }
 
-# fresh reports whether a request is denied now, or was within the last half hour: a controller
-# retries at least every 17 minutes (client-go, the default rate limiter of work queues).
+# fresh reports whether a request is denied now, or was within half an hour: controllers retry at
+# least every 17 minutes (client-go, the default rate limiter of work queues).
 fresh(call) if not call.last
 
 fresh(call) if times.since(call.last) <= 1800
 
-# needed lists the requests that the deletion under review needs: for a namespace, those for its
-# content. A denied update of namespaces/status does not stop the namespace controller.
+# needed lists the requests that the deletion needs. A denied update of namespaces/status does
+# not matter.
 needed contains call if {
 	request.deletes_namespace
 	some call in refusable
 	call.subresource != "status"
 }
 
-# The update that removes the finalizers of an object. A denied request to delete the object
-# itself fails at once, so it is no hang.
+# The update that removes finalizers. A denied delete of the object itself fails at once, so it
+# is no hang.
 needed contains call if {
 	request.deleting
 	some call in refusable
@@ -81,8 +77,7 @@ needed contains call if {
 	finalizer != crd_cleanup
 }
 
-# The API server itself removes the finalizer that the delete adds, with an update of the
-# status.
+# The API server itself removes the finalizer that the delete adds, by the status.
 needed contains call if {
 	request.deletes_definition
 	some call in refusable
@@ -90,8 +85,7 @@ needed contains call if {
 	call.subresource == "status"
 }
 
-# Webhooks do not get the delete that an eviction causes, but they get the kubelet's, after the
-# pod has stopped.
+# Webhooks do not get the delete that an eviction causes, but the kubelet's afterwards.
 needed contains call if {
 	request.evicting
 	pods.reviewed.spec.nodeName
@@ -109,25 +103,22 @@ needed contains call if {
 	call.resource == "pods"
 }
 
-# about_target is false if the objects of a denied request were read and the target is none of
-# them.
+# about_target is false if the denied objects were read and the target is none of them.
 about_target(call) if not call.names
 
 about_target(call) if request.name in call.names
 
 crd_cleanup := "customresourcecleanup.apiextensions.k8s.io"
 
-# finalizers of the object under review, and finalizers that its delete adds.
+# finalizers include those that the delete adds.
 finalizers contains finalizer if some finalizer in input.request.oldObject.metadata.finalizers
 
 finalizers contains "foregroundDeletion" if input.request.options.propagationPolicy == "Foreground"
 
 finalizers contains "orphan" if input.request.options.propagationPolicy == "Orphan"
 
-# service is the Service behind a webhook.
 service(hook) := sprintf("%s/%s", [hook.service.namespace, hook.service.name])
 
-# problem says why a webhook denies requests.
 problem(hook, "down") := sprintf("Service %s is down", [service(hook)])
 
 problem(hook, "untrusted") := sprintf("its caBundle does not match the certificate of Service %s", [service(hook)])
@@ -138,16 +129,15 @@ problem(_, "failing") := "calls to it failed recently"
 
 problem(_, "refusing") := "it denied deletions recently"
 
-# by_cause marks the steps about a webhook if only events and conditions report that it fails or
-# denies requests.
+# by_cause marks steps about a webhook if only events and conditions report its failure.
 by_cause(cause, list) := steps.hearsay("events and conditions about the webhook", list) if cause in reported
 
 by_cause(cause, list) := list if not cause in reported
 
 reported := {"failing", "refusing"}
 
-# ends_first reports whether the backend of a webhook in the deleted namespace stops in a pass
-# of the namespace controller before anything except pods is deleted, as since 1.33.
+# ends_first reports whether a webhook in the deleted namespace stops before anything except pods
+# is deleted, as since 1.33.
 ends_first(backend) if {
 	object.get(data.cluster.version, "podsFirst", true)
 	count(object.get(backend, "workloads", [])) > 0

@@ -6,7 +6,6 @@ import data.termguard.lib.request
 import data.termguard.lib.steps
 import data.termguard.lib.times
 
-# own lists the status conditions of the object under review, and Events about it.
 own := array.concat(
 	object.get(input, "conditions", []),
 	[event |
@@ -15,17 +14,15 @@ own := array.concat(
 	],
 )
 
-# of lists the same for an object in a namespace, if it was read.
+# of reads an object in a namespace.
 of(ns, resource, name) := object.get(data.cluster.conditions, [ns, resource, name], [])
 
-# failures lists the reports of a failing owner that are old enough.
 failures(list, ownership) := [object.union(said, {"how": how}) |
 	some said in most(list)
 	how := counts(said, ownership)
 ]
 
-# quotes lists reports of a Terminating object: first failures, then reports since its deletion
-# began.
+# quotes lists failures, then reports since the deletion began.
 quotes(list) := array.slice(
 	array.concat(
 		[said | some said in most(list); wrong(said)],
@@ -36,7 +33,6 @@ quotes(list) := array.slice(
 
 explains(said) if reason(said) != silent
 
-# saying is the end of a message without a cause.
 saying(list) := "" if count(list) == 0
 
 saying(list) := sprintf("; it reports %s: %s", [head(list[0]), clean(reason(list[0]), 60)]) if count(list) > 0
@@ -45,12 +41,11 @@ head(said) := said.status if said.type == "phase"
 
 head(said) := said.type if said.type != "phase"
 
-# mending is the step before a look into a log.
 mending(list) := [steps.mend(sprintf("Fix the reported problem: %s", [clean(quoted(list[0]), 250)]), [])] if count(list) > 0
 
 mending(list) := [] if count(list) == 0
 
-# most bounds the number of reports: the facts bound them, but a foreign snapshot may not.
+# most bounds the reports of a foreign snapshot.
 most(list) := array.slice([said | some said in list; said.lastTransitionTime], 0, 40)
 
 wrong(said) if fails(said)
@@ -78,8 +73,7 @@ counts(said, ownership) := "a failure" if {
 	times.since(said.last) < 1800
 }
 
-# lasts reports whether a report is old enough, or is about the deletion itself. The failure of
-# a finished run is about the run, not about its cleanup.
+# The failure of a finished run is about the run, not about its cleanup.
 lasts(said, ownership) if {
 	not said.ended
 	times.since(said.lastTransitionTime) > patience(ownership)
@@ -87,27 +81,24 @@ lasts(said, ownership) if {
 
 lasts(said, _) if answers(said)
 
-# answers reports whether a report was written after the deletion began.
 answers(said) if {
 	not said.last
 	times.since(said.lastTransitionTime) <= times.since(said.deleted)
 }
 
-# patience is how long a condition may be bad before it counts, in seconds: a controller that
-# starts or retries passes through bad states. It is short for an owner that is assumed from its
-# rights alone.
+# patience is in seconds: a controller that starts or retries passes through bad states. It is
+# short for an owner that only its rights show.
 patience(ownership) := 30 if ownership.circumstantial
 
 patience(ownership) := 600 if not ownership.circumstantial
 
-# fails reports whether a report is about an error rather than about work in progress.
 fails(said) if {
 	said.status == "False"
 	not regex.match(feared, said.type)
 	mentions(said, failure)
 }
 
-# For these common types a word about access is enough, and so is no reason at all.
+# For these types a word about access is enough, and so is no reason at all.
 fails(said) if {
 	said.status == "False"
 	regex.match(hoped_for, said.type)
@@ -139,13 +130,11 @@ fails(said) if {
 	admits(said)
 }
 
-# blocked reports whether the type of a condition names a blocker.
 blocked(said) if {
 	said.status == "True"
 	endswith(said.type, "Blocked")
 }
 
-# warns reports whether an Event is about a failure.
 warns(said) if {
 	said.last
 	regex.match(concat("|", [failure, access, silent]), reason(said))
@@ -158,8 +147,7 @@ mentions(said, _) if admits(said)
 
 admits(said) if regex.match(sentence, regex.replace(object.get(said, "message", ""), denial, ""))
 
-# unready reports whether an object was never good since its creation, by its own reports: the
-# resources that it failed to create need no cleanup.
+# unready reports whether an object was never good: what it failed to create needs no cleanup.
 unready(list) if {
 	early := [1 | some said in list; new(said)]
 	count(early) > 0
@@ -167,8 +155,7 @@ unready(list) if {
 	count(good) == 0
 }
 
-# never_ready reports whether a condition that the owner wrote within a minute of the creation
-# has not been good since.
+# never_ready reports whether a condition from the creation has not been good since.
 never_ready(said) if {
 	said.status != "True"
 	regex.match(`(Ready|Available|Healthy)$`, said.type)
@@ -178,7 +165,7 @@ never_ready(said) if {
 
 new(said) if times.since(said.created) - times.since(said.lastTransitionTime) < 60
 
-# reason is the reason of a report. Some have only a message, or not even that.
+# Some reports have only a message, or not even that.
 default reason(_) := "no reason given"
 
 reason(said) := said.reason
@@ -196,7 +183,7 @@ feared := concat("", [
 	`|paused|suspended|expired|pressure|exceeded|time(d_?)?out|lost|drift(ed)?|outofdate|restarting)$`,
 ])
 
-# failure matches errors in a reason, access missing rights, and sentence errors in a message.
+# failure matches a reason, access missing rights, and sentence a message.
 failure := `(?i)error|fail|invalid|denied|forbidden|unauthori[sz]ed|refused|rejected|notfound|missing|unreachable|time[d_]*out`
 
 access := `(?i)auth|credential`
@@ -209,7 +196,6 @@ sentence := concat("", [
 # denial matches words that negate a failure.
 denial := `(?i)\b(no|not|non|without|zero|0|never)[ _-]?(\w+ )?(errors?|fail\w*|invalid|missing|denied|rejected)\w*`
 
-# quoted is a report as evidence.
 quoted(said) := sprintf("%s is %s since %s%s", [said.type, said.status, said.lastTransitionTime, because(said)]) if {
 	not said.last
 }
@@ -221,5 +207,5 @@ because(said) := concat("", [sprintf(": %s", [clean(text, limit)]) |
 	text := said[key]
 ])
 
-# clean is foreign text in one line of bounded length.
+# clean is foreign text in one bounded line.
 clean(text, limit) := substring(trim_space(regex.replace(text, `[[:cntrl:]\s]+`, " ")), 0, limit)

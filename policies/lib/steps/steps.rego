@@ -4,25 +4,22 @@
 #   kubectl if it can be run as it is.
 package termguard.lib.steps
 
-# mend repairs and loses nothing. As in all steps, how is an action (Action of the engine, which
-# derives the command), the words of a command for a person (the engine quotes them for a
-# shell), or [].
+# mend repairs and loses nothing. In all steps, how is an action, the words of a command for a
+# person, or [].
 mend(sentence, how) := step("mend", sentence, how)
 
-# remove gives up one object or finalizer.
 remove(sentence, how) := step("remove", sentence, how)
 
-# force comes last: its sentence names the price.
 force(sentence, how) := step("force", sentence, how)
 
-# then repairs, and names the effect unless something else blocks, too: "again", the user
-# deletes again, or "itself", the deletion finishes. The engine adds the words.
+# then names the effect unless something else blocks: "again", the user deletes again, or
+# "itself", the deletion finishes.
 then(what, sentence, []) := {"kind": "mend", "do": sentence, "then": what}
 
 then(what, sentence, how) := {"kind": "mend", "do": sentence, "then": what, "action": how} if is_object(how)
 
-# hearsay marks steps that depend on something a tenant can write, such as an Event: termguard
-# delete runs them only on the objects that it deletes.
+# hearsay marks steps that depend on something a tenant can write: termguard delete runs them
+# only on its own targets.
 hearsay(source, list) := [object.union(step, {"hearsay": source}) | some step in list]
 
 step(kind, sentence, []) := {"kind": kind, "do": sentence}
@@ -34,8 +31,8 @@ step(kind, sentence, how) := {"kind": kind, "do": sentence, "command": how} if {
 	count(how) > 0
 }
 
-# batches lists objects of one resource as arguments of kubectl, ten to a command. TYPE/NAME
-# protects against names that look like options.
+# batches makes arguments for kubectl, ten to a command. TYPE/NAME protects against names that
+# look like options.
 batches(resource, names) := [[sprintf("%s/%s", [resource, name]) | some name in array.slice(names, from, from + 10)] |
 	some from in numbers.range_step(0, count(names), 10)
 	from < count(names)
@@ -44,7 +41,6 @@ batches(resource, names) := [[sprintf("%s/%s", [resource, name]) | some name in 
 # deleted deletes objects, RESOURCE/NAME each.
 deleted(objects, ns) := {"verb": "delete", "objects": objects, "namespace": ns}
 
-# deletion does not wait for the objects to be deleted.
 deletion(objects, ns) := object.union(deleted(objects, ns), {"noWait": true})
 
 # pods_off lists the steps for pods on a node that cannot stop them.
@@ -69,7 +65,6 @@ pods_off(node, ns, names) := array.concat(
 	forced(ns, names),
 )
 
-# forced removes only the objects of pods.
 forced(ns, names) := [force(
 	concat(" ", [
 		"Force the deletion, which removes only the object: containers may keep running beside their replacement",

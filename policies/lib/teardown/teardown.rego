@@ -8,26 +8,25 @@ import data.termguard.lib.events
 import data.termguard.lib.pods
 import data.termguard.lib.probes
 
-# will lists the pods that stay, by node: repeated events about them name the cause.
+# will lists, by node, the pods that repeated events name.
 will(cause) := {node: held |
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	events.lasting(about(node, cause))
 }
 
-# may lists the pods that may stay: an event about them named the cause.
+# may lists, by node, the pods that an event names.
 may(cause) := {node: held |
 	some node, held in pods.waiting(data.cluster.kubeletEvents)
 	count(about(node, cause)) > 0
 	not events.lasting(about(node, cause))
 }
 
-# about lists the events of a node that name the cause, about the pods that are deleted.
 about(node, cause) := [event |
 	some event in events.of(node, {cause})
 	pods.about(event)
 ]
 
-# finding reports pods of a node by the error of the kubelet.
+# finding reports pods of a node by the error of the kubelet, and probed by a probe.
 finding(cause, certainty, node, held, plan) := {
 	"msg": pods.stay(node, why(cause, certainty), held, certainty),
 	"cause": pods.because(node, why(cause, certainty)),
@@ -36,7 +35,6 @@ finding(cause, certainty, node, held, plan) := {
 	"steps": plan,
 }
 
-# probed reports the same, seen by a probe on the node.
 probed(cause, certainty, node, held, plan) := probes.finding(why(cause, certainty), node, held, certainty, plan)
 
 why(cause, certainty) := sprintf("%s to remove volumes (%s)", [fails[certainty], errors[cause]])
@@ -48,7 +46,6 @@ errors := {
 	"immutable": "operation not permitted",
 }
 
-# hazard reports pods whose manifest may lead to the error.
 hazard(msg, evidence, held, plan) := {
 	"msg": sprintf("%s Terminating", [msg]),
 	"objects": pods.named(held),

@@ -4,7 +4,6 @@ package termguard.lib.template
 
 import data.termguard.lib.request
 
-# workloads maps kinds to the path of their pod spec.
 workloads := {
 	"pods": "spec",
 	"deployments.apps": "spec.template.spec",
@@ -16,32 +15,28 @@ workloads := {
 	"cronjobs.batch": "spec.jobTemplate.spec.template.spec",
 }
 
-# pod_path is the path of the pod spec in the applied object.
 pod_path := path if {
 	request.applying
 	path := object.get(workloads, request.resource, "")
 	path != ""
 }
 
-# pods names the pods of the object.
 pods := request.word if request.resource == "pods"
 
 pods := sprintf("the pods of %s", [request.word]) if request.resource != "pods"
 
-# pod_spec is the spec of the pods of the object.
 pod_spec := spec if {
 	spec := object.get(input.request.object, split(pod_path, "."), {})
 	is_object(spec)
 }
 
-# containers lists the containers of the pods by path.
 containers[path] := container if {
 	some list in ["initContainers", "containers"]
 	some i, container in pod_spec[list]
 	path := sprintf("%s.%s[%d]", [pod_path, list, i])
 }
 
-# starts lists the words of the command and arguments in the manifest.
+# starts is the command and its arguments.
 starts(container) := array.concat(words(container, "command"), words(container, "args"))
 
 words(container, key) := [word | some word in container[key]; is_string(word)]
