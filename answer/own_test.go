@@ -38,7 +38,7 @@ func TestOwnPolicy(t *testing.T) {
 			if report.Verdict != tc.want {
 				t.Errorf("verdict %s, want %s: %q %+v", report.Verdict, tc.want, report.Unseen, report.Findings)
 			}
-			if unseen := strings.Join(policies.UnseenTexts(report.Unseen), "\n"); (tc.want == policies.Unknown) != strings.Contains(unseen, "policy own: not asked") {
+			if unseen := strings.Join(policies.UnseenTexts(report.Unseen), "\n"); (tc.want == policies.Unknown) != strings.Contains(unseen, "policy own: not evaluated") {
 				t.Errorf("unseen: %s", unseen)
 			}
 		})
@@ -75,7 +75,7 @@ func TestOwnPolicyOfWhoAsks(t *testing.T) {
 			if report.Verdict != tc.want {
 				t.Errorf("verdict %s, want %s: %q %+v", report.Verdict, tc.want, report.Unseen, report.Findings)
 			}
-			if unseen := strings.Join(policies.UnseenTexts(report.Unseen), "\n"); (tc.want == policies.Unknown) != strings.Contains(unseen, "policy own: not asked: it reads who asks") {
+			if unseen := strings.Join(policies.UnseenTexts(report.Unseen), "\n"); (tc.want == policies.Unknown) != strings.Contains(unseen, "policy own: not evaluated: it reads the user") {
 				t.Errorf("unseen: %s", unseen)
 			}
 		})

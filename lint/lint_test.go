@@ -163,11 +163,11 @@ func TestRun(t *testing.T) {
 	}{
 		{"nothing to say", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", nil},
 		{"an operator with its custom resource", kialiCRD + kialiOperator + kiali, []string{"-:17:18 delete-set may operator-in-same-set: kubectl delete -f deletes kialis.kiali.io/kiali together with deployment kiali/kiali-operator, which removes kiali.io/finalizer"}},
-		{"a custom resource alone: only a cluster shows the owner, which one note says", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: only a cluster tells whether the owners of the finalizers of 2 objects run (Kiali"}},
+		{"a custom resource alone: only a cluster shows the owner, which one note says", kiali + strings.ReplaceAll(kiali, "name: kiali,", "name: other,"), []string{"note: only a cluster shows whether the owners of the finalizers of 2 objects run (Kiali"}},
 		{"an operator alone", kialiCRD + kialiOperator, nil},
 		{"an operator that is scaled to zero", kialiCRD + strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1) + kiali, []string{"-:3:18 delete may crd-removed-with-finalizers", "-:18:18 delete may orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers"}},
 		{"a finalizer without an owner", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  finalizers:\n  - example.com/guard\n", []string{"-:6:5 apply may unowned-finalizer: no controller is known to remove finalizer example.com/guard"}},
-		{"a finalizer of a custom resource's own controller has one note", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (controller of thing.example.com)"}},
+		{"a finalizer of a custom resource's own controller has one note", "apiVersion: thing.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b, finalizers: [thing.example.com/x]}\n", []string{"note: only a cluster shows whether the owners of the finalizers of 1 object run (controller of thing.example.com)"}},
 		{"an object that was exported while it was deleted", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, deletionTimestamp: \"2020-01-01T00:00:00Z\", finalizers: [foregroundDeletion]}\n", nil},
 		{"a finalizer of Argo CD, whose software is elsewhere", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a, finalizers: [resources-finalizer.argocd.argoproj.io]}\n", nil},
 		{"Flux beside its own object", fluxController + "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a, namespace: flux-system}\nspec: {path: ./x}\n", []string{"-:10:18 delete-set may operator-in-same-set: kubectl delete -f deletes kustomizations.kustomize.toolkit.fluxcd.io/a together with deployment flux-system/kustomize-controller, which removes finalizers.fluxcd.io"}},
@@ -208,9 +208,9 @@ func TestRun(t *testing.T) {
 		{"a budget of as many pods as an autoscaler may go down to", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}, minReplicas: 2}\n", []string{"PodDisruptionBudget web allows no eviction while its autoscaler runs the minimum: minAvailable is all"}},
 		{"a budget of fewer pods than an autoscaler may go down to", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}, minReplicas: 3}\n", nil},
 		{"a budget for pods that may be a single one", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: web}}\n", []string{"while its autoscaler runs the minimum"}},
-		{"a budget of pods that may be scaled to none", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (KEDA)"}},
+		{"a budget of pods that may be scaled to none", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}}\n", []string{"note: only a cluster shows whether the owners of the finalizers of 1 object run (KEDA)"}},
 		{"a budget of as many pods as KEDA may go down to", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}, minReplicaCount: 2}\n", []string{"while its autoscaler runs the minimum", "(KEDA)"}},
-		{"a budget of fewer pods than KEDA may go down to", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}, minReplicaCount: 3}\n", []string{"note: only a cluster tells whether the owners of the finalizers of 1 object run (KEDA)"}},
+		{"a budget of fewer pods than KEDA may go down to", budget + pods + "---\napiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: web}, minReplicaCount: 3}\n", []string{"note: only a cluster shows whether the owners of the finalizers of 1 object run (KEDA)"}},
 		{"a budget beside what something else scales", budget + pods + "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {scaleTargetRef: {kind: Deployment, name: other}}\n", []string{"budget-never-allows"}},
 		{"a budget of pods that are elsewhere", budget, nil},
 		{"a budget of all, of a version that is not served", strings.Replace(budget, "policy/v1", "policy/v1beta1", 1) + pods, []string{"budget-never-allows"}},
@@ -421,7 +421,7 @@ func TestSnapshot(t *testing.T) {
 		"spec: {template: {spec: {containers: [{name: a, image: quay.io/kiali/kiali-operator}]}}}, status: {readyReplicas: 1}}"
 	for state, want := range map[string][]string{
 		runs: nil,
-		"{apiVersion: v1, kind: Namespace, metadata: {name: demo}}": {"cr.yaml:3:18 delete will orphaned-finalizer: finalizer kiali.io/finalizer in metadata.finalizers is not removed: its owner, Kiali operator (Ansible operator), is not installed"},
+		"{apiVersion: v1, kind: Namespace, metadata: {name: demo}}": {"cr.yaml:3:18 delete will orphaned-finalizer: finalizer kiali.io/finalizer is not removed: its owner, Kiali operator (Ansible operator), is not installed"},
 	} {
 		const carries = "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: other, namespace: mesh, finalizers: [kiali.io/finalizer]}}"
 		all := strings.Join([]string{"{apiVersion: termguard.dev/v1, kind: Cluster}", state, carries}, "\n---\n")

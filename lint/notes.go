@@ -61,13 +61,13 @@ var noteTexts = []func(names []string) string{
 		return page.Count(len(names), "document") + " cannot be read as YAML, and do not look like manifests: " + joinFirst(names)
 	},
 	userPolicy: func(names []string) string {
-		return fmt.Sprintf("not asked, as no manifest tells who would delete, which they read: %s: termguard check --policies asks as you", joinFirst(names))
+		return fmt.Sprintf("not evaluated, because they read the user, whom no manifest names: %s: run termguard check --policies", joinFirst(names))
 	},
 	redactedSnapshot: func(names []string) string {
 		return names[0] + " is redacted: what policies read of texts, ConfigMaps and certificates is missing"
 	},
 	unknownOwner: func(names []string) string {
-		return fmt.Sprintf("only a cluster tells whether the owners of the finalizers of %s run (%s): add --snapshot", page.Count(len(names), "object"), joinFirst(names))
+		return fmt.Sprintf("only a cluster shows whether the owners of the finalizers of %s run (%s): add --snapshot", page.Count(len(names), "object"), joinFirst(names))
 	},
 }
 

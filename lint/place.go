@@ -39,7 +39,7 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 	}
 	if since := a.removedIn(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" && f.Severity != policies.Info {
 		f.Severity = policies.Low
-		f.Evidence = append(slices.Clone(f.Evidence), "as it stands, nobody can apply it: Kubernetes has not served its API version since "+since)
+		f.Evidence = append(slices.Clone(f.Evidence), "it cannot be applied: Kubernetes has not served its API version since "+since)
 	}
 	if !a.set.run.isSelected(sub.File) && !a.set.run.isSelected(at.File) {
 		return

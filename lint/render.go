@@ -348,7 +348,7 @@ func (r *run) dropRenderedFiles() {
 	r.sets = append(r.sets, ignores)
 }
 
-var errNoOrigin = errors.New("nothing tells where it is from")
+var errNoOrigin = errors.New("its origin is unknown")
 
 // origin returns the place of a rendered object's field, or of the object, in its original file.
 func (b *build) origin(o *files.Object, field, value string) (Place, error) {

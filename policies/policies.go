@@ -319,12 +319,12 @@ type Result struct {
 
 // OfStub returns the result without Readers' answers, which need more than the source (where) has.
 func (r Result) OfStub(where string) Result {
-	return r.without(r.Readers, fmt.Sprintf("it reads the object, of which %s holds the name and the finalizers, no labels, annotations or spec: ask in the cluster", where))
+	return r.without(r.Readers, fmt.Sprintf("it reads the object, and %s has only its name and finalizers: check in the cluster", where))
 }
 
 // OfNobody returns the result without UserReaders' answers, for an unknown user.
 func (r Result) OfNobody() Result {
-	return r.without(r.UserReaders, "it reads who asks, which is not known here: ask in the cluster, as whoever would delete")
+	return r.without(r.UserReaders, "it reads the user, who is unknown here: check in the cluster, as the user who would delete")
 }
 
 func (r Result) without(ids []string, why string) Result {
@@ -336,7 +336,7 @@ func (r Result) without(ids []string, why string) Result {
 	})
 	r.Unseen = slices.Clone(r.Unseen)
 	for _, id := range ids {
-		r.Unseen = append(r.Unseen, Unseen{What: "policy " + id, Reason: "not asked: " + why})
+		r.Unseen = append(r.Unseen, Unseen{What: "policy " + id, Reason: "not evaluated: " + why})
 	}
 	return r
 }

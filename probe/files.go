@@ -140,7 +140,7 @@ func newImmutableFinding(a attributes, shown string) report.Finding {
 	}
 	f := report.Finding{
 		Cause: report.Immutable, Certainty: report.Will,
-		Evidence: fmt.Sprintf("%s is %s (lsattr): nobody can remove it", shown, strings.Join(words, " and ")),
+		Evidence: fmt.Sprintf("%s is %s (lsattr): it cannot be removed", shown, strings.Join(words, " and ")),
 	}
 	change := "chattr " + strings.Join(flags, " ")
 	if f.Remedy = command(change, shown); f.Remedy == "" { // unprintable characters

@@ -92,21 +92,21 @@ func TestLook(t *testing.T) {
 		"calm": {"nothing is wrong", nil, nil},
 		"immutable": {
 			"the kubelet cannot remove it", tree{volume + "/d/immutable": ""},
-			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/d/immutable is immutable (lsattr): nobody can remove it", Remedy: "chattr -i '" + volume + "/d/immutable'"}},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/d/immutable is immutable (lsattr): it cannot be removed", Remedy: "chattr -i '" + volume + "/d/immutable'"}},
 		},
 		"append-only directory": {
 			"nothing in it can be removed", tree{volume + "/append": "/"},
-			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/append is append-only (lsattr): nobody can remove it", Remedy: "chattr -a '" + volume + "/append'"}},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/append is append-only (lsattr): it cannot be removed", Remedy: "chattr -a '" + volume + "/append'"}},
 		},
 		"immutable elsewhere": {"it is not removed with the pod", tree{"/var/lib/immutable": "", pods + uidA + "/volumes/kubernetes.io~local-volume/v/immutable": ""}, nil},
 		"immutable of no known pod": {"a pod without logs is no pod of the cluster", tree{pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable": ""}, []report.Finding{{
 			Cause: report.Immutable, Certainty: report.Note, Pod: &report.Pod{UID: uidB},
-			Evidence: pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable is immutable (lsattr): nobody can remove it",
+			Evidence: pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable is immutable (lsattr): it cannot be removed",
 			Remedy:   "chattr -i '" + pods + uidB + "/volumes/kubernetes.io~empty-dir/v/immutable'",
 		}}},
 		"a name that cannot be typed": {
 			"the remedy uses the inode", tree{volume + "/\x1b[2Jimmutable": ""},
-			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/\x1b[2Jimmutable is immutable (lsattr): nobody can remove it", Remedy: "find '" + volume + "' -inum 7 -exec chattr -i {} +"}},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/\x1b[2Jimmutable is immutable (lsattr): it cannot be removed", Remedy: "find '" + volume + "' -inum 7 -exec chattr -i {} +"}},
 		},
 		"mount in a volume": {
 			"the kubelet does not unmount it", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / " + volume + "/it\\047s\\040mine rw shared:1 - tmpfs tmpfs rw\n"},
@@ -165,7 +165,7 @@ func TestLook(t *testing.T) {
 		},
 		"a file name of 255 bytes": {
 			"it is quoted in full", tree{volume + "/immutable" + strings.Repeat("x", 246): ""},
-			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/immutable" + strings.Repeat("x", 246) + " is immutable (lsattr): nobody can remove it", Remedy: "chattr -i '" + volume + "/immutable" + strings.Repeat("x", 246) + "'"}},
+			[]report.Finding{{Cause: report.Immutable, Certainty: report.Will, Pod: aPod, Evidence: volume + "/immutable" + strings.Repeat("x", 246) + " is immutable (lsattr): it cannot be removed", Remedy: "chattr -i '" + volume + "/immutable" + strings.Repeat("x", 246) + "'"}},
 		},
 		"read-only": {
 			"no directory can be removed", tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /var/lib/kubelet rw - ext4 /dev/sdb ro\n"},

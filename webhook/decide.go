@@ -154,7 +154,7 @@ func (o *outcome) refuse(trust config.Trust) {
 	case reason != "" && isTrusted:
 		reason = truncate(reason, maxReason)
 		o.decision, by = decisionBreakGlass, "annotation "+AllowAnnotation+": "+reason
-		o.notices = slices.Insert(o.notices, 0, fmt.Sprintf("let through all the same: annotation %s says %q", AllowAnnotation, truncate(reason, 100)))
+		o.notices = slices.Insert(o.notices, 0, fmt.Sprintf("allowed all the same: annotation %s says %q", AllowAnnotation, truncate(reason, 100)))
 		o.audit["break-glass"] = reason
 	case reason != "":
 		o.notices = append(o.notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")

@@ -332,7 +332,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u2", Allowed: false,
 				Result: &metav1.Status{
 					Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
-					Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo" + orSee + ". To go ahead all the same: ask those whom termguard's configuration trusts (trustAnnotations)",
+					Message: "termguard: deleting kialis.kiali.io/kiali is refused: will hang: it waits [p]. Evidence and the safe way out: kubectl termguard check kialis.kiali.io/kiali -n demo" + orSee + ". To go ahead all the same: contact an administrator whom termguard's configuration trusts (trustAnnotations)",
 				},
 				Warnings: []string{
 					"termguard: will hang: it waits [p]",
@@ -349,7 +349,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u2", Allowed: true,
 				Warnings: []string{
 					"termguard: will hang: it waits [p]",
-					"termguard: let through all the same: annotation termguard.dev/allow-hang says \"x\"", checkKiali,
+					"termguard: allowed all the same: annotation termguard.dev/allow-hang says \"x\"", checkKiali,
 				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "x"},
 			},
@@ -391,7 +391,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u2", Allowed: true,
 				Warnings: []string{
 					"termguard: will hang: it waits [p]",
-					"termguard: let through all the same: annotation termguard.dev/allow-hang says \"moving\uFFFDhouse\"", checkKiali,
+					"termguard: allowed all the same: annotation termguard.dev/allow-hang says \"moving\uFFFDhouse\"", checkKiali,
 				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "moving\uFFFDhouse"},
 			},
@@ -405,7 +405,7 @@ func TestAnswers(t *testing.T) {
 				UID: "u2", Allowed: true,
 				Warnings: []string{
 					"termguard: will hang: it waits [p]",
-					"termguard: let through all the same: annotation termguard.dev/allow-hang says \"x\"", checkKiali,
+					"termguard: allowed all the same: annotation termguard.dev/allow-hang says \"x\"", checkKiali,
 				},
 				AuditAnnotations: map[string]string{"decision": "break-glass", "policies": "p=will", "break-glass": "x"},
 			},

@@ -22,7 +22,7 @@ func (h *Handler) report(o *outcome) {
 	case o.request == nil:
 		return
 	case len(o.result.Errors) > 0:
-		h.options.Log.Warn("policies failed; a request is judged by the others", "uid", loggedUID(o.uid), "whole", o.result.Whole(), "error", errors.Join(o.result.Errors...))
+		h.options.Log.Warn("policies failed; the others were evaluated", "uid", loggedUID(o.uid), "whole", o.result.Whole(), "error", errors.Join(o.result.Errors...))
 	}
 	for _, change := range o.overrides {
 		h.record(o, change)
@@ -62,7 +62,7 @@ func (h *Handler) record(o *outcome, change override) {
 	if change.by == "" {
 		h.options.Log.Info("refused", append(about, "why", why)...)
 	} else {
-		h.options.Log.Info("let through what would be refused", append(about, "by", truncate(change.by, maxReason))...)
+		h.options.Log.Info("allowed what would be denied", append(about, "by", truncate(change.by, maxReason))...)
 	}
 	if !o.inFacts || h.options.Recorder == nil || !h.options.Authentic {
 		return

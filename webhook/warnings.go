@@ -166,7 +166,7 @@ func refusal(r *question.Request, why []policies.Finding, isTrusted bool) string
 	}
 	force := fmt.Sprintf("kubectl annotate %s %s='REASON'", targetOf(r), AllowAnnotation)
 	if !isTrusted {
-		force = "ask those whom termguard's configuration trusts (trustAnnotations)"
+		force = "contact an administrator whom termguard's configuration trusts (trustAnnotations)"
 	}
 	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s, or see %s. To go ahead all the same: %s",
 		what, r.GroupResource().String()+"/"+r.Key().Name, prefix(r, why[0]), truncate(why[0].Message, maxLine), others, why[0].Policy, targetOf(r), runbooksURL, force))

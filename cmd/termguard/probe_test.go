@@ -25,7 +25,7 @@ func TestProbeEvidence(t *testing.T) {
 	race.Skip(t)
 	const volumes = "/var/lib/kubelet/pods/6f1c/volumes/"
 	for cause, tc := range map[string]struct{ policy, certainty, evidence, remedy string }{
-		"immutable": {"immutable-files", "will", volumes + "kubernetes.io~empty-dir/v/f is immutable (lsattr): nobody can remove it", "chattr -i '" + volumes + "kubernetes.io~empty-dir/v/f'"},
+		"immutable": {"immutable-files", "will", volumes + "kubernetes.io~empty-dir/v/f is immutable (lsattr): it cannot be removed", "chattr -i '" + volumes + "kubernetes.io~empty-dir/v/f'"},
 		"busy":      {"busy-mount", "may", "process 4711 (secretive), which is not the pod's, works in its volume " + volumes + "kubernetes.io~empty-dir/v", "kill 4711"},
 		"stuck":     {"node-already-stuck", "may", "process 4711 (secretive) is in state D, in rpc_wait_bit_killable: no signal reaches it", ""},
 	} {

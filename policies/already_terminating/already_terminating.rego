@@ -73,7 +73,7 @@ deny contains {
 	"cause": {"elapsed": true},
 	"objects": [request.target, {"resource": "nodes", "namespace": "", "name": pod.spec.nodeName}],
 	"evidence": array.concat(
-		[sprintf("it is overdue since %s", [pod.metadata.deletionTimestamp])],
+		[sprintf("it has been overdue since %s", [pod.metadata.deletionTimestamp])],
 		conditions_of_kubelet,
 	),
 	"steps": array.concat(

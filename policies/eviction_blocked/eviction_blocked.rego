@@ -84,12 +84,12 @@ estimate(drain) := {} if not drains.bound(drain)
 
 waits(drain, _) := sprintf("waits for up to %s", [times.duration(drains.bound(drain))])
 
-waits(drain, held) := "does not end" if {
+waits(drain, held) := "waits forever" if {
 	not drains.bound(drain)
 	sure(drain, held)
 }
 
-waits(drain, held) := "may not end" if {
+waits(drain, held) := "may wait forever" if {
 	not drains.bound(drain)
 	not sure(drain, held)
 }

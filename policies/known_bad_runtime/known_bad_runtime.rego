@@ -55,7 +55,7 @@ warn contains {
 	signs := array.flatten([events.evidence(events.of(node, {"stuck", "busy"})), overdue(node), probed(node)])
 	count(signs) > 0
 	some bug in data.cluster.buggy[node].bugs
-	why := sprintf("shows a known bug of %s %s", [bug.component, bug.version])
+	why := sprintf("shows a known bug of %s %s", [bug.component, array.reverse(split(bug.version, "://"))[0]])
 }
 
 # probed lists the signs that a probe saw on the node, even before a pod is deleted.

@@ -75,7 +75,7 @@ warn contains content(found, "named") if some found in contents.named
 
 # It is Terminating, and kept by a finalizer alone.
 warn contains {
-	"msg": sprintf("finalizer %s in metadata.finalizers may not be removed: %s", [finalizer, why]),
+	"msg": sprintf("finalizer %s may not be removed: %s", [finalizer, why]),
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target, object.remove(thing, ["without"])],
 	"evidence": array.concat([short_lived(thing, release)], object.get(ownership, "evidence", [])),
@@ -213,7 +213,7 @@ outcome(without, ownership) := "may" if {
 } else := without
 
 own(i, finalizer, without) := {
-	"msg": sprintf("finalizer %s in metadata.finalizers %s removed: %s", [finalizer, is, why]),
+	"msg": sprintf("finalizer %s %s removed: %s", [finalizer, is, why]),
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(
@@ -249,7 +249,7 @@ barred[act.without][i] := finalizer if {
 }
 
 own_right(i, finalizer, without) := {
-	"msg": sprintf("finalizer %s in metadata.finalizers %s removed: %s", [finalizer, stays[without], why]),
+	"msg": sprintf("finalizer %s %s removed: %s", [finalizer, stays[without], why]),
 	"cause": owners.needs(finalizer, why),
 	"objects": [request.target],
 	"evidence": array.concat(

@@ -64,7 +64,7 @@ warn contains {
 		[{"resource": "daemonsets.apps", "namespace": ns, "name": name}],
 		[{"resource": "nodes", "namespace": "", "name": node} | some node in array.slice(on, 0, 5)],
 	),
-	"evidence": [sprintf("node %s: %d pods with a network of their own", [node, data.cluster.wired[node]]) |
+	"evidence": [sprintf("node %s: %s with a network of their own", [node, wording.counted(data.cluster.wired[node], "pods")]) |
 		some node in array.slice(on, 0, 5)
 	],
 	"steps": [steps.mend(

@@ -80,7 +80,7 @@ warn contains {
 	"objects": pods.on(node, held),
 	"evidence": array.concat(
 		[sprintf("Terminating pods on node %s: %d", [node, leaving.count])],
-		[sprintf("one is overdue since %s: %s", [pod.deadline, stage(pod)]) | some pod in others],
+		[sprintf("one has been overdue since %s: %s", [pod.deadline, stage(pod)]) | some pod in others],
 	),
 	"steps": plan(node, held),
 } if {
@@ -149,7 +149,7 @@ lingering := {
 		pods.named(held),
 		[{"resource": "nodes", "namespace": "", "name": node} | some node in on],
 	),
-	"evidence": [sprintf("pod %s is overdue since %s: %s", [pod.name, pod.deadline, stage(pod)]) |
+	"evidence": [sprintf("pod %s has been overdue since %s: %s", [pod.name, pod.deadline, stage(pod)]) |
 		some pod in stuck_here
 	],
 	"steps": plan(concat(", ", on), held),

@@ -138,7 +138,7 @@ warn contains thwarted(finalizer, resource, tasked) if {
 # The owner runs on each node, but not on a deleted node or one that does not answer.
 warn contains {
 	"msg": sprintf(
-		"finalizer %s in metadata.finalizers is not removed: only a pod of %s on node %s removes it, and none runs there",
+		"finalizer %s is not removed: only a pod of %s on node %s removes it, and none runs there",
 		[finalizer, agents.name, node],
 	),
 	"cause": owners.cause(finalizer, on_its_node(agents)),
@@ -306,7 +306,7 @@ fields[sprintf("spec.finalizers[%d]", [i])] := finalizer if {
 }
 
 own(field, finalizer, ownership) := {
-	"msg": sprintf("finalizer %s in %s is not removed: %s", [finalizer, split(field, "[")[0], why]),
+	"msg": sprintf("finalizer %s%s is not removed: %s", [finalizer, in_spec(field), why]),
 	"cause": owners.cause(finalizer, why),
 	"objects": [request.target],
 	"evidence": object.get(ownership, "evidence", []),
@@ -370,3 +370,7 @@ by_hand(field, _, ownership) := finalizers.giving_up_own(ownership) if {
 
 # An eviction does not show the indexes of finalizers.
 by_hand(_, finalizer, ownership) := steps.remove(finalizers.without_owner(finalizer, ownership), []) if request.evicting
+
+in_spec(field) := " in spec.finalizers" if startswith(field, "spec.")
+
+in_spec(field) := "" if not startswith(field, "spec.")

@@ -46,21 +46,18 @@ func Balance(ctx context.Context, address string) (*Replicas, error) {
 	return r, nil
 }
 
-// Add adds a replica.
 func (r *Replicas) Add(replica Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, replica)
 }
 
-// Remove removes a replica.
 func (r *Replicas) Remove(replica Replica) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = slices.DeleteFunc(r.all, func(other Replica) bool { return other == replica })
 }
 
-// Ready reports whether the replica is ready.
 func (r Replica) Ready(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -23,7 +23,6 @@ import (
 // Version is the newest Kubernetes version, or the one that KUBERNETES names.
 var Version = components().version
 
-// ContainerdVersion is for real nodes.
 const ContainerdVersion = "v2.4.2"
 
 // module is a nested module of test/components.
@@ -79,7 +78,6 @@ var kubeletModule = module{
 	about:   "the kubelet " + newest.version + " and drivers for real nodes from Go modules: once, 1 to 3 minutes on two cores",
 }
 
-// extension may be newer than the control plane, because few versions are published.
 var extension = module{
 	name: newest.name, version: newest.version,
 	programs: []program{{"sample-apiserver", "./sampleapiserver"}},
@@ -142,7 +140,6 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 	return m.make(ctx, progress)
 }
 
-// BuildNode is Build for real nodes.
 func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, err error) {
 	if runtime, err = containerdModule.make(ctx, progress); err != nil {
 		return "", "", err
@@ -151,17 +148,14 @@ func BuildNode(ctx context.Context, progress io.Writer) (runtime, node string, e
 	return runtime, node, err
 }
 
-// BuildExtension is Build for sample-apiserver.
 func BuildExtension(ctx context.Context, progress io.Writer) (string, error) {
 	return extension.make(ctx, progress)
 }
 
-// BuildNFSServer is Build for nfs-server.
 func BuildNFSServer(ctx context.Context, progress io.Writer) (string, error) {
 	return nfsServer.make(ctx, progress)
 }
 
-// BuildConformance is Build for e2e.test and the scheduler that it needs.
 func BuildConformance(ctx context.Context, progress io.Writer) (string, error) {
 	return conformance.make(ctx, progress)
 }

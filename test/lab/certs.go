@@ -19,13 +19,11 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Authority signs certificates.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// NewAuthority returns a new authority.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -38,7 +36,6 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{cert: c, key: key}, nil
 }
 
-// PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.cert.Raw})
 }
@@ -48,7 +45,6 @@ func (a *Authority) Issue(name string, groups, hosts []string, addresses ...stri
 	return a.IssueUntil(time.Now().Add(24*time.Hour), name, groups, hosts, addresses...)
 }
 
-// IssueUntil is Issue with an end, which may be in the past.
 func (a *Authority) IssueUntil(end time.Time, name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -124,8 +124,6 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	return n, n.boot(ctx)
 }
 
-// NodeNetwork returns the first three numbers of addresses that are local to a kernel node, so Services there
-// need no kube-proxy.
 func (l *Lab) NodeNetwork() string { return l.network + ".254" }
 
 // The address may route loopback addresses. The watchdog removes the card.

@@ -36,14 +36,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Options configure a lab. The zero value works.
 type Options struct {
 	// Progress defaults to os.Stderr.
 	Progress io.Writer
 	// NodeGrace is kube-controller-manager's --node-monitor-grace-period; kubelets renew their lease six times
 	// within it. Defaults to 12 s, at least 4 s; Kubernetes takes 50 s.
 	NodeGrace time.Duration
-	// APIServer are additional flags for kube-apiserver.
 	APIServer []string
 	// Authorization defaults to Node,RBAC: Node reads ResourceSlices in v1, and without them the API server is
 	// not ready.
@@ -54,7 +52,6 @@ type Options struct {
 	Thrifty bool
 }
 
-// Lab is a running control plane.
 type Lab struct {
 	options  Options
 	dir, bin string
@@ -319,14 +316,12 @@ func (l *Lab) RestartAPIServer(ctx context.Context) error {
 	return l.startAPIServer(ctx)
 }
 
-// Etcd returns the etcd process.
 func (l *Lab) Etcd() *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.etcd
 }
 
-// APIServer returns the API server process.
 func (l *Lab) APIServer() *Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,7 +373,6 @@ func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condi
 	return fmt.Errorf("wait for %s: %w%s", what, err, logs.String())
 }
 
-// running returns the processes that should run, in starting order.
 func (l *Lab) running() []*Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -457,10 +451,8 @@ func (l *Lab) Dir() string { return l.dir }
 // Bin contains the lab's kubectl.
 func (l *Lab) Bin() string { return l.bin }
 
-// Config returns an administrator's config (system:masters).
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 
-// Kubeconfig is the path of a file for Config.
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
 // ConfigFor returns a config for any user and groups; RBAC decides the rights.
@@ -475,7 +467,6 @@ func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	}, nil
 }
 
-// WriteKubeconfig returns the file's path in the lab's folder.
 func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) {
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["lab"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
@@ -489,7 +480,6 @@ func (l *Lab) WriteKubeconfig(name string, config *rest.Config) (string, error) 
 	return l.write(name+".kubeconfig", data)
 }
 
-// Result is a command's output and exit code.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -501,7 +491,6 @@ func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 	return l.KubectlWith(ctx, "", args...)
 }
 
-// KubectlWith runs kubectl with text on standard input.
 func (l *Lab) KubectlWith(ctx context.Context, stdin string, args ...string) (Result, error) {
 	return l.command(ctx, stdin, filepath.Join(l.bin, "kubectl"), args...)
 }
@@ -530,7 +519,6 @@ var HelmPath = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), err
 })
 
-// Helm is Kubectl for Helm.
 func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
 	path, err := HelmPath()
 	if err != nil {
@@ -539,7 +527,6 @@ func (l *Lab) Helm(ctx context.Context, args ...string) (Result, error) {
 	return l.command(ctx, "", path, args...)
 }
 
-// Shell runs a line of shell with the lab's kubectl.
 func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 	return l.command(ctx, "", "/bin/sh", "-c", line)
 }

@@ -198,7 +198,6 @@ func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr s
 // Cleaning is a controller's work for an object before it removes its finalizer, retried on failure.
 type Cleaning func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error
 
-// DeleteConfigMap deletes a ConfigMap.
 func DeleteConfigMap(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		err := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(object.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
@@ -209,7 +208,6 @@ func DeleteConfigMap(name string) Cleaning {
 	}
 }
 
-// CreateSecret creates a Secret, as other controllers create a Job.
 func CreateSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
@@ -221,7 +219,6 @@ func CreateSecret(name string) Cleaning {
 	}
 }
 
-// ReadSecret reads a Secret, as other controllers read their credentials.
 func ReadSecret(name string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		_, err := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(object.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
@@ -628,12 +625,10 @@ func Review(decide func(request map[string]any) (allowed bool, message string)) 
 	})
 }
 
-// Allow allows everything.
 func Allow() http.Handler {
 	return Review(func(map[string]any) (bool, string) { return true, "" })
 }
 
-// Deny denies everything with a message.
 func Deny(message string) http.Handler {
 	return Review(func(map[string]any) (bool, string) { return false, message })
 }
@@ -662,7 +657,6 @@ func Convert() http.Handler {
 	})
 }
 
-// Hang never answers.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the server notices the hang-up only after the body is read

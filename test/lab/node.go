@@ -39,7 +39,6 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	return n, n.AwaitReady(ctx, corev1.ConditionTrue)
 }
 
-// Node returns a node that was started before.
 func (l *Lab) Node(name string) *Node { return &Node{Name: name, lab: l} }
 
 // Kill is a power cut; the node becomes not ready after Options.NodeGrace.
@@ -48,7 +47,6 @@ func (n *Node) Kill() { n.process.Kill() }
 // Stop sends SIGTERM to the kubelet. Pods stay bound to it as with Kill.
 func (n *Node) Stop() error { return n.process.Stop() }
 
-// Process returns the node's kubelet.
 func (n *Node) Process() *Process { return n.process }
 
 // AwaitReady waits for a status of the Ready condition: "Unknown" for a silent node.

@@ -88,7 +88,6 @@ func goes(ctx context.Context, of dynamic.ResourceInterface, first *unstructured
 	}
 }
 
-// Delete is kubectl delete TYPE NAME [-n NAMESPACE].
 func (l *Lab) Delete(ctx context.Context, options metav1.DeleteOptions, warnings rest.WarningHandler, words ...string) error {
 	config := l.Config()
 	config.WarningHandler = warnings

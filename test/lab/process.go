@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// Process is a child of the lab, and dies with the process that started it.
 type Process struct {
 	name string
 	log  string
@@ -84,13 +83,10 @@ func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) 
 	return p, nil
 }
 
-// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
-// Log returns the output so far.
 func (p *Process) Log() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
@@ -99,7 +95,6 @@ func (p *Process) Log() string {
 	return string(data)
 }
 
-// Signal sends a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // Kill kills the process and waits for its end.
@@ -133,7 +128,6 @@ func (p *Process) Stop() error {
 	}
 }
 
-// failed returns an error if the process ended by itself.
 func (p *Process) failed() error {
 	if p.mayEnd {
 		return nil

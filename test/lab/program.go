@@ -277,7 +277,6 @@ type Running struct {
 	Contained bool
 }
 
-// Run starts a component's program for a Deployment. An earlier one must have ended.
 func (l *Lab) Run(ctx context.Context, r Running) (*Program, error) {
 	dir, err := BuildSoftware(ctx, r.Component, l.options)
 	if err != nil {

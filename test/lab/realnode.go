@@ -98,7 +98,6 @@ done
 touch "$1/mounted"
 while :; do sleep 3600 & wait; done`
 
-// StartRealNode starts a real node, in about 6 s.
 func (l *Lab) StartRealNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := RealNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a real node needs %s", needs)
@@ -353,7 +352,6 @@ func (n *RealNode) start(name string, cmd *exec.Cmd) (*Process, error) {
 // PID is for nsenter -m -p -t PID.
 func (n *RealNode) PID() int { return n.init.PID() }
 
-// Run returns the output of a program on the node.
 func (n *RealNode) Run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	if n.jobs != nil {

@@ -38,7 +38,6 @@ import (
 // for a node, "$IMAGE" for the lab's image, "$NETWORK" for the first three numbers of an address
 // (lab.NodeNetwork), and "$ON" for fields of every pod: its node, the host network and no token.
 type Scenario struct {
-	// Name is the file's name.
 	Name string `json:"-"`
 	// About describes the scenario; for a near miss, the one fact that differs.
 	About string `json:"about"`
@@ -130,7 +129,6 @@ type Step struct {
 	Ready string `json:"ready,omitempty"`
 }
 
-// Parse parses a scenario file.
 func Parse(name, text string) (Scenario, error) { return parse(name, "n-"+name, text) }
 
 func parse(name, namespace, text string) (Scenario, error) {
@@ -175,7 +173,6 @@ func parse(name, namespace, text string) (Scenario, error) {
 // hangsAfter begins with termguard's estimate, or the grace period.
 const hangsAfter = 15 * time.Second
 
-// Outcome is the result of a scenario.
 type Outcome struct {
 	Scenario  Scenario
 	Predicted string

@@ -76,7 +76,6 @@ func rowName(what string) string {
 	return strings.NewReplacer("$NS", "NAME", "$KIND", "KIND", "$kind", "kind").Replace(what)
 }
 
-// Load reads the operators of a folder.
 func Load(dir string) ([]Operator, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {

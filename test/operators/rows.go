@@ -32,11 +32,9 @@ type Row struct {
 	Snapshot  string `json:"snapshot"`
 	// Really is scenario.Completes, scenario.Hangs or Leaves.
 	Really string `json:"really"`
-	// Source is a user's report.
 	Source string `json:"source,omitempty"`
 }
 
-// Name is unique for an operator.
 func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
 
 // In the order of the columns.
@@ -56,7 +54,6 @@ func (a answer) decisive() bool {
 	return a.verdict == scenario.Hangs || a.verdict == scenario.Completes || a.verdict == scenario.AtRisk && a.really == Leaves
 }
 
-// Wrong returns the row's errors.
 func (r Row) Wrong() string {
 	var wrong []string
 	for _, a := range r.answers() {
@@ -93,7 +90,6 @@ func judge(rows []Row, known map[string]string) []string {
 	return wrong
 }
 
-// Results are an operator's rows.
 type Results struct {
 	Operator string `json:"operator"`
 	Rows     []Row  `json:"rows"`
@@ -116,7 +112,6 @@ func (r Results) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.Operator+".json"), append(data, '\n'), 0o644)
 }
 
-// merge replaces rows of the same name.
 func merge(old, rows []Row) []Row {
 	merged := slices.Clone(old)
 	for _, r := range rows {

@@ -470,7 +470,6 @@ func (w world) scaled(was, now *unstructured.Unstructured) bool {
 	return cmp.Equal(before, after)
 }
 
-// Harms prints the results.
 func Harms(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })

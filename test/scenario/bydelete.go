@@ -30,7 +30,6 @@ const (
 // Exit codes: objects are left, failed, or a question is open.
 const some, failed, open, mostAnswers = 1, 2, 3, 5
 
-// Deleted is the result of termguard delete.
 type Deleted struct {
 	Took  time.Duration
 	Steps []string
@@ -289,7 +288,6 @@ func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []st
 	return gone, lost
 }
 
-// Deletions prints the results.
 func Deletions(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })

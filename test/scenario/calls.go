@@ -13,19 +13,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Calls are an API server's counts of webhook calls since it started.
 type Calls struct {
 	N          int
 	FailedOpen int           // without an answer, and the request was allowed
 	Took       time.Duration // that requests waited for them
 }
 
-// Since subtracts an earlier count.
 func (c Calls) Since(before Calls) Calls {
 	return Calls{c.N - before.N, c.FailedOpen - before.FailedOpen, c.Took - before.Took}
 }
 
-// Mean is how long a request waited for one call.
 func (c Calls) Mean() time.Duration { return c.Took / time.Duration(max(1, c.N)) }
 
 // Metrics returns the API server's metrics, by name.

@@ -64,7 +64,6 @@ var kinds = map[string][]int{
 	"converted": {3, 2, 2},       // state of the conversion webhook, where the object is, version that it is stored in
 }
 
-// Compose returns a random world.
 func Compose(r *rand.Rand, name string, size int) Composed {
 	c := Composed{Name: name}
 	names := make([]string, 0, len(kinds))

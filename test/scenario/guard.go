@@ -19,7 +19,6 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Binary returns the termguard under test, of TERMGUARD or make build.
 func Binary() (string, error) {
 	path := os.Getenv("TERMGUARD")
 	if path == "" {
@@ -31,7 +30,6 @@ func Binary() (string, error) {
 	return filepath.Abs(path)
 }
 
-// ProbeBinary returns termguard-probe, beside termguard.
 func ProbeBinary() (string, error) {
 	binary, err := Binary()
 	if err != nil {

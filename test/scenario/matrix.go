@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// Matrix prints outcomes, and counts predictions by outcome.
 func Matrix(out io.Writer, outcomes []Outcome) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Scenario.Name, b.Scenario.Name) })

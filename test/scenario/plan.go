@@ -20,7 +20,6 @@ import (
 
 // Results of the plan of `termguard check` for a deletion that hangs.
 const (
-	// Runs needs only commands of kind remove.
 	Runs = "runs"
 	// Force needs commands of kind force, too.
 	Force = "force"
@@ -39,7 +38,6 @@ type Report struct {
 	Plan []answer.Step
 }
 
-// UnmarshalJSON reads an answer.
 func (r *Report) UnmarshalJSON(text []byte) error {
 	var a answer.Answer
 	if err := json.Unmarshal(text, &a); err != nil {
@@ -127,7 +125,6 @@ func (g *Guarded) check(ctx context.Context, args ...string) (Report, error) {
 	return report, nil
 }
 
-// differs compares a scan of the whole cluster with check about a Terminating object, or the drain of a node.
 func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	if report.Target.Resource == "nodes" {
 		return "", nil

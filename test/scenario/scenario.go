@@ -45,7 +45,6 @@ const Varies = "varies"
 // Scenario is one file: this document first, then the objects to create. "$NS" is replaced by the scenario's
 // own name.
 type Scenario struct {
-	// Name is the file's name.
 	Name string `json:"-"`
 	// About says what is special here; for a near miss, which one fact differs.
 	About string `json:"about"`
@@ -119,7 +118,6 @@ type Scenario struct {
 // Duration is a time.Duration as in "90s".
 type Duration struct{ time.Duration }
 
-// UnmarshalJSON reads a duration in quotes.
 func (d *Duration) UnmarshalJSON(data []byte) (err error) {
 	d.Duration, err = time.ParseDuration(strings.Trim(string(data), `"`))
 	return err
@@ -167,7 +165,6 @@ type Webhook struct {
 	Starts   Stage  `json:"starts,omitempty"`
 }
 
-// Owning is an owner and its dependent, as for kubectl get.
 type Owning struct {
 	Owner    string `json:"owner"`
 	Owned    string `json:"owned"`
@@ -249,7 +246,6 @@ type API struct {
 	Starts Stage    `json:"starts,omitempty"`
 }
 
-// Load reads the scenarios of a folder.
 func Load(dir string) ([]Scenario, error) {
 	var scenarios []Scenario
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -375,7 +371,6 @@ func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 // Several turns of a controller that waits.
 const passes = 25 * time.Second
 
-// Outcome is the result of a scenario.
 type Outcome struct {
 	Scenario  Scenario
 	Predicted string
@@ -623,7 +618,6 @@ func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == C
 // Miss reports a hang that was predicted to complete.
 func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
 
-// Warnings returns termguard's lines of kubectl's output.
 func Warnings(stderr string) []string {
 	var found []string
 	for line := range strings.Lines(stderr) {
@@ -634,7 +628,6 @@ func Warnings(stderr string) []string {
 	return found
 }
 
-// Verdict returns the verdict of warnings.
 func Verdict(warnings []string) string {
 	verdict := Completes
 	for _, w := range warnings {
@@ -751,7 +744,6 @@ func (g *Guarded) own(ctx context.Context, o Owning) error {
 	return nil
 }
 
-// RunPrograms installs and runs published components.
 func (g *Guarded) RunPrograms(ctx context.Context, live Live) (programs []*lab.Program, err error) {
 	installed := map[string]bool{}
 	for _, p := range live.Programs {
@@ -1002,7 +994,6 @@ func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bo
 	return g.Lab.Gone(ctx, limit, s.target()...)
 }
 
-// Words splits a command as a shell would, single quotes only.
 func Words(command string) []string {
 	var out []string
 	for i, part := range strings.Split(command, "'") {

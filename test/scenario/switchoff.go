@@ -92,7 +92,6 @@ func switchOff(ctx context.Context, s Scenario, input map[string]any, world *clu
 	return wrong, nil
 }
 
-// question returns the review as policies see it, and the facts as `termguard snapshot` writes them.
 func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cluster.World, error) {
 	options := map[string]any{}
 	if s.Delete != "" {

@@ -17,7 +17,6 @@ import (
 // Versions has the results on each version of Kubernetes.
 const Versions = "versions.json"
 
-// Run is the result of a run on one version.
 type Run struct {
 	Version string `json:"version"`
 	// Lacks are scenarios without objects in that version, by the version that introduced these.

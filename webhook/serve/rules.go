@@ -307,7 +307,7 @@ func (r *rules) reload(ctx context.Context) {
 	oldSet, oldConfig := r.set, r.config
 	set, err := r.loadSources(sources)
 	if err != nil {
-		r.log.Error("the policies in force stay: those that are there now do not go together", "error", err)
+		r.log.Error("the policies in force stay: the new ones conflict", "error", err)
 		return
 	}
 	if file != r.configSum || set != oldSet {
@@ -320,12 +320,12 @@ func (r *rules) reload(ctx context.Context) {
 	}
 	engine, err := r.engine(ctx, set)
 	if err != nil {
-		r.log.Error("the policies in force stay: those that are there now cannot be prepared", "error", err)
+		r.log.Error("the policies in force stay: the new ones cannot be prepared", "error", err)
 		r.reloads.WithLabelValues("refused").Inc()
 		return
 	}
 	r.use(r.webhookRules(engine))
-	r.log.Info("read policies and configuration again", "policies", len(set.Policies()), "refused", len(r.rejections))
+	r.log.Info("reloaded policies and configuration", "policies", len(set.Policies()), "refused", len(r.rejections))
 }
 
 // reloadConfig keeps the configuration in force if the new one is invalid; it may name policies that were
@@ -454,12 +454,12 @@ func (r *rules) reject(name string, configMap *corev1.ConfigMap, err error) {
 	r.rejections[name] = err.Error()
 	r.reloads.WithLabelValues("refused").Inc()
 	if name == configuration && config.OnlyNoPolicy(err) {
-		r.log.Error("the configuration names policies that are not there; the rest of it is in force, or what was before", "error", err)
+		r.log.Error("the configuration names policies that do not exist; the rest is in force, or the previous version", "error", err)
 	} else {
-		r.log.Error("refused; what was in force before stays", "source", name, "error", err)
+		r.log.Error("rejected; the previous version stays in force", "source", name, "error", err)
 	}
 	if configMap != nil {
-		r.events.Eventf(configMap, corev1.EventTypeWarning, "PolicyRefused", "Not in force; what was before stays: %s", truncate(err.Error()))
+		r.events.Eventf(configMap, corev1.EventTypeWarning, "PolicyRefused", "Rejected; the previous version stays in force: %s", truncate(err.Error()))
 	}
 }
 
@@ -509,7 +509,7 @@ func (r *rules) rejectionNotes() string {
 	report := ""
 	for _, rejection := range r.status.Load().Rejections {
 		name, why, _ := strings.Cut(rejection, ": ")
-		outcome := "refused, and what was before stays"
+		outcome := "rejected; the previous version stays in force"
 		if why == noPolicies {
 			outcome = "none there"
 		}

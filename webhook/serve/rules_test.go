@@ -359,7 +359,7 @@ func TestPolicyGone(t *testing.T) {
 		if got := s.refusals(configuration); got != 1 {
 			t.Errorf("%s: %v configurations are refused, want 1", when, got)
 		}
-		if got, want := s.rejectionNotes(), "[!]policies: none there (see the log): "+s.folder+"\n[!]policies: refused, and what was before stays (see the log): configuration\n"; got != want {
+		if got, want := s.rejectionNotes(), "[!]policies: none there (see the log): "+s.folder+"\n[!]policies: rejected; the previous version stays in force (see the log): configuration\n"; got != want {
 			t.Errorf("%s: readyz says %q, want %q", when, got, want)
 		}
 		s.rejections = map[string]string{}

@@ -98,8 +98,8 @@ evidence(ns, held) := [text |
 	some name in held.budgets
 	known := data.cluster.budgets[ns][name]
 	text := sprintf(
-		"PodDisruptionBudget %s: %d of %d pods healthy, %d must stay healthy, %d disruptions allowed",
-		[name, known.healthy, known.expected, known.needed, known.allowed],
+		"PodDisruptionBudget %s: %d of %d pods healthy, %d must stay healthy, %d %s allowed",
+		[name, known.healthy, known.expected, known.needed, known.allowed, wording.plural(known.allowed, "disruption", "disruptions")],
 	)
 ]
 

@@ -21,4 +21,9 @@ duration(seconds) := sprintf("%d minutes", [floor(seconds / 60)]) if {
 	seconds < 7200
 }
 
-duration(seconds) := sprintf("%d hours", [floor(seconds / 3600)]) if seconds >= 7200
+duration(seconds) := sprintf("%d hours", [floor(seconds / 3600)]) if {
+	seconds >= 7200
+	seconds < 864000
+}
+
+duration(seconds) := sprintf("%d days", [floor(seconds / 86400)]) if seconds >= 864000
