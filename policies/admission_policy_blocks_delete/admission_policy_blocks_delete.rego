@@ -1,12 +1,11 @@
 # METADATA
 # title: Admission policy that denies a request of a deletion
 # description: >-
-#   An admission policy denies requests that a deletion needs, but that the user who starts
-#   it does not make: the namespace controller deletes each object of a namespace and then
-#   updates namespaces/finalize, the kubelet deletes a pod a second time, and the owner of a
-#   finalizer removes it with an UPDATE. The deletion then starts and never finishes. The
-#   admission policy is evaluated for the user of each request, as in the API server, with
-#   its parameters and the namespace; in check, also with the objects. A
+#   An admission policy denies requests that others make during a deletion: the namespace
+#   controller deletes the content of a namespace and updates namespaces/finalize, the
+#   kubelet deletes a pod a second time, and the owner of a finalizer removes it with an
+#   UPDATE. The deletion then never finishes. The policy is evaluated for the user of each
+#   request, with its parameters and the namespace; in check, also with the objects. A
 #   MutatingAdmissionPolicy denies a request if it fails and failurePolicy is Fail.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
@@ -38,11 +37,11 @@
 #       Exempt the control plane and the owners of finalizers with a matchCondition on
 #       request.userInfo, or exclude the namespace in the binding.
 #   limits: >-
-#     If the policy reads the object, the status of the namespace, the authorizer, or
-#     options of the request, or if the finalizer is not one of Kubernetes itself, the
-#     finding says "may". check and lint read up to 500 objects that the policy matches
-#     (check reads no Secrets); parameters are read every 10 s, except Secrets. Whether the
-#     result of a MutatingAdmissionPolicy can be applied.
+#     The finding says "may" if the policy reads the object, the namespace's status, the
+#     authorizer, or options of the request, or if the finalizer is not one of Kubernetes
+#     itself. check and lint read up to 500 matching objects (check reads no Secrets);
+#     parameters are read every 10 s, except Secrets. Whether the result of a
+#     MutatingAdmissionPolicy can be applied.
 package termguard.admission_policy_blocks_delete
 
 import data.termguard.lib.refusals

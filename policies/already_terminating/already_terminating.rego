@@ -1,11 +1,10 @@
 # METADATA
 # title: Already Terminating for too long
 # description: >-
-#   An object was deleted and still exists. For a namespace, its conditions show the
-#   progress of the namespace controller. For a pod, its containers show whether the runtime
-#   cannot stop them or the node cannot clean up after them. For other objects, the
-#   remaining finalizers show the blockers. Up to a minute past the grace period counts as
-#   normal.
+#   An object was deleted and still exists. The conditions of a namespace show the
+#   progress of the namespace controller, the containers of a pod whether its node fails
+#   to stop them or to clean up after them, and the remaining finalizers of other objects
+#   the blockers. Up to a minute past the grace period is normal.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/deletion/status_condition_utils.go
 #     description: The conditions of a Terminating namespace.
@@ -28,9 +27,9 @@
 #     cannot be killed. As a last resort, force the deletion: that removes only the object,
 #     and anything not cleaned up is leaked.
 #   limits: >-
-#     The conditions of a namespace are those of the last complete pass. Some software takes
-#     more than a minute for its finalizer and then finishes: the finding says "may". The
-#     webhook never evaluates this policy, because it gets no second delete.
+#     The conditions of a namespace are those of the last complete pass. Some software
+#     takes more than a minute for its finalizer: the finding then says "may". The webhook
+#     gets no second delete, so it never evaluates this policy.
 package termguard.already_terminating
 
 import data.termguard.lib.grace

@@ -2,10 +2,10 @@
 # title: Aggregated API loses its backend
 # description: >-
 #   The Service behind an APIService is deleted, and the APIService stays, because it is
-#   cluster-scoped. From then on the namespace controller cannot discover every API, so no
-#   namespace can finish. That includes the namespace of the Service itself, unless it
-#   finishes in the pass that deletes the Service: objects with finalizers usually take
-#   longer, while pods are deleted in an earlier pass.
+#   cluster-scoped. The namespace controller can then no longer discover every API, so no
+#   namespace finishes. That includes the Service's own namespace, unless it finishes in
+#   the pass that deletes the Service: objects with finalizers usually take longer, while
+#   pods are deleted in an earlier pass.
 # related_resources:
 #   - ref: https://github.com/prometheus-operator/kube-prometheus/issues/275
 #     description: A namespace with an adapter hangs because of its own APIService.
@@ -36,10 +36,10 @@
 #       Ship it in a namespace of its own, with the APIService before its Service in the
 #       file: objects are deleted in the order of the file.
 #   limits: >-
-#     Whether the namespace of the Service itself can finish depends on timing if a
-#     controller removes its finalizers within milliseconds, or if pods are deleted while
-#     other objects block the namespace. The pods of a Deployment that is deleted with
-#     --cascade=orphan. Services whose endpoints are maintained by hand.
+#     Whether the Service's own namespace finishes is a race if a controller removes its
+#     finalizers within milliseconds, or if pods are deleted while other objects block the
+#     namespace. The pods of a Deployment that is deleted with --cascade=orphan. Services
+#     whose endpoints are maintained by hand.
 package termguard.apiservice_backend_removed
 
 import data.termguard.lib.request

@@ -1,10 +1,10 @@
 # METADATA
 # title: Volume that cannot be detached
 # description: >-
-#   The attacher of a CSI driver keeps a finalizer on a VolumeAttachment until it has
-#   detached the volume, and on the PersistentVolume as long as it is attached anywhere. It
-#   retries forever while the storage behind it returns an error, or if the driver's name
-#   for the node is unknown. A deleted node is no problem if the attachment has that name.
+#   The attacher of a CSI driver keeps a finalizer on a VolumeAttachment until the volume
+#   is detached, and on the PersistentVolume while it is attached anywhere. It retries
+#   forever if the storage returns an error, or if the driver's name for the node is
+#   unknown. A deleted node is no problem if the attachment has that name.
 # related_resources:
 #   - ref: https://github.com/kubernetes-csi/external-attacher/blob/v4.13.0/pkg/controller/csi_handler.go
 #     description: Inputs of the attacher to detach a volume (csiDetach, getNodeID).
@@ -31,11 +31,10 @@
 #       Remove the VolumeAttachment from the manifests: the attach-detach controller creates
 #       and deletes VolumeAttachments by itself.
 #   limits: >-
-#     Whether detaching fails is known only after the first attempt, when the attachment is
-#     Terminating. A drain that waits until volumes are detached, as Karpenter does.
-#     missing-reference reports an attachment without its PersistentVolume,
-#     orphaned-finalizer one without its attacher, and in-use a volume that is merely
-#     attached.
+#     Errors show only after the first attempt, when the attachment is Terminating. A
+#     drain that waits until volumes are detached, as Karpenter's does. Other policies
+#     report an attachment without its PersistentVolume (missing-reference) or without its
+#     attacher (orphaned-finalizer), and a volume that is merely attached (in-use).
 package termguard.attachment_held
 
 import data.termguard.lib.request

@@ -1,10 +1,10 @@
 # METADATA
 # title: Disruption budget that never allows an eviction
 # description: >-
-#   A PodDisruptionBudget whose minAvailable is all of its pods, or whose maxUnavailable is
-#   0, refuses each eviction, even while all its pods are healthy. kubectl drain, the
-#   cluster autoscaler, Karpenter and Cluster API retry, so the drain of a node with such a
-#   pod does not end. A plain delete ignores budgets.
+#   A PodDisruptionBudget whose minAvailable is all of its pods, or whose maxUnavailable
+#   is 0, refuses each eviction, even while all its pods are healthy. kubectl drain, the
+#   cluster autoscaler, Karpenter and Cluster API retry, so the drain of a node with such
+#   a pod does not end. A plain delete ignores budgets.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/disruption/disruption.go
 #     description: How many disruptions a budget allows.

@@ -2,9 +2,9 @@
 # title: Mounts that keep a volume busy
 # description: >-
 #   The kubelet unmounts the volumes of a pod and removes its directories. If something is
-#   still mounted inside them, that fails with "device or resource busy": the containers
-#   stop, but the pod stays Terminating. A container can create such mounts through a volume
-#   that it mounts with mountPropagation Bidirectional.
+#   still mounted in them, that fails with "device or resource busy", and the pod stays
+#   Terminating. A container can create such mounts in a volume with mountPropagation
+#   Bidirectional.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
 #     description: Mount propagation.
@@ -28,9 +28,8 @@
 #       Let the pod unmount its mounts on TERM or in a preStop hook, and mount directories
 #       of the node with mountPropagation HostToContainer.
 #   limits: >-
-#     Mounts that another process on the node made, without node probes (termguard probe)
-#     and until an attempt to unmount has failed. A network file system without its server.
-#     The API shows neither.
+#     Without node probes (termguard probe), mounts of other processes on the node show
+#     only after a failed unmount. A network file system without its server.
 package termguard.busy_mount
 
 import data.termguard.lib.pods

@@ -2,15 +2,14 @@
 # title: Controller deleted before the objects that it must clean up
 # description: >-
 #   The controller that removes a finalizer is deleted with the target, while objects with
-#   that finalizer still exist. In a namespace with both an operator and its custom
-#   resources, pods are deleted first (since Kubernetes 1.33), so the operator no longer
-#   runs when the rest is deleted. The operator's Deployment, its service account, its
-#   namespace, and the only role or binding that allows it to update such objects or to
-#   renew its lease, are deleted at once, but the objects cannot be deleted afterwards. The
-#   same is true of an owner of the Deployment, such as a Kafka cluster, a
-#   ClusterServiceVersion or a Crossplane Provider: the garbage collector deletes the
-#   Deployment after it, unless dependents are orphaned, and before it in the foreground. A
-#   controller that crashes or is scaled to zero never works again without these objects.
+#   that finalizer exist. In a namespace with an operator and its custom resources, pods
+#   are deleted first (since Kubernetes 1.33), so the operator is gone when the rest is
+#   deleted. The same is true of the operator's Deployment, service account and namespace,
+#   of the only role or binding that lets it update such objects or renew its lease, and
+#   of an owner of the Deployment, such as a Kafka cluster, a ClusterServiceVersion or a
+#   Crossplane Provider: the garbage collector deletes the Deployment after its owner, and
+#   in the foreground before it. A controller that crashes or is scaled to zero never
+#   works again without these objects.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5080-ordered-namespace-deletion
 #     description: Pods are deleted first since 1.33.
@@ -57,16 +56,16 @@
 #     deletion finishes. As a last resort, clean up the protected resources by hand, then
 #     remove the finalizer: anything not cleaned up is leaked.
 #   limits: >-
-#     Roles and bindings that are deleted with their namespace, roles that are only
-#     aggregated into the controller's role, and rights from another authorizer than RBAC. A
-#     lease in another namespace than its controller. For manifests, see
-#     operator-in-same-set. A controller that runs outside the cluster, or in several
-#     namespaces. A Deployment with several owners, one of them deleted. A Deployment, role
-#     or binding that is recreated: the deletions that wait for it then continue. For custom
+#     Roles and bindings that are deleted with their namespace, aggregated roles, and
+#     other authorizers than RBAC. A lease in another namespace than its controller. For
+#     manifests, see operator-in-same-set. A controller outside the cluster, or in several
+#     namespaces. A Deployment with several owners, one of them deleted. A Deployment,
+#     role or binding that is recreated: the waiting deletions then continue. Of custom
 #     resources without finalizers, the webhook gets only deletions of Kafka clusters,
-#     ClusterServiceVersions and Crossplane packages, and deletions in the foreground; check
-#     reports all. With two Kafka clusters, the operator of either counts as the owner of
-#     the finalizers of both. Secrets with finalizers, if Secrets cannot be listed.
+#     ClusterServiceVersions and Crossplane packages, and deletions in the foreground;
+#     check reports all. With two Kafka clusters, the operator of either counts as the
+#     owner of the finalizers of both. Secrets with finalizers, if Secrets cannot be
+#     listed.
 package termguard.controller_removed_before_finalizers
 
 import data.termguard.lib.finalizers

@@ -2,11 +2,10 @@
 # title: Conversion webhook deleted before its objects
 # description: >-
 #   Objects of a CustomResourceDefinition are deleted in the version that discovery lists
-#   first. If they are stored in another version, a conversion webhook converts each of
-#   them. If the webhook is served from the deleted namespace, its pods are deleted before
-#   the objects there, and neither these nor objects in other namespaces can be converted.
-#   The definition is cluster-scoped and stays. Since Kubernetes 1.31, lists fail as well
-#   when the API server has to refill its cache, and then no namespace finishes.
+#   first; a conversion webhook converts objects stored in another version. If the webhook
+#   is served from the deleted namespace, its pods are deleted first, and objects there
+#   and elsewhere can no longer be converted. Since Kubernetes 1.31, lists fail as well
+#   when the API server refills its cache, and then no namespace finishes.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/118357
 #     description: A namespace with the conversion webhook of its own content.
@@ -35,9 +34,9 @@
 #       be deleted without the conversion webhook. Or serve no version newer than the
 #       storage version.
 #   limits: >-
-#     The version in which an object is stored: if several are possible, the finding says
-#     "may". It also says "may" if no slow pod separates the end of the webhook from the
-#     deletion of the objects. Deletions of the Service or workload alone.
+#     The version in which an object is stored: if several are possible, or if no slow pod
+#     separates the end of the webhook from the deletion of the objects, the finding says
+#     "may". Deletions of the Service or workload alone.
 package termguard.conversion_backend_in_namespace
 
 import data.termguard.lib.refusals

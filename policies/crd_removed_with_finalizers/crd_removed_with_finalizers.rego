@@ -1,11 +1,10 @@
 # METADATA
 # title: Definition removed while instances have finalizers
 # description: >-
-#   Deleting a CustomResourceDefinition deletes all of its instances, in every namespace,
-#   inside the API server: no admission webhook sees them. Instances with a finalizer that
-#   no controller removes stay, and the definition stays Terminating with them. Deleting the
-#   definition is the only moment to notice. If a definition serves no version, no client
-#   can see its instances or remove their finalizers.
+#   Deleting a CustomResourceDefinition deletes all of its instances inside the API
+#   server: no admission webhook sees them. If an instance has a finalizer that no
+#   controller removes, it stays, and the definition with it. If a definition serves no
+#   version, no client can see its instances or remove their finalizers.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/controller/finalizer/crd_finalizer.go
 #     description: How instances are deleted with their definition.

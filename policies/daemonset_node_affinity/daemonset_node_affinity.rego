@@ -2,9 +2,9 @@
 # title: DaemonSet that deletes its pods endlessly
 # description: >-
 #   Kubernetes 1.8 to 1.11 sorts the values of a node affinity in place, in the DaemonSet
-#   controller's own cache. If the required node affinity of a DaemonSet lists two or more
-#   values out of order, the DaemonSet never matches its own revision: its pods are deleted
-#   and recreated endlessly, and some are always Terminating.
+#   controller's cache. If a required node affinity lists two or more values out of order,
+#   the DaemonSet never matches its own revision: its pods are deleted and recreated
+#   endlessly, and some are always Terminating.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/66298
 #     description: The loop.
@@ -24,7 +24,7 @@
 #     permanent fix, upgrade to Kubernetes 1.11.3, 1.12 or later.
 #   limits: >-
 #     The update strategy is known only for an object under review: with OnDelete there is
-#     no loop. A delete ends the loop with the DaemonSet, so the finding then says "may".
+#     no loop. A delete ends the loop, so the finding then says "may".
 package termguard.daemonset_node_affinity
 
 import data.termguard.lib.request

@@ -1,10 +1,9 @@
 # METADATA
 # title: Dependents that stay Terminating
 # description: >-
-#   An object that is deleted in the background is removed at once, and the garbage
-#   collector deletes its dependents afterwards. Some dependents may stay: a pod on a node
-#   that does not answer, an object whose finalizer no controller removes. The deletion of
-#   the object itself completes anyway.
+#   In the background, an object is deleted at once, and the garbage collector deletes its
+#   dependents afterwards. Some may stay: a pod on a node that does not answer, an object
+#   whose finalizer no controller removes.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#background-deletion
 #     description: Deletion in the background.

@@ -1,11 +1,10 @@
 # METADATA
 # title: Pod whose device driver is not on its node
 # description: >-
-#   A kubelet calls the DRA driver's plugin on its node to release the devices that the
-#   plugin prepared for a pod. If the plugin does not run, because the driver was
-#   uninstalled or its pod there was deleted first, the containers stop, but the pod stays
-#   Terminating until the plugin runs again. A pod that never started has no prepared
-#   devices and can be deleted.
+#   A kubelet calls the DRA driver's plugin on its node to release the devices of a pod.
+#   If the plugin does not run, because the driver was uninstalled or its pod there was
+#   deleted first, the pod stays Terminating until the plugin runs again. A pod that never
+#   started has no prepared devices and can be deleted.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/cm/dra/manager.go
 #     description: '"DRA driver … is not registered" (unprepareResources).'
@@ -30,9 +29,8 @@
 #       deleted after the pods that use its devices.
 #   limits: >-
 #     Devices that are not tied to one node. A plugin that has just stopped: the kubelet
-#     deletes its ResourceSlices half a minute later. A plugin that runs and fails.
-#     ResourceSlices that RBAC hides: there is no finding then. Clusters before Kubernetes
-#     1.32, which serve devices in other versions.
+#     deletes its ResourceSlices half a minute later. A plugin that runs and fails. With
+#     hidden ResourceSlices, and before Kubernetes 1.32, there is no finding.
 package termguard.dra_driver_missing
 
 import data.termguard.lib.nodes

@@ -2,11 +2,10 @@
 # title: Drain blocked by a PodDisruptionBudget
 # description: >-
 #   kubectl drain, Karpenter and Cluster API evict the pods of a node one by one. The API
-#   server refuses an eviction while the pod's PodDisruptionBudget allows no disruption, and
-#   whenever two budgets select one pod. The clients retry: the drain does not end, and
-#   neither does the deletion of a NodeClaim or Machine that waits for it. A budget that
-#   allows no disruption even while all its pods are healthy never allows one. A plain
-#   delete of a pod or of a Node ignores budgets.
+#   server refuses an eviction while the pod's PodDisruptionBudget allows no disruption,
+#   and if two budgets select one pod. The clients retry: the drain does not end, and
+#   neither does the deletion of a NodeClaim or Machine that waits for it. A plain delete
+#   of a pod or of a Node ignores budgets.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/registry/core/pod/storage/eviction.go
 #     description: Checks of the API server before it evicts a pod.
@@ -31,8 +30,8 @@
 #   limits: >-
 #     A budget that allows one disruption while two of its pods are on the node is not
 #     reported: the second eviction waits until another pod is ready elsewhere. Whether a
-#     pod can be scheduled elsewhere. Exceptions of the clients (Karpenter's do-not-disrupt,
-#     Cluster API's MachineDrainRules).
+#     pod can be scheduled elsewhere. Exceptions of the clients (Karpenter's
+#     do-not-disrupt, Cluster API's MachineDrainRules).
 package termguard.eviction_blocked
 
 import data.termguard.lib.drains

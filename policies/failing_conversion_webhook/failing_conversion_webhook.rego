@@ -1,13 +1,12 @@
 # METADATA
 # title: Conversion webhook that does not answer
 # description: >-
-#   Objects of a CustomResourceDefinition are stored in one version and deleted through the
-#   version that discovery lists first. If these differ, a conversion webhook converts the
-#   objects, and while it does not answer, they can be neither listed nor deleted. Since
-#   Kubernetes 1.31 the API server answers lists from a cache of the whole resource. If one
-#   object in any namespace cannot be converted, the cache cannot be filled, lists fail in
-#   every namespace, and no namespace finishes deleting. Deleting the definition uses its
-#   storage version: it hangs if there are objects from before that version was changed.
+#   Objects of a CustomResourceDefinition are deleted in the version that discovery lists
+#   first; a conversion webhook converts objects stored in another version. While it does
+#   not answer, they can be neither listed nor deleted. Since Kubernetes 1.31, one object
+#   that cannot be converted keeps the API server's cache of the resource empty: lists
+#   fail in every namespace, and no namespace finishes. Deleting the definition uses its
+#   storage version: it hangs if there are objects in an older one.
 # related_resources:
 #   - ref: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.3/pkg/apiserver/conversion/webhook_converter.go
 #     description: Which objects are converted, and the effect of a failure.
@@ -34,10 +33,9 @@
 #       nothing is stored, or set the conversion strategy to None.
 #   limits: >-
 #     The version in which an object is stored: if several are possible, the finding says
-#     "may", unless lists fail already. While the API server still has an older cache, only
-#     namespaces with such objects hang, until the API server restarts or the objects
-#     change. Owners of finalizers that use another version. A repaired webhook still counts
-#     as broken for up to half a minute.
+#     "may", unless lists fail already. While the API server still has an older cache,
+#     only namespaces with such objects hang. Owners of finalizers that use another
+#     version. A repaired webhook counts as broken for up to half a minute.
 package termguard.failing_conversion_webhook
 
 import data.termguard.lib.request

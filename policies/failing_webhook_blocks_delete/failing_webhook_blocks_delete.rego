@@ -1,15 +1,14 @@
 # METADATA
 # title: Webhook that denies a request of a deletion
 # description: >-
-#   A webhook with failurePolicy Fail denies all requests that it matches while its backend
-#   does not answer, while its caBundle does not match the certificate of the backend, and
-#   if one of its matchConditions cannot be evaluated. A deletion needs more than the first
-#   request: the namespace controller deletes each object of a namespace and then updates
+#   A webhook with failurePolicy Fail denies all requests that it matches while its
+#   backend does not answer, its caBundle does not match the backend's certificate, or one
+#   of its matchConditions cannot be evaluated. A deletion needs more requests than the
+#   first: the namespace controller deletes the content of a namespace and updates
 #   namespaces/finalize, the kubelet deletes a pod a second time, and the owner of a
 #   finalizer removes it with an UPDATE. If the webhook matches one of these, the deletion
-#   starts and never finishes. If the API server reported within the last half hour that it
-#   could not call the webhook, or that the webhook denied deletions, the finding says
-#   "may".
+#   never finishes. If the API server reported within the last half hour that it could not
+#   call the webhook, or that the webhook denied deletions, the finding says "may".
 # related_resources:
 #   - ref: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#failure-policy
 #     description: The failure policy of a webhook.
@@ -41,13 +40,13 @@
 #       fields that may be absent with has() in its matchConditions. Or set failurePolicy:
 #       Ignore.
 #   limits: >-
-#     A backend that runs and denies requests or times out shows only in reports of the API
-#     server. Certificates are checked by termguard's webhook, and by the command line with
+#     A backend that runs and denies requests or times out shows only in reports of the
+#     API server. termguard's webhook checks certificates, and the command line with
 #     --dial-webhooks. Webhooks that are called by URL. If an objectSelector or a
 #     matchCondition depends on the object, check reads up to 500 objects, except Secrets;
 #     otherwise the finding says "may". A finalizer that the delete itself adds
-#     (foregroundDeletion, orphan) counts if other objects of its kind in the namespace have
-#     finalizers already.
+#     (foregroundDeletion, orphan) counts if other objects of its kind in the namespace
+#     have finalizers already.
 package termguard.failing_webhook_blocks_delete
 
 import data.termguard.lib.refusals

@@ -1,12 +1,12 @@
 # METADATA
 # title: Finalizer that its running owner does not remove
 # description: >-
-#   The software that removes a finalizer runs, but objects have been Terminating for much
-#   longer than it usually takes. In a deleted namespace, or of a deleted definition, they
-#   block the deletion; elsewhere they show that other objects may stay, too. The finding
-#   says "may" after three times the longest observed time for that finalizer, and at least
-#   two minutes, and "will" after six times as long as that. Without observations, it says
-#   "may" after data.params["finalizer-already-stuck"].seconds, 600 by default.
+#   The owner of a finalizer runs, but objects have been Terminating for much longer than
+#   it usually takes. In a deleted namespace, or of a deleted definition, they block the
+#   deletion; elsewhere they show that other objects may stay, too. The finding says "may"
+#   after three times the longest observed time, and at least two minutes, and "will"
+#   after six times as long as that. Without observations, it says "may" after
+#   data.params["finalizer-already-stuck"].seconds, 600 by default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -29,10 +29,10 @@
 #     the log of the software that removes the finalizer. Fix that: while its owner runs,
 #     the finalizer protects resources that are not cleaned up yet.
 #   limits: >-
-#     Finalizers that Kubernetes itself removes, and pods whose kubelet has not finished
-#     with them: other policies report these. Software that takes longer than an hour by
-#     design. The command line sees most kinds in one namespace only; the webhook reports
-#     stuck objects in others.
+#     Finalizers of Kubernetes itself, and pods whose kubelet has not finished with them:
+#     other policies report these. Software that takes longer than an hour by design. The
+#     command line sees most kinds in one namespace only; the webhook reports stuck
+#     objects in others.
 package termguard.finalizer_already_stuck
 
 import data.termguard.lib.durations

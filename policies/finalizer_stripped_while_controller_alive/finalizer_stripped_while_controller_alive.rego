@@ -2,8 +2,8 @@
 # title: Finalizer removed by hand while its owner runs
 # description: >-
 #   A finalizer stands for work before its object is deleted: delete a load balancer, a
-#   volume, rows in a database. If a user removes it while the software that does this work
-#   runs, the object is deleted at once, and the protected resources are leaked.
+#   volume, rows in a database. If a user removes it while its owner runs, the object is
+#   deleted at once, and the protected resources are leaked.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: The purpose of finalizers, and why not to remove them by hand.
@@ -28,9 +28,9 @@
 #     object show the blocker. As a last resort, if you remove the finalizer anyway, clean
 #     up the protected resources by hand: nothing else will.
 #   limits: >-
-#     Whether the owner will ever finish: only that it runs is known. Software that removes
-#     the finalizers of other software: only users are warned, and a service account that a
-#     person uses counts as software.
+#     Whether the owner will ever finish. Only users are warned, because some software
+#     removes the finalizers of other software; a service account that a person uses
+#     counts as software.
 package termguard.finalizer_stripped_while_controller_alive
 
 import data.termguard.lib.owners

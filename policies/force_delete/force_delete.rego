@@ -1,11 +1,11 @@
 # METADATA
 # title: Forced deletion of a pod
 # description: >-
-#   With a grace period of 0 the API server removes the object of a pod at once. Its node
-#   learns of it later, or never if it does not answer. Containers may keep running, with
-#   their ports, locks and volumes. A StatefulSet creates the replacement at once, so two
-#   pods of the same identity may run. The deletion does not hang; the finding warns about
-#   the price. Pods that have finished, or were never scheduled, have none.
+#   With a grace period of 0 the API server removes the object of a pod at once, and its
+#   node learns of it later, or never. Containers may keep running, with their ports,
+#   locks and volumes; a StatefulSet creates a second pod of the same identity. The
+#   deletion does not hang; the finding warns about the price. Pods that have finished, or
+#   were never scheduled, have none.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced
 #     description: Forced pod termination.

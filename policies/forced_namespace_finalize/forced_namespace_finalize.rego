@@ -1,11 +1,10 @@
 # METADATA
 # title: Namespace finalized by force
 # description: >-
-#   The namespace controller removes kubernetes from spec.finalizers of an empty namespace.
-#   If a user removes it sooner, with an update of namespaces/finalize, the namespace is
-#   deleted and its content stays, in a namespace that does not exist. Nothing deletes these
-#   objects or removes their finalizers, and they reappear when a namespace of that name is
-#   created.
+#   The namespace controller removes kubernetes from spec.finalizers of an empty
+#   namespace. If a user removes it sooner, by namespaces/finalize, the namespace is
+#   deleted and its content stays without one: nothing deletes these objects or removes
+#   their finalizers, and they reappear in a new namespace of that name.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace
 #     description: How namespaces are deleted.
@@ -24,10 +23,9 @@
 #     objects stay in etcd, and the resources behind them (load balancers, volumes,
 #     machines) are leaked.
 #   limits: >-
-#     The numbers are a moment old. One ConfigMap and one ServiceAccount are taken for
+#     The numbers are a moment old. One ConfigMap and one ServiceAccount count as
 #     kube-root-ca.crt and default, which every namespace has. Events, leases, and objects
-#     of an API that cannot be read are not counted. Software that finalizes namespaces by
-#     force.
+#     of an unreadable API are not counted. Software that finalizes namespaces by force.
 package termguard.forced_namespace_finalize
 
 import data.termguard.lib.request

@@ -1,11 +1,10 @@
 # METADATA
 # title: Foreground deletion that waits for its dependents
 # description: >-
-#   An object that is deleted in the foreground stays, with the finalizer
-#   foregroundDeletion, until the garbage collector has deleted all its dependents with
-#   blockOwnerDeletion, and their dependents. One dependent that cannot be deleted blocks
-#   the whole chain: no controller removes its finalizer, or it is a pod on a node that
-#   cannot stop it.
+#   An object that is deleted in the foreground has the finalizer foregroundDeletion until
+#   the garbage collector has deleted all its dependents with blockOwnerDeletion, and
+#   theirs. One dependent blocks the whole chain if no controller removes its finalizer,
+#   or if it is a pod on a node that cannot stop it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion
 #     description: Deletion in the foreground.

@@ -1,9 +1,9 @@
 # METADATA
 # title: Files that cannot be removed
 # description: >-
-#   A file with the attribute i (chattr +i) or a (chattr +a) cannot be removed, not even by
-#   root. In a volume of the pod, it prevents the kubelet from removing the volume: the pod
-#   stays Terminating until the attribute is cleared on the node.
+#   A file with the attribute i (chattr +i) or a (chattr +a) cannot be removed, not even
+#   by root. In a volume of the pod, it keeps the pod Terminating until the attribute is
+#   cleared on the node.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
 #     description: The attributes.

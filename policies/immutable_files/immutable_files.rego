@@ -1,10 +1,9 @@
 # METADATA
 # title: Files that cannot be removed
 # description: >-
-#   The kubelet removes an emptyDir of a pod file by file. A file with the attribute
-#   immutable or append-only (chattr +i, +a) cannot be removed, not even by root. The
-#   containers stop, but the pod stays Terminating until the attribute is cleared. Only the
-#   kubelet's log shows the cause.
+#   The kubelet removes an emptyDir file by file. A file with the attribute immutable or
+#   append-only (chattr +i, +a) cannot be removed, not even by root: the pod stays
+#   Terminating until the attribute is cleared. Only the kubelet's log shows the cause.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man1/chattr.1.html
 #     description: The attributes a and i.
@@ -28,8 +27,8 @@
 #       Do not set the attribute in a volume of the pod, or clear it in a preStop hook
 #       (chattr -R -i -a DIR).
 #   limits: >-
-#     A program that sets the attribute by itself: without node probes (termguard probe),
-#     the policy sees only chattr in the command of a container that may use it. With
+#     Without node probes (termguard probe), the policy sees only chattr in the command of
+#     a container that may use it, not a program that sets the attribute by itself. With
 #     containerd, files in a container's own layer do not block the pod; they stay on the
 #     disk.
 package termguard.immutable_files

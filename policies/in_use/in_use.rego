@@ -1,16 +1,15 @@
 # METADATA
 # title: Object that others refer to
 # description: >-
-#   Some finalizers stay, by design, while other objects refer to the object: a GatewayClass
-#   with Gateways, a ProviderConfig with usages, an AppProject with Applications, a
-#   VolumeAttributesClass with claims, a VolumeSnapshot with claims that are still restored
-#   from it, a PersistentVolume with attachments. Their owner runs and waits, and does not
-#   delete the referrers. In a deleted namespace, referrers inside it are deleted, too;
-#   those in other namespaces are not. For kinds outside the catalog, fields show
-#   references: a custom resource names another of its API group in a field that is called
-#   after the kind or its end (deploymentName), or has an identifier from the status of the
-#   other (backendUUID), as a volume does. Whether the owner waits for such a referrer is
-#   unknown, so the verdict is "may hang".
+#   Some finalizers stay, by design, while other objects refer to the object: a
+#   GatewayClass with Gateways, a ProviderConfig with usages, an AppProject with
+#   Applications, a VolumeAttributesClass with claims, a PersistentVolume with
+#   attachments. Their owner waits, and does not delete the referrers. In a deleted
+#   namespace, referrers inside it are deleted, too; those in other namespaces are not.
+#   For kinds outside the catalog, fields show references: a custom resource names another
+#   of its API group in a field called after the kind or its end (deploymentName), or has
+#   an identifier from the status of the other (backendUUID). Whether the owner waits is
+#   then unknown, so the verdict is "may hang".
 # related_resources:
 #   - ref: https://gateway-api.sigs.k8s.io/api-types/gatewayclass/
 #     description: The finalizer gateway-exists-finalizer.gateway.networking.k8s.io.
@@ -29,11 +28,11 @@
 #     Delete the referrers first, or let them refer to another object: the deletion then
 #     finishes by itself. Do not delete referrers with data.
 #   limits: >-
-#     Only the catalog knows which finalizers wait for referrers. Of other kinds, an object
-#     counts if it names the target in its spec, in the same namespace or without one, has a
-#     finalizer, a status, or a label that says the same, and has no owner: objects with a
-#     controller are deleted with it. Selectors do not count. Whether the referrers
-#     themselves can be deleted: check them, too.
+#     Only the catalog knows which finalizers wait for referrers. Of other kinds, an
+#     object counts if it names the target in its spec, in the same namespace or without
+#     one, has a finalizer, a status, or a label that says the same, and has no owner.
+#     Selectors do not count. Whether the referrers themselves can be deleted: check them,
+#     too.
 package termguard.in_use
 
 import data.termguard.lib.owners

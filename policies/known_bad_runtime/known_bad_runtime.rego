@@ -2,10 +2,9 @@
 # title: Node with a kubelet or runtime that is known to hang
 # description: >-
 #   Some releases of the kubelet, docker and containerd have bugs that keep a pod
-#   Terminating. If a node runs one of them and there are signs of the bug, the finding says
-#   "may hang" and lists the signs: the kubelet fails to stop containers, pods are overdue,
-#   or a node probe sees a runtime or processes that make no progress. Without signs most
-#   deletions finish, and there is no finding.
+#   Terminating. The policy reports a node with one of them if there are signs of the bug:
+#   the kubelet fails to stop containers, pods are overdue, or a node probe sees a runtime
+#   or processes that make no progress. Without signs most deletions finish.
 # related_resources:
 #   - ref: https://github.com/moby/moby/issues/31768
 #     description: docker 17, device or resource busy.

@@ -1,11 +1,11 @@
 # METADATA
 # title: Owner with a known obstacle
 # description: >-
-#   The software that removes a finalizer runs, but there is a known obstacle: a bug of this
-#   release that later ones do not have, a right that this release needs and no role gives
-#   it, or a setting of the object, such as a pause or deletion protection. The catalog
-#   lists them, each with its source. For an owner outside the catalog, an annotation or
-#   label of its domain that says that the object is paused counts as such a setting.
+#   The owner of a finalizer runs, but there is a known obstacle: a bug of this release, a
+#   right that this release needs and no role gives it, or a setting of the object, such
+#   as a pause or deletion protection. The catalog lists them, with sources. For an owner
+#   outside the catalog, an annotation or label of its domain that says that the object is
+#   paused counts as such a setting.
 # related_resources:
 #   - ref: https://github.com/kubernetes-sigs/kueue/issues/10759
 #     description: A ClusterQueue that its controller forgot.
@@ -25,8 +25,8 @@
 #     Remove the obstacle before the deletion: upgrade the software, give it the right, or
 #     change the setting, and wait until the owner has noticed.
 #   limits: >-
-#     Only bugs in the catalog, of releases whose image has a version as its tag. Most bugs
-#     show only sometimes: the finding says "may". A build with the fix under an old
+#     Only bugs in the catalog, of releases whose image has a version as its tag. Most
+#     bugs show only sometimes: the finding says "may". A build with the fix under an old
 #     version.
 package termguard.known_obstacle
 

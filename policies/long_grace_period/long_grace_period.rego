@@ -1,10 +1,10 @@
 # METADATA
 # title: Pods with a long grace period
 # description: >-
-#   The pods may take their whole grace period to stop, and 2 seconds more if a preStop hook
-#   uses it up. Their namespace waits for the slowest of them before it deletes anything
-#   else, and a drain waits too. The policy reports grace periods of at least
-#   data.params["long-grace-period"].seconds, 300 by default.
+#   The pods may take their whole grace period to stop, and 2 seconds more if a preStop
+#   hook uses it up. Their namespace waits for the slowest of them, and so does a drain.
+#   The policy reports grace periods of at least data.params["long-grace-period"].seconds,
+#   300 by default.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
 #     description: How a pod is stopped.

@@ -1,13 +1,12 @@
 # METADATA
 # title: Finalizer whose owner needs a missing object
 # description: >-
-#   The software that removes a finalizer often reads another object first: a Secret with
-#   credentials, a kubeconfig, the project or the class that the object names. If that does
-#   not exist, the owner runs but cannot finish: it retries forever, or gives up. The same
-#   happens if it must delete other objects first, as itself or as a service account that
-#   the object names, and no role allows it. Deleting such an object, or the only role or
-#   binding with such a right, while objects need it blocks their deletion afterwards. So
-#   does one kubectl delete -f of both.
+#   The owner of a finalizer often reads another object first: a Secret with credentials,
+#   a kubeconfig, a project or class that the object names. If that does not exist, the
+#   owner runs but cannot finish. The same happens if it must delete other objects first,
+#   as itself or as a service account that the object names, and no role allows it.
+#   Deleting such an object, or the only role or binding with such a right, while objects
+#   need it blocks their deletion afterwards. So does one kubectl delete -f of both.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -38,16 +37,15 @@
 #     right; wait until the owner reports success, then delete. As a last resort, clean up
 #     the protected resources by hand, and remove the finalizer.
 #   limits: >-
-#     Only the catalog knows the objects that an owner reads. For other kinds, a Secret may
-#     be needed that the spec names, in a field that ends in SecretRef, SecretReference or
-#     secretName, or the status of an object of the same API group that the spec refers to,
-#     and the PersistentVolume after which a CSI driver names an object (pvc-UUID): the
-#     verdict is "may hang". It is also "may hang" for a Terminating Secret, ConfigMap or
-#     ServiceAccount with a finalizer whose owner runs. Other kinds in fields are left to
-#     the catalog, because owners often do not need them. Whether an existing object is
-#     valid: a Secret may have the wrong key. The webhook gets no deletions of Secrets and
-#     ConfigMaps; check reports those that are needed. An RBAC rule for some objects only
-#     counts as a rule for all.
+#     Only the catalog knows the objects that an owner reads. For other kinds, the verdict
+#     is "may hang" for a Secret that the spec names in a field that ends in SecretRef,
+#     SecretReference or secretName, or that the status of a referenced object of the same
+#     API group names, and for the PersistentVolume after which a CSI driver names an
+#     object (pvc-UUID); also for a Terminating Secret, ConfigMap or ServiceAccount with a
+#     finalizer whose owner runs. Whether an existing object is valid: a Secret may have
+#     the wrong key. The webhook gets no deletions of Secrets and ConfigMaps; check
+#     reports those that are needed. An RBAC rule for some objects only counts as a rule
+#     for all.
 package termguard.missing_reference
 
 import data.termguard.lib.finalizers

@@ -1,12 +1,11 @@
 # METADATA
 # title: Namespace deleted with objects that its finalizers need
 # description: >-
-#   The software that removes a finalizer often reads another object first: a Secret with
-#   credentials, the ServiceAccount that it impersonates and its bindings, a ConfigMap, a
-#   custom resource; or only a RoleBinding allows it to update the object. If that is in the
-#   deleted namespace without a finalizer, the namespace controller deletes it at once,
-#   while the object still waits for its owner. The owner then retries forever, and the
-#   namespace stays Terminating.
+#   The owner of a finalizer often reads another object first: a Secret with credentials,
+#   the ServiceAccount that it impersonates and its bindings, a ConfigMap, a custom
+#   resource; or only a RoleBinding allows it to update the object. If that is in the
+#   deleted namespace without a finalizer, the namespace controller deletes it at once.
+#   The owner then retries forever, and the namespace stays Terminating.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -41,9 +40,9 @@
 #   limits: >-
 #     Only the catalog knows the objects that an owner reads, except Secrets that fields
 #     name (see missing-reference). Whether the owner reads them in time is a race: the
-#     finding says "may", also for a cluster-scoped object that is not deleted yet. Objects
-#     in other namespaces that need an object in this one. Rights from another authorizer
-#     than RBAC, and from a RoleBinding to admin, edit or cluster-admin.
+#     finding says "may", also for a cluster-scoped object that is not deleted yet.
+#     Objects in other namespaces that need an object in this one. Rights from another
+#     authorizer than RBAC, and from a RoleBinding to admin, edit or cluster-admin.
 package termguard.needs_go_with_namespace
 
 import data.termguard.lib.finalizers

@@ -1,11 +1,10 @@
 # METADATA
 # title: Network plugin deleted before the pods that it connected
 # description: >-
-#   A node tears down the network of a pod through the CNI plugin that set it up. A
-#   DaemonSet usually installs that plugin, which often calls the DaemonSet, or uses its
-#   credentials, for each deleted pod. After the DaemonSet or its service account is
-#   deleted, the plugin may fail: the containers stop, but the sandbox stays, and so does
-#   the pod. Pods in the network of their node are not affected.
+#   A node tears down the network of a pod through the CNI plugin that set it up. That
+#   plugin often calls the DaemonSet that installed it, or uses its credentials. After the
+#   DaemonSet or its service account is deleted, the plugin may fail: the sandbox stays,
+#   and so does the pod. Pods in the network of their node are not affected.
 # related_resources:
 #   - ref: https://github.com/containernetworking/cni/blob/main/SPEC.md#del-remove-container-from-network-or-un-apply-modifications
 #     description: The command DEL of a plugin, which should not fail.
@@ -28,9 +27,9 @@
 #       Keep the network plugin in a folder, or a release, of its own, which is deleted
 #       after the pods that it connects.
 #   limits: >-
-#     The policy finds the DaemonSet of a network plugin by the directories of the node that
-#     its pods mount (cni/bin, cni/net.d), and its service account by its pods, or by the
-#     word cni in its name in the same namespace. Whether a plugin fails without them
+#     The policy finds the DaemonSet of a network plugin by the directories of the node
+#     that its pods mount (cni/bin, cni/net.d), and its service account by its pods, or by
+#     the word cni in its name in the same namespace. Whether a plugin fails without them
 #     depends on the plugin. A plugin that is part of the node's image.
 package termguard.network_plugin_removed
 

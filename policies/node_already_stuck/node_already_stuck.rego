@@ -2,10 +2,9 @@
 # title: Pod on a node that is stuck already
 # description: >-
 #   A node that counts as ready may still be unable to remove a pod: its runtime does not
-#   answer, a process cannot be killed, a cgroup or a directory cannot be removed. The signs
-#   are pods that are overdue for more than a minute, and events of a kubelet that cannot
-#   stop a container. A namespace with such a pod stays Terminating with it, and other pods
-#   on the node may hang, too.
+#   answer, a process cannot be killed, a cgroup or a directory cannot be removed. The
+#   signs are pods that are overdue for more than a minute, and events of a kubelet that
+#   cannot stop a container. Other pods on the node, and their namespaces, may hang, too.
 # related_resources:
 #   - ref: https://github.com/kubernetes/node-problem-detector/blob/master/config/kernel-monitor.json
 #     description: Conditions that node-problem-detector sets on a stuck node.
@@ -37,9 +36,9 @@
 #     As a last resort, kubectl delete pod --force --grace-period=0 removes only the object:
 #     its processes keep running.
 #   limits: >-
-#     Without node probes (termguard probe), there is no sign before the first pod that
-#     hangs on a node. Events are deleted after an hour, and a Terminating namespace accepts
-#     no new ones. The policy reads only the five pods of a node or a namespace with the
+#     Without node probes (termguard probe), there is no sign before the first pod hangs
+#     on a node. Events are deleted after an hour, and a Terminating namespace accepts no
+#     new ones. The policy reads only the five pods of a node or a namespace with the
 #     earliest deadlines.
 package termguard.node_already_stuck
 

@@ -1,12 +1,11 @@
 # METADATA
 # title: Pod on a node whose disk is full
 # description: >-
-#   With containerd 2 and a current kubelet, pods on a full disk cannot start, but they can
-#   be deleted (seen with kubelet 1.36.3 and containerd 2.4.2, both disks full). Older
-#   runtimes and other layouts may fail to stop a container, or to clean up after it, for
-#   lack of space. The policy reports this only with a sign: the kubelet fails to stop a
-#   container with "no space left on device", or the disk is full and Terminating pods are
-#   overdue.
+#   With containerd 2 and a current kubelet, pods on a full disk cannot start, but they
+#   can be deleted (seen with kubelet 1.36.3 and containerd 2.4.2, both disks full). Older
+#   runtimes and other layouts may fail to stop a container, or to clean up after it. The
+#   policy reports that only with a sign: the kubelet fails to stop a container with "no
+#   space left on device", or the disk is full and Terminating pods are overdue.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
 #     description: What DiskPressure means.

@@ -2,13 +2,12 @@
 # title: Operator deleted together with its custom resources
 # description: >-
 #   One command deletes the object and the workload that removes its finalizer. kubectl
-#   delete -f deletes in the order of the files and waits only at the end. helm uninstall
-#   deletes kind by kind, Deployments and roles before custom resources, and does not wait
-#   in between. It is a race whether the controller handles the object before it is stopped
-#   or loses its permissions. If it does not, the object stays Terminating, and so do its
-#   namespace and its CustomResourceDefinition. If the client waits until the workload is
-#   deleted before it deletes the object, as Argo CD does between sync waves, the object
-#   surely hangs.
+#   delete -f deletes in the order of the files and waits only at the end; helm uninstall
+#   deletes Deployments and roles before custom resources, and does not wait. It is a race
+#   whether the controller handles the object before it is stopped or loses its
+#   permissions. If not, the object stays Terminating, with its namespace and its
+#   CustomResourceDefinition. If the client waits until the workload is deleted before it
+#   deletes the object, as Argo CD does between sync waves, the object surely hangs.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.

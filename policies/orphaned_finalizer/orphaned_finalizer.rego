@@ -1,15 +1,14 @@
 # METADATA
 # title: Finalizer that no controller removes
 # description: >-
-#   An object with finalizers is deleted only when each of them is removed, by the software
-#   that put it there. If that software is uninstalled, or does not run, the object stays
-#   Terminating, and its namespace with it. The policy checks the finalizers of the object
-#   itself, both kinds of finalizers of a namespace, and all objects in the namespace. Some
-#   software must first create another object there, such as a Job or a pod. The API server
-#   refuses that in a Terminating namespace, so the finalizer stays although the software
-#   runs. Some software runs on each node, for the pods there and for custom resources that
-#   name the node (spec.nodeName, spec.node or status.nodeName): objects on a node without
-#   it stay, and objects on a deleted node.
+#   An object is deleted only when each of its finalizers is removed, by the software that
+#   put it there. If that does not run, the object stays Terminating, and its namespace
+#   with it. The policy checks the finalizers of the object itself, both kinds of
+#   finalizers of a namespace, and all objects in the namespace. Some software must first
+#   create another object there, such as a Job or a pod, which the API server refuses in a
+#   Terminating namespace. Some software runs on each node, for the pods there and for
+#   custom resources that name the node (spec.nodeName, spec.node or status.nodeName):
+#   objects on a deleted node, or on one without it, stay.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.
@@ -64,11 +63,10 @@
 #       Ship the owner of the finalizer with at least one replica, or remove the finalizer
 #       or the object from the manifests.
 #   limits: >-
-#     Software that runs and still fails to remove its finalizer. The objects that an owner
-#     must create are known only for a few entries of the catalog, and are guessed for other
-#     owners from the Jobs and RoleBindings that they created for their objects. Software
-#     that runs outside the cluster and is not declared as owner: the finding then says
-#     "may".
+#     Software that runs and still fails to remove its finalizer. The objects that an
+#     owner must create are known only for a few entries of the catalog, and otherwise
+#     guessed from the Jobs and RoleBindings that it created before. Software outside the
+#     cluster that is not declared as owner: the finding then says "may".
 package termguard.orphaned_finalizer
 
 import data.termguard.lib.finalizers

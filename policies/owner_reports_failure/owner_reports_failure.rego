@@ -1,11 +1,10 @@
 # METADATA
 # title: Owner of a finalizer that reports a failure
 # description: >-
-#   The software that removes a finalizer runs, or may run elsewhere, and the object's own
-#   status, or Events about it, report a failure for a while: wrong credentials, a backend
-#   that does not answer, a missing reference. A problem that prevents reconciling usually
-#   prevents cleanup, too, and the object stays Terminating. Reports since the deletion
-#   began are about the deletion.
+#   The owner of a finalizer runs, or may run elsewhere, and the object's own status, or
+#   Events about it, report a failure for a while: wrong credentials, a backend that does
+#   not answer, a missing reference. A problem that prevents reconciling usually prevents
+#   cleanup, too.
 # related_resources:
 #   - ref: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties
 #     description: Conditions in the status of an object.
@@ -26,18 +25,17 @@
 #     Fix the problem in the condition, wait until the condition is good again, then delete.
 #     As a last resort, remove the finalizer by hand: anything not cleaned up is leaked.
 #   limits: >-
-#     Custom resources only: the deleted object, and the first 50 in a namespace that check
-#     evaluates. A snapshot has reports of the first few objects of each kind; the webhook
-#     sees neither reports of objects in a namespace nor Events. The policy reads the words
-#     of conditions: a reason or a message about a failure, in a condition that is False, or
-#     in one that is True if its type names a problem; without conditions, phase and
-#     message. Conditions of an older generation do not count, nor failures of finished
-#     runs. Warning Events about the object count if every account that may write Events in
-#     only that namespace may also update the object. A controller may fail to reconcile and
-#     still clean up: the finding says "may". A failure counts after ten minutes, or at once
-#     if it was reported after the deletion began. If the owner is known only by its rights
-#     or a lease, a failure counts after 30 seconds, and an object that was never ready
-#     counts after two minutes.
+#     Custom resources only: the deleted object, and the first 50 in a namespace that
+#     check evaluates. A snapshot has reports of the first few objects of each kind; the
+#     webhook sees neither reports of objects in a namespace nor Events. A condition
+#     counts if it is False with a reason or a message about a failure, or True with a
+#     type that names a problem; without conditions, phase and message count. Conditions
+#     of an older generation do not count, nor failures of finished runs. Warning Events
+#     count if every account that may write Events in only that namespace may also update
+#     the object. A controller may fail to reconcile and still clean up: the finding says
+#     "may". A failure counts after ten minutes, or at once if it was reported after the
+#     deletion began; after 30 seconds if the owner is known only by its rights or a
+#     lease, and after two minutes for an object that was never ready.
 package termguard.owner_reports_failure
 
 import data.termguard.lib.owners

@@ -2,11 +2,10 @@
 # title: Object that waits for another that cannot be deleted
 # description: >-
 #   Many owners of finalizers first delete other objects and wait for them: a Cluster of
-#   Cluster API waits for its infrastructure, a Machine for its bootstrap configuration, a
-#   VolumeSnapshot for its content, a composite resource of Crossplane for its composed
-#   resources. If no controller removes the finalizer of such an object, or it has been
-#   Terminating for ten minutes already, or its owner lacks an object that it needs, the
-#   first owner runs and waits.
+#   Cluster API waits for its infrastructure, a VolumeSnapshot for its content, a
+#   composite resource of Crossplane for its composed resources. If no controller removes
+#   the finalizer of such an object, or it has been Terminating for ten minutes, or its
+#   owner lacks an object that it needs, the first owner waits, too.
 # related_resources:
 #   - ref: https://github.com/kubernetes-sigs/cluster-api/issues/4685
 #     description: A Cluster that waits for its infrastructure.
@@ -34,12 +33,11 @@
 #     up is leaked.
 #   limits: >-
 #     The objects that an owner deletes first are known for a few entries of the catalog:
-#     only then is the verdict "will hang". For other kinds, the owner may wait for an
-#     object in the same namespace if the spec refers to it, in a field that ends in Ref or
-#     Refs and has a kind and a name, at most two levels down, and an object of the same
-#     kind owns it; or if a list in the status (its first 64 entries) has its kind and name.
-#     Whether the owner waits is then unknown, so the verdict is "may hang". If many objects
-#     have the same finalizer, only some are known by name.
+#     only then is the verdict "will hang". For other kinds it is "may hang": the owner
+#     may wait for an object in the same namespace if a field of the spec that ends in Ref
+#     or Refs, at most two levels down, has its kind and name, and an object of the
+#     waiting kind owns it; or if a list in the status (its first 64 entries) has its kind
+#     and name. If many objects have the same finalizer, only some are known by name.
 package termguard.referred_object_stuck
 
 import data.termguard.lib.finalizers

@@ -1,12 +1,11 @@
 # METADATA
 # title: Mounts that keep pods Terminating
 # description: >-
-#   Mounts that a container creates in a volume with Bidirectional propagation appear on the
-#   node, too, and stay there when the container is killed: the volume stays busy, and the
-#   pod Terminating. A container that mounts the directories of the runtime or of the
-#   kubelet through a hostPath without propagation keeps the mounts of other pods busy while
-#   it runs. Containers started through the socket of the runtime are not the kubelet's:
-#   they stay when the pod is deleted.
+#   Mounts that a container creates in a volume with Bidirectional propagation appear on
+#   the node, too, and stay there when the container is killed: the volume stays busy, and
+#   the pod Terminating. A container that mounts the directories of the runtime or of the
+#   kubelet through a hostPath without propagation keeps the mounts of other pods busy.
+#   Containers started through the socket of the runtime stay when the pod is deleted.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/volumes/#mount-propagation
 #     description: Bidirectional mounts must be unmounted by the container itself.
@@ -25,11 +24,10 @@
 #     mount only the needed ones, with mountPropagation HostToContainer. The socket: use the
 #     Kubernetes API, or remove the containers before the pod ends.
 #   limits: >-
-#     How the program uses its mounts and the socket depends on its image. CSI drivers are
-#     excluded: they mount for the kubelet, which unmounts through them. So are mounts in a
-#     hostPath outside the kubelet's directory, which block no pod, and programs with the
-#     host's /proc: they monitor the node. Newer kernels unmount directories that are busy
-#     elsewhere.
+#     How the program uses its mounts and the socket depends on its image. Excluded: CSI
+#     drivers, whose mounts the kubelet removes through them; mounts in a hostPath outside
+#     the kubelet's directory, which block no pod; and programs with the host's /proc,
+#     which monitor the node. Newer kernels unmount directories that are busy elsewhere.
 package termguard.risky_mounts
 
 import data.termguard.lib.request

@@ -1,16 +1,16 @@
 # METADATA
 # title: Webhook that blocks itself
 # description: >-
-#   A webhook with failurePolicy Fail denies all requests that it matches while its backend
-#   does not answer. If it matches the creation of its own pods, they cannot be recreated
-#   after all of them are deleted. If it matches deletes of pods, of workloads such as
-#   Deployments, of kinds that every namespace contains, or of everything, then none of
-#   these objects can be deleted, in any namespace that it selects, until the webhook
-#   configuration is deleted. If it matches updates of pods, that applies to the pods of
-#   Jobs that are not counted yet: each has a finalizer. If it matches custom resources in
-#   its own namespace, they block the deletion of that namespace, because its pods are
-#   deleted first. If it matches updates of its own workloads, these stay when they are
-#   deleted in the foreground, as by Argo CD.
+#   A webhook with failurePolicy Fail denies all requests that it matches while its
+#   backend does not answer. If it matches the creation of its own pods, they cannot be
+#   recreated after all of them are deleted. If it matches deletes of pods, of workloads,
+#   of kinds that every namespace contains, or of everything, nothing of that can be
+#   deleted in the namespaces that it selects until the webhook configuration is deleted.
+#   Matching updates of pods does the same to pods of Jobs that are not counted yet, which
+#   have a finalizer. If it matches custom resources in its own namespace, they block the
+#   deletion of that namespace, because its pods are deleted first. If it matches updates
+#   of its own workloads, these stay when they are deleted in the foreground, as by Argo
+#   CD.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practices, among them excluding the namespace of the webhook.

@@ -3,12 +3,12 @@
 # description: >-
 #   The container starts as a shell with a script that does not exec its program, so the
 #   shell is PID 1. It does not end on TERM, because the kernel spares PID 1 the default
-#   action of a signal, and it does not forward TERM. Every stop then takes the whole grace
-#   period and ends with KILL. A shell always waits for loops and pipelines itself. bash and
-#   busybox exec the last simple command of a script by themselves; dash (sh on Debian and
-#   Ubuntu) does not. The policy reports that only if the image shows which shell it has. It
-#   also reports sleep, tail and the web server of python, which do not end on TERM as PID 1
-#   either, and inline programs for python and node without a handler.
+#   action of a signal, and it does not forward TERM. Every stop then takes the whole
+#   grace period and ends with KILL. A shell always waits for loops and pipelines itself.
+#   bash and busybox exec the last simple command of a script; dash (sh on Debian and
+#   Ubuntu) does not, which is reported only if the image shows which shell it has. The
+#   same is true of sleep, tail and the web server of python as PID 1, and of inline
+#   programs for python and node without a handler.
 # related_resources:
 #   - ref: https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 #     description: Signals without a handler do not reach PID 1 of a namespace.
@@ -30,9 +30,9 @@
 #     needs a handler: signal.signal(signal.SIGTERM, ...), process.on("SIGTERM", ...). One
 #     that cannot run as PID 1 needs an init such as tini, or shareProcessNamespace: true.
 #   limits: >-
-#     Scripts and programs in images and ConfigMaps, those with more than 16 here-documents,
-#     handlers that a library sets, and the entry point of an image before the shell.
-#     Containers that finish by themselves are excluded.
+#     Scripts and programs in images and ConfigMaps, scripts with more than 16
+#     here-documents, handlers that a library sets, and the entry point of an image before
+#     the shell. Containers that finish by themselves are excluded.
 package termguard.shell_hides_sigterm
 
 import data.termguard.lib.grace

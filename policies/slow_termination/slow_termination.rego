@@ -1,14 +1,14 @@
 # METADATA
 # title: Pod that takes long to stop
 # description: >-
-#   A pod may take its whole grace period to stop, and a little more. The preStop hook comes
-#   first and is part of the grace period; then TERM is sent, and KILL at the end. A
-#   container whose hook, or whose wait for its turn, has used up the grace period still
-#   gets 2 seconds. A namespace waits for the slowest of its pods before it deletes anything
-#   else. If the node of a pod no longer exists, or is tainted out-of-service, pod garbage
-#   collection removes the pod at its own pace. This is slow, but it does not hang. The
-#   policy reports pods that take longer than data.params["slow-termination"].seconds, 60 by
-#   default, and the duration of a drain.
+#   A pod may take its whole grace period to stop. The preStop hook comes first and is
+#   part of it; then TERM is sent, and KILL at the end. A container whose hook, or whose
+#   wait for its turn, has used up the grace period still gets 2 seconds. A namespace
+#   waits for the slowest of its pods before it deletes anything else. If the node of a
+#   pod no longer exists, or is tainted out-of-service, pod garbage collection removes the
+#   pod at its own pace. This is slow, but it does not hang. The policy reports pods that
+#   take longer than data.params["slow-termination"].seconds, 60 by default, and the
+#   duration of a drain.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
 #     description: How a pod is stopped.
@@ -45,11 +45,10 @@
 #       init such as tini), shorten the preStop hook, or set a smaller
 #       terminationGracePeriodSeconds.
 #   limits: >-
-#     The estimate is an upper bound. Whether the program ends on TERM, and so much sooner,
-#     depends on its image: a shell in the manifest is only a hint. For an eviction, hooks
-#     and sidecars are not counted. The time since a node was deleted is unknown: its pods
-#     may be removed at once. For many pods of one node the estimate includes the work of
-#     its processors; a busy node takes longer.
+#     The estimate is an upper bound: whether the program ends on TERM depends on its
+#     image. For an eviction, hooks and sidecars are not counted. The time since a node
+#     was deleted is unknown: its pods may be removed at once. For many pods of one node
+#     the estimate includes the work of its processors; a busy node takes longer.
 package termguard.slow_termination
 
 import data.termguard.lib.grace

@@ -2,9 +2,8 @@
 # title: Storage in use
 # description: >-
 #   A PersistentVolumeClaim stays Terminating while a pod that is scheduled to a node uses
-#   it. A finished pod counts until it is deleted; a pod that is not scheduled yet does not
-#   count. A PersistentVolume stays Terminating while it is bound to its claim. In a deleted
-#   namespace, pods are deleted first, so its claims follow.
+#   it, even a finished pod. A PersistentVolume stays Terminating while it is bound to its
+#   claim. In a deleted namespace, pods are deleted first, so its claims follow.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection
 #     description: Storage object in use protection.

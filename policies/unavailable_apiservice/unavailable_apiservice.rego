@@ -3,9 +3,9 @@
 # description: >-
 #   The Service behind an APIService does not answer. Before the namespace controller
 #   finishes a namespace it discovers every API of the cluster, and it stops at the first
-#   API that it cannot read. One broken APIService therefore keeps every namespace
-#   Terminating, even one without an object of that API. Other kinds of objects are deleted
-#   as usual.
+#   one that it cannot read. One broken APIService therefore keeps every namespace
+#   Terminating, even one without an object of that API. Other kinds of objects are
+#   deleted as usual.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/75788
 #     description: The deletion of a namespace depends on unrelated APIServices.

@@ -2,8 +2,8 @@
 # title: Finalizer without a known owner
 # description: >-
 #   The manifest gives the object a finalizer that the catalog does not know, and no
-#   controller in the manifests or the cluster could remove it. When the object is deleted,
-#   it stays Terminating until the finalizer is removed, and its namespace with it.
+#   controller in the manifests or the cluster could remove it. The deleted object stays
+#   Terminating until the finalizer is removed, and its namespace with it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
 #     description: Finalizers.

@@ -1,10 +1,10 @@
 # METADATA
 # title: Pod whose CSI driver is not on its node
 # description: >-
-#   A kubelet asks the CSI driver to unmount a volume. If the driver is no longer registered
-#   on the node, because it was uninstalled or its pod there was deleted, nothing is
-#   unmounted: the containers stop, but the pod stays Terminating until the driver runs
-#   again. A pod that never started has mounted nothing and can be deleted.
+#   A kubelet calls the CSI driver to unmount a volume. If the driver is no longer
+#   registered on the node, because it was uninstalled or its pod there was deleted, the
+#   pod stays Terminating until the driver runs again. A pod that never started has
+#   mounted nothing and can be deleted.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/csi/csi_client.go
 #     description: '"driver name … not found in the list of registered CSI drivers".'
@@ -29,10 +29,9 @@
 #   limits: >-
 #     Volumes of plugins that were part of the kubelet and that a CSI driver serves now
 #     (awsElasticBlockStore and the like). A driver that is registered and does not work.
-#     VolumeAttachments are not read, because a volume that cannot be detached does not
-#     block its pod: the kubelet waits only until it is unmounted
-#     (pkg/kubelet/volumemanager/volume_manager.go, WaitForUnmount). It blocks the next pod
-#     that needs the volume on another node.
+#     A volume that cannot be detached does not block its pod, because the kubelet waits
+#     only until it is unmounted (pkg/kubelet/volumemanager/volume_manager.go,
+#     WaitForUnmount); it blocks the next pod that needs it on another node.
 package termguard.volume_driver_missing
 
 import data.termguard.lib.nodes

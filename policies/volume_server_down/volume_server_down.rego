@@ -2,9 +2,8 @@
 # title: Pod whose volume is mounted from a server that is down
 # description: >-
 #   A kubelet that unmounts NFS waits for its server. If the server is a Service of this
-#   cluster and no pod behind it is ready (scaled to zero, not starting, or deleted), the
-#   containers of a pod with the volume stop, but the pod stays Terminating until the server
-#   runs again.
+#   cluster and no pod behind it is ready (scaled to zero, not starting, or deleted), a
+#   pod with the volume stays Terminating until the server runs again.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/72048
 #     description: A kubelet that unmounts NFS without its server.
@@ -25,10 +24,10 @@
 #     remedy: >-
 #       Mount with the option soft if an error is better than waiting.
 #   limits: >-
-#     Only the node knows whether it waits, so the finding says "may": the node may not
-#     notice a server that was down for less than a minute. The policy finds servers by the
-#     DNS name or the cluster IP of an existing Service, in nfs and in the attribute server
-#     of a CSI volume. It does not check whether a ready server answers.
+#     Only the node knows whether it waits, so the finding says "may"; it may not notice a
+#     server that was down for less than a minute. The policy finds servers by the DNS
+#     name or the cluster IP of an existing Service, in nfs and in the attribute server of
+#     a CSI volume. It does not check whether a ready server answers.
 package termguard.volume_server_down
 
 import data.termguard.lib.nodes

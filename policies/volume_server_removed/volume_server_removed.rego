@@ -1,10 +1,10 @@
 # METADATA
 # title: Server of volumes that pods have mounted
 # description: >-
-#   Pods reach a file server in the cluster, such as one for NFS, through a Service. If the
-#   Service is deleted, alone or with its namespace, a kubelet with a volume mounted from it
-#   waits forever to unmount it: the pod stays Terminating. In a deleted namespace the
-#   server and the pods that mount from it stop at the same time.
+#   Pods reach a file server in the cluster, such as one for NFS, through a Service. If
+#   the Service is deleted, alone or with its namespace, a kubelet with a volume mounted
+#   from it waits forever to unmount it: the pod stays Terminating. In a deleted namespace
+#   the server and its clients stop at the same time.
 # related_resources:
 #   - ref: https://github.com/kubernetes/kubernetes/issues/51835
 #     description: Server and client in one file, deleted at once; the client stays Terminating.

@@ -1,13 +1,13 @@
 # METADATA
 # title: Webhook whose backend is deleted
 # description: >-
-#   A webhook with failurePolicy Fail is served from the deleted namespace. Its pods are
-#   deleted before anything else. From then on it denies all requests that it matches,
-#   including those that the namespace controller, the kubelet and the owners of finalizers
-#   still need there. The configuration is cluster-scoped and stays. The same is true if its
-#   Service is deleted: the webhook then denies updates that remove finalizers, in all
-#   namespaces that it matches. Without a Secret that its pods mount, such as that of its
-#   certificate, the pods work until they restart.
+#   A webhook with failurePolicy Fail is served from the deleted namespace, whose pods are
+#   deleted first. From then on it denies all requests that it matches, including those
+#   that the namespace controller, the kubelet and the owners of finalizers still need
+#   there. Its configuration is cluster-scoped and stays. If only its Service is deleted,
+#   the webhook denies updates that remove finalizers, in all namespaces that it matches.
+#   Without a Secret that its pods mount, such as that of its certificate, the pods work
+#   until they restart.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/
 #     description: Good practice for admission webhooks.
@@ -43,11 +43,11 @@
 #     Backends that are reached by URL. For a Service, the finding says "may": namespaces
 #     and objects that the webhook selects by label or condition, and pods, are not
 #     evaluated. If an objectSelector or a matchCondition depends on the object, check and
-#     lint read up to 500 objects (check reads no Secrets); for other objects, and if a
-#     condition reads the user who removes a finalizer, the finding says "may". It also says
-#     "may" if no slow pod separates the end of the backend from the deletion of the rest,
-#     and before Kubernetes 1.33: the namespace controller then deletes in no fixed order,
-#     and only namespaces/finalize is sure to come last.
+#     lint read up to 500 objects (check reads no Secrets). The finding says "may" for
+#     other objects, if a condition reads the user who removes a finalizer, if no slow pod
+#     separates the end of the backend from the deletion of the rest, and before
+#     Kubernetes 1.33: the namespace controller then deletes in no fixed order, and only
+#     namespaces/finalize is sure to come last.
 package termguard.webhook_backend_in_namespace
 
 import data.termguard.lib.refusals
