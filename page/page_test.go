@@ -126,7 +126,7 @@ func TestTable(t *testing.T) {
 	var p Page
 	heading := []string{"SINCE", "VERDICT", "OBJECT", "WHY"}
 	p.Table(heading, [][]Cell{
-		{{Text: "3d"}, {"hangs", Bad}, {Text: "namespaces/shop"}, {Text: "finalizer finalizers.kubesphere.io/namespaces is not removed"}},
+		{{Text: "3d"}, {"hangs", Bad}, {Text: "namespaces/shop"}, {Text: "finalizer finalizers.kubesphere.io/namespaces in metadata.finalizers is not removed"}},
 		{{Text: "5m"}, {"at-risk", Doubtful}, {Text: "widgets.acme.example.com/w000 -n demo-prod"}, {Text: "short"}},
 	})
 	const want = `SINCE  VERDICT  OBJECT                                      WHY
