@@ -243,7 +243,10 @@ func (a Answer) together(l limits) *page.Page {
 		block := &alike{page: r.block(r.Target.Ref(), l)}
 		key := strings.ReplaceAll(block.page.String(), r.Target.Ref(), "")
 		if len(blocks) >= l.causes && known[key] == nil {
-			key = fmt.Sprintf("%s [%s]", r.Verdict, strings.Join(r.policies(), ", "))
+			key = string(r.Verdict)
+			if of := r.policies(); len(of) > 0 {
+				key += fmt.Sprintf(" [%s]", strings.Join(of, ", "))
+			}
 			block = &alike{apart: key, more: []policies.Object{r.Target}}
 		}
 		if first := known[key]; first != nil && l != whole {

@@ -178,8 +178,10 @@ func TestStress(t *testing.T) {
 		"World.TakeConditions": func(int) {
 			w.TakeConditions("a", func(Conditioned) *unstructured.Unstructured { return nil })
 		},
-		"World.Distrusted": func(int) { w.Distrusted() },
-		"World.Reached":    func(int) { _ = w.Reached(t.Context()) },
+		"World.Distrusted":      func(int) { w.Distrusted() },
+		"World.Untried":         func(i int) { with(func(rng *rand.Rand) { w.Untried(asks(rng, i)) }) },
+		"World.TakeCertificate": func(int) { w.TakeCertificate(Endpoint{}, "a/b", nil) },
+		"World.Reached":         func(int) { _ = w.Reached(t.Context()) },
 		"World.Shows": func(int) {
 			w.Shows(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", []string{"x.io/f"})
 		},

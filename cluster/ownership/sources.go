@@ -378,7 +378,7 @@ func (p *Part) judgeManifests(q *question, j judgement) judgement {
 	if p.options.Owner != nil {
 		j.owner = p.options.Owner(q.finalizer, q.resource, j.owner)
 	}
-	return j.is(Unasked, false, "no workload among the manifests removes it: its owner may run in the cluster")
+	return j.is(Unasked, false, "no workload among the manifests removes it: its owner may be installed separately")
 }
 
 func (p *Part) judgeHidden(q *question, j judgement) judgement {

@@ -292,7 +292,7 @@ func TestVerdicts(t *testing.T) {
 		"Lease":         {"its holder is a pod that may update the kind", "", evidence{}, []string{gadgets, itsAccount, writes, boundAll, up, pod, podsLease}, nil, Options{}, "", verdict{Alive, true, "holder of lease ops/abcd.x.io", "", "lease ops/abcd.x.io, named after API group x.io, is held by pod ops/x-1, which is ready"}},
 		"LeaseStranger": {"its holder is no pod, so the owner is not certainly absent", "", evidence{}, []string{gadgets, othersLease}, nil, Options{}, "", verdict{Unknown, false, "", "", "it is not in the catalog, and no running controller has a role for gadgets.x.io; lease ops/abcd.x.io, named after API group x.io, is held by laptop_1, which is not a pod here: whether it still runs is unknown"}},
 
-		"Manifests":     {"an owner missing from manifests is unknown", "", evidence{}, []string{gadgets}, nil, Options{Manifests: true}, "", verdict{Unasked, false, "controller of x.io", "", "no workload among the manifests removes it: its owner may run in the cluster"}},
+		"Manifests":     {"an owner missing from manifests is unknown", "", evidence{}, []string{gadgets}, nil, Options{Manifests: true}, "", verdict{Unasked, false, "controller of x.io", "", "no workload among the manifests removes it: its owner may be installed separately"}},
 		"ManifestsDown": {"a person may scale it up again", "x.io/known", evidence{}, []string{gadgets, scaled}, nil, Options{Manifests: true}, "", verdict{Down, false, "operator of X", "", "Deployment ops/x-operator is scaled to zero"}},
 
 		"Group":      {"the kinds of its owner were removed", "x.io/needs", evidence{}, []string{gadgets}, nil, Options{}, "", verdict{Absent, true, "operator of Y", "", "API group y.io, which it needs, is not served"}},

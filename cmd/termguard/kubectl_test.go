@@ -112,7 +112,7 @@ func TestFirstScreen(t *testing.T) {
 	}{
 		"Namespace": {"one cause in a namespace: the first command is shown, and the long one is last",
 			"{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [kiali.io/finalizer]}}",
-			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "no workload of it exists", "1. Reinstall or restart Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
+			[]string{"ns/demo"}, []string{"namespaces/demo: hangs: 300 kialis.kiali.io have finalizer", "order-processing-002 and 297 more", "none of its workloads exists", "1. Reinstall or restart Kiali", "$ kubectl delete namespaces/demo"}, 700, 300},
 		"Alike": {"one cause of all that are named",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup]}}",
 			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "no controller that removes it was found", "299 more like it (-o full has each)", "and 296 more -n demo", "1. Check whether the owner", "2. If the owner of the finalizer will not run again", "(its command is long, and stands last)"}, 700, 300},
