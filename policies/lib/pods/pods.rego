@@ -93,7 +93,6 @@ subject(_) := "this pod" if request.resource == "pods"
 
 subject(held) := wording.counted(held.count, "pods") if request.resource == "namespaces"
 
-
 them(held) := wording.plural(held.count, "it", "them")
 
 named(held) := [{"resource": "pods", "namespace": held.namespace, "name": name} | some name in held.names]
