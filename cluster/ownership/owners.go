@@ -65,20 +65,20 @@ func (p *Part) setLink(resource string, key types.NamespacedName, now link) {
 	p.dirty = true
 }
 
-// rows are kept of objects by their metadata, by "plural.group". The zero row is none.
-type rows[R comparable] map[string]map[types.NamespacedName]R
+// rows are kept of objects by their metadata, in groups by which they are read. The zero row is none.
+type rows[K, R comparable] map[string]map[K]R
 
-func (r rows[R]) set(resource string, key types.NamespacedName, now R) (before R) {
+func (r rows[K, R]) set(group string, key K, now R) (before R) {
 	var none R
-	before = r[resource][key]
+	before = r[group][key]
 	switch {
-	case now != none && r[resource] == nil:
-		r[resource] = map[types.NamespacedName]R{key: now}
+	case now != none && r[group] == nil:
+		r[group] = map[K]R{key: now}
 	case now != none:
-		r[resource][key] = now
+		r[group][key] = now
 	case before != none:
-		if delete(r[resource], key); len(r[resource]) == 0 {
-			delete(r, resource)
+		if delete(r[group], key); len(r[group]) == 0 {
+			delete(r, group)
 		}
 	}
 	return before

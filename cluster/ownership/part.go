@@ -62,8 +62,8 @@ type Part struct {
 
 	workloads   map[string]map[types.NamespacedName]workload // by kind
 	settings    map[Setting]string
-	links       rows[link]
-	ownerOf     map[types.UID]owner // by UID
+	links       rows[types.NamespacedName, link] // by resource
+	ownerOf     map[types.UID]owner              // by UID
 	matches     matches
 	readyImages map[string]facts.Counts[string] // pods by image name and service account
 	leaving     map[types.NamespacedName]bool   // Terminating namespaces
@@ -88,7 +88,7 @@ type Part struct {
 	local       map[learned.Lesson]bool                       // that count in one namespace only
 	leases      map[string]lease                              // by "namespace/name"
 	stopped     map[types.NamespacedName]types.NamespacedName // pods that kubelets stopped, by Event
-	tasks       rows[controller]                              // of Jobs and RoleBindings
+	tasks       rows[task, controller]                        // by namespace
 	affected    map[string]bool                               // images with known bugs in some releases
 	version     string                                        // of the API server
 
@@ -105,11 +105,11 @@ func New(doc facts.Document, options Options) *Part {
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
 		held: map[place]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
-		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: rows[link]{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
+		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: rows[types.NamespacedName, link]{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, shared: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[granted][]grantee{},
 		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[types.NamespacedName]definition{}, kinds: map[string]string{},
-		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: rows[controller]{}, affected: options.Catalog.Affected(),
+		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: rows[task, controller]{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
 	doc["controllers"], doc["tasks"] = p.controllers(), p.tasked()

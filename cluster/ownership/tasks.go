@@ -14,6 +14,9 @@ import (
 // Some owners create Jobs and RoleBindings beside their objects, also to clean up, which a Terminating
 // namespace forbids.
 
+// task is a Job or a RoleBinding.
+type task struct{ resource, name string }
+
 // keepTask keeps the controller of a Job or a RoleBinding, a custom object.
 func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if resource != "jobs.batch" && resource != "rolebindings"+rbacGroup {
@@ -23,7 +26,7 @@ func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Obje
 	if !facts.Custom(by.kind.Group) {
 		by = controller{}
 	}
-	p.tasks.set(resource, key, by)
+	p.tasks.set(key.Namespace, task{resource, key.Name}, by)
 	return by != controller{}
 }
 
@@ -31,36 +34,28 @@ func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Obje
 // and is not in the catalog, which lists what its owners create.
 func (p *Part) tasked() facts.Section {
 	return facts.Section{
-		Keys: func() iter.Seq[string] {
-			namespaces := map[string]bool{}
-			for _, tasks := range p.tasks {
-				for key := range tasks {
-					namespaces[key.Namespace] = true
-				}
-			}
-			return maps.Keys(namespaces)
-		},
+		Keys: func() iter.Seq[string] { return maps.Keys(p.tasks) },
 		Below: func(namespace string) any {
 			groups := map[kindHeld]*facts.Group{}
-			for _, created := range slices.Sorted(maps.Keys(p.tasks)) {
-				for key, by := range p.tasks[created] {
-					h := p.holding(p.Resource(by.kind), types.NamespacedName{Namespace: namespace, Name: by.name})
-					if key.Namespace != namespace || h == nil {
+			for created, by := range p.tasks[namespace] {
+				h := p.holding(p.Resource(by.kind), types.NamespacedName{Namespace: namespace, Name: by.name})
+				if h == nil {
+					continue
+				}
+				for _, b := range h.buckets {
+					if !p.mayCreate(b.verdict, created.resource, namespace) {
 						continue
 					}
-					for _, b := range h.buckets {
-						if !p.mayCreate(b.verdict, created, namespace) {
-							continue
-						}
-						group := groups[b.kind()]
-						if group == nil {
-							empty := facts.NewGroup(false, p.options.MaxNames)
-							group = &empty
-							groups[b.kind()] = group
-							group.Facts()["creates"], group.Facts()["ownership"] = created, b.verdict.facts
-						}
-						group.Add(by.name, facts.Nowhere)
+					group := groups[b.kind()]
+					if group == nil {
+						empty := facts.NewGroup(false, p.options.MaxNames)
+						group = &empty
+						groups[b.kind()] = group
+						group.Facts()["creates"], group.Facts()["ownership"] = created.resource, b.verdict.facts
 					}
+					creates, _ := group.Facts()["creates"].(string)
+					group.Facts()["creates"] = min(creates, created.resource)
+					group.Add(by.name, facts.Nowhere)
 				}
 			}
 			doc := facts.Document{}

@@ -190,8 +190,9 @@ blame(finalizer, ownership) := sprintf("%s runs, but does not remove finalizer %
 blame(finalizer, ownership) := sprintf("no controller removes finalizer %s", [finalizer]) if ownership.state != "alive"
 
 # dated lists the times since which the first few are Terminating.
-dated(list) := [sprintf("%s has been Terminating since %s", [concat("/", [part | some part in [o.namespace, o.name]; part != ""]), o.since]) |
+dated(list) := [sprintf("%s has been Terminating since %s", [whole, o.since]) |
 	some o in array.slice(list, 0, 5)
+	whole := concat("/", [part | some part in [o.namespace, o.name]; part != ""])
 ]
 
 look(ownership) := steps.mend(
