@@ -66,8 +66,8 @@ func (a *Action) valid() error {
 // dnsName matches names of resources and namespaces (RFC 1123).
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
-// sound reports whether an API server may have such names: an untrusted snapshot may have any, and a shell,
-// kubectl or a request's path may misread some.
+// sound rejects names that no API server has, which a shell, kubectl or a request's path may misread: an
+// untrusted snapshot may have any.
 func (a *Action) sound() bool {
 	return (a.Namespace == "" || dnsName.MatchString(a.Namespace)) && !slices.ContainsFunc(a.Objects, func(object string) bool {
 		resource, name, _ := strings.Cut(object, "/")

@@ -10,20 +10,20 @@ import (
 // volumes are types of volumes and claims: deleting one deletes data that a finalizer's owner might keep.
 var volumes = []string{"pv", "persistentvolume", "persistentvolumes", "pvc", "persistentvolumeclaim", "persistentvolumeclaims"}
 
-// IsVolume reports whether RESOURCE/NAME is a volume or a claim.
+// IsVolume is about RESOURCE/NAME.
 func IsVolume(object string) bool {
 	resource, _, _ := strings.Cut(object, "/")
 	return namesVolume(resource)
 }
 
-// namesVolume reports whether a command, such as pods,pvc/data, names a type of volumes.
+// namesVolume takes a command, such as pods,pvc/data.
 func namesVolume(command string) bool {
 	words := strings.FieldsFunc(strings.ToLower(command), func(r rune) bool { return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(volumes, word) })
 }
 
 // keep removes steps that name a volume or claim outside the request, remove a finalizer whose owner works,
-// or repeat a deletion, which has no effect.
+// or only repeat a deletion.
 func (s *subject) keep(f *Finding) {
 	for i, step := range f.Steps {
 		if step.Action != nil && step.Action.Verb == VerbDelete && !step.Action.Forces() {

@@ -7,8 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// builtins are OPA's functions for policies, with the reason why each ends soon: facts limit its input, and
-// OPA checks the deadline only between expressions. TestBuiltins compares them to all of OPA's.
+// builtins are OPA's functions for policies, and why each ends soon: facts limit its input, and OPA checks
+// the deadline only between expressions.
 var builtins = []struct{ why, names string }{
 	{"it compares or computes, and OPA reads no number of more than some digits", `
 		abs and ceil div eq equal assign floor format_int gt gte lt lte max min minus mul neq or plus product rem round sum
@@ -34,7 +34,7 @@ var builtins = []struct{ why, names string }{
 	{"it looks at the deadline itself", "numbers.range numbers.range_step walk"},
 }
 
-// refused are the others, with the reason and the alternative. "." at the end includes everything below.
+// refused are the others; "." at the end includes everything below.
 var refused = []struct{ why, names string }{
 	{"a review may call nobody out; what the cluster knows is in data.cluster, and what you know goes into data.params", "http.send net."},
 	{"policies see no environment; settings go into data.params", "opa.runtime"},
@@ -57,8 +57,8 @@ func whyRefused(name string) string {
 	return ""
 }
 
-// Capabilities returns the functions for policies: no network, environment, clock or randomness, so that the
-// same facts have the same answer, and nothing that ignores the deadline.
+// Capabilities returns the functions that read no network, environment, clock or randomness, and heed the
+// deadline.
 func Capabilities() *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion()
 	c.AllowNet = []string{} // for $ref in schemas, too

@@ -48,9 +48,8 @@ func ReadKey(file, algorithm string) (*Key, error) {
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil
 }
 
-// UnpackBundle returns the policies in an OPA bundle
-// (https://www.openpolicyagent.org/docs/management-bundles), for Load, without its data: FOLDER/FILE.rego at
-// any depth is FILE.rego in FOLDER.
+// UnpackBundle returns an OPA bundle (https://www.openpolicyagent.org/docs/management-bundles) for Load,
+// without its data: FOLDER/FILE.rego may be at any depth.
 func UnpackBundle(archive []byte, key *Key) (fstest.MapFS, error) {
 	if len(archive) > MaxBundle {
 		return nil, fmt.Errorf("it is larger than %d bytes", MaxBundle)

@@ -42,7 +42,7 @@ func subjectOf(input, cluster, params map[string]any) *subject {
 	return s
 }
 
-// custom reports whether its kind is not built in: built-in groups are under k8s.io, or have no dot.
+// Built-in groups are under k8s.io, or have no dot.
 func (s *subject) custom() bool {
 	_, group, _ := strings.Cut(s.resource, ".")
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
@@ -63,7 +63,6 @@ func (s *subject) root(name string) map[string]any {
 	return s.input
 }
 
-// candidate is a policy with its needs, which every review checks first.
 type candidate struct {
 	Policy
 	needs []need
@@ -77,7 +76,6 @@ func candidateOf(p Policy) candidate {
 	return c
 }
 
-// concerned returns the policies that may have a finding, by their resources and needs.
 func (s *subject) concerned(all []candidate) []Policy {
 	var found []Policy
 	for i := range all {
@@ -89,7 +87,7 @@ func (s *subject) concerned(all []candidate) []Policy {
 	return found
 }
 
-// need is documents needed together, joined by "and" in METADATA.
+// need has documents needed together, joined by "and" in METADATA.
 type need struct {
 	documents []document
 	resource  string // of the requests, "" for all
@@ -126,7 +124,7 @@ func needOf(text string) need {
 // evictions names evicted pods in METADATA.
 const evictions = "pods/eviction"
 
-// about: a policy for pods is also for evictions, but not vice versa.
+// A policy for pods is also for evictions, but not vice versa.
 func (p *Policy) about(s *subject) bool {
 	return len(p.Resources) == 0 || slices.Contains(p.Resources, s.resource) || s.eviction && slices.Contains(p.Resources, evictions)
 }

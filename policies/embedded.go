@@ -36,7 +36,7 @@ func embeddedFolders() []string {
 	return folders
 }
 
-// EmbeddedIDs returns the ids of the built-in policies, sorted.
+// EmbeddedIDs are sorted.
 func EmbeddedIDs() []string {
 	ids := embeddedFolders()
 	for i, folder := range ids {
@@ -45,7 +45,7 @@ func EmbeddedIDs() []string {
 	return ids
 }
 
-// compileEmbedded compiles policies with the library packages that they import.
+// compileEmbedded adds the library packages that they import.
 func compileEmbedded(of []Policy, steps bool) (*ast.Compiler, error) {
 	l := newLoader(false)
 	l.described = true

@@ -25,21 +25,21 @@ type Facts interface {
 // Document is Facts that never change.
 type Document map[string]any
 
-// View calls f with the document.
+// View implements Facts.
 func (d Document) View(f func(doc map[string]any)) { f(d) }
 
-// EngineOptions configure an Engine. The zero value works.
+// EngineOptions may be zero.
 type EngineOptions struct {
 	// Params are data.params: configuration, by policy id.
 	Params map[string]any
 	// Off are ids of policies that are not evaluated.
 	Off map[string]bool
-	// Deadline bounds one evaluation. Built-in policies get half of it in one query; if that fails, they share
-	// the rest. Custom policies follow, with a quarter of it, shared alike. Defaults to 200 ms: less than the
-	// webhook's 300 ms.
+	// Deadline bounds one evaluation, 200 ms by default: less than the webhook's 300 ms. Built-in policies
+	// get half of it in one query; if that fails, they share the rest. Custom policies follow, with a quarter
+	// of it, shared alike.
 	Deadline time.Duration
-	// Now returns the time for Deadline, and must not run faster than the clock: a patient caller counts its
-	// processor time. Defaults to time.Now.
+	// Now, by default time.Now, must not run faster than the clock: a patient caller counts its processor
+	// time.
 	Now func() time.Time
 	// Brief omits steps.
 	Brief bool
@@ -110,7 +110,7 @@ func (e *Engine) Policies() []Policy {
 
 const answer = "answer"
 
-// prepare prepares queries on first use: few combinations occur.
+// Few combinations occur.
 func (e *Engine) prepare(ctx context.Context, of []Policy) ([]group, error) {
 	ids := make([]string, len(of))
 	for i, p := range of {
@@ -159,7 +159,7 @@ func (e *Engine) query(ctx context.Context, compiler *ast.Compiler, of []Policy)
 	).PrepareForEval(ctx)
 }
 
-// compile returns the policies' compilers by id, and compiles missing ones together.
+// compile compiles missing ones together.
 func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -184,7 +184,7 @@ func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who 
 	return who
 }
 
-// Quiet is Evaluate for a request that concerns no policy, as most do: it takes microseconds. ok is false for
+// Quiet is Evaluate in microseconds for a request that concerns no policy, as most do; ok is false for
 // others.
 func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (result Result, ok bool) {
 	on, known := e.on[trigger]
@@ -200,7 +200,7 @@ func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (resu
 	return result, ok
 }
 
-// Evaluate evaluates the policies about one request, and never panics. Failed policies are in the result.
+// Evaluate never panics. Failed policies are in the result.
 func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string]any, facts Facts) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -231,8 +231,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			input := ast.LazyObject(input)
 			own, custom := split(who)
 			e.ask(ctx, until, own, input, txn, about, &result)
-			// Slow custom policies do not affect the built-in ones, and have little time: so none is disabled, which a
-			// tenant could provoke.
+			// Custom policies have little time, and are never disabled: a tenant could provoke that.
 			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
@@ -255,7 +254,7 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return f.Kind != KindHang })
 		}
 		if about.eviction {
-			// Whatever an eviction finds, the API server then deletes the pod, without admission.
+			// The API server then deletes the pod without admission.
 			for i := range result.Findings {
 				result.Findings[i].Certainty = May
 			}
@@ -268,7 +267,6 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 	return result, nil
 }
 
-// customShare is the fraction of the deadline for custom policies.
 const customShare = 4
 
 func split(who []Policy) (own, custom []Policy) {
@@ -282,8 +280,7 @@ func split(who []Policy) (own, custom []Policy) {
 	return own, custom
 }
 
-// ask evaluates the policies of one compiler in one query, which shares their common rules, and each by
-// itself if that fails.
+// ask evaluates the policies of one compiler in one query, which shares their common rules, else one by one.
 func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, about *subject, result *Result) {
 	fail := func(p Policy, err error) { result.Errors = append(result.Errors, PolicyError{p.ID, p.Custom, err}) }
 	groups, err := e.prepare(ctx, who)
@@ -320,8 +317,7 @@ var (
 	errUnasked = errors.New("was not asked: others took all of the time")
 )
 
-// clock ends an evaluation. OPA polls it before each expression: a timer and a goroutine would wake another
-// thread for each evaluation.
+// clock ends an evaluation. OPA polls it: a timer and a goroutine would wake another thread each time.
 type clock struct {
 	ctx      context.Context
 	earliest time.Time // by the clock, which is cheaper to read
@@ -329,15 +325,15 @@ type clock struct {
 	now      func() time.Time
 }
 
-// Cancel does nothing: only the clock ends an evaluation.
+// Cancel does nothing.
 func (clock) Cancel() {}
 
-// Cancelled reports whether the evaluation must end.
+// Cancelled implements topdown.Cancel.
 func (c clock) Cancelled() bool {
 	return c.ctx.Err() != nil || time.Now().After(c.earliest) && c.now().After(c.until)
 }
 
-// eval returns each policy's sets, by id.
+// eval returns sets by policy id.
 func (e *Engine) eval(ctx context.Context, limit time.Duration, query rego.PreparedEvalQuery, input ast.Value, txn *view) (answers map[string]any, err error) {
 	defer func() { // a conversion in OPA may panic on an unknown type
 		if r := recover(); r != nil {

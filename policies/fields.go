@@ -10,8 +10,8 @@ import (
 )
 
 // checkFields rejects reads of fields that no request and no facts have. OPA's type checker takes
-// additionalProperties for any: below a name, as in data.cluster.nodes[name].redy, every field would exist.
-// So it runs again with a wildcard in each map, and with the keys that modules write.
+// additionalProperties for any, so that below a name, as in data.cluster.nodes[name].redy, every field would
+// exist: it runs again with a wildcard in each map, and with the keys that modules write.
 func (l *loader) checkFields() error {
 	modules := maps.Clone(l.modules)
 	maps.DeleteFunc(modules, func(file string, module *ast.Module) bool {
@@ -47,7 +47,6 @@ func (l *loader) checkFields() error {
 	}
 }
 
-// wildcard begins the property for all keys of a map.
 const wildcard = "*"
 
 func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
@@ -60,7 +59,7 @@ func anyKey(detail *ast.RefErrInvalidDetail) (key, every string) {
 	return "", ""
 }
 
-// withKeys adds the keys in use and a wildcard to the maps of a schema.
+// withKeys adds keys and a wildcard to the maps of a schema.
 func withKeys(schema any, path string, keys map[string][]string) any {
 	node, is := schema.(map[string]any)
 	if !is {

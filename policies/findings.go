@@ -60,7 +60,6 @@ func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, e
 	return found, omitted, errs
 }
 
-// member is a member of a policy's sets.
 type member struct {
 	Msg             string   `json:"msg"`
 	Kind            Kind     `json:"kind"`
@@ -74,13 +73,13 @@ type member struct {
 	Evidence        []string `json:"evidence"`
 }
 
-// step is a Step whose command is a line for a shell, or its words.
+// step has a line for a shell, or its words.
 type step struct {
 	Step
 	Command any `json:"command"`
 }
 
-// strict decodes a value of Rego, and rejects unknown keys.
+// strict rejects unknown keys.
 func strict(value, into any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -148,7 +147,6 @@ func decodeFinding(p Policy, value any, about *subject) (Finding, error) {
 	return f, nil
 }
 
-// cut shortens a text to limit characters, with "…".
 func cut(text string, limit int) string {
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
 		return string([]rune(text)[:limit-1]) + "…"
@@ -176,7 +174,6 @@ func prose(steps []Step) string {
 	return strings.Join(sentences, " ")
 }
 
-// complete checks a step, and derives its other fields.
 func (s *step) complete() error {
 	switch {
 	case !slices.Contains(StepKinds(), s.Kind):
@@ -205,7 +202,7 @@ func (s *step) complete() error {
 		}
 		line = s.Action.Command()
 	}
-	// Too long to read, or to copy whole: half a command is worse than none.
+	// Half a command is worse than none.
 	if utf8.RuneCountInString(line) > maxText || s.Action != nil && !s.Action.sound() {
 		line, s.Action = "", nil
 	}
@@ -213,7 +210,6 @@ func (s *step) complete() error {
 	return nil
 }
 
-// commandLine returns a line for a shell, which may be a list of its words.
 func commandLine(command any) (string, error) {
 	switch c := command.(type) {
 	case nil:
@@ -233,7 +229,6 @@ func commandLine(command any) (string, error) {
 	return "", fmt.Errorf("command: want a line or its words, got %T", command)
 }
 
-// check checks a cause, and completes its title.
 func (c *Cause) check() error {
 	if c.Object != nil {
 		if err := c.Object.check(); err != nil {

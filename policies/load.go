@@ -26,7 +26,6 @@ const (
 // sharedFile applies to all policies.
 const sharedFile = "termguard.rego"
 
-// namedFS has a path for error messages.
 type namedFS struct {
 	fs.FS
 	name string
@@ -35,22 +34,22 @@ type namedFS struct {
 // Dir returns the policies below a folder, for Load.
 func Dir(name string) fs.FS { return Named(os.DirFS(name), name) }
 
-// Named returns a file system with a name for errors.
+// Named names a file system for errors.
 func Named(fsys fs.FS, name string) fs.FS { return namedFS{fsys, name} }
 
 // Set is an immutable set of policies.
 type Set struct {
 	policies []Policy // sorted by ID
-	// checked is a compiler of all, with types; nil if all are built in, which TestEmbedded checks.
+	// checked is a compiler of all, with types; nil if all are built in.
 	checked *ast.Compiler
 	// compile compiles at least these policies, with or without steps.
 	compile func(of []Policy, steps bool) (*ast.Compiler, error)
 }
 
-// Policies returns the policies, sorted by ID.
+// Policies are sorted by ID.
 func (s *Set) Policies() []Policy { return slices.Clone(s.policies) }
 
-// IDs returns the policies' ids, sorted.
+// IDs are sorted.
 func (s *Set) IDs() []string {
 	ids := make([]string, len(s.policies))
 	for i, p := range s.policies {
@@ -59,11 +58,11 @@ func (s *Set) IDs() []string {
 	return ids
 }
 
-// Load compiles the policies in folders of file systems, which may import data.termguard.lib.NAME. Errors
-// name file and line, and are joined.
+// Load compiles the policies in folders of file systems, which may import data.termguard.lib.NAME. It joins
+// errors, which name file and line.
 //
-// Built-in policies are only checked by TestEmbedded. Without others, only their METADATA is read, and an
-// Engine compiles them on use.
+// Only TestEmbedded checks built-in policies. Without others, only their METADATA is read, and an Engine
+// compiles them on use.
 func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
 		return loadEmbedded()
@@ -78,7 +77,6 @@ func Load(fsyses ...fs.FS) (*Set, error) {
 	return set, nil
 }
 
-// load also checks the built-in policies if everything is set.
 func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	l := newLoader(everything)
 	l.parse(Embedded(), sharedFile, libFolder+"/*/*.rego")
@@ -105,7 +103,6 @@ func load(everything bool, fsyses ...fs.FS) (*Set, error) {
 	return l.set, nil
 }
 
-// compile checks against the schemas if checks is set.
 func (l *loader) compile(checks, steps bool) (*ast.Compiler, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
@@ -190,7 +187,7 @@ func (l *loader) fail(file string, line int, format string, args ...any) {
 
 func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
 
-// parse parses the matching files, without tests, on all processors.
+// parse leaves out tests, and uses all processors.
 func (l *loader) parse(fsys fs.FS, patterns ...string) {
 	var files []string
 	for _, pattern := range patterns {
@@ -334,8 +331,7 @@ func (l *loader) policy(fsys fs.FS, folder string) {
 	}
 }
 
-// references rejects references to nothing: OPA takes a misspelt rule for missing data, and its reader
-// silently finds nothing.
+// references rejects references to nothing: OPA takes a misspelt rule for missing data, and finds nothing.
 func (l *loader) references(compiler *ast.Compiler) {
 	for _, file := range slices.Sorted(maps.Keys(compiler.Modules)) {
 		ast.WalkTerms(compiler.Modules[file], func(term *ast.Term) bool {
@@ -360,7 +356,7 @@ func (l *loader) references(compiler *ast.Compiler) {
 	}
 }
 
-// rowOf is the line of a reference: the compiler makes terms without one, from parts that have one.
+// rowOf also looks at parts: the compiler makes terms without a line.
 func rowOf(term *ast.Term) int {
 	ref, _ := term.Value.(ast.Ref)
 	for _, part := range append([]*ast.Term{term}, ref...) {
@@ -371,13 +367,13 @@ func rowOf(term *ast.Term) int {
 	return 1
 }
 
-// metadataFields are the fields of any object's metadata (k8s.io/apimachinery, ObjectMeta).
+// metadataFields are ObjectMeta's (k8s.io/apimachinery).
 var metadataFields = []string{
 	"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
 	"labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
-// metadataField returns the metadata field that a reference reads. Other fields depend on the kind.
+// Other fields depend on the kind.
 func metadataField(ref ast.Ref) string {
 	if len(ref) < 5 || !ref[0].Equal(ast.InputRootDocument) || !ref[1].Equal(ast.InternedTerm("request")) || !ref[3].Equal(ast.InternedTerm("metadata")) ||
 		!ref[2].Equal(ast.InternedTerm("object")) && !ref[2].Equal(ast.InternedTerm("oldObject")) {
@@ -417,7 +413,7 @@ func readSchema(name string, into *any) error {
 	return nil
 }
 
-// explained adds the reason and the alternative to an error about a refused function.
+// explained adds why a function is refused.
 func explained(err *ast.Error) error {
 	name, undefined := strings.CutPrefix(err.Message, "undefined function ")
 	if _, exists := ast.BuiltinMap[name]; !undefined || !exists {

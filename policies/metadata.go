@@ -19,8 +19,8 @@ import (
 	"github.com/termguard/termguard/internal/nearest"
 )
 
-// metadata reads METADATA. OPA's parser drops unknown keys, so it is parsed again, and compared to its schema
-// if check is set.
+// metadata parses METADATA again, because OPA's parser drops unknown keys, and compares it to its schema if
+// check is set.
 func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	at := slices.IndexFunc(module.Annotations, func(a *ast.Annotations) bool { return a.Scope == "package" })
 	if at < 0 {
@@ -30,7 +30,7 @@ func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	return describe(file, first, yamlBlock(first, module.Comments), check)
 }
 
-// describe parses a METADATA block that begins after line first.
+// The block begins after line first.
 func describe(file string, first int, block string, check bool) (Policy, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(block), &document); err != nil || len(document.Content) == 0 {
@@ -55,7 +55,7 @@ func describe(file string, first int, block string, check bool) (Policy, error) 
 	return p, nil
 }
 
-// yamlBlock returns the comments below METADATA: its line n is line first+n of the file.
+// Line n of the block is line first+n of the file.
 func yamlBlock(first int, comments []*ast.Comment) string {
 	var block strings.Builder
 	next := first + 1
@@ -103,8 +103,7 @@ func (v violation) String() string {
 }
 
 // matchSchema uses the library in OPA's json.match_schema: the original one would duplicate it, and compiles
-// ten meta-schemas at start, in 4 ms or more. OPA returns the place and kind of a violation; the rest is
-// looked up.
+// ten meta-schemas at start, in 4 ms or more. OPA returns only the place and kind of a violation.
 func matchSchema(document, schema any) ([]violation, error) {
 	operands := make([]*ast.Term, 2)
 	for i, operand := range []any{document, schema} {
@@ -171,7 +170,7 @@ func violations(kind, description string, path []string, value, schema any) (fou
 	return found
 }
 
-// at returns the value, or a schema's rules, at a path.
+// at also takes a schema's rules.
 func at(node any, path []string) any {
 	for _, key := range path {
 		switch n := node.(type) {
@@ -194,7 +193,7 @@ func at(node any, path []string) any {
 	return node
 }
 
-// kinds are the resources that Kubernetes serves, as plural or plural.group. TestKinds writes them.
+// kinds are served by Kubernetes, as plural or plural.group. TestKinds writes them.
 var kinds = sync.OnceValue(func() []string {
 	var list []string
 	text, err := embedded.ReadFile("kinds.json")
@@ -207,7 +206,7 @@ var kinds = sync.OnceValue(func() []string {
 	return list
 })
 
-// unknownKinds leaves out other groups: a CustomResourceDefinition is enough.
+// Other groups need only a CustomResourceDefinition.
 func unknownKinds(value any, path []string) (found []violation) {
 	switch v := value.(type) {
 	case map[string]any:

@@ -27,7 +27,7 @@ var embedded embed.FS
 // Embedded returns the built-in policies.
 func Embedded() fs.FS { return namedFS{embedded, "policies"} }
 
-// Digest identifies the built-in policies by the SHA-256 of their files.
+// Digest is the SHA-256 of the built-in policies.
 func Digest() string {
 	sum := sha256.New()
 	_ = fs.WalkDir(embedded, ".", func(file string, d fs.DirEntry, _ error) error {
@@ -49,7 +49,7 @@ const (
 	Apply         Trigger = "apply"          // a manifest, before it is applied
 )
 
-// Triggers returns all triggers.
+// Triggers returns all.
 func Triggers() []Trigger { return []Trigger{Delete, FinalizerEdit, Apply} }
 
 // Certainty is how sure a finding is.
@@ -117,7 +117,6 @@ func (p *Policy) ref(rule string) ast.Ref {
 	return ast.MustParseRef("data.termguard." + p.Folder + "." + rule)
 }
 
-// sets returns deny, warn, or both.
 func (p *Policy) sets(compiler *ast.Compiler) []string {
 	return slices.DeleteFunc([]string{"deny", "warn"}, func(rule string) bool { return len(compiler.GetRulesExact(p.ref(rule))) == 0 })
 }
@@ -239,7 +238,7 @@ const (
 	Force  StepKind = "force"  // gives up more: Do names the price
 )
 
-// StepKinds returns all kinds of steps, the safest first.
+// StepKinds returns the safest first.
 func StepKinds() []StepKind { return []StepKind{Mend, Remove, Force} }
 
 // Step is a step towards the end of the deletion.
@@ -273,10 +272,10 @@ func (s Step) Promising(then Promise) Step {
 	return s
 }
 
-// Alone returns Do without the promise.
+// Alone is Do without the promise.
 func (s Step) Alone() string { return cmp.Or(s.Act, s.Do) }
 
-// Says returns the verdict in front of a message: "will hang".
+// Says is the verdict in front of a message: "will hang".
 func (f Finding) Says() string {
 	switch {
 	case f.Kind == KindRefused:
@@ -317,12 +316,12 @@ type Result struct {
 	Readers, UserReaders []string
 }
 
-// OfStub returns the result without Readers' answers, which need more than the source (where) has.
+// OfStub omits Readers' answers, which need more than the source (where) has.
 func (r Result) OfStub(where string) Result {
 	return r.without(r.Readers, fmt.Sprintf("it reads the object, and %s has only its name and finalizers: check in the cluster", where))
 }
 
-// OfNobody returns the result without UserReaders' answers, for an unknown user.
+// OfNobody omits UserReaders' answers, for an unknown user.
 func (r Result) OfNobody() Result {
 	return r.without(r.UserReaders, "it reads the user, who is unknown here: check in the cluster, as the user who would delete")
 }
@@ -352,7 +351,7 @@ func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err
 
 func (e PolicyError) Unwrap() error { return e.Err }
 
-// Whole reports whether all built-in policies were evaluated; failed custom ones affect no other findings.
+// Whole reports whether all built-in policies were evaluated.
 func (r Result) Whole() bool {
 	return !slices.ContainsFunc(r.Errors, func(err error) bool {
 		var of PolicyError
@@ -371,7 +370,7 @@ const (
 	Unknown   Verdict = "unknown"   // otherwise
 )
 
-// verdicts are all, the best first.
+// verdicts begin with the best.
 var verdicts = []Verdict{Completes, Unknown, AtRisk, Hangs, Refused}
 
 // Compare is positive if v is worse than other.
@@ -379,7 +378,7 @@ func (v Verdict) Compare(other Verdict) int {
 	return cmp.Compare(slices.Index(verdicts, v), slices.Index(verdicts, other))
 }
 
-// Worst returns the worst of several verdicts.
+// Worst compares verdicts.
 func Worst(first Verdict, others ...Verdict) Verdict {
 	for _, other := range others {
 		if other.Compare(first) > 0 {
@@ -389,7 +388,7 @@ func Worst(first Verdict, others ...Verdict) Verdict {
 	return first
 }
 
-// Verdict sums up the findings. Without any, a failed policy makes it Unknown.
+// Verdict is Unknown without findings if a policy failed.
 func (r Result) Verdict() Verdict {
 	verdict := Completes
 	if len(r.Unseen) > 0 || len(r.Errors) > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/dependencies"
 )
 
-// snapshotFields are the fields of the input that a snapshot holds: a policy that reads no others needs no object.
+// snapshotFields are the input that a snapshot holds: a policy that reads no others needs no object.
 var snapshotFields = []string{
 	"ownership", "refusals",
 	"request.kind", "request.name", "request.namespace", "request.operation", "request.options", "request.resource", "request.subResource",
@@ -19,8 +19,8 @@ var snapshotFields = []string{
 
 const userInfo = "request.userInfo"
 
-// reads reports whether a policy, or the library for it, reads other fields of the object, and the user; true
-// in doubt, as for the whole input.
+// reads reports whether a policy, or the library for it, reads other fields of the object, and the user: true
+// in doubt.
 func reads(p Policy, compiler *ast.Compiler) (object, user bool) {
 	var next []*ast.Rule
 	for file, module := range compiler.Modules {
@@ -55,8 +55,8 @@ func reads(p Policy, compiler *ast.Compiler) (object, user bool) {
 	return object, user
 }
 
-// withoutGet replaces object.get(VARIABLE, "name", "") with VARIABLE.name, a field instead of all. The compiler
-// has put references in arguments into variables.
+// withoutGet replaces object.get(VARIABLE, "name", "") with VARIABLE.name, a field instead of all. The
+// compiler has put references in arguments into variables.
 func withoutGet(rule *ast.Rule) *ast.Rule {
 	rule = rule.Copy()
 	ast.WalkExprs(rule, func(x *ast.Expr) bool {
@@ -75,7 +75,7 @@ func withoutGet(rule *ast.Rule) *ast.Rule {
 
 func below(top, path string) bool { return top == "" || strings.HasPrefix(path+".", top+".") }
 
-// mayConcern reports whether the policy may have a finding, whatever the object's unknown fields are.
+// mayConcern assumes that the object's unknown fields meet all needs.
 func (s *subject) mayConcern(c *candidate) bool {
 	return c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, func(n need) bool {
 		n.documents = slices.DeleteFunc(slices.Clone(n.documents), func(d document) bool { return d.root == "input" })

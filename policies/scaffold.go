@@ -19,10 +19,11 @@ var scaffolds embed.FS
 
 var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
-// ErrExists is returned if the policy exists.
+// ErrExists is Scaffold's.
 var ErrExists = errors.New("there is such a policy already")
 
-// Scaffold creates a policy below dir, with fixtures that pass, and returns its path. The id may have - or _.
+// Scaffold creates a policy, with fixtures that pass, below dir, and returns its path. The id may have - or
+// _.
 func Scaffold(dir, id string) (string, error) {
 	if !policyID.MatchString(id) {
 		return "", fmt.Errorf("policy id %q: want lower case letters, digits and - or _ between them, as in some-cause", id)

@@ -22,8 +22,8 @@ var findingKeys = map[string]types.Type{
 	"manifest": types.NewObject(nil, types.NewDynamicProperty(types.S, types.S)),
 }
 
-// checkFindings returns errors for rules that can produce no valid finding, by Rego's static types; other
-// mistakes fail in evaluation.
+// checkFindings rejects rules that can produce no valid finding, by Rego's static types; other mistakes fail
+// in evaluation.
 func (s *Set) checkFindings() error {
 	var errs []error
 	for _, p := range s.policies {

@@ -11,8 +11,7 @@ import (
 )
 
 // store reads data.cluster and data.params from plain maps, and converts only values that a rule reads. Facts
-// come with the transaction: one compiled query serves any document. OPA's own paths are in an in-memory
-// store.
+// come with the transaction, so that one compiled query serves any document.
 type store struct {
 	storage.Store
 	params map[string]any
@@ -22,13 +21,12 @@ func newStore(params map[string]any) *store {
 	return &store{Store: inmem.New(), params: params}
 }
 
-// view is a read transaction over facts that do not change.
 type view struct {
 	storage.Transaction
 	roots map[string]any
 }
 
-// view opens a transaction, which the caller aborts.
+// The caller aborts the transaction.
 func (s *store) view(ctx context.Context, cluster map[string]any) (*view, error) {
 	inner, err := s.NewTransaction(ctx)
 	if err != nil {
@@ -44,8 +42,7 @@ func (s *store) Abort(ctx context.Context, txn storage.Transaction) {
 	s.Store.Abort(ctx, txn)
 }
 
-// Read returns an inner node whole, if lazily: OPA reads it to walk a map, and would take "not found" for an
-// empty one.
+// Read returns an inner node whole, if lazily: OPA walks it, and would take "not found" for an empty one.
 func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.Path) (any, error) {
 	v, ok := txn.(*view)
 	if !ok {

@@ -28,7 +28,7 @@ func (u *Unseen) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// SortUnseen sorts a list, each entry once.
+// SortUnseen also removes duplicates.
 func SortUnseen(list []Unseen) []Unseen {
 	slices.SortFunc(list, func(a, b Unseen) int { return cmp.Compare(a.String(), b.String()) })
 	return slices.Compact(list)
@@ -41,7 +41,7 @@ func UnseenTexts(list []Unseen) (texts []string) {
 	return texts
 }
 
-// Placeholders in a policy's reliances.
+// Placeholders in reliances.
 const (
 	content    = "$CONTENT"   // namespaced
 	instances  = "$INSTANCES" // of the definition under review
@@ -61,7 +61,6 @@ type hiddenResource struct {
 
 func (h hiddenResource) elsewhere() bool { return h.reason == "elsewhere" }
 
-// unseen returns the hidden resources that matter: the request's, and the policies' reliances.
 func (s *subject) unseen(all []candidate) []Unseen {
 	list, _ := s.cluster["unseen"].([]any)
 	var relevant []Unseen
@@ -73,7 +72,7 @@ func (s *subject) unseen(all []candidate) []Unseen {
 		h.reason, _ = u["reason"].(string)
 		of, _ := child(s.cluster, "referrers")[s.resource].([]any)
 		h.refers = slices.Contains(of, any(h.resource))
-		// Hidden in one namespace, it matters to requests about that, an object in it, or a definition.
+		// If hidden in one namespace, it matters to requests about that, an object in it, or a definition.
 		if namespace, one := u["namespace"].(string); one && !(s.resource == "namespaces" && s.name == namespace || s.resource == h.resource && s.namespace == namespace || s.name == h.resource) {
 			continue
 		}

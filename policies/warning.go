@@ -11,8 +11,7 @@ const WarningStart = "termguard: "
 // WarningEnd ends a warning about a finding.
 func WarningEnd(policy string) string { return " [" + policy + "]" }
 
-// PolicyOf returns the policy of "termguard: SAYS: MESSAGE [POLICY]", or "": a finding of the webhook in a
-// cluster, of any version.
+// PolicyOf returns the policy of the webhook's "termguard: SAYS: MESSAGE [POLICY]", of any version, or "".
 func PolicyOf(warning string) string {
 	line, own := strings.CutPrefix(warning, WarningStart)
 	said, _, _ := strings.Cut(line, ": ")
