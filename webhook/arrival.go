@@ -20,7 +20,7 @@ type arrival struct {
 
 type arrivalKey struct{}
 
-// arrivalOf returns a new arrival, without a reservation, for a review from another server.
+// arrivalOf returns one without a reservation for a review from another server.
 func (h *Handler) arrivalOf(ctx context.Context) arrival {
 	if at, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		return *at
@@ -28,12 +28,12 @@ func (h *Handler) arrivalOf(ctx context.Context) arrival {
 	return arrival{started: time.Now(), reservation: h.memory.newReservation(0)}
 }
 
-// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. controller-runtime's admission.Webhook reads and
-// decodes the body without a memory limit, rejects a review of more than 7 MiB, and answers an unreadable
-// body with 200 and no uid.
+// ServeHTTP answers one AdmissionReview, of v1 or v1beta1. controller-runtime's admission.Webhook decodes
+// without a memory limit, rejects a review of more than 7 MiB, and answers an unreadable body with 200 and no
+// uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 	at := &arrival{started: time.Now()}
-	// The API server does not wait longer, and a late body occupies memory.
+	// A late body occupies memory, and the API server no longer waits.
 	http.NewResponseController(w).SetReadDeadline(at.started.Add(apiServerTimeout)) // else the server's own limit applies
 	at.reservation = h.memory.newReservation(httpRequest.ContentLength)
 	defer at.reservation.release()

@@ -23,11 +23,11 @@ type assessment struct {
 	terminating bool
 	inFacts     bool // not only the review
 	partial     bool
-	// withoutDeclarations is the result as if neither the object nor others in its namespace declared the
-	// owners of their finalizers; nil if none does.
+	// withoutDeclarations is the result without declared owners of finalizers in the namespace; nil if there
+	// are none.
 	withoutDeclarations *policies.Result
-	// namespaceDeclares says that objects in the namespace declare owners, not evaluated because nothing can
-	// be refused.
+	// namespaceDeclares says that objects in the namespace declare owners, not evaluated: nothing can be
+	// refused.
 	namespaceDeclares bool
 
 	reason failure
@@ -47,11 +47,11 @@ func newAssessment(r *question.Request, rules *Rules, m cluster.Moment) assessme
 	return c
 }
 
-// assess evaluates the policies, and returns when ctx ends, whatever they do.
+// assess returns when ctx ends, whatever the policies do.
 func (h *Handler) assess(ctx context.Context, r *question.Request, load *reservation) assessment {
 	rules := h.rules.Load()
 	var before assessment
-	// Most requests concern no policy and no declaration: checking that is cheaper than starting a goroutine.
+	// Most requests concern no policy and no declaration: starting a goroutine would cost more.
 	if load.pool == h.memory.small {
 		quiet := false
 		h.options.Facts.TryAsk(r, func(m cluster.Moment) {
@@ -92,7 +92,7 @@ func (h *Handler) assess(ctx context.Context, r *question.Request, load *reserva
 	}
 }
 
-// run prefers an idle goroutine: its stack has grown already, and policies recurse deeply.
+// An idle goroutine's stack has grown already, and policies recurse deeply.
 func (h *Handler) run(f func()) {
 	select {
 	case h.work <- f:
@@ -117,8 +117,8 @@ func (h *Handler) run(f func()) {
 
 const idleTimeout = 10 * time.Second
 
-// evaluate evaluates the policies, and again without declarations if they may change the outcome. It
-// continues before if the facts are the same.
+// evaluate evaluates again without declarations if they may change the outcome. It continues before if the
+// facts are the same.
 func (h *Handler) evaluate(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, before assessment) assessment {
 	declares := r.Annotation(cluster.OwnerAnnotation) != "" && h.options.Trust.Place(r.Within())
 	if !declares {

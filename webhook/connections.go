@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// connections bounds the open connections, at most half of them without a request so far: a client that opens
-// connections and sends nothing displaces only such ones, its own first.
+// connections bounds the open connections, at most half of them without a request so far: a client that sends
+// nothing displaces only such ones, its own first.
 type connections struct {
 	limit int
 
@@ -60,7 +60,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// closeFirst closes without the closing handshake of TLS, which could block.
+// The closing handshake of TLS could block.
 func (c *connections) closeFirst(from *list.List) {
 	conn := from.Remove(from.Front()).(net.Conn)
 	delete(c.open, conn)

@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// AllowAnnotation allows the deletion of an object; its value is the reason.
+// AllowAnnotation allows an object's deletion; its value is the reason.
 const AllowAnnotation = "termguard.dev/allow-hang"
 
 type outcome struct {
@@ -39,7 +39,6 @@ type outcome struct {
 	audit     map[string]string
 }
 
-// override is a refusal, or the reason why a request was allowed all the same.
 type override struct {
 	denials []policies.Finding
 	by      string // "" if it is refused
@@ -55,8 +54,8 @@ func (j judgement) differs(other judgement) bool {
 	return (len(j.denials) > 0) != (len(other.denials) > 0) || len(j.warnings) != len(other.warnings) || len(j.records) != len(other.records)
 }
 
-// judge sorts findings, keeping their order. Only a certain hang by a policy set to deny refuses;
-// informational findings never do.
+// judge keeps the order. Only a certain hang by a policy set to deny refuses; informational findings never
+// do.
 func judge(e config.Enforcement, findings []policies.Finding, labels map[string]string) judgement {
 	var j judgement
 	for _, f := range findings {
@@ -87,7 +86,7 @@ func (o *outcome) decide(r *question.Request, trust config.Trust) {
 	}
 	o.notices = config.Misspelt(o.labels, o.rules.IDs)
 	o.addUnchecked()
-	// Otherwise nothing is refused. Evictions "may hang" at most.
+	// Evictions "may hang" at most.
 	complete := r.Trigger() != question.OnEviction && len(o.failures) == 0
 	o.addOverrides(complete)
 	if len(o.denials) > 0 && complete {
@@ -194,8 +193,8 @@ func (o *outcome) response(showNames bool) admission.Response {
 	return response
 }
 
-// unseenNote says why the policies may have missed findings: silence would mean "it completes". Beside "may
-// hang" it would be noise.
+// unseenNote says why findings may be missing: silence would mean "it completes". Beside "may hang" it would
+// be noise.
 func unseenNote(findings []policies.Finding, unseen []policies.Unseen) string {
 	const incomplete = "termguard cannot see "
 	verdict := policies.Result{Findings: findings, Unseen: unseen}.Verdict()

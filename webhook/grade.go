@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// unassistedTime is the longest time of a deletion without help: a person who sees one hang takes longer
-	// to find a way out.
+	// unassistedTime is the longest deletion without help: a person who sees one hang takes longer to find a
+	// way out.
 	unassistedTime = 45 * time.Second
 	hangTimeout    = 10 * time.Minute
 	maxGraded      = 1000
@@ -43,7 +43,7 @@ const (
 	endingUnseen    ending = "unseen"
 )
 
-// noPolicy stands for a policy if there are no findings.
+// noPolicy is for no findings.
 const noPolicy = "none"
 
 func predictionOf(f policies.Finding) policies.Verdict {
@@ -66,7 +66,7 @@ type deletion struct {
 	seen            bool // by termguard itself: a review alone proves nothing
 }
 
-// Grader compares predictions about deletions with their outcomes. It is safe for concurrent use.
+// Grader compares predictions about deletions with outcomes. It is safe for concurrent use.
 type Grader struct {
 	objects  metadata.Interface
 	facts    FinalizerChecker
@@ -80,8 +80,8 @@ type Grader struct {
 	deletions map[types.UID]*deletion
 }
 
-// FinalizerChecker reports whether the watch has an object with exactly the finalizers in a review.
-// *cluster.World is one.
+// FinalizerChecker reports whether the watch has an object with exactly these finalizers, as *cluster.World
+// does.
 type FinalizerChecker interface {
 	Shows(resource schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool
 }
@@ -144,7 +144,7 @@ func (g *Grader) Record(r *question.Request, result policies.Result) {
 	g.recorded <- d // has room for all
 }
 
-// RecordRemoval records finalizers that a user removed by hand: that deletion does not complete by itself.
+// RecordRemoval notes finalizers that a user removed: that deletion does not complete by itself.
 func (g *Grader) RecordRemoval(r cluster.Removal) {
 	if !r.ByHand() {
 		return
@@ -171,7 +171,7 @@ func (g *Grader) Run(ctx context.Context) {
 	}
 }
 
-// follow checks a deletion until its outcome is known; at once whether it began, if it should not complete.
+// follow checks until the outcome is known; at once whether the deletion began, if it should not complete.
 func (g *Grader) follow(ctx context.Context, d *deletion) {
 	defer func() {
 		g.mu.Lock()
@@ -216,7 +216,7 @@ func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, d
 	return 0, true
 }
 
-// count counts an outcome for each policy; help by a user matters only for a predicted hang.
+// Help by a user matters only for a predicted hang.
 func (g *Grader) count(d *deletion, real ending, helped bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -234,7 +234,7 @@ func (g *Grader) count(d *deletion, real ending, helped bool) {
 	}
 }
 
-// find reports whether an object exists, and is Terminating. It lists: termguard lacks the right to get.
+// find lists: termguard lacks the right to get.
 func (g *Grader) find(ctx context.Context, d *deletion) (found, terminating bool, err error) {
 	const limit = 5 * time.Second
 	if err := g.limiter.Wait(ctx); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// MaxBody bounds an AdmissionReview, in bytes: it has the old and the new object in JSON, with escapes, and a
+// MaxBody bounds an AdmissionReview, in bytes: it has the old and the new object in JSON, with escapes; a
 // request body has at most 3 MiB (k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes).
 const MaxBody = 12 << 20
 
@@ -30,14 +30,14 @@ const apiServerTimeout = time.Second
 // maxInFlight includes evaluations past their deadline.
 const maxInFlight = 256
 
-// Evaluator evaluates the policies about one request. *policies.Engine is one.
+// Evaluator is what *policies.Engine does.
 type Evaluator interface {
-	// Quiet is Evaluate for requests that concern no policy; ok is false for others.
+	// Quiet answers requests that concern no policy; ok is false for others.
 	Quiet(policies.Trigger, map[string]any, policies.Facts) (result policies.Result, ok bool)
 	Evaluate(context.Context, policies.Trigger, map[string]any, policies.Facts) (policies.Result, error)
 }
 
-// Facts are the facts about the cluster. *cluster.World has them.
+// Facts are *cluster.World's.
 type Facts interface {
 	// Ask calls f with facts that do not change until f returns.
 	Ask(r *question.Request, f func(cluster.Moment))
@@ -60,9 +60,9 @@ type Options struct {
 	// ShowObjectNames adds names of other objects in the request's namespace to warnings.
 	ShowObjectNames bool
 	// Authentic says that only the API server can send reviews, as with Server.VerifyConnection. Otherwise
-	// they may be forged, and are neither recorded nor learned from.
+	// they may be forged: none is recorded or learned from.
 	Authentic bool
-	// Recorder, without blocking, creates Events about refusals, and requests that only users' annotations
+	// Recorder creates Events, without blocking, about refusals, and requests that only users' annotations
 	// allowed. Optional.
 	Recorder record.EventRecorder
 	// Learner is optional.
@@ -96,8 +96,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Handler answers reviews: an admission.Handler for any server of controller-runtime, and an http.Handler
-// with the limits of ServeHTTP. It is safe for concurrent use.
+// Handler answers reviews, for any server of controller-runtime or, with the limits of ServeHTTP, as an
+// http.Handler. It is safe for concurrent use.
 type Handler struct {
 	options Options
 	rules   atomic.Pointer[Rules]
@@ -129,15 +129,15 @@ func NewHandler(options Options) *Handler {
 type Rules struct {
 	Evaluator   Evaluator
 	Enforcement config.Enforcement
-	// IDs are the ids of the policies, to report labels for unknown ones; nil if unknown.
+	// IDs are the policies', to report labels for unknown ones; nil if unknown.
 	IDs []string
 }
 
-// Use replaces the rules for reviews that begin from now on.
+// Use is for reviews that begin from now on.
 func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 
-// Handle answers one review, whatever happens: controller-runtime would turn an error or a panic into a
-// refusal, which no failurePolicy overrides.
+// Handle always answers: controller-runtime would turn an error or a panic into a refusal, which no
+// failurePolicy overrides.
 func (h *Handler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	at := h.arrivalOf(ctx)
 	o := &outcome{uid: request.UID, trigger: question.OnOther}
@@ -170,8 +170,7 @@ func (h *Handler) answer(ctx context.Context, request admission.Request, at arri
 	case !h.options.Synced():
 		o.assessment = unchecked(failureUnsynced, errors.New("the facts are not complete yet"))
 	default:
-		// The request's context ends with the connection, and maybe the server; the user still needs an
-		// answer.
+		// The request's context ends with the connection; the user still needs an answer.
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), at.started.Add(h.options.Deadline))
 		defer cancel()
 		if o.assessment = h.assess(ctx, r, at.reservation); o.err == nil {
@@ -192,7 +191,7 @@ func triggerOf(r *question.Request) policies.Trigger {
 	return policies.Delete
 }
 
-// explanations are for users: without details for termguard's operators.
+// explanations have no details for termguard's operators.
 var explanations = map[failure]string{
 	failureMalformed:  "parts of the admission request are missing",
 	failureUnexpected: "no policy is about such a request",

@@ -10,14 +10,13 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Learner learns who removes which finalizers, without blocking. *cluster.Learner is one.
+// Learner learns without blocking who removes which finalizers. *cluster.Learner is one.
 type Learner interface{ Saw(cluster.Removal) }
 
-// podNameKey is the extra field for the pod of a bound token (k8s.io/apiserver,
-// pkg/authentication/serviceaccount/util.go, PodNameKey).
+// podNameKey is PodNameKey (k8s.io/apiserver, pkg/authentication/serviceaccount/util.go).
 const podNameKey = "authentication.kubernetes.io/pod-name"
 
-// removalOf returns the finalizers that a request, unless a dry run, removes from a Terminating object.
+// removalOf has finalizers removed from a Terminating object, not by a dry run.
 func removalOf(r *question.Request) (cluster.Removal, bool) {
 	if !r.EditsFinalizers() || r.Dry() {
 		return cluster.Removal{}, false

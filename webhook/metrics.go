@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// decision is an outcome, as a label of metrics and in the audit log.
+// decision labels metrics and the audit log.
 type decision string
 
 const (
@@ -23,7 +23,7 @@ const (
 	decisionError      decision = "error" // not fully checked, but allowed
 )
 
-// failure is a label of metrics.
+// failure labels metrics.
 type failure string
 
 const (
@@ -40,7 +40,7 @@ const (
 	failurePolicy     failure = "policy"
 )
 
-// metrics have no object names: their labels are the values above, and ids of policies.
+// Labels are the values above, and ids of policies: never names of objects.
 type metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec

@@ -42,8 +42,8 @@ func (h *Handler) report(o *outcome) {
 	}
 }
 
-// record records a refusal, or a request that users' annotations allowed. An Event contains text of the
-// requesting user, hence none is about objects that only the review mentions.
+// record creates an Event, with text of the requesting user, hence never about objects that only the review
+// mentions.
 func (h *Handler) record(o *outcome, change override) {
 	r := o.request
 	if r.Dry() {
@@ -87,18 +87,17 @@ func (h *Handler) record(o *outcome, change override) {
 // maxLogged is in characters.
 const maxLogged = 256
 
-// loggedUID connects log lines to the API server's. It is cut: a forged one may have megabytes.
+// A forged uid may have megabytes.
 func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
 
-// A burst in each namespace, then one in ten seconds. client-go tracks the last 4096 namespaces, and queues
-// 1000 Events; further ones are dropped.
+// In each namespace; then one in ten seconds. client-go tracks the last 4096 namespaces, and queues 1000
+// Events; further ones are dropped.
 const (
 	eventBurst = 25
 	eventQPS   = 0.1
 )
 
-// EventLimits limit Events by namespace, so that one does not affect others; cluster-scoped objects count
-// individually.
+// EventLimits limit each namespace by itself, and each cluster-scoped object.
 func EventLimits() record.CorrelatorOptions {
 	return record.CorrelatorOptions{
 		BurstSize: eventBurst,

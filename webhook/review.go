@@ -19,7 +19,7 @@ type review struct {
 	request    admission.Request
 }
 
-// envelope decodes objects to O at once: doing so later would parse the text again.
+// envelope decodes objects to O at once: later, the text would be parsed again.
 type envelope[O any] struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -62,8 +62,7 @@ func decode[O any](body []byte, object func(O) map[string]any) (review, error) {
 	return review{e.APIVersion, admission.Request{AdmissionRequest: request}}, nil
 }
 
-// unmarshalJSON decodes numbers without a fraction as int64, as the API does. A field of another type counts
-// as missing.
+// unmarshalJSON decodes integers as int64, as the API does. A field of another type counts as missing.
 func unmarshalJSON(text []byte, into any) error {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 	if err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
@@ -72,7 +71,7 @@ func unmarshalJSON(text []byte, into any) error {
 	return nil
 }
 
-// partialObject is the decoded part of an object in a review that is too large to decode whole.
+// partialObject is for a review that is too large to decode whole.
 type partialObject[T any] struct {
 	APIVersion T `json:"apiVersion"`
 	Kind       T `json:"kind"`
@@ -95,7 +94,7 @@ type partialObject[T any] struct {
 // rawJSON shares memory with the text, which must not change.
 type rawJSON []byte
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON keeps the text.
 func (p *rawJSON) UnmarshalJSON(text []byte) error {
 	*p = text
 	return nil
@@ -103,7 +102,7 @@ func (p *rawJSON) UnmarshalJSON(text []byte) error {
 
 var errTooLarge = fmt.Errorf("what is read of it takes more than %d bytes", maxDecoded)
 
-// decodePart decodes a review, up to maxDecoded, with only the metadata of its objects.
+// decodePart decodes only the metadata of objects, up to maxDecoded.
 func decodePart(body []byte) (review, error) {
 	var raw struct {
 		Request struct {

@@ -20,11 +20,11 @@ import (
 // Path is the URL path of the Handler.
 const Path = "/validate"
 
-// Check is one condition of readiness.
+// Check is a condition of readiness.
 type Check struct {
 	Name  string
 	Check func() error
-	// Note is an optional remark on a met condition.
+	// Note is optional, on a met condition.
 	Note func() string
 }
 
@@ -33,13 +33,13 @@ type Check struct {
 type Server struct {
 	Handler        http.Handler
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// VerifyConnection decides who may send reviews: clients then need a certificate. Defaults to anyone.
+	// VerifyConnection decides who may send reviews, with a certificate. Defaults to anyone.
 	VerifyConnection func(tls.ConnectionState) error
 	// Listen and HealthListen are HOST:PORT. Default to ":9443" and ":8081".
 	Listen, HealthListen string
 	Ready                []Check
-	// Alive reports before ctx ends whether this process can continue; an error restarts it. Defaults to
-	// always.
+	// Alive reports before ctx ends whether this process can continue, by default always; an error restarts
+	// it.
 	Alive func(ctx context.Context) error
 	// Metrics are optional, at /metrics.
 	Metrics prometheus.Gatherer
@@ -48,7 +48,7 @@ type Server struct {
 	// Drain is how long reviews are answered after readiness ends, until every API server knows. Defaults to
 	// 5 s.
 	Drain time.Duration
-	// Grace is how long running reviews may then take. Defaults to 10 s; with Drain below the pod's grace
+	// Grace is how long running reviews may then take, by default 10 s; with Drain below the pod's grace
 	// period.
 	Grace time.Duration
 	// MaxConnections defaults to 1000: an API server keeps 25 idle ones (k8s.io/client-go/transport,
@@ -81,7 +81,7 @@ func (s *Server) setDefaults() {
 	}
 }
 
-// Start serves until ctx ends, drains, and returns. An error means that it could not serve.
+// Start serves until ctx ends, and drains. An error means that it could not serve.
 func (s *Server) Start(ctx context.Context) error {
 	s.setDefaults()
 	reviews, err := net.Listen("tcp", s.Listen)
@@ -114,10 +114,10 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 		// For the whole request: the API server waits for one second.
 		ReadTimeout:  5 * time.Second,
 		WriteTimeout: 20 * time.Second,
-		// Longer than the 90 s for which a client keeps an idle connection (k8s.io/apimachinery/pkg/util/net,
+		// Above the 90 s for which a client keeps an idle connection (k8s.io/apimachinery/pkg/util/net,
 		// SetTransportDefaults): if the server closes it first, a review may be lost.
 		IdleTimeout: 3 * time.Minute,
-		// The API server sends about 500 bytes; an unauthenticated connection may hold this much.
+		// The API server sends about 500 bytes.
 		MaxHeaderBytes: 8 << 10,
 		ConnState:      newConnections(s.MaxConnections).track,
 		ErrorLog:       errorLog,
@@ -125,7 +125,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	healthServer := &http.Server{
 		Handler:           s.healthMux(),
 		ReadHeaderTimeout: 5 * time.Second,
-		// Longer than the usual intervals of probes and scrapes.
+		// Above the usual intervals of probes and scrapes.
 		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 8 << 10,
 		ConnState:      newConnections(maxHealthConnections).track,
@@ -155,8 +155,7 @@ func (s *Server) serve(ctx context.Context, reviews, health net.Listener) error 
 	return nil
 }
 
-// reviewMux makes the API server send its next review elsewhere during the drain. Closing connections could
-// lose one in transit.
+// reviewMux makes the API server review elsewhere during the drain. Closing connections could lose a review.
 func (s *Server) reviewMux() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {

@@ -14,11 +14,11 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// StatusFinalizer in a dry run on an object in termguard's namespace requests a replica's status, by the path
-// of a review, and with the right to edit objects there.
+// StatusFinalizer, in a dry run on an object in termguard's namespace, requests a replica's status, by the
+// path of a review, and with the right to edit objects there.
 const StatusFinalizer = "termguard.dev/status"
 
-// Status is the status of a replica.
+// Status is a replica's.
 type Status struct {
 	Version, Replica string
 	Facts            string // "" if complete
@@ -30,7 +30,7 @@ type Status struct {
 	Unseen           []string // with reasons
 }
 
-// Fingerprint shortens a SHA-256.
+// Fingerprint is the beginning of a SHA-256.
 func Fingerprint(sum [sha256.Size]byte) string { return hex.EncodeToString(sum[:8]) }
 
 const (
@@ -39,7 +39,7 @@ const (
 	maxField      = 200 // characters
 )
 
-// lines returns a status as JSON, cut into warnings, with long fields shortened so that all fit.
+// lines cuts JSON into warnings, with long fields shortened so that all fit.
 func (s Status) lines() []string {
 	fit := func(text string) string { return truncate(printable.Line(text), maxField) }
 	rejections := slices.Clone(s.Rejections)
@@ -65,7 +65,7 @@ func (s Status) lines() []string {
 	return lines
 }
 
-// ParseStatus parses the warnings with a status; ok is false if there is none.
+// ParseStatus reads warnings; ok is false if they have no status.
 func ParseStatus(warnings []string) (s Status, ok bool) {
 	var text strings.Builder
 	for _, warning := range warnings {

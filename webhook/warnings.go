@@ -28,7 +28,7 @@ const (
 // runbooksURL is for users without the command line tool.
 const runbooksURL = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
-// warnings returns the lines for the user; omitted counts further findings.
+// omitted counts further findings.
 func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
@@ -64,7 +64,7 @@ type findingLine struct {
 	findings int
 }
 
-// findingLines returns a line for each finding; beyond maxOfPolicy, a policy's share one with their number.
+// Beyond maxOfPolicy, a policy's findings share a line with their number.
 func findingLines(r *question.Request, findings []policies.Finding, showNames bool) (lines []findingLine) {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
@@ -92,8 +92,8 @@ func findingLines(r *question.Request, findings []policies.Finding, showNames bo
 	return lines
 }
 
-// prefix returns a finding's effect on the request, none if informational. An edit of finalizers does not
-// hang, but may be unsafe.
+// prefix is a finding's effect, none if informational. An edit of finalizers does not hang, but may be
+// unsafe.
 func prefix(r *question.Request, f policies.Finding) string {
 	switch {
 	case f.Severity == policies.Info:
@@ -107,7 +107,7 @@ func prefix(r *question.Request, f policies.Finding) string {
 	}
 }
 
-// objectNames returns names of blockers in the request's namespace only.
+// Only blockers in the request's namespace are named.
 func objectNames(r *question.Request, f policies.Finding, show bool) string {
 	if !show {
 		return ""
@@ -130,7 +130,7 @@ func objectNames(r *question.Request, f policies.Finding, show bool) string {
 	return " (" + strings.Join(names, ", ") + ")"
 }
 
-// warningLine returns one warning, cut before the policy's id.
+// warningLine cuts before the policy's id.
 func warningLine(text, policy string) string {
 	end := ""
 	if policy != "" {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bytes of memory of running reviews, reserved before allocation and until the policies are done. Small
-// reviews, nearly all, have their own share. TestHeldByBodies measures the worst bodies.
+// Bytes of running reviews, reserved before allocation and until the policies are done. Small reviews, nearly
+// all, have their own share. TestHeldByBodies measures the worst bodies.
 const (
 	smallBody   = 64 << 10
 	smallBodies = 16 << 20
 	largeBodies = 64 << 20
-	// maxDecoded bounds the decoded form of one review, else only the metadata is read. Two objects of 1.5
-	// MB, etcd's maximum, need less, unless crafted.
+	// maxDecoded bounds one decoded review, else only the metadata is read. Two objects of 1.5 MB, etcd's
+	// maximum, need less, unless crafted.
 	maxDecoded = 16 << 20
-	// unreservedBytes are read of each body without a reservation; connections are bounded, too.
+	// unreservedBytes of each body are read without a reservation; connections are bounded, too.
 	unreservedBytes = 8 << 10
 )
 
@@ -30,14 +30,14 @@ func newWeights() memoryLimits {
 	return memoryLimits{semaphore.NewWeighted(smallBodies), semaphore.NewWeighted(largeBodies)}
 }
 
-// reservation is released when all holders have dropped it.
+// All holders must drop it.
 type reservation struct {
 	pool    *semaphore.Weighted
 	weight  int64
 	holders atomic.Int32
 }
 
-// newReservation returns an empty reservation; contentLength is -1 if unknown.
+// contentLength is -1 if unknown.
 func (w memoryLimits) newReservation(contentLength int64) *reservation {
 	l := &reservation{pool: w.large}
 	if contentLength >= 0 && contentLength <= smallBody {
@@ -47,7 +47,7 @@ func (w memoryLimits) newReservation(contentLength int64) *reservation {
 	return l
 }
 
-// add waits for n more bytes; the error is errNoMemory.
+// The error is errNoMemory.
 func (l *reservation) add(n int64, until time.Time) error {
 	if n <= 0 {
 		return nil
@@ -73,8 +73,7 @@ func (l *reservation) release() {
 
 var errNoMemory = errors.New("other reviews take all the memory that reviews may take")
 
-// read reserves memory after the first bytes: a client that announces a body and sends nothing blocks no
-// others.
+// read reserves after the first bytes: a client that announces a body and sends nothing blocks no others.
 func (l *reservation) read(body io.Reader, contentLength int64, until time.Time) ([]byte, error) {
 	const more = bytes.MinRead // or the end takes another round
 	size := int64(unreservedBytes)
@@ -104,10 +103,10 @@ func (l *reservation) read(body io.Reader, contentLength int64, until time.Time)
 	}
 }
 
-// decodedWeight returns an upper bound of the memory of a decoded JSON text, which may be invalid.
+// decodedWeight is an upper bound for JSON, which may be invalid.
 func decodedWeight(text []byte) int64 {
 	// A map has a header and room for 8 members (internal/runtime/maps: 48 and 264 bytes, in their size
-	// classes). A value is an interface, in a slice or map of up to twice the necessary size.
+	// classes). A value is an interface, in a slice or map of up to twice the size.
 	const object, array, value = 352, 48, 72
 	var n int64
 	for i := 0; i < len(text); i++ {
@@ -127,7 +126,7 @@ func decodedWeight(text []byte) int64 {
 	return n
 }
 
-// stringLength returns the length of the JSON string that text continues.
+// stringLength begins inside the string.
 func stringLength(text []byte) int {
 	for at := 0; ; {
 		quote := bytes.IndexByte(text[at:], '"')

@@ -37,7 +37,7 @@ import (
 const (
 	// maxSource is the limit of a ConfigMap, in bytes.
 	maxSource = 1 << 20
-	// pollInterval is for files: changes must take effect within 2 s, and compiling takes up to one.
+	// Changes of files must take effect within 2 s, and compiling takes up to one.
 	pollInterval = 500 * time.Millisecond
 	listTimeout  = 5 * time.Second
 	resync       = 10 * time.Minute
@@ -132,7 +132,6 @@ func (s *policySource) compile(key *policies.Key) {
 	}
 }
 
-// unpack returns the files of the source, or of its bundle.
 func (s *policySource) unpack(key *policies.Key) (fs.FS, error) {
 	files := fstest.MapFS{}
 	for path, text := range s.files {
@@ -154,12 +153,12 @@ func (s *policySource) unpack(key *policies.Key) (fs.FS, error) {
 	return policies.Named(files, s.name), nil
 }
 
-// noPolicies is no error: a mount may still fill the folder.
+// A mount may still fill the folder: no error.
 const noPolicies = "it holds no policies: name a folder with a folder for each policy, POLICY/POLICY.rego"
 
 func (s policySource) isEmpty() bool { return s.err == nil && s.configMap == nil && len(s.ids) == 0 }
 
-// rules keeps policies and configuration current. After an invalid version, the last valid one stays in force.
+// rules keeps policies and configuration current, and the last valid version in force.
 type rules struct {
 	options Options
 	use     func(webhook.Rules)
@@ -217,8 +216,7 @@ func newRules(options Options, client kubernetes.Interface, events record.EventR
 	return r
 }
 
-// start loads all sources. An error is for sources on the command line; invalid ConfigMaps are left out, as
-// later.
+// start returns errors of sources on the command line; invalid ConfigMaps are left out, as later.
 func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*policies.Engine, error) {
 	var sources []policySource
 	for _, folder := range r.options.Folders {
@@ -242,7 +240,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	if err != nil {
 		return nil, err
 	}
-	// A policy may be missing because its ConfigMap was deleted. Unlike a typo, that must not prevent the
+	// A policy may be missing because its ConfigMap was deleted: unlike a typo, that must not prevent the
 	// start.
 	if r.config, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyNoPolicy(err) || config.MeansAnother(err, policies.EmbeddedIDs())) {
 		return nil, err
@@ -270,7 +268,7 @@ func (r *rules) run(ctx context.Context) {
 	}
 }
 
-// gather returns the current sources. Until the ConfigMaps are listed, the ones in force count as present.
+// Until the ConfigMaps are listed, the ones in force count as present.
 func (r *rules) gather() (sources []policySource) {
 	for _, folder := range r.options.Folders {
 		sources = append(sources, readSource(folder))
@@ -328,8 +326,7 @@ func (r *rules) reload(ctx context.Context) {
 	r.log.Info("reloaded policies and configuration", "policies", len(set.Policies()), "refused", len(r.rejections))
 }
 
-// reloadConfig keeps the configuration in force if the new one is invalid; it may name policies that were
-// removed since.
+// An invalid configuration leaves the old one in force, which may name policies that were removed since.
 func (r *rules) reloadConfig(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
 	if err == nil && restartSettings(read) != restartSettings(r.config) {
@@ -353,7 +350,7 @@ func (r *rules) recordConfig() {
 	}
 }
 
-// restartSettings returns the settings that only a restart applies. Empty ones equal absent ones.
+// restartSettings need a restart. Empty ones equal absent ones.
 func restartSettings(c config.Config) string {
 	c.Shared.Params = nil
 	text, err := json.Marshal([]any{c.Shared, c.Trust()})
@@ -363,7 +360,7 @@ func restartSettings(c config.Config) string {
 	return string(text)
 }
 
-// loadSources loads the sources together, each as a whole, or its last valid version.
+// loadSources loads each source whole, or its last valid version.
 func (r *rules) loadSources(sources []policySource) (*policies.Set, error) {
 	slices.SortFunc(sources, func(a, b policySource) int { return cmp.Compare(a.name, b.name) })
 	owner := map[string]string{} // by policy id
@@ -472,7 +469,7 @@ func (r *rules) accept(name string, configMap *corev1.ConfigMap) {
 	}
 }
 
-// truncate fits a message into the 1024 bytes of an Event.
+// An Event has 1024 bytes.
 func truncate(text string) string {
 	const limit = 900
 	if len(text) > limit {
@@ -504,7 +501,7 @@ func (r *rules) updateStatus() {
 	r.status.Store(&status)
 }
 
-// rejectionNotes gives no reasons, because the health port is not authenticated.
+// The health port is not authenticated: no reasons.
 func (r *rules) rejectionNotes() string {
 	report := ""
 	for _, rejection := range r.status.Load().Rejections {

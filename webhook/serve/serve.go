@@ -35,12 +35,12 @@ import (
 // Options are the operator's settings.
 type Options struct {
 	Config config.Config
-	// Folders are folders or OPA bundles, signed with Key if set. They are reread when they change, like
-	// ConfigMaps with PolicyLabel in Certs.Namespace.
+	// Folders are folders or OPA bundles, signed with Key if set. They are reread on change, like ConfigMaps
+	// with PolicyLabel in Certs.Namespace.
 	Folders []string
 	Key     *policies.Key
-	// ReadConfig rereads ConfigFile when it changes, for these policies. ConfigFile may be missing at first,
-	// or "" for none.
+	// ReadConfig rereads ConfigFile on change, for these policies. The file may be missing at first, or ""
+	// for none.
 	ReadConfig func(ids []string) (config.Config, error)
 	ConfigFile string
 	Cluster    *rest.Config
@@ -65,7 +65,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Run serves until ctx ends, and then drains. An error is a problem that waiting cannot fix.
+// Run serves until ctx ends, and drains. An error is one that waiting cannot fix.
 func Run(ctx context.Context, options Options) error {
 	log, namespace := options.Log, options.Certs.Namespace
 	registry := prometheus.NewRegistry()
@@ -153,7 +153,7 @@ func Run(ctx context.Context, options Options) error {
 	rules.use = handler.Use
 	handler.Use(rules.webhookRules(engine))
 
-	// They outlive ctx, because the server drains after its end.
+	// They outlive ctx: the server drains after its end.
 	partsCtx, stop := context.WithCancel(background.With(context.WithoutCancel(ctx), func(part string, panicked any, stack []byte) {
 		panics.WithLabelValues(part).Inc()
 		log.Error("a part failed and starts again", "part", part, "panic", panicked, "stack", string(stack))
