@@ -37,8 +37,7 @@ import (
 // Beside runs termguard delete with each flag.
 const Beside = "beside"
 
-// bystanders are outside all targets. Their node is dead, so their pods and claims look as if they needed
-// repair.
+// bystanders are outside all targets. Their node is dead, so they look as if they needed repair.
 const bystanders = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -123,7 +122,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Objects of these kinds come, go and change by themselves, and hold no state of their own.
+// passing objects change by themselves, and hold no state of their own.
 var passing = []string{"events", "leases", "endpoints", "endpointslices", "csinodes"}
 
 func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unstructured, error) {
@@ -180,7 +179,6 @@ func (g *Guarded) objects(ctx context.Context) (map[types.UID]*unstructured.Unst
 	return all, nil
 }
 
-// Used only here.
 const resourceKey = "scenario/resource"
 
 func withResource(annotations map[string]string, resource schema.GroupResource) map[string]string {
@@ -200,8 +198,8 @@ func called(o *unstructured.Unstructured) string {
 	return text
 }
 
-// lasting omits fields that the cluster itself changes. The taints of a node follow its silence, the rules of
-// an aggregated role its roles, and the revision of a Deployment its ReplicaSets.
+// lasting omits fields that the cluster changes: a node's taints follow its silence, an aggregated role's
+// rules its roles, a Deployment's revision its ReplicaSets.
 func lasting(o *unstructured.Unstructured) map[string]any {
 	o = o.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "status")
@@ -224,14 +222,14 @@ func lasting(o *unstructured.Unstructured) map[string]any {
 	return o.Object
 }
 
-// Harm is the result of termguard delete.
+// Harm is what termguard delete did.
 type Harm struct {
 	Runs     int // with different flags
 	Compared int // objects that had to stay
 	Changed  int // named objects
 }
 
-// A flag that names a bystander allows harm that no plan contains.
+// Naming a bystander allows harm that no plan contains.
 var flags = [][]string{
 	nil,
 	{"--allow=foreign=passers/bystanders/bystander", "--allow=foreign=pods/bystanders/bystander", "--allow=foreign=pvc/bystanders/bystander",
@@ -241,8 +239,8 @@ var flags = [][]string{
 	{"--allow=restore", "--allow=strip"},
 }
 
-// playBeside compares the cluster after each flag: every object that is no target, not in a target and not
-// allowed to change stays the same, byte for byte.
+// playBeside compares the cluster after each flag: objects that are no targets, not in one and not allowed to
+// change stay the same, byte for byte.
 func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	s := o.Scenario
 	targets, err := g.targets(ctx, s)
@@ -322,7 +320,7 @@ func unasked(ctx context.Context, kubeconfig string, args ...string) (code int, 
 	return cmd.ProcessState.ExitCode(), out.String(), nil
 }
 
-// recorded is unasked through a proxy, which returns the requests for changes.
+// recorded is unasked, and returns requests for changes, by a proxy.
 func (g *Guarded) recorded(ctx context.Context, args ...string) (code int, said string, wrote []string, err error) {
 	transport, err := rest.TransportFor(g.Config())
 	if err != nil {
@@ -388,13 +386,12 @@ type world struct {
 	targets       []string
 	before, after map[types.UID]*unstructured.Unstructured
 	restores      bool
-	// wrote has the objects that termguard sent changes for; the controllers of a live world continue after its
-	// target is deleted.
+	// wrote has the objects of termguard's changes: the controllers of a live world continue.
 	wrote []string
 	live  bool
 }
 
-// harm describes how an object has changed, "" if it has not.
+// harm is "" for an unchanged object.
 func (w world) harm(was *unstructured.Unstructured) string {
 	now, there := w.after[was.GetUID()]
 	if !there {
@@ -414,8 +411,8 @@ func (w world) targeted(o *unstructured.Unstructured) bool {
 	return slices.Contains(w.targets, called(o)) || o.GetNamespace() != "" && slices.Contains(w.targets, in)
 }
 
-// consented reports whether the change of an object was allowed: it is a target, is deleted with one or was
-// Terminating; may be scaled up; or is an instance of a target definition, whose finalizer may be removed.
+// consented reports whether a change was allowed: of a target, an object deleted with one or Terminating
+// before, one that may be scaled up, or an instance of a target definition, whose finalizer may be removed.
 func (w world) consented(was *unstructured.Unstructured) bool {
 	now, there := w.after[was.GetUID()]
 	switch {
@@ -427,12 +424,12 @@ func (w world) consented(was *unstructured.Unstructured) bool {
 	return false
 }
 
-// elsewhere reports whether the world's own controllers changed an object: termguard sent no request.
+// elsewhere reports changes by the world's own controllers: termguard sent no request.
 func (w world) elsewhere(was *unstructured.Unstructured) bool {
 	return w.live && !slices.Contains(w.wrote, called(was))
 }
 
-// leaves reports whether Kubernetes deletes an object with a target, or anyway.
+// leaves also covers objects that were Terminating.
 func (w world) leaves(o *unstructured.Unstructured, depth int) bool {
 	if w.targeted(o) || o.GetDeletionTimestamp() != nil {
 		return true
@@ -492,7 +489,7 @@ func Harms(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%s\n", summary(outcomes))
 }
 
-// besidePage writes into test/results/delete-security.md, if PAGE names that file.
+// besidePage writes test/results/delete-security.md, if PAGE names it.
 func besidePage(outcomes []Outcome) error {
 	path := os.Getenv("PAGE")
 	if path == "" {

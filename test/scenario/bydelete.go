@@ -21,9 +21,9 @@ import (
 
 // Values of DELETE.
 const (
-	// Stuck is a deletion by kubectl delete that hangs.
+	// Stuck is a hanging kubectl delete.
 	Stuck = "stuck"
-	// Fresh is a deletion that termguard delete begins.
+	// Fresh is termguard delete from the start.
 	Fresh = "fresh"
 )
 
@@ -36,8 +36,7 @@ type Deleted struct {
 	Gone  int
 }
 
-// deletable reports whether termguard delete alone can end the deletion: the plan has only steps that give
-// something up or force, which only a certain hang allows.
+// deletable needs a plan that only gives something up or forces: both take a certain hang.
 func (s Scenario) deletable() bool {
 	certain := !slices.ContainsFunc(s.Expect, func(verdict string) bool { return verdict != Hangs })
 	return certain && (s.Plan == Runs || s.Plan == Force) && len(s.Cure) == 0 && s.HoursLater == 0
@@ -68,8 +67,7 @@ func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error 
 	return err
 }
 
-// deleteAll answers only forced steps. It returns errors: something is left, or was deleted without a step that
-// names it.
+// deleteAll answers only forced steps. Something left is an error, and something deleted that no step names.
 func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, err error) {
 	s := o.Scenario
 	binary, err := Binary()
@@ -184,7 +182,7 @@ func (t thing) String() string {
 	return text
 }
 
-// things returns all objects that can be deleted, except those of passing kinds.
+// things leaves out passing kinds.
 func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	objects, err := g.objects(ctx)
 	if err != nil {
@@ -204,7 +202,7 @@ func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	return all, nil
 }
 
-// made returns a scenario's objects, GROUP-KIND/NAMESPACE/NAME, and its namespaces.
+// made returns GROUP-KIND/NAMESPACE/NAME, and namespaces.
 func (s Scenario) made() (names, within map[string]bool, err error) {
 	names, within = map[string]bool{}, map[string]bool{}
 	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
@@ -220,7 +218,7 @@ func (s Scenario) made() (names, within map[string]bool, err error) {
 	return names, within, nil
 }
 
-// own returns the things of a scenario: others are played beside it.
+// own leaves out scenarios played beside it.
 func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	names, within, err := s.made()
 	if err != nil {
@@ -235,9 +233,8 @@ func (s Scenario) own(all map[types.UID]thing) (map[types.UID]thing, error) {
 	return of, nil
 }
 
-// unnamed counts deleted things. It lists those that were deleted or lost a finalizer although they are not
-// named, in a named namespace, of a named definition or dependents of a named object, and neither they nor
-// their namespace were Terminating.
+// unnamed counts deleted things, and lists the lost ones: deleted or without a finalizer, but not named, in a
+// named namespace, of a named definition, dependent on a named object, or Terminating before.
 func unnamed(of, after map[types.UID]thing, named []string) (gone int, lost []string) {
 	left := map[types.UID]bool{}
 	leaving := map[string]bool{} // namespaces

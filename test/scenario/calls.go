@@ -25,7 +25,7 @@ func (c Calls) Since(before Calls) Calls {
 
 func (c Calls) Mean() time.Duration { return c.Took / time.Duration(max(1, c.N)) }
 
-// Metrics returns the API server's metrics, by name.
+// Metrics returns the API server's, by name.
 func Metrics(ctx context.Context, client kubernetes.Interface) (map[string]*dto.MetricFamily, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

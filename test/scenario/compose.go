@@ -13,18 +13,17 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// A Composed world is assembled at random from parts; its outcome is not written down.
+// A Composed world has random parts; its outcome is not written down.
 type Composed struct {
 	Name   string
 	Parts  []Part
 	Target int // an index into the targets that the parts offer
-	// First, deleted before the check, is one more than an index into the targets, 0 for none.
+	// First, deleted before the check, is an index into the targets plus one, 0 for none.
 	First int
-	// Mortal dies once everything is up; if "", pods that select it run on the steady node.
+	// Mortal dies once everything is up; pods that select "" run on the steady node.
 	Mortal string
 }
 
-// Part is one ingredient of a world, and its variant.
 type Part struct {
 	Kind    string
 	ID      string // in the names of its objects
@@ -107,7 +106,7 @@ type rendered struct {
 	fails       bool     // an owner that runs reports that it fails
 }
 
-// Cluster-scoped objects have the world's name in their own, so that worlds stay apart.
+// Cluster-scoped names contain the world's, so that worlds stay apart.
 func (c Composed) render() rendered {
 	ns := c.Name
 	w := rendered{targets: []string{"namespace " + ns}}
@@ -180,7 +179,7 @@ func (c Composed) render() rendered {
 		w.targets = w.targets[1:] // the webhook reads no conditions of content (docs/limits.md)
 	}
 	w.target = w.targets[c.Target%len(w.targets)]
-	// A namespace that is deleted first leaves nothing to check.
+	// Nothing is left to check if a namespace is deleted first.
 	if first := w.targets[c.First%len(w.targets)]; c.First > 0 && first != w.target && first != namespace {
 		w.first = first
 	}
@@ -203,7 +202,7 @@ const (
 	nowhere
 )
 
-// mayDo also lets the service account read Secrets.
+// The service account may also read Secrets.
 func (w *rendered) mayDo(role, group, verbs, namespace, account string) {
 	w.objects = append(w.objects,
 		fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s}, rules: [{apiGroups: [%q], resources: ["*"], verbs: [%s]}, {apiGroups: [""], resources: [secrets], verbs: [get]}]}`, role, group, verbs),
@@ -263,7 +262,7 @@ func (w *rendered) used(ns, id string, v []int) {
 	}
 }
 
-// The owner fails if a Secret is missing; an old status says whether it does.
+// The owner fails without a Secret; an old status says whether it does.
 func (w *rendered) failing(ns, id string, v []int) {
 	group, ready, reason, c := fmt.Sprintf("%s.%s.test", id, ns), "True", "Synced", Controller{}
 	if v[0] == 0 {
@@ -335,7 +334,7 @@ func (w *rendered) operator(ns, id string, v []int) {
 	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
 }
 
-// The webhook is up and allows everything, has no backend, or has a certificate that does not fit.
+// The webhook allows everything, has no backend, or has a certificate that does not fit.
 func (w *rendered) webhook(ns, id string, v []int) {
 	up, sees, where, ignore := v[0] > 0, v[1], v[2], v[3] == 1
 	name := ns + "-" + id
@@ -386,8 +385,7 @@ func (w *rendered) policy(ns, id string, v []int) {
 // States of a conversion webhook.
 const (
 	converts = iota
-	// died means after the API server had filled its cache: objects that need conversion can no longer be
-	// written.
+	// died fills the API server's cache first: objects that need conversion cannot be written after it.
 	died
 	// neverRan has no object: with one, it would block every namespace.
 	neverRan
@@ -426,19 +424,19 @@ func convertedDefinition(group, service, stored string) string {
 	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s}, spec: {group: %[1]s, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: $CA, service: {namespace: default, name: %[2]s}}}}, versions: [{name: v1, served: true, storage: %[3]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, {name: v2, served: true, storage: %[4]t, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, group, service, stored == "v1", stored == "v2")
 }
 
-// unconvert returns the command after which no conversion is needed.
+// After the command no conversion is needed.
 func unconvert(group string) string {
 	return fmt.Sprintf(`patch crd things.%s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, group)
 }
 
-// A broken watch is retried a few times, with growing pauses.
+// A broken watch is retried with growing pauses.
 const factsLag = 4 * time.Second
 
 // A composed world waits for a few passes of the namespace controller.
 const completesWithin = 75 * time.Second
 
-// Explore plays a composed world. It judges only false alarms and misses. After the setup it calls ready, which
-// may wait for others and change the surroundings of all.
+// Explore judges only false alarms and misses. After the setup it calls ready, which may wait for others and
+// change the surroundings of all.
 func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (o Outcome) {
 	w := c.render()
 	s := Scenario{Name: c.Name, About: c.String(), Delete: w.target, Objects: strings.Join(w.objects, "\n---\n"), Live: Live{Controllers: w.controllers, Webhooks: w.webhooks}, Wait: w.wait, Later: strings.Join(w.later, "\n---\n"), Do: w.do}
@@ -458,7 +456,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	}()
 	err := g.setUp(ctx, s)
 	if err == nil && w.first != "" {
-		// It may be refused, or hang: that is one more state.
+		// A refusal or a hang is one more state.
 		_, err = g.Kubectl(ctx, append([]string{"delete", "--timeout=10s"}, strings.Fields(w.first)...)...)
 	}
 	if befallen := ready(); err == nil {
@@ -467,7 +465,7 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	if err != nil {
 		return fail(fmt.Errorf("set up: %w", err))
 	}
-	// The second deletion of a Terminating object is not sent to webhooks.
+	// No webhook sees the second deletion of a Terminating object.
 	r, err := g.Kubectl(ctx, append([]string{"get", "-o", "jsonpath={.metadata.deletionTimestamp}"}, s.target()...)...)
 	if err != nil {
 		return fail(err)
@@ -476,7 +474,6 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 		o.Predicted, o.Real = Unknown, "deleted before"
 		return o
 	}
-	// The facts follow the cluster with a lag.
 	var last string
 	var since time.Time
 	same := 0
@@ -529,8 +526,8 @@ func (g *Guarded) Explore(ctx context.Context, c Composed, ready func() error) (
 	return o
 }
 
-// goneAtLast is for a busy machine: the API server empties five definitions at once, each for a minute before
-// its next turn (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
+// goneAtLast is for a busy machine: the API server empties five definitions at once, a minute each
+// (apiextensions-apiserver, pkg/controller/finalizer/crd_finalizer.go).
 func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	empty := s.Name + "-empty"
 	yardstick, remove := "{apiVersion: v1, kind: Namespace, metadata: {name: "+empty+"}}", "namespace "+empty
@@ -551,17 +548,16 @@ func (g *Guarded) goneAtLast(ctx context.Context, s Scenario) (bool, error) {
 	return g.Gone(ctx, s, 20*time.Second)
 }
 
-// surroundings fail for all worlds of a batch once they are up.
 type surroundings struct {
 	mortal     *lab.Node
 	name       string // of that node
 	apiservice string
-	// unconverted is the group of an object that cannot be converted.
+	// unconverted is a group whose object cannot be converted.
 	unconverted string
 }
 
-// Surroundings are in turn none, an aggregated API without a backend, a node that dies, and an object that
-// cannot be converted.
+// surround is in turn none, an aggregated API without a backend, a node that dies, and an object that cannot
+// be converted.
 func (g *Guarded) surround(ctx context.Context, n int) (s surroundings, err error) {
 	switch n % 4 {
 	case 1:
@@ -591,7 +587,7 @@ func (g *Guarded) befall(ctx context.Context, s surroundings) error {
 		if err := g.Create(ctx, fmt.Sprintf(`{apiVersion: %s/v1, kind: Thing, metadata: {name: it, namespace: default}}`, s.unconverted)); err != nil {
 			return err
 		}
-		// A change of the definition makes the API server begin a new cache.
+		// A changed definition gets a new cache.
 		if _, err := g.Kubectl(ctx, "patch", "crd", "things."+s.unconverted, "--type=merge", "-p", `{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1","v1beta1"]}}}}`); err != nil {
 			return err
 		}
@@ -625,7 +621,7 @@ func (g *Guarded) clear(ctx context.Context, s surroundings) error {
 	return err
 }
 
-// Shrink removes parts of a world as long as it fails in the same way.
+// Shrink removes parts while the world fails in the same way.
 func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed {
 	for again := true; again && len(c.Parts) > 1; {
 		again = false
@@ -634,7 +630,7 @@ func (g *Guarded) Shrink(ctx context.Context, c Composed, wrong string) Composed
 			if first := c.render().first; first != "" {
 				smaller.First = 1 + slices.Index(smaller.render().targets, strings.ReplaceAll(first, c.Name, smaller.Name))
 			}
-			// The target keeps its arguments if the smaller world still has it.
+			// The target keeps its arguments if it is still there.
 			target := strings.ReplaceAll(c.render().target, c.Name, smaller.Name)
 			if smaller.Target = slices.Index(smaller.render().targets, target); smaller.Target < 0 {
 				continue

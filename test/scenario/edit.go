@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Leaks means that resources that the finalizer guarded are leaked.
+// Leaks means that guarded resources are leaked.
 const Leaks = "leaks"
 
-// Edit removes finalizers by hand. After it, the objects of Remains exist only if the outcome is Leaks.
+// Edit removes finalizers by hand. The objects of Remains then exist only if the outcome is Leaks.
 type Edit struct {
 	// Object is named as for kubectl get.
 	Object string `json:"object"`
@@ -52,7 +52,6 @@ func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Uns
 	return &found[0], nil
 }
 
-// edit returns termguard's answer if ask is set.
 func (g *Guarded) edit(ctx context.Context, e *Edit, ask bool) ([]string, error) {
 	_, after, err := g.edited(ctx, e)
 	if err != nil {

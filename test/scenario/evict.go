@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Evict evicts a pod, NAMESPACE/NAME, as kubectl drain does, and returns termguard's warnings. The error has
-// status 429 if a PodDisruptionBudget forbids it.
+// Evict evicts NAMESPACE/NAME as kubectl drain does, and returns termguard's warnings. The error has status
+// 429 if a PodDisruptionBudget forbids it.
 func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, error) {
 	var said heard
 	config := g.Config()
@@ -37,7 +37,7 @@ type heard []string
 
 var _ rest.WarningHandler = &heard{}
 
-// HandleWarningHeader keeps termguard's warnings.
+// HandleWarningHeader keeps only termguard's.
 func (h *heard) HandleWarningHeader(_ int, _ string, text string) {
 	if text, ok := strings.CutPrefix(text, "termguard: "); ok {
 		*h = append(*h, text)

@@ -42,14 +42,14 @@ func ProbeBinary() (string, error) {
 	return probe, nil
 }
 
-// Guard starts a lab with the node "steady" and termguard, with the limits that users get.
+// Guard starts a lab with the node "steady" and termguard, with users' limits.
 func Guard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, false)
 }
 
-// PatientGuard is Guard with longer limits, for tests of answers rather than of their speed: dozens of
-// concurrent deletions on two cores leave no time for a review, and a request that is allowed unchecked proves
-// nothing. Its API server presents a certificate, without which termguard learns nothing.
+// PatientGuard has longer limits, for tests of answers: dozens of concurrent deletions on two cores leave no
+// time for a review, and an unchecked request proves nothing. Its API server presents a certificate, without
+// which termguard learns nothing.
 func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }
@@ -77,7 +77,7 @@ const (
 	clientCertificate, clientKey = "termguard-client.crt", "termguard-client.key"
 )
 
-// PresentToTermguard is a lab.Options.Prepare that makes the API server present a certificate.
+// PresentToTermguard is a lab.Options.Prepare for the API server's certificate.
 func PresentToTermguard(dir string) ([]string, error) {
 	clients, err := lab.NewAuthority("termguard-clients")
 	if err != nil {
@@ -90,7 +90,7 @@ func PresentToTermguard(dir string) ([]string, error) {
 	return []string{flag}, err
 }
 
-// ClientArgs make termguard answer that API server alone.
+// ClientArgs make termguard answer only that API server.
 func (g *Guarded) ClientArgs() []string {
 	return []string{"--client-ca-file", filepath.Join(g.Dir(), clientsFile), "--client-cn", clientName}
 }
@@ -103,7 +103,7 @@ func (g *Guarded) ClientCertificate() (tls.Certificate, error) {
 	return tls.LoadX509KeyPair(filepath.Join(g.Dir(), clientCertificate), filepath.Join(g.Dir(), clientKey))
 }
 
-// PresentCertificate returns the API server's flag for the files of docs/security.md.
+// PresentCertificate returns the API server's flag, as in docs/security.md.
 func PresentCertificate(by *lab.Authority, name, folder string) (flag string, err error) {
 	page, err := os.ReadFile(filepath.Join(lab.Root(), "docs", "security.md"))
 	if err != nil {
@@ -131,7 +131,7 @@ func PresentCertificate(by *lab.Authority, name, folder string) (flag string, er
 	return "--admission-control-config-file=" + filepath.Join(folder, "admission.yaml"), err
 }
 
-// The lab replaces the kubelet of the Deployment's pods.
+// The lab plays the kubelet.
 func (g *Guarded) install(ctx context.Context) error {
 	binary, err := Binary()
 	if err != nil {
@@ -152,7 +152,7 @@ func (g *Guarded) install(ctx context.Context) error {
 	return g.StartTermguard(ctx, binary)
 }
 
-// BeCalledPatiently makes the API server wait longer for termguard than its manifests say.
+// BeCalledPatiently exceeds the timeout in the manifests.
 func (g *Guarded) BeCalledPatiently(ctx context.Context) error {
 	client, err := g.Client()
 	if err != nil {
@@ -189,7 +189,7 @@ func (g *Guarded) StartTermguard(ctx context.Context, binary string, extra ...st
 	return g.AwaitTermguard(ctx)
 }
 
-// MountConfig follows the Deployment's ConfigMap. The returned path does not exist while there is none.
+// MountConfig follows the Deployment's ConfigMap; without one the path does not exist.
 func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	client, err := g.Client()
 	if err != nil {
@@ -206,7 +206,7 @@ func (g *Guarded) MountConfig(ctx context.Context) (string, error) {
 	return path, os.WriteFile(path, []byte(cm.Data["config.yaml"]), 0o600)
 }
 
-// AwaitTermguard waits until termguard is ready and its authority is in the webhook configuration.
+// AwaitTermguard waits until termguard is ready and the webhook configuration has its authority.
 func (g *Guarded) AwaitTermguard(ctx context.Context) error {
 	address, err := g.ClusterIP(ctx, "termguard-system", "termguard")
 	if err != nil {

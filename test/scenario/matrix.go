@@ -39,8 +39,8 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		if o.Miss() {
 			misses++
 		}
-		// An edit or an eviction gets warnings at most; so does a deletion that completes, after which another
-		// hangs.
+		// An edit or an eviction gets warnings at most; so does a deletion that completes, after which
+		// another hangs.
 		leaves := o.Scenario.Leaves
 		most := o.Scenario.Edit != nil || o.Scenario.Evict != "" || leaves != nil && leaves.Reality == Hangs && len(o.Wrong) == 0
 		if o.Err == nil && o.Predicted != Unknown && (o.Predicted != AtRisk || most) {
@@ -55,7 +55,7 @@ func Matrix(out io.Writer, outcomes []Outcome) {
 		done[Restores], done[Runs], done[Force], done[Person])
 }
 
-// Tally prints how often each scenario was played, and its outcomes.
+// Tally prints how often each scenario was played, and how it ended.
 func Tally(out io.Writer, outcomes []Outcome) {
 	played, hung := map[string]int{}, map[string]int{}
 	predicted := map[string]map[string]bool{}

@@ -51,7 +51,7 @@ type prediction struct {
 	like   string // the way whose answer it must equal, if any
 }
 
-// The webhook's answer is evaluated from its review, over a snapshot.
+// The review is evaluated over a snapshot.
 const (
 	asWebhook     = "the webhook"
 	checkLive     = "check"
@@ -65,8 +65,8 @@ type archived struct {
 	place *scan.Place
 }
 
-// otherWays evaluates the deletion as check and scan do, in the cluster and over a snapshot. In the cluster,
-// scenarios share one reading: dozens run at once.
+// otherWays evaluates as check and scan do, in the cluster and over a snapshot. Scenarios share one reading
+// of the cluster: dozens run at once.
 func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) (answers []prediction, err error) {
 	if s.Delete == "" || s.Asks != "" || s.departs() {
 		return nil, nil
@@ -108,8 +108,8 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 	subject := subjects[0]
 	var place *scan.Place
 	var report answer.Answer
-	// While another scenario's definition comes or goes, its objects cannot be listed, and no answer is sure.
-	// On a busy machine, reading takes a minute.
+	// While another scenario's definition comes or goes, no answer is sure. On a busy machine, reading takes
+	// a minute.
 	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
 		place, err = g.places.next(func() (*scan.Place, error) {
 			reads := cluster.Options{Dial: new(net.Dialer).DialContext}
@@ -159,7 +159,7 @@ func subjectsOf(ctx context.Context, config *rest.Config, names []answer.Name) (
 	return types.Subjects(ctx, config, user, names)
 }
 
-// others returns errors: an answer contradicts the outcome or does not name the blocker, or two differ.
+// others returns errors: an answer contradicts the outcome, the blocker or another answer.
 func (o *Outcome) others(answers []prediction) (wrong []string) {
 	said := map[string]prediction{}
 	for _, a := range answers {
@@ -185,8 +185,7 @@ func (o *Outcome) others(answers []prediction) (wrong []string) {
 	return wrong
 }
 
-// Answers differ in any word if both have the same facts, otherwise in the verdict, the policies or the
-// certainty of findings.
+// Any word counts if both have the same facts, else the verdict, the policies and the certainty of findings.
 func (a prediction) differs(other prediction) string {
 	if diff := cmp.Diff(a.gist(), other.gist()); diff != "" || a.world != other.world {
 		return diff

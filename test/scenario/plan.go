@@ -23,7 +23,7 @@ const (
 	Runs = "runs"
 	// Force needs commands of kind force, too.
 	Force = "force"
-	// Restores first restores something: the cure does that.
+	// Restores needs a cure first.
 	Restores = "restores"
 	// Person needs judgement: the cure replaces it.
 	Person = "person"
@@ -32,7 +32,7 @@ const (
 // In the order of their price.
 var plans = []string{Restores, Runs, Force, Person}
 
-// Report is an answer about one object and its dependents, as of a Kustomization.
+// Report is about an object and its dependents, as of a Kustomization.
 type Report struct {
 	answer.Item
 	Plan []answer.Step
@@ -56,7 +56,7 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Check runs termguard check on an object, named as for kubectl.
+// Check names the object as for kubectl.
 func (g *Guarded) Check(ctx context.Context, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
 }
@@ -183,15 +183,14 @@ func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// readLimit is long because dozens of scenarios wait for one reading.
+// Dozens of scenarios wait for one reading.
 const readLimit = 3 * time.Minute
 
-// carryOut returns errors of the answer or the plan.
 func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	s := o.Scenario
 	report, wrong, err := g.askOfHung(ctx, s)
 	if s.Reality == Varies && (err != nil || len(wrong) > 0) {
-		// A race may end well after it was taken for a hang, before any step.
+		// A race may end late, before any step.
 		if gone, late := g.Gone(ctx, s, time.Second); late == nil && gone {
 			o.Real = Completes
 			return nil, nil
@@ -248,7 +247,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 		}
 		return wrong, nil
 	}
-	// A pod of a deleted node is collected after a minute, and the namespace controller pauses as long.
+	// A deleted node's pod is collected after a minute, and the namespace controller pauses as long.
 	gone, err := g.Gone(ctx, s, 5*time.Minute)
 	if err == nil && !gone {
 		wrong = append(wrong, "the way out does not help: "+strings.Join(ran, "; "))
@@ -256,7 +255,7 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	return wrong, err
 }
 
-// heed carries out steps before the deletion.
+// The steps come before the deletion.
 func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	report, err := g.Check(ctx, s.target()...)
 	if err != nil {
@@ -283,8 +282,7 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	return nil
 }
 
-// askOfHung runs check and scan on the Terminating object, and returns errors of its blocker or of their
-// answers.
+// askOfHung runs check and scan on the Terminating object, and returns errors of its blocker or answers.
 func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wrong []string, err error) {
 	if s.Remains != "" {
 		held, err := g.remains(ctx, s)

@@ -1,5 +1,5 @@
-// Package scenario compares termguard with reality: each scenario is a cluster as data, a delete, the correct
-// verdicts, and the outcome on a real control plane.
+// Package scenario compares termguard with reality: a cluster as data, a delete, the correct verdicts, and
+// the outcome on a real control plane.
 package scenario
 
 import (
@@ -42,58 +42,55 @@ const (
 // Varies is the outcome of a race.
 const Varies = "varies"
 
-// Scenario is one file: this document first, then the objects to create. "$NS" is replaced by the scenario's
-// own name.
+// Scenario is one file: this document, then the objects to create. "$NS" is the scenario's own name.
 type Scenario struct {
 	Name string `json:"-"`
-	// About says what is special here; for a near miss, which one fact differs.
+	// About says what is special; for a near miss, which one fact differs.
 	About string `json:"about"`
 	// Policies detect the hang: with one of them off, the scenario must fail.
 	Policies []string `json:"policies,omitempty"`
-	// Delete are arguments of kubectl delete.
+	// Delete has arguments of kubectl delete.
 	Delete string `json:"delete,omitempty"`
 	// Evict replaces it: NAMESPACE/NAME of a pod.
 	Evict string `json:"evict,omitempty"`
 	// Edit replaces it.
 	Edit *Edit `json:"edit,omitempty"`
-	// Asks is "check" to use the command line, as for a Terminating object, whose deletes are not sent to
-	// webhooks.
+	// Asks is "check" for a Terminating object, whose deletes are not sent to webhooks.
 	Asks string `json:"asks,omitempty"`
-	// HoursLater makes check read a snapshot as if so old, for objects that have been Terminating for long.
+	// HoursLater makes check read a snapshot as if so old, for long deletions.
 	HoursLater int `json:"hoursLater,omitempty"`
 	// Expect are the correct verdicts.
 	Expect []string `json:"expect"`
-	// Blocker must be in the warning: a right verdict with the wrong blocker is wrong.
+	// Blocker must be in the warning.
 	Blocker string `json:"blocker,omitempty"`
-	// Reality is Hangs or Completes; for an edit, Leaks or Completes. For a race, Varies, no certain verdict is
-	// correct.
+	// Reality is Hangs or Completes; for an edit, Leaks or Completes; for a race, Varies: no certain verdict
+	// is correct.
 	Reality string `json:"reality"`
-	// Remains are arguments of kubectl get for an object that must exist while the deletion hangs.
+	// Remains are arguments of kubectl get for an object that exists while the deletion hangs.
 	Remains string `json:"remains,omitempty"`
-	// Estimated says that check must estimate the longest duration, which the deletion exceeds by at most 2 s
-	// or 20 %.
+	// Estimated says that check must estimate the longest duration; 2 s or 20 % more is allowed.
 	Estimated bool `json:"estimated,omitempty"`
-	// Within bounds a deletion that completes. Defaults to 3 min: scenarios share a namespace controller, which
-	// on a busy machine works off a queue.
+	// Within bounds a deletion that completes, 3 min by default: on a busy machine, the shared namespace
+	// controller works off a queue.
 	Within Duration `json:"within,omitempty"`
-	// Leaves is a second deletion, after the first has completed and its dependents are deleted.
+	// Leaves is a second deletion, after the first and its dependents.
 	Leaves *Leaves `json:"leaves,omitempty"`
-	// Keeps are arguments of kubectl get for an object that must outlive the plan and the deletion.
+	// Keeps are arguments of kubectl get for an object that outlives the plan and the deletion.
 	Keeps string `json:"keeps,omitempty"`
 	// Plan defaults to Person if there is a cure, else to Runs.
 	Plan string `json:"plan,omitempty"`
-	// Cure are kubectl commands that let a deletion complete if no command of the plan does: they restore
-	// something, or replace a person.
+	// Cure are kubectl commands for what no command of the plan does: they restore something, or replace a
+	// person.
 	Cure []string `json:"cure,omitempty"`
 	// ByDelete makes termguard delete carry out the plan.
 	ByDelete bool `json:"byDelete,omitempty"`
-	// After are kubectl commands that undo the damage of an exclusive scenario.
+	// After are kubectl commands that undo an exclusive scenario.
 	After []string `json:"after,omitempty"`
-	// Quick scenarios are played by make test: one for each family of causes.
+	// Quick scenarios are in make test: one for each family of causes.
 	Quick bool `json:"quick,omitempty"`
 	// Exclusive scenarios affect the whole cluster and run one by one.
 	Exclusive bool `json:"exclusive,omitempty"`
-	// Since is the first version of Kubernetes, as "1.34", that serves its objects.
+	// Since is the first version of Kubernetes that serves its objects, as "1.34".
 	Since string `json:"since,omitempty"`
 	// SureSince is the first version with a certain outcome; before it, only AtRisk is correct.
 	SureSince string `json:"sureSince,omitempty"`
@@ -106,16 +103,15 @@ type Scenario struct {
 	Owns []Owning `json:"owns,omitempty"`
 	// Wait are arguments of kubectl wait, before the check.
 	Wait []string `json:"wait,omitempty"`
-	// Do are kubectl commands after that. One followed by " => TEXT" is repeated until its output contains the
-	// text.
+	// Do are kubectl commands after that, repeated until the output contains TEXT if " => TEXT" follows.
 	Do []string `json:"do,omitempty"`
 
 	Objects string `json:"-"`
-	// Later are objects that need the live parts: they follow "--- # later".
+	// Later objects need the live parts: they follow "--- # later".
 	Later string `json:"-"`
 }
 
-// Duration is a time.Duration as in "90s".
+// Duration is as in "90s".
 type Duration struct{ time.Duration }
 
 func (d *Duration) UnmarshalJSON(data []byte) (err error) {
@@ -131,14 +127,13 @@ type Live struct {
 	// APIs serve an API group while their Service has endpoints.
 	APIs       []API       `json:"apis,omitempty"`
 	SampleAPIs []SampleAPI `json:"sampleAPIs,omitempty"`
-	// Webhooks answer while their Service has endpoints; "$CA" is their caBundle, "$OTHERCA" one that does not
-	// fit.
+	// Webhooks answer while their Service has endpoints; their caBundle is "$CA", or "$OTHERCA", which does
+	// not fit.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program is published software that runs while a Deployment has a ready pod. The manifests are applied with
-// the objects.
+// Program is published software that runs while a Deployment has a ready pod. Its manifests are applied, too.
 type Program struct {
 	Component  string `json:"component"`        // a folder of test/components
 	Binary     string `json:"binary,omitempty"` // defaults to the component's name
@@ -173,7 +168,7 @@ type Owning struct {
 
 // Leaves is a second deletion after one that completes.
 type Leaves struct {
-	// Do has commands to run before it: clients notice a deletion with a delay.
+	// Do has commands before it: clients notice a deletion late.
 	Do      []string `json:"do,omitempty"`
 	Delete  string   `json:"delete"`
 	Reality string   `json:"reality"` // Hangs or Completes
@@ -187,8 +182,8 @@ const (
 	Cured Stage = "cured"
 )
 
-// Node may die once everything is up: "dead" is a kubelet killed, "gone" the node object deleted after that,
-// "out-of-service" the taint set after that.
+// Node may die once everything is up: "dead" is a killed kubelet, "gone" also without its object,
+// "out-of-service" with the taint.
 type Node struct {
 	Name    string `json:"name"`
 	Becomes string `json:"becomes,omitempty"`
@@ -199,7 +194,7 @@ type Controller struct {
 	Account   string `json:"account"` // NAMESPACE/NAME
 	Finalizer string `json:"finalizer"`
 	Resource  string `json:"resource"` // PLURAL.VERSION.GROUP
-	// While is its Deployment, NAMESPACE/NAME: it stops once that has no ready pod.
+	// While is its Deployment, NAMESPACE/NAME, which must have a ready pod.
 	While string `json:"while,omitempty"`
 	// Guards are ConfigMaps in the object's namespace that it first deletes.
 	Guards []string `json:"guards,omitempty"`
@@ -209,15 +204,15 @@ type Controller struct {
 	Drains string `json:"drains,omitempty"`
 	// Reads are Secrets in the object's namespace that it must first read.
 	Reads []string `json:"reads,omitempty"`
-	// Tells is the reason of its Events about each object, as if it failed.
+	// Tells is the reason of Events about each object, as of a failure.
 	Tells string `json:"tells,omitempty"`
 	// Elects is its lease for leader election, in the namespace of its pod.
 	Elects string `json:"elects,omitempty"`
 	// Needs are objects that must exist, cluster-scoped or in the namespace that the reference names.
 	Needs []Reference `json:"needs,omitempty"`
-	// WaitsFor are references to the object that must be removed first.
+	// WaitsFor are references to the object, to be removed first.
 	WaitsFor []Reference `json:"waitsFor,omitempty"`
-	// Takes begins with the deletion of an object.
+	// Takes counts from an object's deletion.
 	Takes  Duration `json:"takes,omitempty"`
 	Starts Stage    `json:"starts,omitempty"`
 }
@@ -283,7 +278,7 @@ func (s Scenario) kinds() int {
 	return len(found)
 }
 
-// ordered reports whether the outcome could depend on the order in which the namespace controller deletes.
+// ordered reports whether the order of the namespace controller's deletions could matter.
 func (s Scenario) ordered() bool {
 	return strings.HasPrefix(s.Delete, "namespace s-") && s.Reality != Completes && s.kinds() > 1
 }
@@ -352,9 +347,9 @@ func parse(name, text string) (Scenario, error) {
 }
 
 // gone reports whether the target is deleted. A namespace hangs once a second pass of its controller has
-// changed nothing. Definitions are emptied within the API server, where they take turns, so they get the time
-// of several passes; others are deleted within moments once nothing blocks them. Play also checks that the
-// named blocker still exists, and that the target is deleted after it.
+// changed nothing. Definitions take turns within the API server, so they get the time of several passes;
+// others are deleted within moments. Play also checks that the named blocker still exists, and that the
+// target is deleted after it.
 func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 	limit := passes
 	if kind := s.target()[0]; s.Edit == nil && kind != "crd" {
@@ -368,7 +363,6 @@ func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 	return g.Gone(ctx, s, limit)
 }
 
-// Several turns of a controller that waits.
 const passes = 25 * time.Second
 
 type Outcome struct {
@@ -394,14 +388,14 @@ type Guarded struct {
 	snapshots shared[[]byte]
 	worlds    shared[*cluster.World]
 	archived  shared[archived]
-	// by is Stuck, Fresh or Beside if termguard delete is tested.
+	// by is Stuck, Fresh or Beside for termguard delete.
 	by string
-	// standing are the objects before any scenario, for Beside.
+	// standing are objects before any scenario, for Beside.
 	standing map[types.UID]*unstructured.Unstructured
 }
 
-// Play plays a scenario. After the setup it calls ready, which may wait for other scenarios: their new
-// resources are unseen for a moment, which makes answers uncertain.
+// Play calls ready after the setup, which may wait for other scenarios: new resources are unseen for a
+// moment, which makes answers uncertain.
 func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome) {
 	o.Scenario = s
 	ctx, cancel := context.WithCancel(ctx)
@@ -430,13 +424,12 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		return fail(fmt.Errorf("set up: %w", err))
 	}
 	if strings.Contains(s.Objects, "paramKind:") {
-		// The webhook reads parameters every ten seconds: before, a fair verdict may be one without the policy.
+		// The webhook reads parameters every ten seconds: before, a fair verdict may lack the policy.
 		select {
 		case <-ctx.Done():
 		case <-time.After(15 * time.Second):
 		}
 	}
-	// The facts follow the cluster with a lag.
 	err = g.Await(ctx, s.patience(), "a fair verdict", func(ctx context.Context) (bool, error) {
 		err := g.ask(ctx, &o, true)
 		return slices.Contains(s.Expect, o.Predicted), err
@@ -463,7 +456,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 			return fail(err)
 		}
 	}
-	// Evaluating with each policy off takes a while, in which the object may be deleted.
+	// Evaluating with each policy off takes a while; the object may be deleted meanwhile.
 	input, world, err := g.question(ctx, s)
 	if err != nil {
 		return fail(err)
@@ -499,7 +492,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 		gone, err = g.gone(ctx, s)
 	}
 	if err == nil && !gone && s.Reality == Varies {
-		// Once its blocker is removed, only the deletion itself is left.
+		// Without its blocker, only the deletion itself is left.
 		var held bool
 		if held, err = g.remains(ctx, s); err == nil && !held {
 			gone, err = g.Gone(ctx, s, s.Within.Duration)
@@ -550,7 +543,7 @@ func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 	return len(found) > 0, err
 }
 
-// leaves makes the second deletion, and returns errors of its outcome.
+// leaves returns errors of the second deletion's outcome.
 func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	for _, command := range s.Leaves.Do {
 		if err := g.Do(ctx, command); err != nil {
@@ -593,8 +586,7 @@ func (o *Outcome) judge() {
 	}
 }
 
-// late returns errors of the estimate: there is none, or, in make nightly, the deletion took longer, as it does
-// on a busy machine.
+// late accepts a longer deletion on a busy machine, except in make nightly.
 func (o *Outcome) late() []string {
 	switch {
 	case !o.Scenario.Estimated || o.Real != Completes:
@@ -612,10 +604,10 @@ func (o *Outcome) late() []string {
 	return nil
 }
 
-// FalseAlarm reports a predicted hang that did not happen.
+// FalseAlarm is a predicted hang that completes.
 func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == Completes }
 
-// Miss reports a hang that was predicted to complete.
+// Miss is a hang that was predicted to complete.
 func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
 
 func Warnings(stderr string) []string {
@@ -691,7 +683,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 			return err
 		}
 	}
-	// The last command must take effect on a program before the next.
+	// A program must see the last command before the next.
 	settled := func() error {
 		for _, p := range programs {
 			if _, err := p.Settled(ctx); err != nil {
@@ -711,7 +703,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 	return settled()
 }
 
-// Do runs a kubectl command, repeatedly if it ends in " => TEXT", until it prints that.
+// Do repeats a kubectl command with " => TEXT" until it prints that.
 func (g *Guarded) Do(ctx context.Context, command string) error {
 	if command, text, awaited := strings.Cut(command, " => "); awaited {
 		return g.Await(ctx, 5*time.Minute, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
@@ -725,7 +717,7 @@ func (g *Guarded) Do(ctx context.Context, command string) error {
 	return nil
 }
 
-// The owner is the only one, and blocks deletion in the foreground.
+// The only owner blocks deletion in the foreground.
 func (g *Guarded) own(ctx context.Context, o Owning) error {
 	owner, err := g.object(ctx, strings.Fields(o.Owner)...)
 	if err != nil {
@@ -768,12 +760,12 @@ func (g *Guarded) RunPrograms(ctx context.Context, live Live) (programs []*lab.P
 	return programs, nil
 }
 
-// Objects on a departing node may be deleted at any moment after the check.
+// After the check, objects on a departing node may be deleted at any moment.
 func (s Scenario) departs() bool {
 	return slices.ContainsFunc(s.Live.Nodes, func(n Node) bool { return n.Becomes != "" && n.Becomes != "dead" })
 }
 
-// depart gives up dead nodes just before the check, because their pods are collected from then on.
+// Dead nodes are given up just before the check: their pods are collected from then on.
 func (g *Guarded) depart(ctx context.Context, nodes []Node) error {
 	for _, n := range nodes {
 		var args []string
@@ -802,7 +794,7 @@ func (g *Guarded) Create(ctx context.Context, objects string) error {
 	).Replace(objects))
 }
 
-// while returns a context that ends once a Deployment has no ready pod; ctx itself if none is named.
+// while returns a context for a Deployment's ready pod; ctx itself if none is named.
 func (g *Guarded) while(ctx context.Context, deployment string) (context.Context, error) {
 	if deployment == "" {
 		return ctx, nil
@@ -926,7 +918,7 @@ func (g *Guarded) operate(ctx context.Context, live Live, stage Stage) error {
 	return nil
 }
 
-// The facts follow with a lag, and an object may first have to be Terminating for too long.
+// Facts lag, and an object may first have to be Terminating for too long.
 func (s Scenario) patience() time.Duration {
 	return 3 * time.Minute // a busy machine is no unfair verdict
 }
@@ -971,7 +963,7 @@ func (g *Guarded) ask(ctx context.Context, o *Outcome, dry bool) (err error) {
 	return nil
 }
 
-// kubectl would take a tenth of a second of a core.
+// kubectl would take 0.1 s of a core.
 func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	_, flags, err := s.named()
 	if err != nil {
@@ -989,7 +981,7 @@ func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 	return said, nil
 }
 
-// Gone waits until the target, or the objects that an edit may leak, are deleted.
+// Gone waits for the target, or objects that an edit may leak.
 func (g *Guarded) Gone(ctx context.Context, s Scenario, limit time.Duration) (bool, error) {
 	return g.Lab.Gone(ctx, limit, s.target()...)
 }

@@ -2,8 +2,8 @@ package scenario
 
 import "sync"
 
-// shared runs read the whole cluster, one at a time. Each takes up to 0.6 s of a core here, and as much of the
-// API server's (two cores, 2026), and dozens of scenarios want one at the same moment.
+// shared runs read the whole cluster, one at a time: each takes up to 0.6 s of a core here, and as much of
+// the API server's (two cores, 2026), and dozens of scenarios want one at once.
 type shared[T any] struct {
 	mu      sync.Mutex
 	pending *running[T]     // that has not begun
@@ -16,7 +16,7 @@ type running[T any] struct {
 	err   error
 }
 
-// next returns the result of a run that begins after the call.
+// The run begins after the call.
 func (s *shared[T]) next(run func() (T, error)) (T, error) {
 	s.mu.Lock()
 	now, leads, before := s.pending, s.pending == nil, s.last

@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// The policies are built once each; "" is none.
+// Each is built once; "" is without none.
 var without = func() func(off string) (*policies.Engine, error) {
 	set := sync.OnceValues(func() (*policies.Set, error) { return policies.Load(policies.Embedded()) })
 	var made sync.Map // of func() (*policies.Engine, error), by the policy that is off
@@ -42,8 +42,8 @@ var without = func() func(off string) (*policies.Engine, error) {
 }()
 
 // switchOff evaluates the request over its snapshot: with all policies the answer equals the webhook's, and
-// with one off it becomes wrong if, and only if, the scenario names that policy. Policies that are not
-// evaluated cannot matter.
+// becomes wrong with one off if, and only if, the scenario names that policy. Policies that are not evaluated
+// cannot matter.
 func switchOff(ctx context.Context, s Scenario, input map[string]any, world *cluster.World) ([]string, error) {
 	trigger := policies.Delete
 	if s.Edit != nil {
@@ -147,7 +147,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 	return input, world, nil
 }
 
-// Concurrent scenarios share a world unless they add to it.
+// Scenarios share a world unless they add to it.
 func (g *Guarded) world(ctx context.Context, s Scenario) (*cluster.World, error) {
 	read := func() (*cluster.World, error) {
 		archive, err := g.archive(ctx, s)

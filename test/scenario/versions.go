@@ -14,12 +14,12 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// Versions has the results on each version of Kubernetes.
+// Versions has results by version of Kubernetes.
 const Versions = "versions.json"
 
 type Run struct {
 	Version string `json:"version"`
-	// Lacks are scenarios without objects in that version, by the version that introduced these.
+	// Lacks are scenarios without objects in that version, by the version that introduced them.
 	Played int                 `json:"played"`
 	Wrong  []string            `json:"wrong,omitempty"`
 	Lacks  map[string][]string `json:"lacks,omitempty"`
@@ -57,7 +57,7 @@ func (r *Run) scenario(s Scenario) Scenario {
 	return s
 }
 
-// write records the run in the file that VERSIONS names.
+// VERSIONS names the file.
 func (r *Run) write(outcomes []Outcome) error {
 	file := os.Getenv("VERSIONS")
 	if file == "" {
