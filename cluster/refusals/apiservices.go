@@ -7,7 +7,6 @@ import (
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// listing is of one resource of an APIService.
 type listing struct{ service, resource string }
 
 // KeepAPIService keeps an APIService with a Service: local ones cannot become unavailable on their own.
@@ -43,7 +42,7 @@ func (p *Part) ForgetAPIService(key types.NamespacedName) {
 	p.doc.Prune("apiservices", key.Name)
 }
 
-// SetStale sets the APIServices ("v1beta1.metrics.k8s.io") of groups that our discovery cannot read.
+// SetStale sets the APIServices (VERSION.GROUP) that discovery cannot read.
 func (p *Part) SetStale(stale map[string]bool) {
 	p.stale = stale
 	for name := range p.doc.Child("apiservices") {
@@ -51,8 +50,7 @@ func (p *Part) SetStale(stale map[string]bool) {
 	}
 }
 
-// SetAPIServiceError records why a resource of an APIService, known yet or not, cannot be listed; ""
-// withdraws it. One listable resource does not prove the others.
+// SetAPIServiceError records why one resource of an APIService cannot be listed, "" if it can.
 func (p *Part) SetAPIServiceError(name, resource, message string) {
 	if p.apiErrors[listing{name, resource}] = message; message == "" {
 		delete(p.apiErrors, listing{name, resource})

@@ -58,7 +58,7 @@ type slice struct {
 	ready   bool
 }
 
-// backend returns a Service as a backend, which is kept up to date.
+// backend returns a Service's backend, which stays up to date.
 func (p *Part) backend(name types.NamespacedName) *backend {
 	b, found := p.backends[name]
 	if !found {
@@ -125,7 +125,7 @@ func (p *Part) hides(namespace string) bool {
 	})
 }
 
-// behind returns the workloads behind a Service, and the Secrets that these mount, each with such a workload.
+// behind returns a Service's workloads, and the Secrets that they mount, each with one of them.
 func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[string]any) {
 	s := p.services[name]
 	if len(s.selector) == 0 {
@@ -182,7 +182,6 @@ func (p *Part) templateChanged(workload types.NamespacedName, _, _ podTemplate) 
 	}
 }
 
-// templatesIn returns the templates of a namespace, by "resource/name".
 func (p *Part) templatesIn(namespace string) map[string]podTemplate {
 	found := map[string]podTemplate{}
 	for resource, templates := range p.templates {

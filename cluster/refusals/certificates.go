@@ -27,10 +27,10 @@ const (
 	dialTimeout                     = 2 * time.Second
 )
 
-// Dial opens a connection, as net.Dialer's DialContext.
+// Dial is net.Dialer's DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Handshake is the result of the last handshake with an endpoint.
+// Handshake is the result of a handshake.
 type Handshake struct {
 	at       time.Time
 	ok       bool
@@ -54,7 +54,7 @@ func calledAt(namespace, name string, port *int32, caBundle []byte) called {
 	return called{at, lastExpiry(caBundle)}
 }
 
-// distrusted returns why the API server cannot trust an endpoint, or "".
+// distrusted returns why the API server cannot trust an endpoint.
 func (p *Part) distrusted(c called) string {
 	distrust := p.handshakes[c.Endpoint].distrust
 	switch {
@@ -79,7 +79,7 @@ func lastExpiry(caBundle []byte) (last time.Time) {
 	return last
 }
 
-// Due returns the endpoints to dial now, each with its address.
+// Due returns the addresses of the endpoints to dial now.
 func (p *Part) Due() map[Endpoint]string {
 	now := p.options.Now()
 	wanted := map[Endpoint]string{}
@@ -112,7 +112,7 @@ func (p *Part) Due() map[Endpoint]string {
 // Distrust returns the error of a handshake with an untrusted backend.
 func Distrust(why string) error { return &tls.CertificateVerificationError{Err: errors.New(why)} }
 
-// Distrusted returns why the certificates of backends are not trusted, by address.
+// Distrusted returns why backends are not trusted, by address.
 func (p *Part) Distrusted() map[string]string {
 	found := map[string]string{}
 	for e, t := range p.handshakes {
@@ -129,8 +129,8 @@ func (p *Part) ShookHands(e Endpoint, t Handshake) {
 	p.handshakes[e] = t
 }
 
-// Try only makes a TLS handshake, as the API server would: a webhook with a certificate that caBundle does
-// not verify refuses everything. Other errors say nothing about the API server's connection.
+// Try makes a TLS handshake only: a webhook with a certificate that caBundle does not verify refuses
+// everything. Other errors say nothing about the API server's connection.
 func (e Endpoint) Try(ctx context.Context, dial Dial, address string, now time.Time) Handshake {
 	err := shakeHands(ctx, dial, e, address)
 	t := Handshake{at: now, ok: err == nil}
@@ -150,7 +150,7 @@ type Untried struct {
 // Service returns the name of the Service.
 func (e Endpoint) Service() types.NamespacedName { return e.service }
 
-// Untried returns the Services that a request depends on: of webhooks that fail closed and see it.
+// Untried returns the Services of webhooks that fail closed and see a request.
 func (p *Part) Untried(request *question.Request) (found []Untried) {
 	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != ""}
 	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
@@ -188,7 +188,7 @@ func (e Endpoint) Stored(secret string, certificate []byte, now time.Time) (t Ha
 
 func (e Endpoint) host() string { return e.service.Name + "." + e.service.Namespace + ".svc" }
 
-// roots returns nil, the system's authorities, without a caBundle.
+// roots are the system's (nil) without a caBundle.
 func (e Endpoint) roots() *x509.CertPool {
 	if e.caBundle == "" {
 		return nil

@@ -17,8 +17,8 @@ import (
 // (apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
 const ConversionFailure = "conversion webhook for "
 
-// uncached is part of its error while one unconvertible object keeps it from filling its cache of a resource
-// (apiserver, pkg/storage/cacher/ready.go).
+// uncached is part of its error while such an object keeps it from filling its cache (apiserver,
+// pkg/storage/cacher/ready.go).
 const uncached = "storage is (re)initializing"
 
 // ConversionFails reports whether an error has ConversionFailure.
@@ -46,7 +46,7 @@ func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// converter converts the objects of a definition to the version that deletions request.
+// converter is a definition's conversion to the version that deletions request.
 type converter struct {
 	namespaced       bool
 	version, storage string
@@ -54,7 +54,7 @@ type converter struct {
 	called           *called // nil if called by URL
 }
 
-// possible returns the versions that objects may be stored in: one without a status, as in manifests.
+// possible returns the storage version if there is no status, as in manifests.
 func (c *converter) possible() []string {
 	if len(c.stored) == 0 {
 		return []string{c.storage}
@@ -62,13 +62,11 @@ func (c *converter) possible() []string {
 	return c.stored
 }
 
-// converts reports whether any of these versions is another one.
 func (c *converter) converts(stored []string) bool {
 	return slices.ContainsFunc(stored, func(version string) bool { return version != c.version })
 }
 
-// settleConversions updates the definitions whose objects cannot be converted or listed, and, by the
-// backend's namespace, the definitions whose deletion needs it.
+// settleConversions also updates, by a backend's namespace, the definitions whose deletion needs it.
 func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	if !p.conversionsDirty {
 		return
@@ -155,8 +153,8 @@ func (p *Part) forgetDefinition(key types.NamespacedName) {
 	p.conversionsDirty = true
 }
 
-// SetListError records why a resource cannot be listed in the version that deletions request, of an
-// aggregated API that counts as available, or of unconvertible custom resources. "" withdraws it.
+// SetListError records why a resource, of an aggregated API or unconvertible, cannot be listed in the version
+// that deletions request; "" withdraws it.
 func (p *Part) SetListError(res facts.Resource, message string) {
 	service := res.Version + "." + res.Group
 	p.SetAPIServiceError(service, res.String(), message) // it may become known later
@@ -183,7 +181,7 @@ func (p *Part) ConvertsFrom(namespace string) bool {
 	return served[namespace] != nil
 }
 
-// Unconverted returns the resources whose objects may need a conversion webhook, which may be down or untrusted.
+// Unconverted returns the resources whose objects may need a conversion webhook.
 func (p *Part) Unconverted() (found []facts.Resource) {
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {
 		if c := p.converters[name]; c.converts(c.stored) {

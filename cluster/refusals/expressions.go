@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// expressions are compiled as the API server compiles them (k8s.io/apiserver, pkg/admission/plugin/cel).
+// expressions are compiled as by the API server (k8s.io/apiserver, pkg/admission/plugin/cel).
 type expressions struct {
 	compiled []admissioncel.CompilationResult
 	composed *admissioncel.CompositedCompiler // has their variables; nil for none
@@ -55,8 +55,7 @@ const (
 	depends // on unknown values
 )
 
-// outcomes evaluates with the known values: CEL returns a result if it does not depend on the rest, as in
-// "request.operation != 'DELETE' || …".
+// outcomes evaluates with the known values: CEL returns a result if it does not depend on the rest.
 func (e expressions) outcomes(in input) []outcome {
 	if len(e.compiled) == 0 {
 		return nil
@@ -182,7 +181,7 @@ type shape struct {
 
 var (
 	hidden = &shape{}
-	// labelsOnly is an object of which a template, or another part, knows only the labels.
+	// labelsOnly is an object with only its labels known, as from a template.
 	labelsOnly = &shape{lacking: true, fields: map[string]*shape{"metadata": {lacking: true, fields: map[string]*shape{"labels": nil, "namespace": nil}}}}
 	// defaulted may get defaults from the API server.
 	defaulted = func() *shape {
@@ -190,7 +189,7 @@ var (
 		s.rest = s
 		return s
 	}()
-	// manifest is an object as written by its author, who usually writes some of its metadata alone.
+	// manifest is an object as its author wrote it, with some of its metadata.
 	manifest = &shape{lacking: true, rest: defaulted, fields: map[string]*shape{"metadata": {lacking: true, rest: defaulted, fields: map[string]*shape{
 		"name": nil, "namespace": nil, "labels": nil, "annotations": nil, "finalizers": nil, "ownerReferences": nil, "deletionTimestamp": nil}}}}
 	// remaining is the part of a namespace that its deletion does not change.
@@ -230,7 +229,6 @@ type partial struct {
 	shape *shape
 }
 
-// Find implements traits.Mapper.
 func (p partial) Find(key ref.Val) (ref.Val, bool) {
 	name, _ := key.Value().(string)
 	field := p.shape.field(name)
@@ -246,7 +244,6 @@ func (p partial) Find(key ref.Val) (ref.Val, bool) {
 	return nil, false
 }
 
-// Get implements traits.Indexer.
 func (p partial) Get(key ref.Val) ref.Val {
 	if value, found := p.Find(key); found {
 		return value
@@ -254,8 +251,8 @@ func (p partial) Get(key ref.Val) ref.Val {
 	return p.Mapper.Get(key)
 }
 
-// Contains implements traits.Container. "in" tests for keys that an author wrote, such as labels; has tests
-// for fields that the API server sets.
+// Contains decides "in", which tests for keys that an author wrote, such as labels; has tests for fields that
+// the API server sets.
 func (p partial) Contains(key ref.Val) ref.Val {
 	if p.shape.rest == defaulted {
 		return p.Mapper.Contains(key)

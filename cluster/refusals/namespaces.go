@@ -18,7 +18,7 @@ const Implied = ours + "implied"
 type namespace struct {
 	labels     map[string]string
 	finalizers []string
-	// whole is the namespace as policies see it, without its status; nil if it is too large to keep.
+	// whole lacks the status; nil if it is too large to keep.
 	whole *corev1.Namespace
 }
 

@@ -71,8 +71,7 @@ type Part struct {
 	converters map[string]*converter // definitions with a conversion webhook, by name
 	listErrors map[string]string     // of custom resources, by "plural.group"
 
-	// Since the last Settle: namespaces with changed contents; changed webhooks; whether all, or the policies,
-	// changed.
+	// Since the last Settle: namespaces with changed contents, and webhooks.
 	touched, changed             map[string]bool
 	hooksDirty, conversionsDirty bool
 

@@ -21,9 +21,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// policy is a ValidatingAdmissionPolicy, compiled as the API server compiles it (k8s.io/apiserver,
-// pkg/admission/plugin/policy/validating/plugin.go), or a MutatingAdmissionPolicy, which refuses only on
-// errors (k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go).
+// policy is a ValidatingAdmissionPolicy (k8s.io/apiserver, pkg/admission/plugin/policy/validating/plugin.go), or
+// a MutatingAdmissionPolicy, which refuses only on errors (policy/mutating/dispatcher.go).
 type policy struct {
 	scope       scope
 	params      *admissionv1.ParamKind
@@ -53,8 +52,7 @@ type scope struct {
 	nothing             bool // a selector that cannot be parsed
 }
 
-// variable is compiled as by the API server (policy/validating/interface.go; importing that package brings
-// informers).
+// variable is as in policy/validating/interface.go: importing that package brings informers.
 type variable admissionv1.Variable
 
 func (v *variable) GetName() string       { return v.Name }
@@ -63,7 +61,7 @@ func (v *variable) ReturnTypes() []*celgo.Type {
 	return []*celgo.Type{celgo.AnyType, celgo.DynType}
 }
 
-// mutation is compiled as by the API server (policy/mutating/accessor.go).
+// mutation is as in policy/mutating/accessor.go.
 type mutation struct {
 	expression string
 	returns    *celgo.Type
@@ -72,13 +70,12 @@ type mutation struct {
 func (m *mutation) GetExpression() string      { return m.expression }
 func (m *mutation) ReturnTypes() []*celgo.Type { return []*celgo.Type{m.returns} }
 
-// compilePolicy returns nil if the API server's base environment is invalid, which cannot happen. A mutation
-// counts as a validation that is true if it can be evaluated; whether its result can be applied is not
-// checked.
+// compilePolicy takes a mutation for a validation that is true if it can be evaluated; whether its result can
+// be applied is not checked.
 func compilePolicy(mutates bool, of admissionv1.ValidatingAdmissionPolicySpec, validations []admissioncel.ExpressionAccessor) *policy {
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
-		return nil
+		return nil // cannot happen: the base environment is valid
 	}
 	declared := admissioncel.OptionalVariableDeclarations{HasParams: of.ParamKind != nil, HasAuthorizer: true}
 	for _, v := range of.Variables {
@@ -155,8 +152,7 @@ func (s scope) matches(attributes admission.Attributes, namespaceLabels map[stri
 	return min(sure, best)
 }
 
-// selected returns how certainly a selector matches: the old or the new object suffices, an unknown one may
-// match.
+// selected matches the old or the new object; an unknown one may match.
 func selected(by labels.Selector, attributes admission.Attributes) certainty {
 	if by.Empty() {
 		return will
@@ -178,7 +174,6 @@ func labelsOf(o runtime.Object) labels.Labels {
 	return labels.Set(m.GetLabels())
 }
 
-// refuses also returns for which objects, if they were read and the policy denies some.
 func (b boundPolicy) refuses(a neededRequest) refusal {
 	why := "the policy denies it"
 	if b.mutates {
@@ -262,7 +257,7 @@ func (b boundPolicy) deniesWith(attributes admission.Attributes, callerKnown boo
 	return min(sure, denies)
 }
 
-// The kinds of admission policies and webhooks, as in the names of their resources.
+// Kinds of policies and webhooks, as in the names of their resources.
 const validatingKind, mutatingKind = "validating", "mutating"
 
 func (p *Part) keepValidatingPolicy(o *admissionv1.ValidatingAdmissionPolicy) bool {
@@ -291,7 +286,6 @@ func (p *Part) keepMutatingPolicy(o *admissionv1.MutatingAdmissionPolicy) bool {
 	}, mutations, nil)
 }
 
-// failsClosed reports whether a webhook or policy denies what it cannot judge.
 func failsClosed(policy *admissionv1.FailurePolicyType) bool {
 	return facts.Or(policy, admissionv1.Fail) == admissionv1.Fail
 }
@@ -318,7 +312,7 @@ func (p *Part) bindingChanged(types.NamespacedName, policyBinding, policyBinding
 	p.hooksDirty = true
 }
 
-// deniers returns the policies in force that deny, by "KIND/POLICY/BINDING".
+// deniers returns the policies in force, by "KIND/POLICY/BINDING".
 func (p *Part) deniers() map[string]boundPolicy {
 	found := map[string]boundPolicy{}
 	for kind, bindings := range p.bindings {

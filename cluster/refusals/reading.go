@@ -22,17 +22,16 @@ import (
 
 const maxLookups = 500
 
-// Lookup is a query for objects that policies or webhooks' conditions read and the facts do not hold:
-// parameters, or the objects of requests.
+// Lookup is a query for objects that the facts do not hold: parameters of policies, or objects of requests.
 type Lookup struct {
-	// Kind of parameters; empty for objects of requests.
+	// Kind is of parameters; empty for objects of requests.
 	Kind     schema.GroupVersionKind
 	Resource schema.GroupVersionResource
-	// Namespace of the objects. For parameters it counts only if their kind is namespaced; Own says that it is
-	// the request's, "" if that has none.
+	// Namespace counts for parameters only if their kind is namespaced; Own says that it is the request's, "" if
+	// that has none.
 	Namespace string
 	Own       bool
-	// Name selects one object, and otherwise Selector by labels.
+	// Name selects one object, else Selector by labels.
 	Name, Selector string
 }
 
@@ -74,16 +73,15 @@ type reading struct {
 	// withObjects says that objects are read, too: in one namespace, or in all if within is "".
 	withObjects bool
 	within      string
-	// manifests says that objects lack fields that the API server sets.
-	manifests bool
-	// namespace returns a namespace as policies see it, nil if it is not known whole.
+	manifests   bool
+	// namespace returns nil if it is not known whole.
 	namespace func(name string) *corev1.Namespace
 	// podLabels is Cluster.PodLabels, and byLabels the namespaces where it decided a refusal.
 	podLabels func(namespace string) []labels.Set
 	byLabels  map[string]bool
 }
 
-// lookUp returns the result of a lookup, if there is one, and requests it.
+// lookUp also requests the lookup.
 func (r *reading) lookUp(l Lookup) (Found, bool) {
 	r.noting.Lock()
 	if len(r.wanting) < maxLookups {
@@ -94,7 +92,6 @@ func (r *reading) lookUp(l Lookup) (Found, bool) {
 	return found, read
 }
 
-// objects reads a namespace itself as cluster-scoped.
 func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, bool) {
 	if !r.withObjects || r.within != "" && r.within != namespace {
 		return nil, false
@@ -107,8 +104,7 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 	return found.Objects, read
 }
 
-// parameters returns a binding's parameters in a namespace, one nil if it has none. errNotRead says that they
-// were not read; other errors are the API server's.
+// parameters returns one nil if the policy has none; errors other than errNotRead are the API server's.
 func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	ref := b.binding.params
 	if b.params == nil || ref == nil {
@@ -146,8 +142,7 @@ func (p *Part) AskForObjects(namespace string) {
 	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
 }
 
-// Lookups returns the lookups that policies, and webhooks' matchConditions and objectSelectors, need, in
-// order.
+// Lookups returns the lookups that policies and webhooks need, in order.
 func (p *Part) Lookups() []Lookup {
 	return slices.SortedFunc(maps.Keys(p.reading.wanted), func(a, b Lookup) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
@@ -169,7 +164,7 @@ func (a Found) equal(b Found) bool {
 	})
 }
 
-// neededRequest is a request that a deletion needs, for some object of a resource. caller is nil if unknown.
+// neededRequest is a request that a deletion needs; caller is nil if unknown.
 type neededRequest struct {
 	op                     admission.Operation
 	resource               schema.GroupVersionResource
@@ -187,8 +182,7 @@ func (a neededRequest) attributes(object, old runtime.Object, name string) admis
 	return admission.NewAttributesRecord(object, old, kind, a.namespace, name, a.resource, a.subresource, a.op, nil, false, caller)
 }
 
-// judge evaluates of with the objects, or else with the labels of pods, if it depends on them, and returns for
-// which objects it refuses.
+// judge evaluates of with the objects, or else with the labels of pods, if it depends on them.
 func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) refusal {
 	name := ""
 	if a.resource == namespacesResource {
@@ -225,7 +219,7 @@ func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) 
 	return found
 }
 
-// judgePods narrows the refusal of some pod's DELETE by the labels of the pods.
+// judgePods narrows the refusal of some pod's DELETE by the labels of all.
 func (r *reading) judgePods(a neededRequest, some refusal, of func(admission.Attributes) refusal) refusal {
 	if a.op != admission.Delete || a.resource != podsResource {
 		return some
@@ -244,7 +238,6 @@ func (r *reading) judgePods(a neededRequest, some refusal, of func(admission.Att
 	return found
 }
 
-// labeled returns an object of which nothing else is known.
 func labeled(namespace string, of map[string]string) runtime.Object {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: of}}
 }

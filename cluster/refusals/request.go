@@ -18,8 +18,8 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Of returns the refusals of one request: by webhooks that fail closed and cannot be called, admission
-// policies, and the API server. If it depends on unknown parts of the object or an unknown user, it is "may".
+// Of returns the refusals of a request, by webhooks, admission policies and the API server; "may" if they depend
+// on unknown parts of the object or an unknown user.
 func (p *Part) Of(request *question.Request) []any {
 	if request.Operation != admissionv1.Delete && request.Operation != admissionv1.Update {
 		return nil
@@ -86,8 +86,8 @@ func (p *Part) Guards(request *question.Request) []string {
 	})
 }
 
-// callable returns the webhooks that see a request, fail closed and can be called, as far as they are selected,
-// with the rules that select leaves. An unknown namespace may have any labels.
+// callable returns the webhooks that see a request, fail closed and can be called, with the rules that selects
+// leaves. An unknown namespace may have any labels.
 func (p *Part) callable(request *question.Request, selects func(key string, h *hook) bool) (keys []string) {
 	in := input{attributes: attributesOf(request, p.options.Manifests), callerKnown: request.UserInfo.Username != "", manifest: p.options.Manifests}
 	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
@@ -128,7 +128,7 @@ func options(request *question.Request) runtime.Object {
 	return nil
 }
 
-// whole returns nil for an object that is neither known as the API server holds it, nor a manifest.
+// whole returns nil for an object that is neither a manifest nor as the API server holds it.
 func whole(object map[string]any, manifest bool) runtime.Object {
 	if len(object) == 0 {
 		return nil

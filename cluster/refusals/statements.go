@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Failures of a running webhook show in the API server's errors: controllers put them into events, the
-// namespace controller into the conditions of a namespace that it cannot empty.
+// Failures of a running webhook show in errors, which controllers put into events, the namespace controller
+// into conditions of the namespace.
 
 // MaxStatements bounds the statements, and MaxStatementsOf the ones from a namespace's events: the newest
 // stay.
@@ -23,16 +23,15 @@ const MaxStatements, MaxStatementsOf = 500, 20
 // others.
 const home = "kube-system"
 
-// failedCall, with the URL, and deniedBy are the API server's errors if it could not call a webhook that
-// fails closed, and if that denied the request (k8s.io/apiserver,
-// pkg/admission/plugin/webhook/errors/statuserror.go, and .../validating/dispatcher.go).
+// The API server's errors about webhooks (k8s.io/apiserver, pkg/admission/plugin/webhook/errors/statuserror.go,
+// and .../validating/dispatcher.go).
 var (
 	failedCall    = regexp.MustCompile(`failed calling webhook "([^"]+)": (.*)`)
 	calledService = regexp.MustCompile(`"https://([^./"]+)\.([^./"]+)\.svc[:/]`)
 	deniedBy      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: (.*))?`)
 )
 
-// statement is what an event, or a namespace's condition, says about a webhook; none without its name.
+// statement is from an event or a namespace's condition; none without a webhook.
 type statement struct {
 	webhook        string // as the configuration names it
 	service        string // "namespace/name" of the backend, "" if unknown
@@ -52,8 +51,7 @@ func (t statements) byWebhook() map[string][]statement {
 	return found
 }
 
-// newest returns the newest statement about a webhook that counts in a namespace: events count in their own.
-// Names of webhooks are not unique, so the Service must match.
+// newest also compares the Service: names of webhooks are not unique.
 func newest(about []statement, service, namespace string) (found statement) {
 	for _, s := range about {
 		counts := s.namespace == "" || s.namespace == home || s.namespace == namespace
@@ -64,7 +62,7 @@ func newest(about []statement, service, namespace string) (found statement) {
 	return found
 }
 
-// newer orders statements, those of the same time by text.
+// newer orders statements of the same time by text.
 func newer(a, b statement) bool {
 	if a.last.Equal(b.last) {
 		return a.cause+a.message > b.cause+b.message
@@ -72,7 +70,7 @@ func newer(a, b statement) bool {
 	return a.last.After(b.last)
 }
 
-// readStatement finds a statement about a webhook. Refusals count only for a deletion.
+// readStatement counts refusals only of a deletion.
 func readStatement(text string, deletion bool) statement {
 	text, _, _ = strings.Cut(text, "\n")
 	if match := failedCall.FindStringSubmatch(text); match != nil {
@@ -88,7 +86,7 @@ func readStatement(text string, deletion bool) statement {
 	return statement{}
 }
 
-// KeepEvent keeps an event of any controller if it is about a webhook, and reports whether it is.
+// KeepEvent keeps an event that is about a webhook, and reports whether it did.
 func (p *Part) KeepEvent(e *corev1.Event) bool {
 	t := readStatement(e.Message, e.Reason == "FailedDelete")
 	t.last, t.namespace = facts.LastSeen(e), e.Namespace
@@ -108,7 +106,7 @@ func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {
 	p.setStatement(types.NamespacedName{Name: o.Name}, found)
 }
 
-// setStatement replaces the statement from a source, and reports whether it is kept.
+// setStatement reports whether the statement is kept.
 func (p *Part) setStatement(from types.NamespacedName, t statement) bool {
 	before := p.statements[from]
 	if before == t {
@@ -139,7 +137,6 @@ func (p *Part) setStatement(from types.NamespacedName, t statement) bool {
 	return true
 }
 
-// restate records changed statements, which affect only their namespace, or all.
 func (p *Part) restate(namespace string, webhooks ...string) {
 	for key, h := range p.hooks {
 		switch {

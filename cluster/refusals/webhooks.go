@@ -29,7 +29,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// hook is a webhook with failurePolicy Fail, which refuses matching requests while its backend is down.
+// hook is a webhook with failurePolicy Fail.
 type hook struct {
 	admissionv1.ValidatingWebhook
 	backend    called
@@ -93,7 +93,6 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 
 func (h *hook) selects(of map[string]string) bool { return h.objects.Matches(labels.Set(of)) }
 
-// certainty is how certainly a webhook sees a request.
 type certainty int
 
 const (
@@ -104,14 +103,14 @@ const (
 
 func (c certainty) String() string { return [...]string{"no", "may", "will"}[c] }
 
-// sees returns how certainly the webhook sees a request for some object.
+// sees is seesAs for some object.
 func (h *hook) sees(a neededRequest) certainty {
 	sure, _ := h.seesAs(input{attributes: a.attributes(nil, nil, ""), callerKnown: a.caller != nil}, a.namespaceLabels)
 	return sure
 }
 
-// seesAs is sees for a request whose objects may be known. It also returns the condition that fails on it: the
-// API server then refuses without a call (k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions).
+// seesAs also returns the condition that fails on a request: the API server then refuses without a call
+// (k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions).
 func (h *hook) seesAs(in input, namespaceLabels map[string]string) (sure certainty, failing string) {
 	if !h.rules(in.attributes) {
 		return no, ""
@@ -157,7 +156,6 @@ func (p *Part) SeesUpdatesFrom(namespace string) bool {
 	return false
 }
 
-// concerns reports whether a webhook sees writes of an object with such labels.
 func (h *hook) concerns(gvr schema.GroupVersionResource, namespace string, of map[string]string) bool {
 	return h.selects(of) && slices.ContainsFunc([]admission.Operation{admission.Create, admission.Update, admission.Delete}, func(op admission.Operation) bool {
 		return h.rules(neededRequest{op: op, resource: gvr, namespace: namespace}.attributes(nil, nil, ""))
@@ -217,7 +215,7 @@ func (p *Part) reachOf(h *hook) reach {
 	return r
 }
 
-// stated returns an observed refusal since the last change of a webhook that can be called.
+// stated returns a refusal that was observed since the webhook's last change.
 func stated(h *hook, at place) refusal {
 	if t := newest(at.observed[h.Name], h.backend.service.String(), at.name); t.webhook != "" && !t.last.Before(h.changed) {
 		return refusal{sure: may, cause: t.cause, why: t.message, last: t.last}
@@ -225,8 +223,7 @@ func stated(h *hook, at place) refusal {
 	return refusal{}
 }
 
-// settleBlocked updates the requests of deletions that are refused: in changed namespaces, and for changed
-// webhooks in all.
+// settleBlocked updates the refused requests: in changed namespaces, and for changed webhooks in all.
 func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	p.reading.podLabels = cluster.PodLabels
 	for key, h := range p.hooks {
@@ -303,7 +300,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	}
 }
 
-// place is where deletions may be refused: a namespace, or "" for cluster-scoped objects.
+// place is a namespace, or "" for cluster-scoped objects.
 type place struct {
 	namespace
 	name     string
@@ -321,8 +318,8 @@ func (p *Part) place(cluster Cluster, name string, observed map[string][]stateme
 	}
 }
 
-// settleHook puts the requests that a webhook refuses in a place into blocked, and after the deletion of the
-// place with its backend into selfBlocked.
+// settleHook puts requests that a webhook refuses into blocked, and after the deletion of its backend with the
+// place into selfBlocked.
 func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked map[string]any) {
 	now := refusingHook{h, h.reach.refusal, p.reading}
 	if now.sure == no {
@@ -343,9 +340,8 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 	}
 }
 
-// blockedBy lists the requests of a deletion that are refused: the deletes of its objects, the updates that
-// remove finalizers, and its own. deletesPods are the callers that delete pods: the kubelet does so again
-// when a pod has stopped.
+// blockedBy lists the refused requests of a deletion. deletesPods are the callers that delete pods: the kubelet
+// does so again when a pod has stopped.
 func (p *Part) blockedBy(refuses func(neededRequest) refusal, at place, deletesPods ...user.Info) []any {
 	if at.kubelet {
 		deletesPods = append(deletesPods, kubeletUser)
@@ -402,7 +398,7 @@ func (p *Part) blockedBy(refuses func(neededRequest) refusal, at place, deletesP
 	return requests
 }
 
-// owners returns the owners of finalizers, each once: nil if unknown.
+// owners includes nil for unknown ones.
 func (p *Part) owners(finalizers []string) (owners []user.Info) {
 	known := map[string]bool{}
 	for _, finalizer := range finalizers {
@@ -476,8 +472,8 @@ func (p *Part) forgetWebhooks(kind string) func(types.NamespacedName) {
 	}
 }
 
-// settleOwn updates the effects of a webhook on its backend's namespace: if it sees the creation of its own
-// pods, none can be created after all are deleted.
+// settleOwn updates the effects of a webhook on its backend: if it sees the creation of its own pods, none can
+// be created after all are deleted.
 func (p *Part) settleOwn(key string, h *hook) {
 	sure := p.seesOwnPods(h)
 	delete(p.record("webhooks", key), "ownPods")
@@ -488,9 +484,8 @@ func (p *Part) settleOwn(key string, h *hook) {
 	p.publishHeld(key, "ownWorkloads", p.ownWorkloads(h, home))
 }
 
-// ownWorkloads returns the kinds of workloads behind a webhook whose updates it certainly sees: in a
-// foreground deletion their pods are deleted first, and none answers when the garbage collector removes
-// foregroundDeletion.
+// ownWorkloads returns the kinds behind a webhook whose updates it certainly sees: in a foreground deletion
+// their pods are deleted first, and none answers when the garbage collector removes foregroundDeletion.
 func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	if !h.selects(nil) || !p.foretells(h, home) {
 		return nil
@@ -518,8 +513,7 @@ func (p *Part) publishHeld(key, section string, held []string) {
 	facts.Set(p.record("webhooks", key), section, facts.List(held), len(held) > 0)
 }
 
-// everywhere returns the requests that fail in any namespace while the backend is down, about objects that
-// every namespace has or may have.
+// everywhere returns the requests that fail in any namespace while the backend is down.
 func (h *hook) everywhere() (held []string) {
 	if !h.selects(nil) {
 		return nil // it is for objects with its label
@@ -562,8 +556,7 @@ func (h *hook) everywhere() (held []string) {
 }
 
 // ownKinds returns the writes of custom resources that the webhook sees, and that the deletion of its
-// backend's namespace needs, as "DELETE things.example.com", or "DELETE *.example.com" if a rule names the
-// group alone. Such objects may not exist.
+// backend's namespace needs, as "DELETE things.example.com". Such objects may not exist.
 func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	if of == nil {
 		of = map[string]string{corev1.LabelMetadataName: home}
@@ -596,8 +589,8 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 	return slices.Compact(held)
 }
 
-// foretells reports whether the webhook's selector has a known result for a namespace. One outside the
-// manifests may get any label, as readmes instruct: only its name is known, unless Kubernetes creates it.
+// foretells reports whether the webhook's selector has a known result. A namespace outside the manifests may
+// get any label, as readmes instruct, unless Kubernetes creates it.
 func (p *Part) foretells(h *hook, namespace string) bool {
 	of := p.namespaces[namespace].whole
 	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || question.Immortal(namespace) {
@@ -607,8 +600,7 @@ func (p *Part) foretells(h *hook, namespace string) bool {
 	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
-// seesOwnPods returns how certainly the webhook sees the creation of its pods, as far as template labels
-// show.
+// seesOwnPods judges by the labels of templates.
 func (p *Part) seesOwnPods(h *hook) certainty {
 	service, found := p.services[h.backend.service]
 	if !found || len(service.selector) == 0 {
