@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Apply applies manifests as kubectl apply --server-side --force-conflicts does, and returns once discovery
-// includes any definitions. kubectl would take a third of a second of CPU time, mostly for schemas.
+// Apply is kubectl apply --server-side --force-conflicts, and returns once discovery includes any
+// definitions. kubectl would take a third of a second of CPU time, mostly for schemas.
 func (l *Lab) Apply(ctx context.Context, manifests string) error {
 	a, err := newApplier(l)
 	if err != nil {
@@ -122,8 +122,8 @@ func (a *applier) define(applied *unstructured.Unstructured) error {
 	return nil
 }
 
-// serves reports whether discovery includes every defined resource: kubectl and the namespace controller rely
-// on it, and requests succeed earlier.
+// serves reports whether discovery, which kubectl and the namespace controller use, has every defined
+// resource: requests succeed earlier.
 func (a *applier) serves(ctx context.Context) (bool, error) {
 	_, lists, _, err := a.discovery.GroupsAndMaybeResourcesWithContext(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Replicas balances new connections to a Service among ready replicas, as kube-proxy does.
+// Replicas balances new connections among ready replicas, as kube-proxy does.
 type Replicas struct {
 	listener net.Listener
 	turn     atomic.Uint64
@@ -26,7 +26,7 @@ type Replicas struct {
 // Replica is one backend; Readiness is a URL.
 type Replica struct{ Address, Readiness string }
 
-// Balance listens until ctx ends.
+// Balance ends with ctx.
 func Balance(ctx context.Context, address string) (*Replicas, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Version is the newest Kubernetes version, or the one that KUBERNETES names.
+// Version is the newest Kubernetes, or the one that KUBERNETES names.
 var Version = components().version
 
 const ContainerdVersion = "v2.4.2"
@@ -37,13 +37,13 @@ type module struct {
 	long          bool        // only for the long suite of operators
 }
 
-// published are files from a module of the build, copied into the folder manifests.
+// published files of the build's module are copied into manifests.
 type published struct {
 	module string   // as in go.mod
 	paths  []string // patterns of path.Match
 }
 
-// program may be a test binary: its name then ends in .test.
+// A test binary's name ends in .test.
 type program struct{ name, pkg string }
 
 // The supported versions of Kubernetes.
@@ -65,7 +65,7 @@ var controlPlane = []program{
 	{"node", "./node"},
 }
 
-// kubeletModule is for real nodes.
+// Only real nodes need it.
 var kubeletModule = module{
 	name: newest.name, version: newest.version,
 	programs: []program{
@@ -130,8 +130,8 @@ var conformance = module{
 	about:    "the end-to-end tests of Kubernetes " + newest.version + " from Go modules: once, 5 to 15 minutes on two cores",
 }
 
-// Build builds the control plane unless it is cached, and returns its folder. Concurrent builds wait for each
-// other, and an interrupted one leaves nothing usable behind.
+// Build builds the control plane unless it is cached, and returns its folder. Concurrent builds wait, and an
+// interrupted one leaves nothing usable.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	m := components()
 	if want := os.Getenv("KUBERNETES"); want != "" && !strings.HasPrefix(m.version+".", "v"+want+".") {
@@ -282,11 +282,11 @@ func (m module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// noDWARF omits debug information that the linkers would drop. It is not in module.flags because the programs
-// are the same.
+// noDWARF omits debug information that the linkers drop. It is not in module.flags: the programs are the
+// same.
 const noDWARF = "-gcflags=all=-dwarf=false"
 
-// One command compiles shared packages once and links on all cores.
+// One command compiles shared packages once.
 func (m module) build(ctx context.Context, source, target string) error {
 	var packages []string
 	names := map[string]string{} // by the go command's names
@@ -319,7 +319,7 @@ func (m module) build(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// executable returns a package's folder, without the major version.
+// The folder has no major version.
 func executable(pkg string) string {
 	if dir, last := path.Split(pkg); majorVersion.MatchString(last) {
 		return path.Base(dir)
@@ -332,7 +332,7 @@ var majorVersion = regexp.MustCompile(`^v[2-9][0-9]*$`)
 func goCommand(ctx context.Context, source string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
-	// Independent of the user's settings. Compilers are short processes, so they collect garbage rarely.
+	// Compilers are short processes, so they seldom collect garbage. The user's settings do not count.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=", "GOARCH=", "GOGC=400")
 	// The compilers die with the go command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -359,7 +359,7 @@ func (m module) source() (string, error) {
 	return dir, nil
 }
 
-// lock takes an exclusive lock, which the kernel releases if the process dies.
+// The kernel releases the lock if the process dies.
 func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -40,7 +40,7 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.cert.Raw})
 }
 
-// Issue returns a certificate for a client and servers, valid for a day.
+// Issue certifies clients and servers for a day.
 func (a *Authority) Issue(name string, groups, hosts []string, addresses ...string) (certPEM, keyPEM []byte, err error) {
 	return a.IssueUntil(time.Now().Add(24*time.Hour), name, groups, hosts, addresses...)
 }

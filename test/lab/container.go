@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ContainersNeed returns what this machine lacks for contained programs, "" if nothing.
+// ContainersNeed names what this machine lacks for contained programs, "" if nothing.
 func ContainersNeed() string {
 	if os.Geteuid() != 0 {
 		return "to run as root"
@@ -35,7 +35,7 @@ func ContainersNeed() string {
 // Source: k8s.io/client-go/rest, InClusterConfig.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// contain returns the command of a container, with its own root and this machine's network.
+// The container has its own root and this machine's network.
 func (p *Program) contain(ctx context.Context, pod *corev1.Pod, container corev1.Container) (*exec.Cmd, thread, error) {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -109,8 +109,7 @@ func (p *Program) mounts(ctx context.Context, client kubernetes.Interface, pod *
 	return mounted, nil
 }
 
-// remount updates a running container's files as a kubelet would: some programs wait for a certificate that
-// they created.
+// remount updates files as a kubelet would: some programs wait for a certificate that they created.
 func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1.Container) error {
 	client, err := p.lab.Client()
 	if err != nil {
@@ -127,7 +126,7 @@ func (p *Program) remount(ctx context.Context, pod *corev1.Pod, container corev1
 
 type contents map[string]map[string][]byte
 
-// write writes only changed files, because programs watch them.
+// Programs watch the files: only changed ones are written.
 func (c contents) write(root string, before contents) error {
 	for dir, files := range c {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -145,7 +144,7 @@ func (c contents) write(root string, before contents) error {
 	return nil
 }
 
-// A missing Secret contains a certificate, which cert-manager would create.
+// A missing Secret has a certificate, as from cert-manager.
 func (p *Program) volume(ctx context.Context, client kubernetes.Interface, volume corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case volume.ConfigMap != nil:
@@ -268,7 +267,7 @@ func linkOrCopy(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// forward forwards the Service's ports to the program's configured port, else to the target ports.
+// forward prefers the program's configured port to the target ports.
 func (p *Program) forward(ctx context.Context) error {
 	client, err := p.lab.Client()
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 // The kubelet restarts a container after 10 s, then 20 s.
 const crashes = 3
 
-// Crash makes a Deployment's containers exit whenever they start, until ctx ends. It returns once the kubelet
-// backs off (CrashLoopBackOff).
+// Crash makes a Deployment's containers exit at start until ctx ends. It returns in CrashLoopBackOff.
 func (n *Node) Crash(ctx context.Context, namespace, deployment string) error {
 	client, err := n.lab.Client()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServiceAccountConfig returns a config with a service account's token.
+// ServiceAccountConfig has the account's token.
 func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := l.Client()
 	if err != nil {
@@ -26,8 +26,8 @@ func (l *Lab) ServiceAccountConfig(ctx context.Context, namespace, name string) 
 	return config, nil
 }
 
-// RunDeployment plays the kubelet for a Deployment on the host network: it runs program in place of the first
-// container, with its arguments and service account, on a Service's ClusterIP. The API server sees no pod.
+// RunDeployment plays the kubelet for a Deployment on the host network: program runs as its first container,
+// on a Service's ClusterIP. The API server sees no pod.
 func (l *Lab) RunDeployment(ctx context.Context, namespace, name, service, program string, extra ...string) (*Process, error) {
 	client, err := l.Client()
 	if err != nil {

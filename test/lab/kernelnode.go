@@ -17,15 +17,15 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// KernelNodeNeeds returns what this machine lacks for a node with its own kernel, "" if nothing.
+// KernelNodeNeeds names what this machine lacks for a node with its own kernel, "" if nothing.
 func KernelNodeNeeds() string {
 	return strings.Join(append(realNodeLacks(), lacks(map[string]string{
 		"linux.uml": "user-mode-linux", "modprobe": "kmod", "mount.nfs": "nfs-common", "ip": "iproute2",
 	}, "/dev/net/tun", "/usr/lib/uml/modules")...), ", ")
 }
 
-// kernelInit can write only the node's files. Addresses of NodeNetwork are local; the lab's others are behind
-// its network card. It then runs the jobs of RealNode.Run concurrently.
+// kernelInit writes only the node's files. Addresses of NodeNetwork are local; others are behind its network
+// card. It then runs the jobs of RealNode.Run concurrently.
 const kernelInit = `#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rshared /
@@ -73,9 +73,8 @@ while :; do
 done
 `
 
-// StartKernelNode starts a real node with its own kernel, User Mode Linux, for features that this machine's
-// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled. It takes half a
-// minute.
+// StartKernelNode starts a real node in User Mode Linux, in half a minute, for features that this machine's
+// kernel may lack, such as an NFS client. Its kubelet and containerd cannot be signalled.
 func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, error) {
 	if needs := KernelNodeNeeds(); needs != "" {
 		return nil, fmt.Errorf("a node with a kernel of its own needs %s", needs)
@@ -90,7 +89,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 			return nil, err
 		}
 	}
-	// Four addresses per node of 198.18.0.0/16, which is reserved for tests (RFC 2544).
+	// Four addresses per node of 198.18.0.0/16, for tests (RFC 2544).
 	number, count := strings.TrimPrefix(l.network, "127."), int(l.kernels.Add(1))
 	address := func(last int) string { return fmt.Sprintf("198.18.%s.%d", number, 4*count+last) }
 	card := fmt.Sprintf("tg%s-%d", number, count)
@@ -117,7 +116,7 @@ func (l *Lab) StartKernelNode(ctx context.Context, name string) (*RealNode, erro
 	}); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, n.init.Log())
 	}
-	// A kubelet that is slow to register stops publishing its CSINode.
+	// A slowly registering kubelet stops publishing its CSINode.
 	if err := l.Apply(ctx, "{apiVersion: v1, kind: Node, metadata: {name: "+name+"}}"); err != nil {
 		return nil, err
 	}
@@ -146,7 +145,7 @@ func ip(args ...string) error {
 	return nil
 }
 
-// job runs a command in the background, and returns the path of its output (.out), later its exit code (.code).
+// job runs in the background, and returns the path of its output (.out), later its exit code (.code).
 func (n *RealNode) job(cmd *exec.Cmd) (string, error) {
 	words := slices.Concat([]string{"exec", "env", "-i"}, n.lab.environment(), cmd.Env, cmd.Args)
 	job := filepath.Join(n.Dir, "jobs", strconv.Itoa(int(n.jobs.Add(1))))

@@ -1,10 +1,11 @@
-// Package lab runs a real Kubernetes control plane on this machine, and nodes that run the kubelet's code over
-// a fake runtime. There is no scheduler: pods must name their node.
+// Package lab runs a real Kubernetes control plane on this machine, and nodes that run the kubelet's code
+// over a fake runtime. There is no scheduler: pods must name their node.
 //
-// Each lab has a Service network 127.N.0.0/16, so a process on this machine can listen on a Service's
-// ClusterIP: the API server really calls webhooks and extension API servers, without kube-proxy.
+// A lab's Service network is 127.N.0.0/16: a process on this machine can listen on a ClusterIP, so the API
+// server really calls webhooks and extension API servers, without kube-proxy.
 //
-// It needs Linux: all of 127.0.0.0/8 is loopback, and the kernel kills the children of a dead process.
+// It needs Linux, with all of 127.0.0.0/8 on loopback, and a kernel that kills the children of a dead
+// process.
 package lab
 
 import (
@@ -39,16 +40,15 @@ import (
 type Options struct {
 	// Progress defaults to os.Stderr.
 	Progress io.Writer
-	// NodeGrace is kube-controller-manager's --node-monitor-grace-period; kubelets renew their lease six times
-	// within it. Defaults to 12 s, at least 4 s; Kubernetes takes 50 s.
+	// NodeGrace is --node-monitor-grace-period; kubelets renew their lease six times within it. Defaults to
+	// 12 s, at least 4 s; Kubernetes takes 50 s.
 	NodeGrace time.Duration
 	APIServer []string
-	// Authorization defaults to Node,RBAC: Node reads ResourceSlices in v1, and without them the API server is
-	// not ready.
+	// Authorization defaults to Node,RBAC: Node reads ResourceSlices in v1, else the API server is not ready.
 	Authorization string
-	// Prepare writes files into the lab's folder and returns kube-apiserver flags for them.
+	// Prepare writes into the lab's folder and returns kube-apiserver flags.
 	Prepare func(dir string) ([]string, error)
-	// Thrifty collects garbage a quarter as often, for up to a GB of memory. Benchmarks leave it off.
+	// Thrifty collects garbage a quarter as often, for up to a GB; benchmarks leave it off.
 	Thrifty bool
 }
 
@@ -72,8 +72,8 @@ type Lab struct {
 	kubeconfig string
 }
 
-// Start starts a lab, in about 4 s once the components are built. ctx bounds only the start: call Stop. If this
-// process dies without it, processes and files are cleaned up anyway.
+// Start takes about 4 s once the components are built. ctx bounds only the start: call Stop. If this process
+// dies, everything is cleaned up anyway.
 func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
@@ -122,7 +122,7 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	return l, nil
 }
 
-// claimNetwork claims a loopback network by listening on its last address.
+// The claim is to listen on the last address.
 func claimNetwork() (string, net.Listener, error) {
 	for n := 96; n < 250; n++ {
 		network := fmt.Sprintf("127.%d", n)
@@ -144,8 +144,8 @@ func claimNetwork() (string, net.Listener, error) {
 	return "", nil, errors.New("all of 127.96.0.0/16 to 127.249.0.0/16 are in use: stop other labs first")
 }
 
-// watchdog removes the lab's folder, cgroups and network cards once this process closes the pipe or dies.
-// Processes may still write then, and frozen ones must thaw before they can die.
+// watchdog removes folder, cgroups and network cards once this process closes the pipe or dies. Processes may
+// still write then, and frozen ones must thaw to die.
 func watchdog(dir string) (io.Closer, error) {
 	const script = `cat >/dev/null
 cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "${1##*/}" 2>/dev/null; }
@@ -177,7 +177,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// environment returns every child's environment, never with the user's kubeconfig.
+// The user's kubeconfig is never in it.
 func (l *Lab) environment() []string {
 	return []string{
 		"KUBECONFIG=" + filepath.Join(l.dir, "admin.kubeconfig"), "KUBECTL_KUBERC=false",
@@ -230,7 +230,7 @@ func (l *Lab) prepare() error {
 	return err
 }
 
-// Unlikely for a Service: ClusterIPs are picked at random from the whole network.
+// A Service seldom gets it: ClusterIPs are random in the whole network.
 func (l *Lab) etcdURL() string { return "http://" + l.network + ".255.1:2379" }
 
 func (l *Lab) startControlPlane(ctx context.Context) (err error) {
@@ -281,7 +281,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 	server, err := l.startControl("kube-apiserver", slices.Concat([]string{
 		"--etcd-servers", l.etcdURL(),
 		"--bind-address", l.apiserver(), "--secure-port", "443",
-		// Not dialled: the kubernetes Service's ClusterIP is the API server itself.
+		// The kubernetes Service's ClusterIP is the API server itself.
 		"--advertise-address", "192.0.2.1", "--endpoint-reconciler-type", "none",
 		"--tls-cert-file", file("apiserver.crt"), "--tls-private-key-file", file("apiserver.key"),
 		"--client-ca-file", file("ca.crt"), "--token-auth-file", file("tokens.csv"),
@@ -305,7 +305,7 @@ func (l *Lab) startAPIServer(ctx context.Context) error {
 	return l.waitReady(ctx)
 }
 
-// RestartAPIServer kills the API server and starts it on the same address.
+// RestartAPIServer keeps the address.
 func (l *Lab) RestartAPIServer(ctx context.Context) error {
 	l.mu.Lock()
 	server := l.server
@@ -345,9 +345,9 @@ func (l *Lab) waitReady(ctx context.Context) error {
 }
 
 // Await polls a condition. If that fails, or a process of the lab exits by itself, the error includes their
-// last output. It is a context.DeadlineExceeded only if the limit passed.
+// last output; it is a context.DeadlineExceeded only after the limit.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
-	// Many conditions run a command, up to half a second of CPU time, and dozens are awaited at once.
+	// Many conditions run a command, up to half a second of CPU time, and dozens wait at once.
 	var took time.Duration
 	growing := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: time.Second}.DelayFunc()
 	pause := wait.DelayFunc(func() time.Duration { return max(growing(), min(4*took, 5*time.Second)) })
@@ -390,8 +390,8 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// StartProcess runs a program with the lab's environment (KUBECONFIG is the administrator's) and its output in
-// NAME.log. If it exits by itself, Await fails.
+// StartProcess runs a program as the administrator, with its output in NAME.log. If it exits by itself, Await
+// fails.
 func (l *Lab) StartProcess(name, program string, args ...string) (*Process, error) {
 	p, err := l.start(name, program, args...)
 	if err != nil {
@@ -407,7 +407,7 @@ func (l *Lab) keep(p *Process) *Process {
 	return p
 }
 
-// Forget removes a process from the lab: its exit is no failure, and Stop leaves it alone.
+// Forget makes a process's exit no failure; Stop leaves it alone.
 func (l *Lab) Forget(p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -419,8 +419,8 @@ func (l *Lab) Forget(p *Process) {
 	l.processes = slices.DeleteFunc(l.processes, func(other *Process) bool { return other == p })
 }
 
-// Stop ends the lab in reverse order. Processes on a real node end by themselves, because they have mounts to
-// release; all others are killed.
+// Stop ends the lab in reverse order. Processes on a real node end by themselves, to release mounts; all
+// others are killed.
 func (l *Lab) Stop() {
 	l.ending.Store(true)
 	thaw(filepath.Base(l.dir))
@@ -445,17 +445,17 @@ func (l *Lab) Stop() {
 	}
 }
 
-// Dir contains the log of each process.
+// Dir has each process's log.
 func (l *Lab) Dir() string { return l.dir }
 
-// Bin contains the lab's kubectl.
+// Bin has the lab's kubectl.
 func (l *Lab) Bin() string { return l.bin }
 
 func (l *Lab) Config() *rest.Config { return rest.CopyConfig(l.config) }
 
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
-// ConfigFor returns a config for any user and groups; RBAC decides the rights.
+// ConfigFor takes any user and groups; RBAC decides.
 func (l *Lab) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	certPEM, keyPEM, err := l.clients.Issue(user, groups, nil)
 	if err != nil {
@@ -485,7 +485,7 @@ type Result struct {
 	Code           int
 }
 
-// Kubectl runs kubectl as an administrator. A non-zero exit code is an error only if kubectl could not run or
+// Kubectl runs as an administrator. A non-zero exit code is an error only if kubectl could not run or
 // outlived ctx.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (Result, error) {
 	return l.KubectlWith(ctx, "", args...)
@@ -510,7 +510,7 @@ var Root = sync.OnceValue(func() string {
 	return ""
 })
 
-// HelmPath builds Helm from its Go module.
+// HelmPath builds Helm.
 var HelmPath = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("go", "tool", "-modfile=tools/helm/go.mod", "-n", "helm")
 	cmd.Dir = filepath.Join(Root(), "test")
@@ -531,7 +531,7 @@ func (l *Lab) Shell(ctx context.Context, line string) (Result, error) {
 	return l.command(ctx, "", "/bin/sh", "-c", line)
 }
 
-// commandLimit makes a test name a command that hangs, before the package times out.
+// commandLimit ends a hanging command before the package times out.
 const commandLimit = 10 * time.Minute
 
 // More than a second on a busy machine.
@@ -545,7 +545,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	cmd.Env = append(l.environment(), "GOGC=400") // kubectl and termguard end before a collection pays
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	// The whole group: children of a shell would keep the pipes open for Wait.
+	// A shell's children would keep the pipes open for Wait.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitDelay
 	var stdout, stderr bytes.Buffer
@@ -565,8 +565,7 @@ func (l *Lab) command(ctx context.Context, stdin, program string, args ...string
 	return result, nil
 }
 
-// AwaitApplied repeats Apply: custom resources need their definition established, and pods their namespace's
-// service account.
+// AwaitApplied repeats Apply until a definition is established, or a namespace has its service account.
 func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests string) error {
 	var last error
 	err := l.Await(ctx, limit, "the objects to be accepted", func(ctx context.Context) (bool, error) {
@@ -585,7 +584,7 @@ func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests s
 // Client returns a typed client for Config.
 func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
 
-// ClusterIP returns a Service's address, on which this machine can listen.
+// ClusterIP is an address on which this machine can listen.
 func (l *Lab) ClusterIP(ctx context.Context, namespace, name string) (string, error) {
 	client, err := l.Client()
 	if err != nil {

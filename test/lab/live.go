@@ -39,8 +39,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Controller removes a finalizer from terminating objects, until ctx ends. It has the rights of a service
-// account and, if pods run under that, works only while they do. It retries all of cleaning first.
+// Controller removes a finalizer from terminating objects until ctx ends, after all of cleaning, with the
+// rights of a service account. If pods run under that, it works only while they do.
 func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, cleaning ...Cleaning) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -51,7 +51,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		return err
 	}
 	objects := client.Resource(gvr)
-	// An authorizer takes a moment to see a new binding.
+	// An authorizer sees a new binding late.
 	var denied error
 	err = l.Await(ctx, time.Minute, "the rights of "+namespace+"/"+account, func(context.Context) (bool, error) {
 		_, denied = objects.List(ctx, metav1.ListOptions{Limit: 1})
@@ -67,7 +67,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	if err != nil {
 		return err
 	}
-	// Watches run as the administrator, rounds as the service account.
+	// Watches are the administrator's, rounds the service account's.
 	changed := newSignal()
 	pods, err := l.informed(ctx, podResource, namespace, metav1.ListOptions{}, changed.raise)
 	if err != nil {
@@ -114,7 +114,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 		if len(items) == 0 {
 			return true
 		}
-		// In this order, an object that is deleted after the last pod is left alone.
+		// This order leaves alone an object deleted after the last pod.
 		if up, err := runs(); err != nil || !up {
 			return err == nil
 		}
@@ -130,7 +130,7 @@ func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer stri
 	return nil
 }
 
-// Elect keeps a lease for a pod until ctx ends, like leader election, and returns once the pod holds it.
+// Elect keeps a lease for a pod until ctx ends, and returns once the pod holds it.
 func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error {
 	admin, err := l.Client()
 	if err != nil {
@@ -158,8 +158,8 @@ func (l *Lab) Elect(ctx context.Context, namespace, account, lease string) error
 	return nil
 }
 
-// Tell writes Events about the objects of a resource every few seconds until ctx ends, like a failing
-// controller. It returns once they have repeated.
+// Tell writes Events about a resource's objects until ctx ends, like a failing controller, and returns once
+// they have repeated.
 func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr schema.GroupVersionResource) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {
@@ -195,7 +195,7 @@ func (l *Lab) Tell(ctx context.Context, namespace, account, reason string, gvr s
 	})
 }
 
-// Cleaning is a controller's work for an object before it removes its finalizer, retried on failure.
+// Cleaning precedes the removal of a finalizer, retried on failure.
 type Cleaning func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error
 
 func DeleteConfigMap(name string) Cleaning {
@@ -242,8 +242,8 @@ func ReadNamed(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	}
 }
 
-// Drain evicts the pods of the node named at a path and waits for their deletion. After the object's
-// spec.terminationGracePeriod it deletes them, like Karpenter.
+// Drain evicts the pods of the node at a path and waits. After the object's spec.terminationGracePeriod it
+// deletes them, like Karpenter.
 func Drain(path string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		node, _, err := unstructured.NestedString(object.Object, strings.Split(path, ".")...)
@@ -284,7 +284,7 @@ func Drain(path string) Cleaning {
 	}
 }
 
-// Take takes this long after the object's deletion, like a wait for a cloud provider.
+// Take counts from the object's deletion, like a wait for a cloud provider.
 func Take(long time.Duration) Cleaning {
 	return func(_ context.Context, _ dynamic.Interface, object unstructured.Unstructured) error {
 		if left := long - time.Since(object.GetDeletionTimestamp().Time); left > 0 {
@@ -294,7 +294,7 @@ func Take(long time.Duration) Cleaning {
 	}
 }
 
-// WaitForReferrers waits until no object of a resource names the object at a path of fields.
+// WaitForReferrers waits until no object names this one at a path of fields.
 func WaitForReferrers(gvr schema.GroupVersionResource, path ...string) Cleaning {
 	return func(ctx context.Context, client dynamic.Interface, object unstructured.Unstructured) error {
 		list, err := client.Resource(gvr).List(ctx, metav1.ListOptions{})
@@ -323,7 +323,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// signal notifies of changes, which may be merged.
+// Changes may be merged.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -335,10 +335,10 @@ func (s signal) raise() {
 	}
 }
 
-// seldom is for state that is not watched. Watched changes are never missed.
+// seldom is for state that is not watched.
 const seldom = 5 * time.Second
 
-// each calls f at once and after each change, at least pause apart, and after each pause while f returns false.
+// each calls f at once and after each change, at least pause apart, and again while f returns false.
 func (s signal) each(ctx context.Context, pause time.Duration, f func() (done bool)) {
 	for {
 		limit := seldom
@@ -373,8 +373,8 @@ type informer struct {
 	known   chan struct{} // closed once all objects are listed
 }
 
-// informed watches a resource as the administrator, in all namespaces if namespace is "". If the resource is
-// not served, which definitions change, it retries each second and keeps the last objects.
+// informed watches as the administrator, in all namespaces if namespace is "". While the resource is not
+// served, it keeps the last objects and retries each second.
 func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, namespace string, selected metav1.ListOptions, changed func()) (*informer, error) {
 	client, err := dynamic.NewForConfig(l.config)
 	if err != nil {
@@ -415,7 +415,7 @@ func (i *informer) Delete(o any) error {
 	return i.Store.Delete(o)
 }
 
-// Replace sets the whole list.
+// Replace implements cache.Store.
 func (i *informer) Replace(list []any, version string) error {
 	defer i.changed()
 	defer i.once.Do(func() { close(i.known) })
@@ -465,7 +465,7 @@ func release(ctx context.Context, objects dynamic.ResourceInterface, name, final
 	})
 }
 
-// Serve serves HTTPS on port 443 of a Service's ClusterIP. CABundle has the returned authority even before.
+// Serve is HTTPS on port 443 of a Service's ClusterIP. CABundle has the returned authority even before.
 func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http.Handler) (caBundle []byte, err error) {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -477,9 +477,9 @@ func (l *Lab) Serve(ctx context.Context, namespace, service string, handler http
 	return l.CABundle(), nil
 }
 
-// ServeEndpoints is Serve while an endpoint is ready or, if all are terminating, serving (KEP-1669), as behind
-// kube-proxy. It closes connections when the last is removed, and returns once it listens, which takes an
-// endpoint within a minute.
+// ServeEndpoints is Serve while an endpoint is ready or, if all are terminating, serving (KEP-1669), as
+// behind kube-proxy. It closes connections with the last endpoint, and returns once it listens, within a
+// minute.
 func (l *Lab) ServeEndpoints(ctx context.Context, namespace, service string, handler http.Handler) error {
 	address, pair, err := l.serving(ctx, namespace, service)
 	if err != nil {
@@ -568,18 +568,18 @@ func (l *Lab) serve(ctx context.Context, address string, pair tls.Certificate, h
 	return nil
 }
 
-// CABundle is the authority of Serve's certificates, in PEM.
+// CABundle is Serve's authority, in PEM.
 func (l *Lab) CABundle() []byte { return l.clients.PEM() }
 
-// OtherCABundle is an authority that signed none of Serve's certificates.
+// OtherCABundle did not sign Serve's certificates.
 func (l *Lab) OtherCABundle() []byte { return l.front.PEM() }
 
-// serviceNames are the names that the API server expects in a certificate.
+// The API server expects these names.
 func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}
 }
 
-// Certify writes NAME.crt and NAME.key, signed by CABundle, for a program on the ClusterIP of a Service.
+// Certify writes NAME.crt and NAME.key, signed by CABundle, for a Service's ClusterIP.
 func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, name string, err error) {
 	if address, err = l.ClusterIP(ctx, namespace, service); err != nil {
 		return "", "", err
@@ -589,9 +589,9 @@ func (l *Lab) Certify(ctx context.Context, namespace, service string) (address, 
 	return address, filepath.Join(l.dir, name), err
 }
 
-// SampleAPIServer runs k8s.io/sample-apiserver on the ClusterIP of a Service: it serves
-// wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders) as an administrator. The caller
-// creates the APIService, with CABundle. For "--protobuf" see test/components/kubernetes/sampleapiserver.
+// SampleAPIServer runs k8s.io/sample-apiserver on a Service's ClusterIP, as an administrator:
+// wardle.example.com/v1alpha1 (flunders, fischers) and v1beta1 (flunders). The caller creates the APIService,
+// with CABundle. For "--protobuf" see test/components/kubernetes/sampleapiserver.
 func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, args ...string) (*Process, error) {
 	address, certificate, err := l.Certify(ctx, namespace, service)
 	if err != nil {
@@ -608,7 +608,7 @@ func (l *Lab) SampleAPIServer(ctx context.Context, namespace, service string, ar
 		"--kubeconfig", l.kubeconfig, "--authentication-kubeconfig", l.kubeconfig, "--authorization-kubeconfig", l.kubeconfig}, args...)...)
 }
 
-// Review returns a webhook with a decision for every review.
+// Review is a webhook that decides.
 func Review(decide func(request map[string]any) (allowed bool, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any
@@ -633,7 +633,7 @@ func Deny(message string) http.Handler {
 	return Review(func(map[string]any) (bool, string) { return false, message })
 }
 
-// Convert converts versions that differ only in name (apiextensions.k8s.io/v1, ConversionReview).
+// Convert needs versions that differ only in name (apiextensions.k8s.io/v1, ConversionReview).
 func Convert() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review apiextensionsv1.ConversionReview
@@ -664,7 +664,7 @@ func Hang() http.Handler {
 	})
 }
 
-// ExtensionAPI serves the discovery of one resource: just enough to make an APIService available.
+// ExtensionAPI serves just enough discovery to make an APIService available.
 func ExtensionAPI(group, version, resource, kind string, verbs ...string) http.Handler {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: group + "/" + version,

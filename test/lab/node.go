@@ -10,15 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Node runs the kubelet's code over a fake runtime (test/components/kubernetes/node). Pods start and terminate
-// as under a real kubelet; probes and mounts are fakes.
+// Node runs the kubelet's code over a fake runtime (test/components/kubernetes/node). Pods start and end as
+// usual; probes and mounts are fakes.
 type Node struct {
 	Name    string
 	lab     *Lab
 	process *Process
 }
 
-// StartNode starts a node, or brings an earlier one back, and waits until it is ready.
+// StartNode also brings an earlier node back, and waits until it is ready.
 func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	config, err := l.ConfigFor("system:node:"+name, "system:nodes")
 	if err != nil {
@@ -28,7 +28,7 @@ func (l *Lab) StartNode(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kubelet renews its lease after a quarter of its duration; see NodeGrace.
+	// The kubelet renews its lease after a quarter of it; see NodeGrace.
 	lease := (l.options.NodeGrace * 4 / 6).Truncate(time.Second)
 	process, err := l.StartProcess("node-"+name, filepath.Join(l.bin, "node"), "-name", name, "-kubeconfig", kubeconfig,
 		"-dir", filepath.Join(l.dir, "node-"+name), "-lease", lease.String())
@@ -44,17 +44,17 @@ func (l *Lab) Node(name string) *Node { return &Node{Name: name, lab: l} }
 // Kill is a power cut; the node becomes not ready after Options.NodeGrace.
 func (n *Node) Kill() { n.process.Kill() }
 
-// Stop sends SIGTERM to the kubelet. Pods stay bound to it as with Kill.
+// Stop sends SIGTERM; pods stay bound, as with Kill.
 func (n *Node) Stop() error { return n.process.Stop() }
 
 func (n *Node) Process() *Process { return n.process }
 
-// AwaitReady waits for a status of the Ready condition: "Unknown" for a silent node.
+// AwaitReady awaits a Ready condition, "Unknown" if silent.
 func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// For True, awaitNode also waits until pods may run on the node.
+// True also means that pods may run on the node.
 func (l *Lab) awaitNode(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	client, err := l.Client()
 	if err != nil {

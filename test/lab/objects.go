@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Objects returns the objects of TYPE [NAME] [-n NAMESPACE] [-l SELECTOR], or the API server's error. kubectl
-// get would take a tenth of a second of CPU time.
+// Objects returns TYPE [NAME] [-n NAMESPACE] [-l SELECTOR], or the API server's error. kubectl get would take
+// a tenth of a second of CPU time.
 func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unstructured, error) {
 	of, name, selector, err := l.named(l.config, words)
 	if err != nil {
@@ -41,8 +41,8 @@ func (l *Lab) Objects(ctx context.Context, words ...string) ([]unstructured.Unst
 	return list.Items, nil
 }
 
-// Gone reports whether the object of TYPE NAME [-n NAMESPACE] is deleted within a limit, even if one with the
-// same name follows. The limit starts after a first read, which takes seconds on a busy machine.
+// Gone reports whether TYPE NAME [-n NAMESPACE] is deleted, even if another follows. The limit starts after a
+// first read, which takes seconds on a busy machine.
 func (l *Lab) Gone(ctx context.Context, limit time.Duration, words ...string) (bool, error) {
 	of, name, _, err := l.named(l.config, words)
 	if err == nil && name == "" {

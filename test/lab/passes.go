@@ -18,7 +18,7 @@ import (
 )
 
 // auditPolicy records each pass of the namespace controller, which begins by reading the namespace
-// (pkg/controller/namespace/deletion, Delete). Conditions do not show a pass that finds the same content as the
+// (pkg/controller/namespace/deletion, Delete). Conditions hide a pass that finds the same content as the
 // last.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -38,9 +38,8 @@ func (l *Lab) auditFlags() ([]string, error) {
 
 func (l *Lab) auditLog() string { return filepath.Join(l.dir, "audit.log") }
 
-// passes counts the namespace controller's passes over a namespace, and returns the start of the last. Reads
-// within a second belong to one pass: the controller reads again after a conflict, and retries within
-// milliseconds after errors.
+// passes counts the namespace controller's passes, and returns the start of the last. Reads within a second
+// are one pass: the controller reads again after a conflict, and retries within milliseconds.
 func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, err error) {
 	file, err := os.Open(l.auditLog())
 	if errors.Is(err, os.ErrNotExist) { // no namespace was ever deleted
@@ -68,13 +67,11 @@ func (l *Lab) passes(namespace string, since time.Time) (n int, last time.Time, 
 	return n, last, lines.Err()
 }
 
-// slowPass bounds the wait for the next pass: if the API server cannot convert the listed objects, a pass takes
-// minutes.
+// If the API server cannot convert the listed objects, a pass takes minutes.
 const slowPass = 30 * time.Second
 
-// NamespaceGone reports whether a Terminating namespace is deleted, rather than hangs: after a second pass of
-// the namespace controller with the same conditions. A namespace that the controller has finalized waits for
-// other finalizers, up to limit.
+// NamespaceGone reports whether a Terminating namespace is deleted, rather than hangs: a second pass with the
+// same conditions. Once the controller has finalized it, limit bounds the wait for other finalizers.
 func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name string) (gone bool, err error) {
 	client, err := l.Client()
 	if err != nil {
@@ -113,8 +110,7 @@ func (l *Lab) NamespaceGone(ctx context.Context, limit time.Duration, name strin
 	return gone, err
 }
 
-// left omits error messages in a namespace's conditions, which are about the first resource of a pass, in
-// varying order.
+// Error messages in conditions are about a pass's first resource, in varying order.
 func left(conditions []corev1.NamespaceCondition) string {
 	var text strings.Builder
 	for _, c := range conditions {

@@ -18,14 +18,14 @@ type Process struct {
 	lab  *Lab
 	done chan struct{}
 	err  error // of Wait, once done is closed
-	// mayEnd marks a process that its starter restarts: its exit is no failure.
+	// mayEnd: a process's starter restarts it.
 	mayEnd bool
-	// onNode marks a real node or a process on it: it may have mounts.
+	// onNode: a process of a real node, which may have mounts.
 	onNode bool
 }
 
-// thread runs functions on its own OS thread: the kernel kills a child with Pdeathsig when the thread that
-// started it ends (prctl(2), PR_SET_PDEATHSIG).
+// thread has its own OS thread: a child with Pdeathsig dies when the thread that started it ends (prctl(2),
+// PR_SET_PDEATHSIG).
 type thread chan func()
 
 func newThread() thread {
@@ -47,7 +47,7 @@ func (t thread) do(f func() error) error {
 
 var spawn = newThread()
 
-// With startChild, Pdeathsig refers to the death of this process.
+// Pdeathsig then means the death of this process.
 func startChild(cmd *exec.Cmd) error { return spawn.do(cmd.Start) }
 
 func (l *Lab) start(name, program string, args ...string) (*Process, error) {
@@ -68,8 +68,8 @@ func (l *Lab) startOn(t thread, name string, cmd *exec.Cmd, namespaces uintptr) 
 		p.cmd.Env = append(l.environment(), cmd.Env...)
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
 		if t == spawn {
-			// On other threads the child dies with its PID namespace, and package syscall would take an invisible
-			// parent for dead.
+			// On other threads the child dies with its PID namespace, and package syscall would take an
+			// invisible parent for dead.
 			p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		}
 	}
@@ -97,14 +97,14 @@ func (p *Process) Log() string {
 
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// Kill kills the process and waits for its end.
+// Kill waits for the end.
 func (p *Process) Kill() {
 	p.lab.Forget(p)
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop sends SIGTERM, and kills the process after 15 s or at once if the lab is ending.
+// Stop sends SIGTERM, and kills after 15 s or at once if the lab is ending.
 func (p *Process) Stop() error {
 	if p.lab.ending.Load() && !p.onNode {
 		p.Kill()

@@ -21,8 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// software is by folder in test/components, which pins the version and has a kustomization of the project's own
-// manifests.
+// software is by folder in test/components, with its version and a kustomization of the project's manifests.
 var software = map[string]module{
 	"metrics-server": {
 		version:  "v0.9.0",
@@ -150,12 +149,12 @@ var software = map[string]module{
 
 var publishedFlags = []string{"-mod=readonly", "-trimpath", "-ldflags", "-s -w"}
 
-// Software returns the published components, except for the long suite's.
+// Software leaves out the long suite's.
 func Software() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(software)), func(name string) bool { return software[name].long })
 }
 
-// BuildSoftware is Build for a published component.
+// BuildSoftware is Build for published software.
 func BuildSoftware(ctx context.Context, component string, options Options) (string, error) {
 	m, ok := software[component]
 	if !ok {
@@ -169,7 +168,7 @@ func BuildSoftware(ctx context.Context, component string, options Options) (stri
 	return m.make(ctx, options.Progress)
 }
 
-// Install applies a component's manifests, by its kustomization.
+// Install applies a component's kustomization.
 func (l *Lab) Install(ctx context.Context, component string) error {
 	built, err := BuildSoftware(ctx, component, l.options)
 	if err != nil {
@@ -179,7 +178,7 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	if err != nil {
 		return err
 	}
-	// A kustomization can only read files below it.
+	// A kustomization reads only files below it.
 	dir, err := os.MkdirTemp(l.dir, component+"-")
 	if err != nil {
 		return err
@@ -217,13 +216,12 @@ func (l *Lab) Install(ctx context.Context, component string) error {
 	return nil
 }
 
-// chart is published instead of manifests.
 type chart struct {
 	path, release, namespace string
 	values                   []string // as for helm --set
 }
 
-// The output is beside the kustomization, as chart.yaml.
+// The output is chart.yaml, beside the kustomization.
 func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	args := []string{"template", c.release, filepath.Join(dir, "manifests", c.path), "--namespace", c.namespace, "--include-crds", "--kube-version", Version}
 	for _, value := range c.values {
@@ -236,13 +234,12 @@ func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	if err != nil {
 		return fmt.Errorf("helm template %s: %w", c.release, err)
 	}
-	// As helm install --create-namespace does.
+	// As by helm install --create-namespace.
 	namespace := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + c.namespace + "}\n---\n"
 	return os.WriteFile(filepath.Join(dir, "chart.yaml"), []byte(namespace+r.Stdout), 0o600)
 }
 
-// Program runs a published binary for a Deployment as a process of this machine, while a pod of the Deployment
-// is ready.
+// Program is a published binary that runs for a Deployment on this machine, while a pod of that is ready.
 type Program struct {
 	Namespace, Deployment string
 	lab                   *Lab
@@ -267,13 +264,12 @@ type Running struct {
 	Component, Binary     string
 	Namespace, Deployment string
 	Service               string
-	// Args are appended to the arguments of the container with the binary's name, or else of the first. In
-	// them, $IP is the Service's ClusterIP, $CERT and $KEY are files with a certificate for it, $KUBECONFIG is
-	// the service account's, $DIR is the Deployment's folder, and $PORT is free, for programs that listen on
-	// all addresses.
+	// Args follow the arguments of the container with the binary's name, or else of the first. $IP is the Service's
+	// ClusterIP, $CERT and $KEY are files with a certificate for it, $KUBECONFIG is the service account's,
+	// $DIR is the Deployment's folder, and $PORT is free, for programs that listen on all addresses.
 	Args []string
-	// Contained runs it with its token and its pod's mounts, name and environment, and forwards its Service to
-	// it: see ContainersNeed.
+	// Contained gives it its token, its pod's mounts, name and environment, and its Service's traffic: see
+	// ContainersNeed.
 	Contained bool
 }
 
@@ -372,7 +368,7 @@ func replace(args []string, pairs ...string) []string {
 	return args
 }
 
-// Settled syncs the program with the Deployment's pods and reports whether it runs.
+// Settled also reports whether it runs.
 func (p *Program) Settled(ctx context.Context) (running bool, err error) {
 	if err := p.sync(ctx); err != nil {
 		return false, err
@@ -423,7 +419,7 @@ func (p *Program) end() {
 	}
 }
 
-// Break sets whether the program crashes whenever it starts.
+// Break makes the program crash at start.
 func (p *Program) Break(broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -455,15 +451,13 @@ func (p *Program) sync(ctx context.Context) error {
 		if err := p.start(ctx, pod); !apierrors.IsNotFound(err) {
 			return err
 		}
-		// A kubelet would not start the container either without its service account or a volume, and would
-		// retry.
+		// A kubelet would retry without its service account or a volume, too.
 	case pod != nil && p.process != nil && p.contained:
 		return errors.Join(p.link(ctx), p.remount(ctx, pod, p.container(pod)))
 	}
 	return nil
 }
 
-// The program stands for this container.
 func (p *Program) container(pod *corev1.Pod) corev1.Container {
 	return pod.Spec.Containers[max(0, slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == filepath.Base(p.binary) }))]
 }
@@ -487,7 +481,7 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 			return err
 		}
 		cmd := exec.Command(p.binary, slices.Concat(container.Args, replace(p.args, "$KUBECONFIG", kubeconfig))...)
-		// Some programs prefer KUBECONFIG, the administrator's in the lab's environment, over their arguments.
+		// Some programs prefer KUBECONFIG, here the administrator's, over their arguments.
 		cmd.Env = []string{"KUBECONFIG=" + kubeconfig}
 		p.process, err = p.lab.startOn(spawn, p.name, cmd, 0)
 	}
@@ -505,7 +499,7 @@ func (p *Program) start(ctx context.Context, pod *corev1.Pod) (err error) {
 	return p.link(ctx)
 }
 
-// link is called for each process because a recreated Service has a new address; mu is held.
+// A recreated Service has a new address; mu is held.
 func (p *Program) link(ctx context.Context) error {
 	if !p.contained || p.service == "" || p.unlink != nil {
 		return nil
@@ -519,7 +513,6 @@ func (p *Program) link(ctx context.Context) error {
 	return nil
 }
 
-// follow raises changed whenever a Deployment or a pod in its namespace changes.
 func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed signal) error {
 	_, err := l.informed(ctx, deploymentResource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + deployment}, changed.raise)
 	if err != nil {
@@ -529,7 +522,7 @@ func (l *Lab) follow(ctx context.Context, namespace, deployment string, changed 
 	return err
 }
 
-// While waits for a pod, and returns a context that ends once PodOf finds none.
+// While waits for a pod; the context ends with it.
 func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.Context, error) {
 	err := l.Await(ctx, 3*time.Minute, "Deployment "+namespace+"/"+deployment+" to run", func(ctx context.Context) (bool, error) {
 		pod, err := l.PodOf(ctx, namespace, deployment)
@@ -554,8 +547,8 @@ func (l *Lab) While(ctx context.Context, namespace, deployment string) (context.
 	return running, nil
 }
 
-// PodOf returns a ready pod of a Deployment, nil if there is none. Its containers must run: a hollow kubelet
-// reports ready a moment too early.
+// PodOf returns a ready pod, nil if there is none. Its containers must run: a hollow kubelet reports ready
+// too early.
 func (l *Lab) PodOf(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	client, err := l.Client()
 	if err != nil {

@@ -32,13 +32,11 @@ const Image = "lab.local/busybox:1"
 
 // RealNode has a real kubelet, containerd and runc. Its pods must use the host network.
 //
-// It has its own PID and mount namespaces and two file systems on loop devices, so that faults harm nothing
-// else and the kernel cleans up with the first process of the namespace. Only its cgroups remain, for the
-// watchdog.
+// Its own PID and mount namespaces and two file systems on loop devices keep faults inside, and the kernel
+// cleans up with their first process. The watchdog removes the cgroups.
 type RealNode struct {
 	Name string
-	// Dir contains the file systems. Its path must be short because it contains sockets (108 characters in
-	// all).
+	// Dir has the file systems, and sockets: their paths have at most 108 characters.
 	Dir string
 
 	lab              *Lab
@@ -49,11 +47,11 @@ type RealNode struct {
 	mu               sync.Mutex
 	started          []*Process // inside
 
-	// Kubelet and Containerd may be stopped, killed or frozen, and started again.
+	// Kubelet and Containerd may be stopped, killed, frozen and restarted.
 	Kubelet, Containerd *Process
 }
 
-// RealNodeNeeds returns what this machine lacks for a real node, "" if nothing.
+// RealNodeNeeds names what this machine lacks for a real node, "" if nothing.
 func RealNodeNeeds() string { return strings.Join(realNodeLacks(), ", ") }
 
 func realNodeLacks() (missing []string) {
@@ -80,9 +78,8 @@ func lacks(programs map[string]string, files ...string) (missing []string) {
 	return missing
 }
 
-// firstProcess makes the mounts of a node and then reaps orphans, as PID 1. It hides this machine's /run,
-// /var/lib and /var/log, because containerd and the kubelet have fixed paths there. The whole tree is shared,
-// for mount propagation.
+// firstProcess mounts and then reaps orphans, as PID 1. It hides this machine's /run, /var/lib and /var/log:
+// containerd and the kubelet have fixed paths there. Mount propagation needs the whole tree shared.
 const firstProcess = `set -e
 trap 'exit 0' TERM
 mount --make-rprivate /
@@ -170,8 +167,7 @@ func enter(pid int) (thread, error) {
 // The watchdog finds the lab's name in it.
 func (n *RealNode) cgroup() string { return "/" + filepath.Base(n.lab.dir) + "/" + n.Name }
 
-// makeCgroup creates a cgroup in every hierarchy, with the settings that a version 1 cpuset needs before a
-// process may join.
+// makeCgroup covers every hierarchy; a version 1 cpuset has settings before a process may join.
 func makeCgroup(path string) error {
 	roots := []string{"/sys/fs/cgroup"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
@@ -243,8 +239,7 @@ state = "/run/containerd"
   conf_dir = "DIR/cni"
 `
 
-// The kubelet leaves the host's iptables alone, and does not evict, because full file systems are deliberate
-// faults here.
+// The kubelet ignores iptables, and does not evict: full file systems are deliberate faults here.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 enableServer: false
@@ -297,7 +292,7 @@ func (n *RealNode) configure() error {
 	return nil
 }
 
-// StartContainerd starts containerd, which takes over existing containers.
+// StartContainerd keeps existing containers.
 func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
 	cmd := exec.Command(filepath.Join(n.runtime, "containerd"), "--config", filepath.Join(n.Dir, "containerd.toml"))
 	cmd.Env = []string{"PATH=" + n.runtime + ":" + os.Getenv("PATH")}
@@ -319,15 +314,14 @@ func (n *RealNode) StartKubelet(context.Context) (err error) {
 	return err
 }
 
-// StartCSIDriver starts a CSI driver with ephemeral volumes. If killed it leaves its sockets behind, like a
-// driver whose pod is killed.
+// StartCSIDriver has ephemeral volumes. If killed it leaves its sockets, as in a killed pod.
 func (n *RealNode) StartCSIDriver(name string) (*Process, error) {
 	return n.start("csi-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "csidriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet")))
 }
 
-// StartDRADriver starts a driver for dynamic resource allocation with one device, "d0". If killed it leaves its
-// sockets behind, and the kubelet deletes its ResourceSlice half a minute later.
+// StartDRADriver has one device, "d0". If killed it leaves its sockets, and the kubelet deletes its
+// ResourceSlice half a minute later.
 func (n *RealNode) StartDRADriver(name string) (*Process, error) {
 	return n.start("dra-"+name+"-"+n.Name, exec.Command(filepath.Join(n.kubelet, "dradriver"),
 		"-name", name, "-node", n.Name, "-kubelet", filepath.Join(n.Dir, "kubelet"), "-kubeconfig", n.lab.Kubeconfig()))
@@ -373,12 +367,12 @@ func (n *RealNode) Run(ctx context.Context, program string, args ...string) (str
 	return out.String(), err
 }
 
-// AwaitReady also waits, for True, until pods may run on the node.
+// AwaitReady waits, for True, until pods may run on the node.
 func (n *RealNode) AwaitReady(ctx context.Context, status corev1.ConditionStatus) error {
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// Stop ends the node like a power cut; its Node object stays.
+// Stop is a power cut; the Node object stays.
 func (n *RealNode) Stop() error {
 	thaw(n.cgroup())
 	n.mu.Lock()
@@ -392,12 +386,12 @@ func (n *RealNode) Stop() error {
 	return os.RemoveAll(n.Dir)
 }
 
-// ImportProgram imports an image with one static program.
+// ImportProgram imports one static program.
 func (n *RealNode) ImportProgram(ctx context.Context, name, program string) error {
 	return n.importImage(ctx, image{name: name, binary: program, path: filepath.Base(program), entrypoint: []string{"/" + filepath.Base(program)}})
 }
 
-// The sandbox of every pod is this image, too: as such it sleeps for 68 years.
+// Every pod's sandbox is this image, too: as such it sleeps for 68 years.
 func (n *RealNode) importBusybox(ctx context.Context) error {
 	const busybox = "/bin/busybox"
 	applets, err := exec.Command(busybox, "--list").Output()
@@ -478,11 +472,10 @@ func addFile(w *tar.Writer, name string, data []byte, mode int64) error {
 	return err
 }
 
-// HostAddress is for pods on the host network: on all addresses they would conflict with each other and with
-// this machine.
+// HostAddress is for pods on the host network: on all addresses they would conflict.
 func (l *Lab) HostAddress() string { return l.network + ".255.2" }
 
-// Forward forwards a Service's ClusterIP to an address, like kube-proxy.
+// Forward forwards a ClusterIP, like kube-proxy.
 func (l *Lab) Forward(ctx context.Context, namespace, service string, port int, address string) error {
 	ip, err := l.ClusterIP(ctx, namespace, service)
 	if err != nil {
