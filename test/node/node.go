@@ -1,5 +1,5 @@
-// Package node tests termguard on a real node with kubelet, containerd and runc: processes that do not end,
-// files that cannot be removed, and daemons that do not run.
+// Package node tests termguard on a real node with kubelet, containerd and runc: processes without end, files
+// that cannot be removed, and daemons that do not run.
 package node
 
 import (
@@ -34,66 +34,64 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Scenario is one file: this document first, then the objects to create. "$NS" stands for a namespace, "$NODE"
-// for a node, "$IMAGE" for the lab's image, "$NETWORK" for the first three numbers of an address
-// (lab.NodeNetwork), and "$ON" for fields of every pod: its node, the host network and no token.
+// Scenario is one file: this document, then the objects to create. "$NS" is a namespace, "$NODE" a node,
+// "$IMAGE" the lab's image, "$NETWORK" the first three numbers of an address (lab.NodeNetwork), and "$ON"
+// fields of every pod: its node, the host network and no token.
 type Scenario struct {
 	Name string `json:"-"`
 	// About describes the scenario; for a near miss, the one fact that differs.
 	About string `json:"about"`
 	// Own means that the scenario breaks its node.
 	Own bool `json:"own,omitempty"`
-	// Kernel means that it needs an NFS client, and so a node with its own kernel.
+	// Kernel means that it needs an NFS client, on a node with its own kernel.
 	Kernel bool `json:"kernel,omitempty"`
-	// Alone means that nothing else may run beside so much work.
+	// Alone means that it takes the whole machine.
 	Alone bool `json:"alone,omitempty"`
 	// Shape is the pod's name in the table of estimates; "" excludes it.
 	Shape string `json:"shape,omitempty"`
-	// Crowd is the name of its copies in the table of many pods.
+	// Crowd names its copies in the table of many pods.
 	Crowd string `json:"crowd,omitempty"`
-	// Pod is the pod that faults refer to. Defaults to "p".
+	// Pod is the faults' pod, "p" by default.
 	Pod string `json:"pod,omitempty"`
-	// Unready means that the pod never runs, and is not waited for.
+	// Unready means that the pod never runs.
 	Unready bool   `json:"unready,omitempty"`
 	First   []Step `json:"first,omitempty"`
-	// Placed are steps, such as a scheduler's, between the objects' creation and the wait for the pod.
+	// Placed are steps before the wait for the pod, such as a scheduler's.
 	Placed []Step `json:"placed,omitempty"`
-	// Before are steps that cause the faults, before termguard is queried.
+	// Before are steps that cause the faults, before the query.
 	Before []Step `json:"before,omitempty"`
-	// Delete are the arguments of kubectl delete. Defaults to "pod p".
+	// Delete has arguments of kubectl delete, "pod p" by default.
 	Delete string `json:"delete,omitempty"`
 	// Expect are verdicts before the delete.
 	Expect []string `json:"expect"`
 	// Says is a regular expression for a finding before the delete.
 	Says string `json:"says,omitempty"`
-	// Reports are regular expressions for the probe's last report before the delete, and ReportsNo ones that it
-	// must not match: "CERTAINTY EVIDENCE".
+	// Reports are regular expressions for the probe's last report before the delete, "CERTAINTY EVIDENCE",
+	// and ReportsNo ones that must not match.
 	Reports   []string `json:"reports,omitempty"`
 	ReportsNo []string `json:"reportsNo,omitempty"`
-	// Unforeseen is the reason that the hang cannot be known outside the node. It permits the verdict that the
-	// deletion completes.
+	// Unforeseen is why the hang cannot be known outside the node, which permits a verdict that it completes.
 	Unforeseen string `json:"unforeseen,omitempty"`
 	// Reality is hangs or completes.
 	Reality string `json:"reality"`
-	// Within bounds a deletion that completes. Defaults to 60 s. If set, a hanging deletion is watched at least
-	// that long.
+	// Within bounds a deletion that completes, 60 s by default, and is the least time to watch a hang.
 	Within scenario.Duration `json:"within,omitempty"`
-	// Diagnosis are regular expressions for check's answer about the hanging object: "POLICY: MESSAGE
-	// [EVIDENCE; ...]", or "plan: STEP". A hang needs one.
+	// Diagnosis are regular expressions for check's answer about the hanging object, which a hang needs:
+	// "POLICY: MESSAGE [EVIDENCE; ...]", or "plan: STEP".
 	Diagnosis []string `json:"diagnosis,omitempty"`
 	// Copies of the objects: "$I" counts from 0.
 	Copies int `json:"copies,omitempty"`
-	// Symptoms are regular expressions for an event or a condition of the node during the hang: "REASON
-	// MESSAGE" or "TYPE=STATUS REASON MESSAGE".
+	// Symptoms are regular expressions for an event or a node's condition during the hang: "REASON MESSAGE"
+	// or "TYPE=STATUS REASON MESSAGE".
 	Symptoms []string `json:"symptoms,omitempty"`
-	// Facts are regular expressions for a symptom in termguard's facts after the deletion, or during the hang:
-	// "REASON MESSAGE".
+	// Facts are regular expressions for a symptom in termguard's facts after the deletion, or during the
+	// hang: "REASON MESSAGE".
 	Facts []string `json:"facts,omitempty"`
-	// Then are steps that must succeed after the deletion, or during the hang.
+	// Then are steps to succeed after the deletion, or during the hang.
 	Then []Step `json:"then,omitempty"`
 	// Cure lets a hanging deletion complete.
 	Cure []Step `json:"cure,omitempty"`
-	// Incurable is the reason that only a restart of the node helps.
+	// Incurable is why only a restart of the node helps.
 	Incurable string `json:"incurable,omitempty"`
 
 	Objects   string `json:"-"`
@@ -102,14 +100,14 @@ type Scenario struct {
 	again     bool
 }
 
-// Again returns the scenario in a new namespace.
+// Again has a new namespace.
 func (s Scenario) Again() (Scenario, error) {
 	again, err := parse(s.Name, "n-"+s.Name+"-again", s.text)
 	again.again = true
 	return again, err
 }
 
-// Step is one action; exactly one field is set.
+// Step is one action, in exactly one field.
 type Step struct {
 	// Run is a shell script on the node. It has $DIR (of the node) and, after the first steps, $UID, $POD_DIR
 	// (the kubelet's folder of the pod), $VOLUMES (its emptyDirs), $ROOT (of the first container), and $PID,
@@ -123,9 +121,9 @@ type Step struct {
 	CSIDriver string `json:"csiDriver,omitempty"`
 	// DRADriver is the same for dra.lab.test.
 	DRADriver string `json:"draDriver,omitempty"`
-	// Probe runs termguard-probe on the node once.
+	// Probe runs termguard-probe once.
 	Probe bool `json:"probe,omitempty"`
-	// Ready is a status of the node's Ready condition to wait for.
+	// Ready is the node's Ready condition to wait for.
 	Ready string `json:"ready,omitempty"`
 }
 
@@ -220,12 +218,12 @@ type player struct {
 	node   *lab.RealNode
 	driver *lab.Process // the last one started
 	env    []string     // of scripts
-	// uid distinguishes the pod from a successor with its name.
+	// uid distinguishes the pod from a successor.
 	grace time.Duration
 	uid   types.UID
 }
 
-// Play plays a scenario. It calls ready once it is set up.
+// Play calls ready once the scenario is set up.
 func Play(ctx context.Context, g *scenario.Guarded, node *lab.RealNode, s Scenario, ready func()) (o Outcome) {
 	p := &player{Guarded: g, Scenario: s, node: node}
 	o.Scenario = s
@@ -317,8 +315,8 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 		}
 	}
 	if o.Real == scenario.Hangs {
-		// Some causes are diagnosed at once. Others only a minute after the object should have been deleted:
-		// until then, each query would take half a second of CPU time for the same answer.
+		// Some causes are diagnosed at once, others a minute late: until then, each query takes half a second
+		// of CPU time for the same answer.
 		diagnosed := func(r answer) bool {
 			return p.stuck(r) && !slices.ContainsFunc(p.Diagnosis, func(pattern string) bool { return !r.says(pattern) })
 		}
@@ -345,7 +343,7 @@ func (p *player) play(ctx context.Context, o *Outcome, ready func()) error {
 	if err := p.do(ctx, p.Then); err != nil {
 		wrong("%v", err)
 	}
-	// In any case: a shared node must not stay broken.
+	// A shared node must not stay broken.
 	if err := p.do(ctx, p.Cure); err != nil {
 		return fmt.Errorf("cure: %w", err)
 	}
@@ -431,7 +429,6 @@ echo PID=$PID SHIM=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$PID/status) FREEZER=$FRE
 	return nil
 }
 
-// work is zero unless there are copies.
 func (p *player) work(ctx context.Context) (time.Duration, error) {
 	if p.Copies == 0 {
 		return 0, nil
@@ -564,7 +561,7 @@ func signal(process *lab.Process, name string) error {
 	return fmt.Errorf("unknown signal %q: want stop, cont or kill", name)
 }
 
-// ask waits up to patience, because events on the node reach the API late.
+// Events on the node reach the API late.
 func (p *player) ask(ctx context.Context, patience time.Duration, fair func(answer) bool) (r answer, err error) {
 	err = p.Await(ctx, patience, "a fair verdict", func(ctx context.Context) (bool, error) {
 		next, err := p.check(ctx)
@@ -643,8 +640,7 @@ func (p *player) gone(ctx context.Context, limit time.Duration) (bool, error) {
 	return p.Lab.Gone(ctx, limit, append(target, "-n", p.namespace)...)
 }
 
-// podGone ignores successors, since a static pod is recreated at once. It watches, because seconds are
-// measured.
+// podGone ignores successors: a static pod is recreated at once. It watches, because seconds are measured.
 func (p *player) podGone(ctx context.Context, limit time.Duration) (bool, error) {
 	client, err := p.Client()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Tables prints estimates beside measured times, and the symptoms of each hang.
+// Tables prints estimates beside times, and symptoms of hangs.
 func Tables(w io.Writer, outcomes []Outcome) {
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return cmp.Compare(a.Scenario.Name, b.Scenario.Name) })
 	fmt.Fprintln(w, "| pod | estimate | measured |")

@@ -1,6 +1,5 @@
 // Package operators tests termguard with independently written operators: each is built from its project's Go
-// module, installed with its project's manifests on a real control plane, and run as the process of its
-// Deployment's pod.
+// module, installed with its project's manifests, and run as its Deployment's pod.
 package operators
 
 import (
@@ -15,8 +14,8 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Operator is one file of testdata. "$NS" stands for a name unique to its row, "$KIND" and "$kind" for one that
-// is valid for a kind.
+// Operator is one file of testdata. "$NS" is a unique name for a row, "$KIND" and "$kind" one that is valid
+// for a kind.
 type Operator struct {
 	Name string `json:"-"`
 	// About describes it and its origin in a line.
@@ -25,7 +24,7 @@ type Operator struct {
 	Programs []scenario.Program `json:"programs"`
 	// Targets get its finalizer.
 	Targets []Target `json:"targets"`
-	// Rights are its permissions, as TYPE/NAME; they are removed one at a time.
+	// Rights are permissions, as TYPE/NAME, removed one at a time.
 	Rights []string `json:"rights,omitempty"`
 	// Uninstall follows its project's instructions; definitions stay if the project leaves them.
 	Uninstall []string `json:"uninstall"`
@@ -33,36 +32,35 @@ type Operator struct {
 	Traps []Trap `json:"traps,omitempty"`
 	// Tidy are commands that remove what rows leave behind.
 	Tidy []string `json:"tidy,omitempty"`
-	// Wrong are rows in which termguard is known to be wrong, and why. A row that has become right fails, so
-	// that it is removed here.
+	// Wrong are rows in which termguard is known to be wrong, and why. A row that has become right fails.
 	Wrong map[string]string `json:"wrong,omitempty"`
-	// Undecided is the reason that more answers than usual are neither hangs nor completes.
+	// Undecided is why more answers than usual are neither hangs nor completes.
 	Undecided string `json:"undecided,omitempty"`
 }
 
-// Target is an object that the operator manages.
+// Target is an object of the operator.
 type Target struct {
-	// Name is its name in rows. Defaults to its type.
+	// Name is for rows, by default the type.
 	Name string `json:"name,omitempty"`
-	// Object names it as for kubectl, such as "widgets.x.io it -n $NS".
+	// Object is as for kubectl, such as "widgets.x.io it -n $NS".
 	Object    string `json:"object"`
 	Finalizer string `json:"finalizer"`
-	// Definition is its definition, if that is to be deleted, too.
+	// Definition is to be deleted, too.
 	Definition string `json:"definition,omitempty"`
-	// Needs are objects that the operator must read to release it; they are removed one at a time.
+	// Needs are objects that the operator must read to release it, removed one at a time.
 	Needs []string `json:"needs,omitempty"`
-	// Manifests are created for each row; "--- # later" waits for the earlier ones to be served.
+	// Manifests are for each row; "--- # later" waits for the earlier ones to be served.
 	Manifests string `json:"manifests"`
 	// Ready are commands, like a scenario's Do.
 	Ready []string `json:"ready,omitempty"`
-	// Then are commands for dependents that disappear as soon as the target can be deleted.
+	// Then are commands for dependents, which disappear once the target can.
 	Then []string `json:"then,omitempty"`
 }
 
 // Trap is an additional row.
 type Trap struct {
 	Name string `json:"name"`
-	// Source is the user's report.
+	// Source is a user's report.
 	Source string `json:"source"`
 	// Manifests, then Do, set it up.
 	Manifests string   `json:"manifests"`
@@ -169,7 +167,7 @@ func definition(t Target) map[string]string {
 func (o *Operator) situations() []situation {
 	namespace, name := o.deployment()
 	scaled := []string{"scale deployment " + name + " -n " + namespace + " --replicas=0"}
-	// The API server does not delete these two namespaces (k8s.io/apiserver, plugin/namespace/lifecycle).
+	// The API server keeps these two (k8s.io/apiserver, plugin/namespace/lifecycle).
 	home := situation{name: "without its namespace", deletes: "namespace " + namespace, stops: true, deletions: objects}
 	if namespace == "default" || namespace == "kube-system" {
 		home.name, home.deletes = "without its Deployment", "deployment "+name+" -n "+namespace
@@ -194,13 +192,13 @@ func (o *Operator) situations() []situation {
 	return list
 }
 
-// objectName returns type and name, since two rights may have one type.
+// Two rights may have one type.
 func objectName(object string) string {
 	object, _, _ = strings.Cut(object, " -n ")
 	return rowName(object)
 }
 
-// own replaces $NS with the row's name, and $KIND and $kind with a kind of that name.
+// own also makes a kind of the row's name.
 func own(text, name string) string {
 	bare := strings.ReplaceAll(name, "-", "")
 	return strings.NewReplacer("$NS", name, "$KIND", strings.ToUpper(bare[:1])+bare[1:], "$kind", bare).Replace(text)

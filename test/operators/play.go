@@ -25,13 +25,13 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Completions may take as long as a busy machine needs; for hangs see hangsAfter of scenarios.
+// A busy machine completes late; for hangs see hangsAfter of scenarios.
 const (
 	completesWithin = 90 * time.Second
 	hangsAfter      = 25 * time.Second
 )
 
-// A removed right still works for a moment: the API server watches roles and bindings.
+// The API server sees changed roles and bindings late.
 const settles = 3 * time.Second
 
 type play struct {
@@ -74,8 +74,8 @@ func say(report scenario.Report, err error) string {
 	return string(text)
 }
 
-// Play plays an operator in its own lab, fewer situations if short is set. ONLY in the environment is a part of
-// their names.
+// Play plays an operator in its own lab, fewer situations if short is set. ONLY in the environment is a part
+// of their names.
 func Play(ctx context.Context, g *scenario.Guarded, o Operator, short bool, progress io.Writer) ([]Row, error) {
 	p := &play{Guarded: g, Operator: o, progress: progress}
 	printed := 0
@@ -199,7 +199,7 @@ func (p *play) situation(ctx context.Context, s situation) error {
 	return p.restore(ctx, names)
 }
 
-// The operator's token stays invalid even if the service account is recreated.
+// The token stays invalid even if the service account is recreated.
 func (p *play) stop(ctx context.Context) error {
 	namespace, name := p.deployment()
 	if err := p.Do(ctx, "scale deployment "+name+" -n "+namespace+" --replicas=0"); err != nil {
@@ -215,7 +215,7 @@ func (p *play) stop(ctx context.Context) error {
 	})
 }
 
-// token is nil unless the deletion is of the service account.
+// token is nil unless a service account is deleted.
 func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) {
 	account, is := strings.CutPrefix(deletes, "serviceaccount ")
 	if !is {
@@ -230,8 +230,8 @@ func (p *play) token(ctx context.Context, deletes string) (*rest.Config, error) 
 	return config, err
 }
 
-// The API server caches tokens for 10 s (k8s.io/kubernetes, pkg/kubeapiserver/options/authentication.go),
-// during which the operator continues.
+// The operator continues for 10 s, while the API server caches tokens (k8s.io/kubernetes,
+// pkg/kubeapiserver/options/authentication.go).
 func (p *play) awaitRefused(ctx context.Context, token *rest.Config) error {
 	if token == nil {
 		return nil
@@ -310,7 +310,7 @@ func (p *play) name() string {
 	return fmt.Sprintf("%s-%d", p.Name, p.names)
 }
 
-// setUp waits until the operator has set its finalizer.
+// setUp waits for the finalizer.
 func (p *play) setUp(ctx context.Context, t Target, name string) error {
 	if err := p.create(ctx, t.Manifests, name); err != nil {
 		return err
@@ -332,7 +332,7 @@ func (p *play) create(ctx context.Context, manifests, name string) error {
 	return nil
 }
 
-// bringAbout waits until leases reflect the situation: a lease outlives its holder.
+// bringAbout waits for leases, which outlive their holders.
 func (p *play) bringAbout(ctx context.Context, s situation) error {
 	namespace, name := p.deployment()
 	if s.crashes {
@@ -364,7 +364,7 @@ func (p *play) bringAbout(ctx context.Context, s situation) error {
 	return p.awaitLeases(ctx, time.Now())
 }
 
-// awaitLeases ignores leases renewed after since.
+// Leases renewed after since do not count.
 func (p *play) awaitLeases(ctx context.Context, since time.Time) error {
 	namespace, _ := p.deployment()
 	client, err := p.Client()
@@ -404,8 +404,8 @@ func (p *play) leftOut(ctx context.Context, object []string) (bool, error) {
 	return fields[1] != "" || !builtIn && fields[2] == "", nil
 }
 
-// ask repeats until the answers are the same twice. It waits up to patience while some are uncertain, or the
-// webhook and check disagree.
+// ask repeats until answers are the same twice, up to patience while some are uncertain, or the webhook and
+// check disagree.
 func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletion) error {
 	began, before := time.Now(), map[string]string{}
 	return p.Await(ctx, 3*time.Minute, "answers that stay", func(ctx context.Context) (bool, error) {
@@ -446,7 +446,7 @@ func (p *play) ask(ctx context.Context, patience time.Duration, rows ...*deletio
 	})
 }
 
-// A deletion that was predicted to complete gets more time.
+// A predicted completion gets more time.
 func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	for _, a := range rows {
 		r, err := p.Kubectl(ctx, append([]string{"delete", "--wait=false"}, strings.Fields(a.delete)...)...)
@@ -490,7 +490,7 @@ func (p *play) restore(ctx context.Context, names []string) error {
 		}
 	}
 	for _, name := range names {
-		// Best effort: deleted objects cannot be patched or deleted.
+		// Deleted objects cannot be patched or deleted.
 		commands := []string{"delete namespace " + name + " --timeout=20s"}
 		for _, t := range p.Targets {
 			commands = append(commands, "delete "+t.Object+" --ignore-not-found --timeout=10s", "patch "+t.Object+` --type=merge -p '{"metadata":{"finalizers":null}}'`)

@@ -14,13 +14,13 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Failed is recorded for an error.
+// Failed is for an error.
 const Failed = "error"
 
-// Unasked means that the API server does not call the webhook.
+// Unasked means no call of the webhook.
 const Unasked = "not asked"
 
-// Leaves means that a deletion completes, but makes others hang.
+// Leaves means that others hang.
 const Leaves = "leaves a hang"
 
 // Row is one deletion.
@@ -49,7 +49,7 @@ func (a answer) miss() bool { return a.verdict == scenario.Completes && a.really
 
 func (a answer) falseAlarm() bool { return a.verdict == scenario.Hangs && a.really != scenario.Hangs }
 
-// decisive accepts at-risk if others hang.
+// If others hang, at-risk counts.
 func (a answer) decisive() bool {
 	return a.verdict == scenario.Hangs || a.verdict == scenario.Completes || a.verdict == scenario.AtRisk && a.really == Leaves
 }
@@ -71,7 +71,6 @@ func (r Row) Wrong() string {
 	return strings.Join(wrong, ", ")
 }
 
-// judge compares the wrong rows with the known ones.
 func judge(rows []Row, known map[string]string) []string {
 	var wrong []string
 	seen := map[string]bool{}

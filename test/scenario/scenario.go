@@ -45,7 +45,7 @@ const Varies = "varies"
 // Scenario is one file: this document, then the objects to create. "$NS" is the scenario's own name.
 type Scenario struct {
 	Name string `json:"-"`
-	// About says what is special; for a near miss, which one fact differs.
+	// About describes the scenario; for a near miss, the one fact that differs.
 	About string `json:"about"`
 	// Policies detect the hang: with one of them off, the scenario must fail.
 	Policies []string `json:"policies,omitempty"`

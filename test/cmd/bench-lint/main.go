@@ -1,6 +1,6 @@
 // Command bench-lint compares time, processor time and memory of termguard lint with conftest, kube-score,
-// gator and, if installed, kube-linter, with similar rules, and with parsing alone. The commands take turns, so
-// that a busy machine affects all of them.
+// gator and, if installed, kube-linter, with similar rules, and with parsing alone. The commands take turns:
+// a busy machine affects all.
 package main
 
 import (
@@ -104,7 +104,7 @@ func (b *bench) run(ctx context.Context) error {
 	return b.table.Flush()
 }
 
-// growth measures the cost of larger inputs and of a minimal one.
+// growth is the cost of larger inputs and of a minimal one.
 func (b *bench) growth(ctx context.Context, files string) error {
 	fmt.Fprintln(b.table, "\t\t\t\t\t\t")
 	one := filepath.Join(b.dir, "one")
@@ -144,8 +144,8 @@ func (b *bench) growth(ctx context.Context, files string) error {
 	return nil
 }
 
-// repeat streams documents to a file, because the peak memory of this process would count for its children, too
-// (getrusage(2), ru_maxrss is kept across exec).
+// repeat streams documents, because this process's peak memory counts for its children (getrusage(2):
+// ru_maxrss is kept across exec).
 func repeat(path string, size int, document func(i int) string) error {
 	out, err := os.Create(path)
 	if err != nil {
@@ -162,7 +162,7 @@ func repeat(path string, size int, document func(i int) string) error {
 	return out.Close()
 }
 
-// kube-score does not name the files at which it fails, so they are found by bisection.
+// Bisection finds the files at which kube-score fails.
 func (b *bench) drop(ctx context.Context, kubeScore, dir string) error {
 	all, _, _ := census(dir)
 	var try func(files []string) error
@@ -191,7 +191,7 @@ type usage struct {
 	memory           int64         // peak, in bytes
 }
 
-// measure returns each command's run with the median time, and the peak memory of all its runs.
+// measure returns the run of median time, with the peak memory of all.
 func (b *bench) measure(ctx context.Context, commands []command) ([]usage, error) {
 	runs := make([][]usage, len(commands))
 	for range b.rounds {
@@ -260,7 +260,7 @@ var (
 	gatorRules string
 )
 
-// kube-linter has its own checks for pods and must be installed, because not every module proxy has its module.
+// kube-linter must be installed: not every module proxy has it. It has its own checks for pods.
 func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	if err := write(filepath.Join(b.dir, "rego", "rules.rego"), conftestRules); err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (b *bench) peers(ctx context.Context) (map[string]string, error) {
 	return built, nil
 }
 
-// collect copies manifests that every peer can read, because most peers stop at others.
+// collect copies manifests that all peers read: most stop at others.
 func (b *bench) collect(ctx context.Context, into string) error {
 	if b.corpus == "" {
 		return generate(into)
@@ -365,7 +365,6 @@ func census(dir string) (files []string, size int64, documents int) {
 	return files, size, documents
 }
 
-// parse is the baseline.
 func parse(dir string) (documents int) {
 	files, _, _ := census(dir)
 	for _, path := range files {

@@ -60,8 +60,7 @@ spec:
     metadata: {labels: {app: kiali}}
     spec: {nodeName: steady, containers: [{name: operator, image: quay.io/kiali/kiali-operator:v2}]}`
 
-// sides are the namespaces reviewed by termguard and by the no-op webhook; Namespaces themselves are selected
-// by label.
+// sides are the namespaces of termguard and of the no-op webhook; Namespaces are selected by label.
 var sides = [2]string{"ours", "noop"}
 
 func (s subject) of(client dynamic.Interface, side string) dynamic.ResourceInterface {
@@ -165,7 +164,7 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 
 const warmUp = 20
 
-// deletes compares whole deletes from the client's view, and termguard's processor time for reviews and watch
+// deletes compares deletes as a client sees them, and termguard's processor time for reviews and watch
 // events.
 func (b *bench) deletes(ctx context.Context, rounds int) error {
 	fmt.Printf("\nDelete as the client sees it, %d of each in turn; and the processor time of termguard for one of each side made and deleted, its watches included\n", rounds)

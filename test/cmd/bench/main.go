@@ -1,6 +1,5 @@
-// Command bench measures termguard on a real control plane: deletes compared with a no-op webhook of
-// controller-runtime, the cost for unrelated requests, and the cost of reading and keeping a cluster of a given
-// size.
+// Command bench measures termguard on a real control plane: deletes beside a no-op webhook of
+// controller-runtime, unrelated requests, and reading and keeping a cluster of a given size.
 package main
 
 import (
@@ -168,7 +167,6 @@ func (b *bench) restart(ctx context.Context, extra ...string) (ready time.Durati
 	return time.Since(began), err
 }
 
-// back restores what uninstall removed.
 func (b *bench) uninstall(ctx context.Context) (back func() error, err error) {
 	hooks := b.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	configuration, err := hooks.Get(ctx, "termguard", metav1.GetOptions{})
@@ -237,7 +235,7 @@ const (
 	noopWebhook = "noop.example.com"
 )
 
-// Source: proc(5), stat: utime and stime, in hundredths of a second.
+// utime and stime of proc(5), stat, in hundredths of a second.
 func processorTime(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -255,8 +253,7 @@ func processorTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// updates leave finalizers alone, with termguard's match conditions evaluated or excluded by its namespace
-// selector.
+// updates leave finalizers alone: match conditions are evaluated, or excluded by the namespace selector.
 func (b *bench) updates(ctx context.Context, rounds int) error {
 	for _, size := range []int{1 << 10, 10 << 10, 1000 << 10} {
 		fmt.Printf("\nUpdate of a ConfigMap of %d KiB, %d of each in turn\n", size>>10, rounds/2)
@@ -286,7 +283,7 @@ func (b *bench) updates(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// absence compares unrelated requests with and without termguard, in alternating blocks.
+// absence compares unrelated requests with and without termguard, in turns.
 func (b *bench) absence(ctx context.Context, rounds int) error {
 	const blocks = 3 // of each
 	fmt.Printf("\nCreate, update and delete of a ConfigMap of 1 KiB, %d of each; and the API server's processor time for the three\n", blocks*(rounds/4))
@@ -408,7 +405,7 @@ func (b *bench) fill(ctx context.Context, objects int) error {
 	})
 }
 
-// VmRSS is resident memory, RssAnon the part of it without files (proc(5), status).
+// VmRSS is resident memory, RssAnon without files (proc(5), status).
 func memoryMiB(pid int, field string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

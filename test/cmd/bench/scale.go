@@ -24,8 +24,7 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// pods are among the objects. One in a hundred of the others has a finalizer, and one in four is a custom
-// resource.
+// pods are among the objects. One in a hundred others has a finalizer, and one in four is a custom resource.
 type size struct{ nodes, pods, namespaces, definitions, objects int }
 
 var sizes = []size{
@@ -157,7 +156,7 @@ type span struct {
 
 func (s span) perSecond(n float64) float64 { return n / s.took.Seconds() }
 
-// change changes objects, first alone and then during sequential dry-run deletes of namespaces.
+// change changes objects, also during sequential dry-run deletes of namespaces.
 func (s size) change(ctx context.Context, b *bench, to *span, watched bool) error {
 	used := func() (termguard, server time.Duration, read int64, err error) {
 		if server, err = processorTime(b.APIServer().PID()); err != nil || !watched {
@@ -218,7 +217,7 @@ func (s size) object(i int) (schema.GroupVersionResource, string) {
 	return corev1.SchemeGroupVersion.WithResource("configmaps"), "o" + strconv.Itoa(i)
 }
 
-// Half of the changes flip the readiness of a pod, the others write an object.
+// Half flip the readiness of a pod, the others write an object.
 func (s size) changeUntil(ctx context.Context, b *bench, end time.Time) (changes int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(changers)

@@ -114,8 +114,7 @@ type place struct {
 	text string
 }
 
-// irrelevant matches files that do not show a finalizer's owner: third-party code, tests, and texts that only
-// mention it.
+// irrelevant files show no owner: third-party code, tests, and texts that only mention a finalizer.
 var irrelevant = regexp.MustCompile(`(^|/)(vendor|node_modules|docs?|test|tests|e2e|testdata|website|examples?)/|_test\.go$|\.(md|mdx|ya?ml|json|txt|sum|svg|html)$|^CHANGELOG`)
 
 func (r *repository) grep(revision, text string) ([]place, error) {
@@ -196,10 +195,10 @@ var literal = regexp.MustCompile("\"([^\"\\s]+)\"|'([^'\\s]+)'|`([^`\\s]+)`")
 
 var verb = regexp.MustCompile(`%\w|\{\w*\}|\$\{\w+\}`)
 
-// ends weights the end of a finalizer above its beginning, which other finalizers share.
+// The beginning is shared with other finalizers.
 const ends = 100
 
-// stands returns 0 if no line has the entry's finalizer or its unique part.
+// stands returns 0 without a line of the finalizer or its unique part.
 func (r *repository) stands(e entry, revision, name, quoted string) (int, error) {
 	text := r.file(revision, name)
 	if quoted != "" {
@@ -243,7 +242,7 @@ func comment(line string) bool {
 	return strings.HasPrefix(line, "//") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "*") || strings.HasPrefix(line, "/*")
 }
 
-// holds reports whether a line contains the whole finalizer, and not only inside another one.
+// holds rejects a finalizer inside another one.
 func holds(e entry, line string) bool {
 	text := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
 	for from := 0; text != ""; {
@@ -254,7 +253,7 @@ func holds(e entry, line string) bool {
 		i += from
 		end := i + len(text)
 		before, after := i == 0 || !within(line[i-1]), end == len(line) || !within(line[end])
-		// A word without a domain counts only in quotes.
+		// Without a domain, a word needs quotes.
 		if !strings.ContainsAny(text, "./") {
 			before, after = i > 0 && strings.IndexByte("\"'`", line[i-1]) >= 0, end < len(line) && strings.IndexByte("\"'`", line[end]) >= 0
 		}
@@ -270,7 +269,7 @@ func within(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("./-_", c) >= 0
 }
 
-// composes reports whether a literal is one part of the finalizer and another literal the other.
+// composes needs each part of the finalizer as a literal.
 func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	if e.Finalizer == "" {
 		return false, nil
@@ -307,7 +306,7 @@ func (r *repository) composes(e entry, revision, l string) (bool, error) {
 	}), nil
 }
 
-// elsewhere prefers files similar to the old one.
+// elsewhere prefers files like the old one.
 func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, error) {
 	search := cmp.Or(e.Finalizer, e.Prefix, e.Suffix)
 	if e.Regex != "" {
@@ -331,7 +330,7 @@ func (r *repository) elsewhere(e entry, revision, old, quoted string) (place, er
 	}), nil
 }
 
-// unlike is low for a definition in a file with a similar path.
+// unlike is low for a definition at a similar path.
 func unlike(p place, old string) int {
 	score := 0
 	if !strings.Contains(p.text, "=") {

@@ -1,8 +1,6 @@
 // Command catalog-sources checks the sources in cluster/catalog/finalizers.yaml: the file and line of each
-// finalizer in the project's newest release.
-//
-// It prints a line per entry: the state, the entry and the source. With -write it updates the catalog, except
-// for sources that it cannot find.
+// finalizer in the project's newest release. It prints an entry's state and source; -write updates the
+// catalog, except for sources that it cannot find.
 //
 // Exit codes: 0 all sources that could be looked up are correct; 1 some are not; 2 failure.
 package main
@@ -44,7 +42,7 @@ type entry struct {
 
 func (e entry) key() string { return e.Finalizer + e.Prefix + e.Suffix + e.Regex }
 
-// source is the place of a finalizer: github.com/OWNER/NAME@VERSION:PATH#LLINE.
+// source is github.com/OWNER/NAME@VERSION:PATH#LLINE.
 type source struct {
 	repository, version, path, line string
 }
@@ -72,7 +70,7 @@ func parse(text string) (source, bool) {
 	return source{m[1], m[2], m[3], m[4]}, true
 }
 
-// Only an entry's source is matched, not those of nested objects.
+// Nested objects have sources, too.
 var sourceLine = regexp.MustCompile(`(?m)^  source: .*$`)
 
 func run(clones, file string, write bool, out io.Writer) error {

@@ -1,5 +1,4 @@
-// Command conformance runs Kubernetes' end-to-end tests without and with termguard. It fails if a test passes
-// only without termguard.
+// Command conformance runs Kubernetes' end-to-end tests, and fails if a test passes only without termguard.
 package main
 
 import (
@@ -30,8 +29,8 @@ const (
 	focus = `\[sig-api-machinery\] (Namespaces|OrderedNamespaceDeletion|Garbage collector|CustomResource|ResourceQuota|Watchers|Generated clientset|ValidatingAdmissionPolicy|MutatingAdmissionPolicy)` +
 		`|\[sig-apps\] (ReplicaSet|ReplicationController|Deployment|DisruptionController|CronJob should support|Job should (delete a job|remove pods))` +
 		`|\[sig-node\] (PodTemplates|Lease|Pods should (be submitted and removed|delete a collection)|RuntimeClass should support)`
-	// skip excludes tests that need running containers, a second node or a cloud, which the lab does not have;
-	// and tests that break the cluster, are slow, or need a disabled feature gate.
+	// skip excludes tests that need running containers, a second node or a cloud, which the lab lacks; that
+	// break the cluster, are slow, or need a disabled feature gate.
 	skip = `CustomResourceFieldSelectors|proportional scaling|UnhealthyPodEvictionPolicy|\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Flaky\]|\[Alpha\]|\[Beta\]|CustomResourceConversionWebhook|serve a basic image|load-balancer|cronjob`
 )
 

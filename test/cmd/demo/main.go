@@ -1,5 +1,5 @@
-// Command demo plays termguard's main cases on a real control plane: each command as typed, kubectl's output,
-// and the outcome.
+// Command demo plays termguard's main cases on a real control plane: commands as typed, kubectl's output, and
+// outcomes.
 package main
 
 import (
@@ -192,14 +192,14 @@ func (d *demo) apiservice(ctx context.Context) error {
 		return fmt.Errorf("wait for the APIService: %s", r.Stderr)
 	}
 	d.kubectl(ctx, "get apiservice v1beta1.metrics.k8s.io")
-	// While the API server still has its last discovery, a small namespace completes.
+	// A small namespace would complete with the last discovery.
 	if err := d.awaitAnswer(ctx, "namespace team-a", "no namespace can finish deleting"); err != nil {
 		return err
 	}
 	return d.delete(ctx, "APIService of an uninstalled prometheus-adapter", "namespace team-a", scenario.Hangs)
 }
 
-// curtain compares the hanging deletions with the predictions.
+// curtain compares outcomes with predictions.
 func (d *demo) curtain(ctx context.Context) error {
 	say("What really happened")
 	for _, a := range d.acts {
@@ -237,7 +237,7 @@ func (d *demo) curtain(ctx context.Context) error {
 	return nil
 }
 
-// A list of all terminating objects includes the hanging ones.
+// All terminating objects include the hanging ones.
 func (d *demo) glance(ctx context.Context) error {
 	say("All that is stuck now, in the whole cluster")
 	out, err := d.run(ctx, "check", "--terminating", "-A")
@@ -254,7 +254,7 @@ func (d *demo) glance(ctx context.Context) error {
 	return nil
 }
 
-// delete waits for deletions that should complete; curtain checks the others.
+// delete waits only for deletions that should complete; curtain checks the others.
 func (d *demo) delete(ctx context.Context, title, target, expected string) error {
 	absent := strings.HasPrefix(title, "termguard") // killed or frozen
 	if !absent {
@@ -299,8 +299,8 @@ func (d *demo) exists(ctx context.Context, target string, deleting bool) bool {
 	return err == nil && r.Code == 0 && (r.Stdout != "x") == deleting
 }
 
-// awaitVerdict waits until termguard has seen the objects: its answer to a dry run is the expected one. After a
-// timeout the act is played anyway, and fails.
+// awaitVerdict waits until termguard's answer to a dry run shows that it has seen the objects. After a
+// timeout the act is played, and fails.
 func (d *demo) awaitVerdict(ctx context.Context, target, expected string) error {
 	err := d.Await(ctx, 40*time.Second, "the verdict "+expected, func(ctx context.Context) (bool, error) {
 		r, err := d.Kubectl(ctx, append([]string{"delete", "--dry-run=server"}, strings.Fields(target)...)...)

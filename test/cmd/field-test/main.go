@@ -1,6 +1,6 @@
-// Command field-test lints a sample of public repositories and compares the findings with earlier judgements in
+// Command field-test lints a sample of public repositories and compares findings with the judgements in
 // test/field, the source of the tables in test/results/lint-field-test.md. Charts and kustomizations are
-// rendered if they were when the round was judged.
+// rendered if they were for the judgement.
 //
 // Exit codes: 0 all findings judged right are found, and none judged wrong; 1 otherwise; 2 failure.
 package main
@@ -74,7 +74,7 @@ func (f finding) row() string {
 	return strings.Join([]string{f.policy, f.repository, f.commit, f.file, strconv.Itoa(f.line), f.verdict, f.reason, f.severity, f.manifest}, "\t")
 }
 
-// is ignores the judgements.
+// Judgements do not count.
 func (f finding) is(g finding) bool {
 	at := func(f, g finding) bool {
 		place := fmt.Sprintf("%s:%d", f.file, f.line)
@@ -130,7 +130,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// compare sets worse unless there are only new findings.
+// New findings alone are not worse.
 func compare(judged, findings []finding) (lines []string, worse bool) {
 	for _, f := range judged {
 		if f.verdict == "right" && !slices.ContainsFunc(findings, f.is) {
@@ -149,7 +149,7 @@ func compare(judged, findings []finding) (lines []string, worse bool) {
 	return lines, worse
 }
 
-// choose picks a sample by the seed.
+// The seed picks.
 func (o options) choose(candidates []repository) ([]repository, error) {
 	chosen := candidates
 	if o.clones != "" {
@@ -186,11 +186,10 @@ const maxManifest = 3 << 20
 // programs are files by which lint recognizes that a folder test beside them belongs to a program.
 var programs = []string{"go.mod", "Gopkg.toml", "Cargo.toml", "pom.xml"}
 
-// firstRendered is the prefix of the first round whose charts and kustomizations were rendered; earlier ones
-// were judged by the files alone.
+// firstRendered begins the first round with rendered charts and kustomizations.
 const firstRendered = "2026-11-25"
 
-// lint uses the judged commit if there is one, and records it.
+// lint prefers the judged commit, and records it.
 func (o options) lint(ctx context.Context, r *repository) ([]finding, error) {
 	dir, err := os.MkdirTemp("", "field-test-")
 	if err != nil {
@@ -264,8 +263,8 @@ func (o options) fetch(ctx context.Context, into string, r repository) error {
 	return err
 }
 
-// export writes the manifests of a commit, with the files in programs, or all if whole is set, to a folder that
-// lint takes for a repository. It skips links and files above maxManifest, which a snapshot may lack.
+// export writes a commit's manifests, with the files in programs, or all if whole is set, to a folder that
+// lint takes for a repository. It skips links, and files above maxManifest, which a snapshot may lack.
 func export(ctx context.Context, clone, commit, dir string, whole bool) error {
 	listed, err := git(ctx, clone, nil, "ls-tree", "-r", "-z", "-l", commit)
 	if err != nil {

@@ -34,7 +34,7 @@ func page(text string, repositories []repository, judged []finding) (string, err
 	return before + begin + tables(repositories, judged) + end + after, nil
 }
 
-// Judgements are of the time when the findings were found.
+// Judgements date from the findings.
 type counts map[string]int
 
 func (c counts) add(verdict string) { c[strings.TrimPrefix(verdict, "was ")]++ }
@@ -132,7 +132,7 @@ func tables(repositories []repository, judged []finding) string {
 	return b.String()
 }
 
-// several stands for findings of a repository with the same judgement.
+// several are findings of a repository with one judgement.
 type several struct {
 	finding
 	more int

@@ -26,17 +26,16 @@ const (
 	refused   = "refused" // failurePolicy: Fail
 )
 
-// fault is a row. It starts with termguard running as installed.
+// A fault is a row, and starts with termguard as installed.
 type fault struct {
 	name, about string
 	// wants is the outcome of every review.
 	wants string
 	// values are set at installation.
 	values string
-	// start returns a function that ends the fault; then the chart is reset, and termguard is restarted if it
-	// is not running.
+	// start returns the fault's end; then the chart is reset, and termguard started unless it runs.
 	start func(ctx context.Context, w *world) (heal func() error, err error)
-	// around acts with something happening at the same time.
+	// around acts during something else.
 	around func(ctx context.Context, w *world, act func() error) error
 }
 
@@ -246,7 +245,7 @@ deny contains {"kind": "forbidden", "msg": "no", "objects": [], "evidence": [], 
 	return folder
 }
 
-// The certificate is not trusted by the webhook configuration, or trusted but expired.
+// The certificate is unknown to the webhook configuration, or known but expired.
 func (w *world) serveCertificate(ctx context.Context, expired bool) error {
 	authority, err := lab.NewAuthority("another")
 	if err != nil {
@@ -306,7 +305,7 @@ func outOfMemory(ctx context.Context, w *world) (func() error, error) {
 	return heal, nil
 }
 
-// Two replicas listen on different ports of the Service's address, which is loopback.
+// Two replicas listen on ports of the Service's address, which is loopback.
 func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 	if err := w.Termguard.Stop(); err != nil {
 		return nil, err
@@ -364,7 +363,7 @@ func rollingUpdate(ctx context.Context, w *world) (func() error, error) {
 	return heal, nil
 }
 
-// blackHole never accepts a connection: once its queue is full, the kernel drops all packets (listen(2)).
+// blackHole fills its queue and never accepts: the kernel drops all packets (listen(2)).
 func blackHole(address string, port int) (heal func() error, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -390,7 +389,7 @@ func blackHole(address string, port int) (heal func() error, err error) {
 	}, nil
 }
 
-// waiting reports whether a request is unread (proc(5), net/tcp: rx_queue).
+// waiting means an unread request (proc(5), net/tcp: rx_queue).
 func waiting(address string) (bool, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command harmlessness combines webhook faults with deletions, on a real control plane with termguard as
-// shipped. It fails if an operation does not complete, waits too long for termguard, or was not reviewed when
-// it should have been.
+// shipped. It fails if an operation does not complete, waits too long for termguard, or is wrongly not
+// reviewed.
 package main
 
 import (
@@ -33,7 +33,7 @@ const (
 	home     = "termguard-system"
 	settling = 60 * time.Second
 	limit    = 90 * time.Second // for an operation, until everything is deleted
-	// patience is the second that the API server waits, plus its own delay on a busy machine.
+	// patience is the API server's second, plus its delay on a busy machine.
 	patience = 1250 * time.Millisecond
 )
 
@@ -118,7 +118,7 @@ func run(ctx context.Context, out, only string) error {
 	return errors.Join(wrong...)
 }
 
-// Operations run one by one, so that the API server's counters in between belong to them.
+// One operation at a time: the API server's counters in between belong to it.
 func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends controllers
 	defer cancel()
@@ -151,7 +151,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	cells := make([]cell, len(operations))
 	var pending sync.WaitGroup
 	left := make([]error, len(operations))
-	// Concurrent, since some operations take long after their last review.
+	// Some operations take long after their last review.
 	over := func(i int, began time.Time) {
 		pending.Go(func() {
 			left[i] = w.over(ctx, operations[i], names[i])
@@ -185,7 +185,7 @@ func (w *world) row(ctx context.Context, f fault, name string) ([]cell, error) {
 	return cells, errors.Join(left...)
 }
 
-// cell returns when its first request began.
+// It returns the time of the first request.
 func (w *world) cell(ctx context.Context, f fault, o operation, name string, c *cell) (began time.Time, err error) {
 	around := f.around
 	if around == nil {
@@ -266,7 +266,7 @@ func short(d time.Duration) string {
 
 func chart() string { return filepath.Join(lab.Root(), "deploy", "chart") }
 
-// install also resets the chart to its defaults with values, and starts termguard unless it runs.
+// install resets the chart to its defaults with values, and starts termguard unless it runs.
 func (w *world) install(ctx context.Context, values string) error {
 	args := []string{"upgrade", "--install", "termguard", chart(), "--namespace", home, "--create-namespace", "--reset-values"}
 	if values != "" {

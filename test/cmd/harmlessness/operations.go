@@ -11,13 +11,13 @@ import (
 	"github.com/termguard/termguard/test/lab"
 )
 
-// operation is a column. "$R" stands for a name unique to each of its cells.
+// operation is a column. "$R" is a unique name for each cell.
 type operation struct {
 	name, about string
 	// reviews is over all webhooks of termguard.
 	reviews int
 	objects string
-	// ready are arguments of kubectl wait, one call per line.
+	// ready has arguments of kubectl wait, a call per line.
 	ready   string
 	prepare func(ctx context.Context, w *world, name string) error
 	// act are the user's commands, with kubectl and helm.

@@ -15,7 +15,7 @@ import (
 
 type count struct{ atomic.Int64 }
 
-// hash keeps all processors busy, and counts blocks of 64 KiB.
+// hash keeps all processors busy, in blocks of 64 KiB.
 func hash(done *count) (stop func()) {
 	var stopped atomic.Bool
 	var all sync.WaitGroup
@@ -31,7 +31,7 @@ func hash(done *count) (stop func()) {
 	return func() { stopped.Store(true); all.Wait() }
 }
 
-// store writes blocks of 4 KiB to disk sequentially, and counts them.
+// store writes blocks of 4 KiB sequentially.
 func store(file *os.File, done *count) (stop func()) {
 	var stopped atomic.Bool
 	var all sync.WaitGroup
@@ -48,7 +48,7 @@ func store(file *os.File, done *count) (stop func()) {
 	return func() { stopped.Store(true); all.Wait() }
 }
 
-// others measures in alternating pairs, so that other load on the machine affects both.
+// others takes turns: other load on the machine affects both.
 func (c *cost) others(work string) error {
 	file, err := os.Create(filepath.Join(work, "blocks"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command probe-cost prints the cost of the probe on a node with many pods and files: time and memory of one
-// inspection at several rates, and with -beside, the throughput left for other work.
+// Command probe-cost prints the probe's cost on a node with many pods and files: time and memory of an
+// inspection at several rates, and with -beside, the throughput left for others.
 package main
 
 import (
@@ -58,7 +58,7 @@ func (c *cost) run(dir string) (err error) {
 	if err := c.fill(); err != nil {
 		return err
 	}
-	// With TLS like a real API server, because TLS takes memory.
+	// TLS takes memory, as for a real API server.
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"kind": "ConfigMap", "apiVersion": "v1"}`)
@@ -161,7 +161,7 @@ func (p *probe) stop() {
 	_ = p.cmd.Wait() // always "killed"
 }
 
-// Resolution: a hundredth.
+// In hundredths.
 func (p *probe) seconds() (float64, error) {
 	stat, err := p.proc.Stat()
 	return stat.CPUTime(), err
@@ -174,7 +174,7 @@ type look struct {
 	most, rest, pages uint64
 }
 
-// The second inspection is measured: the first includes the start.
+// The first inspection includes the start.
 func (c *cost) measure(rate int) (l look, err error) {
 	const every = 3 * time.Second
 	select {

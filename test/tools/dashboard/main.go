@@ -1,6 +1,6 @@
-// Command dashboard renders docs/dashboard.png: it plays deletions in a lab, has Prometheus scrape two replicas
-// of termguard and the API server, and photographs the chart's dashboard with headless Chromium and Grafana's
-// libraries (page.jsx).
+// Command dashboard renders docs/dashboard.png: it plays deletions in a lab, has Prometheus scrape two
+// replicas of termguard and the API server, and photographs the dashboard with headless Chromium and
+// Grafana's libraries (page.jsx).
 package main
 
 import (

@@ -102,7 +102,7 @@ func (s *stage) replica(ctx context.Context, n int) error {
 	return s.Await(ctx, time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return ready.Ready(ctx), nil })
 }
 
-// targets have the labels that the chart's ServiceMonitor would set.
+// Labels are the ServiceMonitor's.
 func (s *stage) targets() []any {
 	var static []any
 	for n, pod := range pods {
@@ -121,7 +121,7 @@ func (s *stage) targets() []any {
 	}
 }
 
-// play has two accidents: one replica dies, early because it loses its records of deletions that hang for ten
+// play has two accidents: one replica dies, early because it loses records of deletions that hang for ten
 // minutes, and both freeze.
 func (s *stage) play(ctx context.Context, length time.Duration) error {
 	began := time.Now()
@@ -164,8 +164,8 @@ func (s *stage) signal(what os.Signal) error {
 	return errors.Join(s.replicas[0].Signal(what), s.replicas[1].Signal(what))
 }
 
-// habits are the users' actions, each every so many turns. An object is created a turn before its deletion, so
-// that termguard has seen it.
+// habits are users' actions, each every so many turns. An object exists a turn before its deletion: termguard
+// must have seen it.
 var habits = []struct {
 	every int
 	do    func(ctx context.Context, s *stage, n int) error

@@ -1,5 +1,5 @@
-// Command dockerfile lints Dockerfiles with BuildKit, without an engine, and checks that the last stage
-// contains only the binary and does not run as root.
+// Command dockerfile lints Dockerfiles with BuildKit, without an engine: the last stage has only the binary,
+// and does not run as root.
 package main
 
 import (

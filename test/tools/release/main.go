@@ -1,6 +1,6 @@
-// Command release builds the files of a release of termguard: archives of the programs for each platform, the
-// image as an OCI archive, the chart, a krew manifest, a Homebrew formula, a bill of materials (SPDX) and
-// checksums. The same commit always gives the same bytes: no file contains the time or place of its build.
+// Command release builds a release of termguard: archives of the programs for each platform, the image as an
+// OCI archive, the chart, a krew manifest, a Homebrew formula, a bill of materials (SPDX) and checksums. The
+// same commit gives the same bytes: no file has the time or place of its build.
 //
 // With -publish, it pushes the image of an existing release and prints its digest.
 package main
@@ -46,7 +46,7 @@ import (
 
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// The archives contain the programs for users, the image the programs for clusters.
+// The archives are for users, the image for clusters.
 var (
 	programs  = map[string]string{"termguard": ".", "termguard-probe": ".", "termguard-render": "cmd/termguard-render"}
 	inArchive = []string{"termguard", "termguard-render"}
@@ -151,7 +151,7 @@ func (r *release) describe(ctx context.Context) error {
 	return nil
 }
 
-// build builds static programs, without local paths.
+// Programs are static, without local paths.
 func (r *release) build(ctx context.Context, bin string) error {
 	r.built = map[string]string{}
 	for i, platform := range r.platforms {
@@ -182,7 +182,7 @@ func (r *release) build(ctx context.Context, bin string) error {
 	return nil
 }
 
-// manual writes the man pages with a test that generates them from the commands, like --help.
+// A test writes the man pages from the commands, like --help.
 func (r *release) manual(ctx context.Context, folder string) error {
 	folder, err := filepath.Abs(filepath.Join(folder, "man"))
 	if err != nil {
@@ -315,7 +315,7 @@ func zipFiles(files []file, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// image contains only the programs: they are static, and the service account brings the trusted certificates.
+// Static programs suffice; the service account brings the trusted certificates.
 func (r *release) image() error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range r.platforms {
@@ -387,7 +387,7 @@ func rootOf(image v1.Image) v1.RootFS {
 	return config.RootFS
 }
 
-// filesIn returns the files below a folder, sorted, with names below prefix.
+// filesIn is sorted, with names below prefix.
 func filesIn(dir, prefix string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -433,7 +433,7 @@ func (r *release) chart() error {
 	return r.write("termguard-chart-"+version+".tgz", text)
 }
 
-// materials writes the modules of the programs, from their build information.
+// materials are the programs' modules, from their build information.
 func (r *release) materials() error {
 	modules := map[string]string{} // version by module
 	for _, program := range r.built {

@@ -27,7 +27,7 @@ func (r *release) publish(ctx context.Context, repository string) error {
 	return nil
 }
 
-// push uses the credentials of docker, podman or helm, and returns the image's reference by digest.
+// The credentials are docker's, podman's or helm's; the result has the digest.
 func push(ctx context.Context, archive, repository, version string) (string, error) {
 	tag, err := name.NewTag(repository + ":" + version)
 	if err != nil {
