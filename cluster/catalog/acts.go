@@ -13,27 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Act is an operation of an owner on other objects before it removes the finalizer: it needs the rights.
+// Act is an operation of an owner on other objects before it removes the finalizer, which needs rights.
 type Act struct {
-	// Verbs are its operations, each with the effect on the finalizer if RBAC forbids it: Hangs or May.
+	// Verbs have the effect on the finalizer if RBAC forbids them: Hangs or May.
 	Verbs map[string]string `json:"verbs"`
-	// Path leads to texts that name the objects, and Names parses them, with groups namespace, group and kind.
+	// Path leads to names of the objects, and Names parses them, with groups namespace, group and kind.
 	Path  string `json:"path,omitempty"`
 	Names string `json:"names,omitempty"`
 	// Kind replaces both, as Kind.group: pods of the ServiceAccount do it, beside the object.
 	Kind string `json:"kind,omitempty"`
-	// As leads to the name of the ServiceAccount beside the object that it acts as; without a value, as itself.
-	As string `json:"as,omitempty"`
-	// When are conditions on the object.
-	When []Condition `json:"when,omitempty"`
-	// Source is the file or thread that shows it.
-	Source string `json:"source"`
+	// As leads to the name of the ServiceAccount beside the object that it acts as, if not as itself.
+	As     string      `json:"as,omitempty"`
+	When   []Condition `json:"when,omitempty"`
+	Source string      `json:"source"`
 
 	path, as []string
 	names    *regexp.Regexp
 }
 
-// ActVerbs are the verbs whose holders the facts know, beside those that change an object.
+// ActVerbs are verbs whose holders the facts know.
 var ActVerbs = []string{"create", "delete", "get", "impersonate", "list"}
 
 // Deed is an act on all objects of a kind in a namespace, "" for cluster-scoped ones.

@@ -1,9 +1,8 @@
 // Package catalog knows well-known finalizers and the software that removes them, and versions of Kubernetes
 // components with bugs that make deletions hang.
 //
-// It is hints about usual installations, and never outweighs the facts of a cluster. A missing workload may
-// count as proof that its owner is not installed, so an entry names workloads only if they are specific,
-// known, and in the cluster of the objects.
+// It is hints, and never outweighs the facts of a cluster. A missing workload may prove that its owner is not
+// installed, so an entry names workloads only if they are specific, known, and in the cluster of the objects.
 package catalog
 
 import (
@@ -44,37 +43,33 @@ type Entry struct {
 	On        []string `json:"resources"`
 	Owner     string   `json:"owner"`
 	Component string   `json:"component"`
-	// ServiceAccount in kube-system is the identity of kube-controller-manager's controller that removes it
+	// ServiceAccount in kube-system is of kube-controller-manager's controller that removes it
 	// (cmd/kube-controller-manager/app).
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// CRDGroup is the API group without which the owner cannot work.
 	CRDGroup string `json:"crdGroup,omitempty"`
 	// Seldom is set if current versions of the owner set the finalizer only on request.
 	Seldom bool `json:"seldom,omitempty"`
-	// Set describes the owners that set it, if not all versions or configurations do.
+	// Set describes the owners that set it, if not all do.
 	Set *Set `json:"set,omitempty"`
 	// Carries is a pattern's finalizer on objects of a kind: {kind} and {plural} are replaced, in lower case.
 	Carries string `json:"carries,omitempty"`
 	Clears  string `json:"clears,omitempty"`
-	// Creates is the resource that the owner must create in the object's namespace. The API server refuses that
-	// in a Terminating namespace (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go), so
-	// the finalizer stays although the owner runs. It is unset if the owner then gives up.
-	Creates string `json:"creates,omitempty"`
-	// CreatesWhen are conditions on the object for Creates.
+	// Creates is the resource that the owner must create in the object's namespace: the API server refuses that
+	// in a Terminating one (k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle/admission.go). It is unset
+	// if the owner then gives up.
+	Creates     string      `json:"creates,omitempty"`
 	CreatesWhen []Condition `json:"createsWhen,omitempty"`
-	// Needs are the objects that the owner must read to clear the finalizer.
-	Needs []Need `json:"needs,omitempty"`
-	// Sure are the releases for which Needs are certain: others may remove it without. Nil means all.
-	Sure *Set `json:"sure,omitempty"`
-	// WaitsFor are the referrers of the object: as long as there are any, the finalizer stays by design.
-	WaitsFor []Referrer `json:"waitsFor,omitempty"`
-	// Obstacles are known to keep the finalizer although the owner runs.
+	Needs       []Need      `json:"needs,omitempty"`
+	// Sure are the releases for which Needs are certain; nil means all.
+	Sure      *Set       `json:"sure,omitempty"`
+	WaitsFor  []Referrer `json:"waitsFor,omitempty"`
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
 	Acts      []Act      `json:"acts,omitempty"`
 	Drains    *Drain     `json:"drains,omitempty"`
 	Note      string     `json:"note,omitempty"`
 	Workloads []Workload `json:"workloads,omitempty"`
-	// Source is the place of the string: github.com/owner/repository@VERSION:path#LLINE.
+	// Source is github.com/owner/repository@VERSION:path#LLINE.
 	Source string `json:"source"`
 
 	regex *regexp.Regexp
@@ -82,7 +77,7 @@ type Entry struct {
 
 // Drain says how an owner evicts the pods of a node.
 type Drain struct {
-	// Node is the path to the node's name in the object, as fields with dots between them.
+	// Node is the path to the node's name in the object, with dots between fields.
 	Node string `json:"node"`
 	// Bounded are paths to how long the owner respects budgets: a duration, or a number of seconds.
 	Bounded []string `json:"bounded,omitempty"`
@@ -135,12 +130,11 @@ type Workload struct {
 	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet, DaemonSet or Pod
 	Namespace string `json:"namespace,omitempty"` // the usual one: it counts for generic names only
 	Name      string `json:"name,omitempty"`      // may hold '*'
-	// Image is the last path element of the repository, without tag. It is unset if other containers run it,
-	// such as a webhook or a managed database: they would be taken for a missing controller.
+	// Image is the last path element of the repository, without tag. It is unset if other containers run it, too,
+	// such as a webhook: they would be taken for the controller.
 	Image string `json:"image,omitempty"`
 }
 
-// genericNames are names of workloads and images that many projects share.
 var genericNames = []string{
 	"", "agent", "api", "app", "controller", "controller-manager", "controllers", "driver", "main", "manager",
 	"node", "node-agent", "operator", "server", "webhook", "worker",
@@ -155,11 +149,10 @@ func Generic(name string) bool {
 var versionSuffix = regexp.MustCompile(`^(-v?[0-9][0-9a-z]*)+$`)
 
 // Matches reports whether a workload, with images as references or as their last path elements, is w:
-//   - by image, whatever its name, if one of them is w.Image;
+//   - by image, whatever its name;
 //   - by w.Kind and w.Name, in any namespace: as it is, behind the name of a Helm release ("RELEASE-NAME"), or,
-//     for names of two words or more, before a version ("istio-operator-1-20"). Other words behind a name make
-//     another workload: cert-manager-webhook removes no finalizers. So do words before it that its image has,
-//     too: a cloak-external-secrets of that image is no release of External Secrets;
+//     for names of two words or more, before a version. Other words behind a name make another workload
+//     (cert-manager-webhook), as do words before it that its image has, too (cloak-external-secrets);
 //   - by a generic name, only in w.Namespace and as it is.
 func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	if w.Image != "" && slices.ContainsFunc(images, func(ref string) bool { return imageName(ref) == w.Image }) {
@@ -178,13 +171,12 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
 }
 
-// longer reports whether the words before w.Name come from the image, and are no release's name.
+// longer reports whether the words before w.Name are the image's, not a release's.
 func (w Workload) longer(name, image string) bool {
 	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))
 }
 
-// Doubtful reports whether Matches finds a workload only by the end of its name, which none of its images
-// has.
+// Doubtful reports whether Matches finds a workload only by the end of its name, which no image has.
 func (w Workload) Doubtful(name string, images []string) bool {
 	return len(images) > 0 && !Generic(w.Name) && !glob(w.Name, name) && glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool {
 		image := imageName(ref)
@@ -252,7 +244,7 @@ func (i *index) add(e *Entry) {
 	}
 }
 
-// Entries returns the entries of the catalog, in its order. They must not be changed.
+// Entries returns the entries in order. They must not be changed.
 func (c *Catalog) Entries() []Entry {
 	if c == nil || c.read == nil {
 		return nil
@@ -263,7 +255,7 @@ func (c *Catalog) Entries() []Entry {
 //go:embed finalizers.yaml
 var shipped []byte
 
-// Default returns the built-in catalog, which is read on first use.
+// Default returns the built-in catalog.
 func Default() *Catalog { return fromBinary }
 
 var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
@@ -274,7 +266,7 @@ var fromBinary = &Catalog{read: sync.OnceValue(func() []Entry {
 	return c.Entries()
 })}
 
-// Parse reads YAML. It rejects unknown fields, and entries that could never match. Errors name the entry.
+// Parse reads YAML. It rejects unknown fields, and entries that could never match.
 func Parse(data []byte) (*Catalog, error) {
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -399,14 +391,13 @@ func (w *Workload) check() error {
 	)
 }
 
-// Merge returns a catalog in which the user's entries come first, and win among equally good matches.
+// Merge puts the user's entries first, which win among equally good matches.
 func (c *Catalog) Merge(user *Catalog) *Catalog {
 	return &Catalog{read: sync.OnceValue(func() []Entry { return slices.Concat(user.Entries(), c.Entries()) })}
 }
 
-// Carried returns the finalizers that the controller sets on every object of a custom resource, without the
-// ones that users write or request. runs reports whether a container exists for one that only some versions
-// set.
+// Carried returns the finalizers that the controller sets on every object of a custom resource. runs reports
+// whether a container exists for one that only some versions set.
 func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 	plural, group, custom := strings.Cut(resource, ".")
 	if !custom || group == "argoproj.io" || !strings.Contains(group, ".") ||
@@ -433,11 +424,9 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 func (c *Catalog) Referring(resource string) []*Entry { return c.indexed().referring[resource] }
 
 // Lookup finds the entry for a finalizer on a resource (plural.group): exact before the longest prefix or
-// suffix, before a regular expression. Among equally good matches, an entry that lists the resource wins over
-// one for "*", and that over one that lists others only.
-//
-// An entry that lists others only counts if the finalizer names a domain, or the resource is of its API
-// group: "kiali.io/finalizer" is Kiali's on any kind, but "server" is Dynatrace's on its own kinds only.
+// suffix, before a regular expression; then one that lists the resource before one for "*", before others.
+// These count only if the finalizer names a domain, or the resource is of their API group: "server" is
+// Dynatrace's on its own kinds only.
 func (c *Catalog) Lookup(finalizer, resource string) (Entry, bool) {
 	var best *Entry
 	bestRank := 0
@@ -482,16 +471,14 @@ func (e *Entry) rank(finalizer string) int {
 	return 0
 }
 
-// qualified reports whether a pattern names a domain, which makes it one project's: not "user.cleanup" and
-// "redisFinalizer".
+// qualified reports whether a pattern names a domain, which makes it one project's: "user.cleanup" does not.
 func (e *Entry) qualified() bool {
 	domain, _, _ := strings.Cut(e.Finalizer+e.Prefix+e.Suffix+e.Regex, "/")
 	dot := strings.LastIndexByte(domain, '.')
 	return dot >= 0 && !slices.Contains([]string{"", "cleanup", "finalizer", "finalizers"}, domain[dot+1:])
 }
 
-// Foreign reports whether the finalizer belongs to software with its own kinds, and is not known on this
-// resource.
+// Foreign reports whether the finalizer is of software with its own kinds, and unknown on this resource.
 func (e *Entry) Foreign(resource string) bool {
 	return len(e.On) > 0 && e.CRDGroup != "" && !slices.Contains(e.On, resource) && !slices.Contains(e.On, "*") && !e.Owns(resource)
 }

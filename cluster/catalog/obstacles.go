@@ -12,23 +12,21 @@ import (
 // Obstacle keeps a finalizer although its owner runs: a bug of some releases, or a setting of the object.
 type Obstacle struct {
 	ID string `json:"id"`
-	// Of are the resources of the entry that have it, all if empty, as in Reference.
+	// Of is as in Reference.
 	Of []string `json:"of,omitempty"`
 	// Image is the software with the bug, as in Workload; without it, the control plane of Kubernetes.
 	Image string `json:"image,omitempty"`
 	// Affected is a range of versions, as github.com/blang/semver/v4 reads it; without it, every release is.
 	Affected string `json:"affected,omitempty"`
-	// When are conditions on the object. If a field is unknown, a bug may occur, and a setting is not
-	// reported.
+	// When is of the object. If a field is unknown, a bug may occur, and a setting is not reported.
 	When []Condition `json:"when,omitempty"`
 	// Lacks is a resource in Needs: it occurs only if the needed object is missing, or deleted with the
 	// namespace.
 	Lacks string `json:"lacks,omitempty"`
 	// WithNamespace says that it occurs only in the deletion of the object's namespace.
 	WithNamespace bool `json:"withNamespace,omitempty"`
-	// Right is a right that these releases need, unlike others: it occurs only without it.
-	Right *Right `json:"right,omitempty"`
-	// Symptom describes the failure in a few words, and Mend the repair.
+	// Right is needed by these releases alone: it occurs only without it.
+	Right   *Right `json:"right,omitempty"`
 	Symptom string `json:"symptom"`
 	Mend    string `json:"mend"`
 	Source  string `json:"source"`
@@ -64,7 +62,7 @@ func (o *Obstacle) check(on []string) (err error) {
 	)
 }
 
-// ObstaclesOf returns the obstacles for objects of a resource.
+// ObstaclesOf returns the obstacles for a resource.
 func (e *Entry) ObstaclesOf(resource string) []Obstacle {
 	return slices.DeleteFunc(slices.Clone(e.Obstacles), func(o Obstacle) bool { return !concerns(o.Of, resource) })
 }
@@ -77,7 +75,7 @@ func (o *Obstacle) Shows(object map[string]any) bool {
 	return mayHold(o.When, object)
 }
 
-// In reports whether a version has it, given as a tag, or as a component reports it. Other texts have not.
+// In reports whether a version, a tag or as a component reports it, has it; false for other texts.
 func (o *Obstacle) In(version string) bool {
 	v, err := parseVersion(version)
 	return err == nil && o.affects != nil && o.affects(v)

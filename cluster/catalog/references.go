@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Effects on a finalizer whose owner does not find an object that it needs.
+// Effects of a missing object on a finalizer.
 const (
 	Hangs     = "hangs"     // the owner retries for ever
 	May       = "may"       // it depends on versions, settings or timing, or is unknown
@@ -36,8 +36,8 @@ type Reference struct {
 	// Name is the default if Path has no value. For a need without Path it is an optional object of that name
 	// in the object's namespace: its deletion counts, its absence does not.
 	Name string `json:"name,omitempty"`
-	// NamespacePath leads to the named object's namespace. It defaults to the naming object's, and is ignored
-	// for cluster-scoped resources.
+	// NamespacePath leads to the named object's namespace, by default the naming object's; it is ignored for
+	// cluster-scoped resources.
 	NamespacePath string `json:"namespacePath,omitempty"`
 	// Prefix precedes the name in the value at Path: other values name nothing.
 	Prefix string      `json:"prefix,omitempty"`
@@ -48,7 +48,7 @@ type Reference struct {
 }
 
 // Condition holds if a string, boolean or whole number at Path, "" if missing, is one of In, or none is one
-// of NotIn; exactly one of the two is set.
+// of NotIn.
 type Condition struct {
 	Path  string   `json:"path"`
 	In    []string `json:"in,omitempty"`
@@ -63,26 +63,26 @@ type Need struct {
 	// Impersonates says that the owner acts as the named ServiceAccount: its role bindings in the object's
 	// namespace are needed as well.
 	Impersonates bool `json:"impersonates,omitempty"`
-	// Without is the effect of a missing object: Hangs, May or Completes.
+	// Without is Hangs, May or Completes.
 	Without string `json:"without"`
-	// Needs are the objects that the owner reads next: paths lead from the named object, and Of is empty.
+	// Needs are read next: paths lead from the named object, and Of is empty.
 	Needs []Need `json:"needs,omitempty"`
 }
 
-// Referrer is awaited by an owner, by design: as long as objects of Resource name the object, the finalizer
-// stays. Path leads from the referrer; without it every object of Resource counts.
+// Referrer is awaited by an owner, by design: the finalizer stays while objects of Resource name the object.
+// Path leads from the referrer; without it every object of Resource counts.
 type Referrer struct {
 	Reference
 	// Deletes says that the owner deletes them: the finalizer stays only while they cannot be deleted.
 	Deletes bool `json:"deletes,omitempty"`
-	// SameNamespace says that only referrers in the namespace of the object count.
+	// SameNamespace says that only referrers in the object's namespace count.
 	SameNamespace bool `json:"sameNamespace,omitempty"`
 	// AnyNamespace says that a referrer names an object of any namespace.
 	AnyNamespace bool `json:"anyNamespace,omitempty"`
 	// If are conditions on the object.
 	If []Condition `json:"if,omitempty"`
 	// Within is a path into the finalized object, to address ranges in CIDR notation: the address at Path names
-	// the object if it is in one of its ranges and in no other object's of that kind.
+	// the object if it is in its ranges and in no other object's.
 	Within string `json:"within,omitempty"`
 
 	within []string
@@ -96,7 +96,7 @@ func (e *Entry) NeedsOf(resource string) []Need {
 	return holding(e.Needs, resource, func(n *Need) *Reference { return &n.Reference })
 }
 
-// WaitsForOf returns the referrers that keep the finalizer on an object of a resource.
+// WaitsForOf returns the referrers for an object of a resource.
 func (e *Entry) WaitsForOf(resource string) []Referrer {
 	return holding(e.WaitsFor, resource, func(r *Referrer) *Reference { return &r.Reference })
 }
@@ -118,7 +118,6 @@ func holding[T any](all []T, resource string, reference func(*T) *Reference) []T
 
 const ofGroup = "{group}"
 
-// concerns reports whether what is of some resources, all if empty, is of this one.
 func concerns(of []string, resource string) bool {
 	return len(of) == 0 || slices.ContainsFunc(of, func(pattern string) bool { return covers(pattern, resource) })
 }
@@ -146,7 +145,7 @@ func (r *Referrer) Counts(referrer map[string]any) bool {
 // Applies reports whether the owner waits for referrers of this object.
 func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, object, nil) }
 
-// LongestName bounds the name of an object: a longer text names none.
+// LongestName bounds names of objects.
 const LongestName = 253
 
 // Names returns the objects that an object names, each once, in order; one of a fixed name even if missing.
@@ -185,8 +184,7 @@ func hold(conditions []Condition, object map[string]any, elements []any) bool {
 
 const every = "[*]"
 
-// from returns the start of a path, the element of its last [*] that has one or the object, and the remaining
-// steps.
+// from returns the start of a path, the element of its last known [*] or the object, and the remaining steps.
 func from(object map[string]any, path []string, elements []any) (any, []string) {
 	var at any = object
 	rest := path
@@ -229,7 +227,6 @@ func each(at any, path []string, elements []any, visit func(any, []any)) {
 	}
 }
 
-// texts returns the strings, booleans and whole numbers at a path.
 func texts(at any, path []string) []string {
 	var found []string
 	each(at, path, nil, func(value any, _ []any) {
@@ -249,7 +246,6 @@ func texts(at any, path []string) []string {
 
 func text(at any, path []string) string { return strings.Join(texts(at, path), "") }
 
-// step matches a step of a path: a field, a key in brackets, the elements with a value, or [*].
 var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\]|(\[[A-Za-z]+=[A-Za-z]+\])|\[\*\])`)
 
 func parsePath(path string) ([]string, error) {
@@ -307,8 +303,7 @@ func (c *Condition) check(path string, of []string) (err error) {
 	)
 }
 
-// CreatesFor reports whether the owner must create something for an object, or may have to if a condition is
-// unknown.
+// CreatesFor reports whether the owner must create something for an object, or may have to.
 func (e *Entry) CreatesFor(object map[string]any) bool {
 	return e.Creates != "" && mayHold(e.CreatesWhen, object)
 }
@@ -321,7 +316,7 @@ func mayHold(conditions []Condition, object map[string]any) bool {
 	})
 }
 
-// deepest bounds the objects that an owner reads, each named by the previous one.
+// deepest bounds Needs in Needs.
 const deepest = 3
 
 func (n *Need) check(on []string, depth int) error {
@@ -361,7 +356,7 @@ func (r *Referrer) check(on []string) error {
 	)
 }
 
-// Ranges returns the finalized object's address ranges, for a referrer with Within.
+// Ranges returns the finalized object's address ranges, by Within.
 func (r *Referrer) Ranges(object map[string]any) []string {
 	var found []string
 	each(object, r.within, nil, func(at any, _ []any) {

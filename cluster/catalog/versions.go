@@ -65,8 +65,8 @@ func (b *Bug) check() error {
 	)
 }
 
-// Bugs returns the known bugs, by id, of a version as components report it: "v1.11.9-gke.1",
-// "docker://17.3.2". A runtime's scheme must match the component. Other texts return nil.
+// Bugs returns the known bugs, by id, of a version as components report it, such as "docker://17.3.2"; nil for
+// other texts.
 func Bugs(component, version string) map[string]Bug {
 	if scheme, rest, found := strings.Cut(version, "://"); found {
 		if scheme != component {
@@ -92,19 +92,18 @@ func (b Bug) Facts() map[string]any {
 	return map[string]any{"affected": b.Affected, "fixedIn": b.FixedIn, "symptom": b.Symptom, "source": b.Source}
 }
 
-// AtLeast reports whether a version, as components report it, is of a minor release, with its pre-releases,
-// or a later one. Other texts count as new.
+// AtLeast reports whether a version is of a minor release, with its pre-releases, or later. Other texts count
+// as new.
 func AtLeast(version string, major, minor uint64) bool {
 	v, err := parseVersion(version)
 	return err != nil || v.Major > major || v.Major == major && v.Minor >= minor
 }
 
-// versionPattern matches the release, and a pre-release. Other suffixes are vendors' ("-gke.1", "+coreos.0",
-// "-ce", "~ds1", "-0ubuntu1").
+// versionPattern matches the release, and a pre-release. Other suffixes are vendors' ("+coreos.0", "~ds1").
 var versionPattern = regexp.MustCompile(`^\s*v?([0-9]+(?:\.[0-9]+){0,2})(?:[-~]((?:alpha|beta|rc)(?:\.?[0-9]+)*)(?:$|[^0-9A-Za-z]))?`)
 
-// parseVersion drops a vendor's suffix: unlike "-alpha.1", "-beta.1" and "-rc.1", "-gke.1" must not make a
-// version older than its release.
+// parseVersion drops a vendor's suffix: unlike "-rc.1", "-gke.1" must not make a version older than its
+// release.
 func parseVersion(version string) (semver.Version, error) {
 	parts := versionPattern.FindStringSubmatch(version)
 	if parts == nil {
