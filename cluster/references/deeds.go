@@ -16,15 +16,13 @@ type deed struct {
 	catalog.Deed
 }
 
-// serving is an object that an owner needs.
 type serving struct {
 	Thing
 	finalizer, of string // a finalizer of objects of a resource
 	named         bool   // a field names it, but the owner may not need it
 }
 
-// barring is an operation that an owner has no right to, its effect on the finalizer, and the service account
-// beside the object that it acts as.
+// barring is an operation that an owner has no right to.
 type barring struct{ finalizer, resource, without, what, as string }
 
 func appendDeeds(found []deed, finalizer string, a *catalog.Act, fields map[string]any) []deed {
@@ -70,7 +68,7 @@ func (p *Part) settleDeeds(id Thing, served facts.Sets[serving, string], barred 
 	}, note)
 }
 
-// deeds visits the known rights of an object's deeds, each with the acting account, "" for the owner's own.
+// deeds visits the known rights of an object's deeds; account is "" for the owner's own.
 func (p *Part) deeds(id Thing, deeds []deed, isThere func(types.NamespacedName) bool, visit func(d deed, account string, lets bool, only []Thing)) {
 	var lacked deed
 	ask := func(d deed, account string) {
@@ -102,7 +100,7 @@ func (p *Part) deeds(id Thing, deeds []deed, isThere func(types.NamespacedName) 
 // Definitions is the resource of definitions.
 const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// undefined returns the deeds on unserved kinds, one of each: the owner retries their discovery for ever.
+// undefined returns one deed of each unserved kind: the owner retries its discovery for ever.
 func (p *Part) undefined(id Thing, deeds []deed) (found []deed) {
 	for _, d := range deeds {
 		if d.As != "" && !p.options.World.Look("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}).There {
@@ -117,7 +115,6 @@ func (p *Part) undefined(id Thing, deeds []deed) (found []deed) {
 
 func kindOf(d deed) string { return "of " + d.Kind.String() }
 
-// alike reports whether two deeds differ only in the operation.
 func alike(a, b deed) bool {
 	a.Verb, a.Without = b.Verb, b.Without
 	return a == b

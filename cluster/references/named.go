@@ -19,11 +19,10 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Objects name others in fields and labels, also if the catalog does not know their kind. The owner may ignore
-// such a name: it is never more than "may".
+// Objects name others in fields and labels. The owner may ignore a name: it is never more than "may".
 
-// States of an object that only a name speaks for: deleted with its namespace, or missing; through marks one
-// whose status may name a Secret.
+// States of an object that only a name speaks for: deleted with its namespace, or missing; through if its
+// status may name a Secret.
 const going, named, through = "going", "named", "through"
 
 const secrets, volumes = "secrets", "persistentvolumes"
@@ -36,7 +35,7 @@ const (
 	shortest            = 4      // end of a kind's name that a field may be named after
 )
 
-// mention says that its namer names another object, or has its identifier, by hash. There are many.
+// mention is a name or identifier of another object, by hash: there are many.
 type mention struct {
 	target  uint64
 	path    unique.Handle[string]
@@ -113,9 +112,8 @@ func (p *Part) heed(m mention) {
 	}
 }
 
-// visit visits the first objects that name an object, or have an identifier from its status, and returns how
-// many more there are. Another namespace counts only for the same API group: users may write any name and
-// identifier into their own objects.
+// visit visits the first objects that name an object, or have an identifier from its status. Another namespace
+// counts only for the same API group: users may write any name into their own objects.
 func (p *Part) visit(id Thing, r *record, f func(by Thing, path string, carries bool)) (more int) {
 	for i, target := range append([]Thing{id}, r.ids...) {
 		all := p.mentions[p.hash(target)]
@@ -218,7 +216,7 @@ func (l *look) at(path []string, value any) {
 	}
 }
 
-// text reads an identifier, or the name of an object of the kind that the field is named after.
+// text reads an identifier, or a name of the kind that the field is named after.
 func (l *look) text(path []string, value string) {
 	n, inStatus, key := l.found, path[0] == "status", strings.ToLower(path[len(path)-1])
 	stem, identifies := strings.CutSuffix(key, "id")
@@ -240,7 +238,7 @@ func (l *look) text(path []string, value string) {
 	}
 }
 
-// reference reads a field that refers to an object, of the kind that it is named after or holds.
+// reference reads a field that refers to an object, of a kind in its name or value.
 func (l *look) reference(path []string, fields map[string]any) {
 	key := strings.TrimSuffix(strings.ToLower(path[len(path)-1]), "s")
 	stem := strings.TrimSuffix(strings.TrimSuffix(key, "erence"), "ref")
@@ -266,8 +264,7 @@ func (l *look) reference(path []string, fields map[string]any) {
 	}
 }
 
-// name records a name in a field or label, of the kind that it is named after, and returns the possible
-// resources.
+// name records a name in a field or label, and returns the possible resources.
 func (l *look) name(path, key string, to types.NamespacedName) []string {
 	if to.Name == "" || len(to.Name) > catalog.LongestName || slices.ContainsFunc(l.owners, func(o metav1.OwnerReference) bool { return o.Name == to.Name }) {
 		return nil // its owner is deleted with it

@@ -17,7 +17,7 @@ const (
 	goes  = "goes"        // it is in the object's namespace, and nothing keeps it there
 	hangs = catalog.Hangs // it is missing, and the owner retries for ever
 	may   = catalog.May   // it is missing, and the owner may give up
-	// It is missing, or deleted with its namespace, and the owner, except some releases, removes the finalizer.
+	// It is missing, or deleted with its namespace, and most releases of the owner remove the finalizer.
 	completes, spared = catalog.Completes, "spared"
 	leaves            = "leaves"
 )
@@ -84,8 +84,7 @@ func (p *Part) settleNeeds(namespace string) {
 	}
 }
 
-// look returns the state of an object that a namespace needs, and registers it, so that Keep and Forget
-// report changes.
+// look also registers the object, so that Keep and Forget report changes.
 func (p *Part) look(id Thing, namespace string) Presence {
 	n := p.needed[id]
 	if n == nil {
@@ -170,7 +169,7 @@ type Thing struct {
 	types.NamespacedName
 }
 
-// state returns the state of a needed object, "" if it does not matter.
+// state is "" if it does not matter.
 func (p *Part) state(resource string, at Presence, fixed bool, without string, inside bool) string {
 	there, held, known := at.There, at.Held, at.Known
 	switch {
@@ -202,8 +201,7 @@ func (p *Part) state(resource string, at Presence, fixed bool, without string, i
 	return ""
 }
 
-// walk visits the needed object, a service account's bindings, and the objects that are read from it, if
-// visit reports that it exists.
+// walk visits the needed object and, if visit reports that it exists, its bindings and needs.
 func (p *Part) walk(n need, namespace string, visit func(target Thing, without string, fixed bool) bool) {
 	target := Thing{n.Resource, types.NamespacedName{Name: n.Named.Name}}
 	if p.plan.namespaced(n.Resource) {
@@ -246,9 +244,8 @@ func nameIn(namespace string, target types.NamespacedName) string {
 	return target.String()
 }
 
-// Lacks returns, by finalizer, what the owners of an object's finalizers need and lack, as fields of a verdict:
-// missing objects and operations without a right to them, each with the effect on the finalizer; among
-// manifests, the objects beside it that they wait for and that no finalizer keeps.
+// Lacks returns, by finalizer, the objects and rights that its owner lacks, as fields of a verdict; among
+// manifests, the objects beside it that the owner waits for and that no finalizer keeps.
 func (p *Part) Lacks(resource string, u *unstructured.Unstructured) map[string]map[string][]any {
 	if len(u.GetFinalizers()) == 0 {
 		return nil

@@ -51,7 +51,6 @@ type Options struct {
 	World    World
 }
 
-// need is an object that an owner must read, as another names it.
 type need struct {
 	finalizer string // "" for an intermediate object
 	*catalog.Need
@@ -85,14 +84,13 @@ type ties struct {
 
 var untied ties
 
-// place is the node that finalized objects of a namespace and a resource name.
 type place struct{ namespace, finalizer, resource, node string }
 
 // maxPlaces bounds the places kept of a namespace: its users may name any nodes.
 const maxPlaces = 1000
 
-// wait is a finalizer that stays while others refer to the object by a rule, or, without rules, may stay
-// while others name it.
+// wait is a finalizer that stays while others refer to the object by a rule, or may stay, without rules, while
+// others name it.
 type wait struct {
 	finalizer string
 	rules     []*rule
@@ -149,8 +147,8 @@ func New(doc facts.Document, options Options) *Part {
 	}
 }
 
-// Follow adds followed resources, and whether they are namespaced. Earlier ones stay: their records are
-// removed with their objects.
+// Follow adds resources, and whether they are namespaced; records of earlier ones are removed with their
+// objects.
 func (p *Part) Follow(resources map[string]bool) {
 	if p.plan.follow(resources) && !p.options.Manifests {
 		referrers := map[string]any{}
@@ -180,7 +178,7 @@ func (p *Part) Names(resource string) bool {
 	return r != nil && r.named
 }
 
-// Role is a version of the data that is read of a resource: it grows when objects must be read again.
+// Role grows when objects of a resource must be read again.
 func (p *Part) Role(resource string) int {
 	if r := p.plan.roles[resource]; r != nil {
 		return r.version()

@@ -31,7 +31,6 @@ type role struct {
 	peers   int  // custom resources of its group, whose names its fields may have
 }
 
-// version grows with the data that is read.
 func (r *role) version() int {
 	version := len(r.below) + len(r.refers) + r.peers
 	for _, set := range []bool{r.carries, r.named, r.asks} {
@@ -42,7 +41,6 @@ func (r *role) version() int {
 	return version
 }
 
-// whole reports whether more than metadata is read.
 func (r *role) whole() bool { return r.carries || len(r.below) > 0 || len(r.refers) > 0 || r.asks }
 
 // plan says which data is read of the served resources: catalog entries for other kinds cost nothing.
@@ -62,7 +60,6 @@ func newPlan(c *catalog.Catalog) plan {
 		peers: map[string][]string{}, hints: map[string]*catalog.Need{}, endings: map[string][]string{}}
 }
 
-// follow adds served resources, and reports whether any is new.
 func (p *plan) follow(resources map[string]bool) bool {
 	var added []string
 	for resource, namespaced := range resources {
@@ -84,7 +81,7 @@ func (p *plan) follow(resources map[string]bool) bool {
 	return true
 }
 
-// referrers returns the resources whose objects keep finalizers of others, by the others' resource.
+// referrers returns the resources that keep finalizers, by the finalized resource.
 func (p *plan) referrers() map[string][]string {
 	found := map[string][]string{}
 	for _, by := range slices.Sorted(maps.Keys(p.roles)) {
@@ -97,7 +94,6 @@ func (p *plan) referrers() map[string][]string {
 	return found
 }
 
-// take adds an entry's data for a resource that it lists, or that "*" includes.
 func (p *plan) take(e *catalog.Entry, resource string) {
 	listed := slices.Contains(e.On, resource) || e.Owns(resource) // an entry for many kinds includes its API group
 	if !listed && !anyOf(e) {

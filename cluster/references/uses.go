@@ -56,7 +56,6 @@ func (p *Part) settleUse(id Thing) {
 	}
 }
 
-// side is where users of a resource are: inside the namespace of the object, or outside.
 type side struct{ resource, side string }
 
 func sideOf(id, user Thing, resource string) side {
@@ -66,7 +65,7 @@ func sideOf(id, user Thing, resource string) side {
 	return side{resource, "outside"}
 }
 
-// readsStatus reports whether a reference is in a custom resource's status: the kind's owner should write it, but
+// readsStatus reports whether a reference is in a custom resource's status: its owner should write it, but
 // anyone with rights to it can.
 func (r *rule) readsStatus() bool {
 	return strings.HasPrefix(r.Path, "status.") && facts.Custom(facts.GroupOf(r.Resource))
@@ -114,7 +113,6 @@ func (p *Part) users(rule *rule, id Thing, r *record) map[Thing]bool {
 	return p.referrers[rule][at]
 }
 
-// within returns the objects whose address is in the ranges of an object, and in no other's of that resource.
 func (p *Part) within(rule *rule, id Thing, r *record) map[Thing]bool {
 	mine := prefixes(r.ranges)
 	var others []netip.Prefix
