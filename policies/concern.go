@@ -121,7 +121,6 @@ func needOf(text string) need {
 	return n
 }
 
-// evictions names evicted pods in METADATA.
 const evictions = "pods/eviction"
 
 // A policy for pods is also for evictions, but not vice versa.

@@ -79,7 +79,6 @@ type step struct {
 	Command any `json:"command"`
 }
 
-// strict rejects unknown keys.
 func strict(value, into any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -250,7 +249,6 @@ func (c *Cause) check() error {
 	return nil
 }
 
-// blamed are resources whose objects are causes.
 var blamed = []string{
 	"apiservices.apiregistration.k8s.io",
 	"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",

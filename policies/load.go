@@ -42,7 +42,7 @@ type Set struct {
 	policies []Policy // sorted by ID
 	// checked is a compiler of all, with types; nil if all are built in.
 	checked *ast.Compiler
-	// compile compiles at least these policies, with or without steps.
+	// compile has at least these policies, with or without steps.
 	compile func(of []Policy, steps bool) (*ast.Compiler, error)
 }
 
@@ -413,7 +413,6 @@ func readSchema(name string, into *any) error {
 	return nil
 }
 
-// explained adds why a function is refused.
 func explained(err *ast.Error) error {
 	name, undefined := strings.CutPrefix(err.Message, "undefined function ")
 	if _, exists := ast.BuiltinMap[name]; !undefined || !exists {

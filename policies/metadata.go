@@ -170,7 +170,6 @@ func violations(kind, description string, path []string, value, schema any) (fou
 	return found
 }
 
-// at also takes a schema's rules.
 func at(node any, path []string) any {
 	for _, key := range path {
 		switch n := node.(type) {

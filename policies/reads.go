@@ -19,8 +19,7 @@ var snapshotFields = []string{
 
 const userInfo = "request.userInfo"
 
-// reads reports whether a policy, or the library for it, reads other fields of the object, and the user: true
-// in doubt.
+// reads is about the object's other fields, and the user, in a policy or the library for it: true in doubt.
 func reads(p Policy, compiler *ast.Compiler) (object, user bool) {
 	var next []*ast.Rule
 	for file, module := range compiler.Modules {

@@ -26,7 +26,6 @@ type view struct {
 	roots map[string]any
 }
 
-// The caller aborts the transaction.
 func (s *store) view(ctx context.Context, cluster map[string]any) (*view, error) {
 	inner, err := s.NewTransaction(ctx)
 	if err != nil {

@@ -33,7 +33,6 @@ const (
 	gradeQPS       = 10
 )
 
-// ending is a label of metrics.
 type ending string
 
 const (
@@ -43,7 +42,6 @@ const (
 	endingUnseen    ending = "unseen"
 )
 
-// noPolicy is for no findings.
 const noPolicy = "none"
 
 func predictionOf(f policies.Finding) policies.Verdict {

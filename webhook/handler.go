@@ -191,7 +191,6 @@ func triggerOf(r *question.Request) policies.Trigger {
 	return policies.Delete
 }
 
-// explanations have no details for termguard's operators.
 var explanations = map[failure]string{
 	failureMalformed:  "parts of the admission request are missing",
 	failureUnexpected: "no policy is about such a request",

@@ -11,7 +11,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// decision labels metrics and the audit log.
 type decision string
 
 const (
@@ -23,7 +22,6 @@ const (
 	decisionError      decision = "error" // not fully checked, but allowed
 )
 
-// failure labels metrics.
 type failure string
 
 const (

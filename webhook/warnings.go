@@ -28,7 +28,6 @@ const (
 // runbooksURL is for users without the command line tool.
 const runbooksURL = "https://github.com/termguard/termguard/blob/main/docs/runbooks.md"
 
-// omitted counts further findings.
 func warnings(r *question.Request, findings []policies.Finding, omitted int, notices []string, showNames bool) []string {
 	var last []string
 	for _, notice := range notices[:min(maxNotices, len(notices))] {
@@ -130,7 +129,6 @@ func objectNames(r *question.Request, f policies.Finding, show bool) string {
 	return " (" + strings.Join(names, ", ") + ")"
 }
 
-// warningLine cuts before the policy's id.
 func warningLine(text, policy string) string {
 	end := ""
 	if policy != "" {

@@ -37,7 +37,6 @@ type reservation struct {
 	holders atomic.Int32
 }
 
-// contentLength is -1 if unknown.
 func (w memoryLimits) newReservation(contentLength int64) *reservation {
 	l := &reservation{pool: w.large}
 	if contentLength >= 0 && contentLength <= smallBody {
@@ -47,7 +46,6 @@ func (w memoryLimits) newReservation(contentLength int64) *reservation {
 	return l
 }
 
-// The error is errNoMemory.
 func (l *reservation) add(n int64, until time.Time) error {
 	if n <= 0 {
 		return nil
@@ -126,7 +124,6 @@ func decodedWeight(text []byte) int64 {
 	return n
 }
 
-// stringLength begins inside the string.
 func stringLength(text []byte) int {
 	for at := 0; ; {
 		quote := bytes.IndexByte(text[at:], '"')

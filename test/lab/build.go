@@ -25,7 +25,6 @@ var Version = components().version
 
 const ContainerdVersion = "v2.4.2"
 
-// module is a nested module of test/components.
 type module struct {
 	name, version string
 	programs      []program
@@ -65,7 +64,6 @@ var controlPlane = []program{
 	{"node", "./node"},
 }
 
-// Only real nodes need it.
 var kubeletModule = module{
 	name: newest.name, version: newest.version,
 	programs: []program{
@@ -286,7 +284,6 @@ func (m module) names() string {
 // same.
 const noDWARF = "-gcflags=all=-dwarf=false"
 
-// One command compiles shared packages once.
 func (m module) build(ctx context.Context, source, target string) error {
 	var packages []string
 	names := map[string]string{} // by the go command's names
@@ -319,7 +316,6 @@ func (m module) build(ctx context.Context, source, target string) error {
 	return nil
 }
 
-// The folder has no major version.
 func executable(pkg string) string {
 	if dir, last := path.Split(pkg); majorVersion.MatchString(last) {
 		return path.Base(dir)

@@ -267,7 +267,6 @@ func linkOrCopy(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// forward prefers the program's configured port to the target ports.
 func (p *Program) forward(ctx context.Context) error {
 	client, err := p.lab.Client()
 	if err != nil {

@@ -72,8 +72,8 @@ type Lab struct {
 	kubeconfig string
 }
 
-// Start takes about 4 s once the components are built. ctx bounds only the start: call Stop. If this process
-// dies, everything is cleaned up anyway.
+// Start takes about 4 s once the components are built. ctx bounds only the start: call Stop, unless this
+// process dies.
 func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	if options.Progress == nil {
 		options.Progress = os.Stderr
@@ -122,7 +122,6 @@ func Start(ctx context.Context, options Options) (l *Lab, err error) {
 	return l, nil
 }
 
-// The claim is to listen on the last address.
 func claimNetwork() (string, net.Listener, error) {
 	for n := 96; n < 250; n++ {
 		network := fmt.Sprintf("127.%d", n)
@@ -344,8 +343,8 @@ func (l *Lab) waitReady(ctx context.Context) error {
 	})
 }
 
-// Await polls a condition. If that fails, or a process of the lab exits by itself, the error includes their
-// last output; it is a context.DeadlineExceeded only after the limit.
+// Await polls a condition. The last output of the lab's processes is in the error if they exit by themselves
+// or the condition fails; it is a context.DeadlineExceeded only after the limit.
 func (l *Lab) Await(ctx context.Context, limit time.Duration, what string, condition wait.ConditionWithContextFunc) error {
 	// Many conditions run a command, up to half a second of CPU time, and dozens wait at once.
 	var took time.Duration

@@ -323,7 +323,6 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// Changes may be merged.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -574,7 +573,6 @@ func (l *Lab) CABundle() []byte { return l.clients.PEM() }
 // OtherCABundle did not sign Serve's certificates.
 func (l *Lab) OtherCABundle() []byte { return l.front.PEM() }
 
-// The API server expects these names.
 func serviceNames(namespace, service string) []string {
 	return []string{service + "." + namespace + ".svc"}
 }

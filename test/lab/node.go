@@ -54,7 +54,6 @@ func (n *Node) AwaitReady(ctx context.Context, status corev1.ConditionStatus) er
 	return n.lab.awaitNode(ctx, n.Name, status)
 }
 
-// True also means that pods may run on the node.
 func (l *Lab) awaitNode(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	client, err := l.Client()
 	if err != nil {

@@ -221,7 +221,6 @@ type chart struct {
 	values                   []string // as for helm --set
 }
 
-// The output is chart.yaml, beside the kustomization.
 func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	args := []string{"template", c.release, filepath.Join(dir, "manifests", c.path), "--namespace", c.namespace, "--include-crds", "--kube-version", Version}
 	for _, value := range c.values {

@@ -63,7 +63,6 @@ func realNodeLacks() (missing []string) {
 	}, "/dev/loop-control", "/sys/fs/cgroup")...)
 }
 
-// lacks returns missing programs, with their Debian packages, and files.
 func lacks(programs map[string]string, files ...string) (missing []string) {
 	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {

@@ -146,7 +146,6 @@ type situation struct {
 	deletions func(Target) map[string]string
 }
 
-// Deletions of objects only, of objects and namespaces, or of the definition.
 func objects(t Target) map[string]string { return map[string]string{t.Name: t.Object} }
 
 func all(t Target) map[string]string {
@@ -198,7 +197,6 @@ func objectName(object string) string {
 	return rowName(object)
 }
 
-// own also makes a kind of the row's name.
 func own(text, name string) string {
 	bare := strings.ReplaceAll(name, "-", "")
 	return strings.NewReplacer("$NS", name, "$KIND", strings.ToUpper(bare[:1])+bare[1:], "$kind", bare).Replace(text)

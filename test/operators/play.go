@@ -310,7 +310,6 @@ func (p *play) name() string {
 	return fmt.Sprintf("%s-%d", p.Name, p.names)
 }
 
-// setUp waits for the finalizer.
 func (p *play) setUp(ctx context.Context, t Target, name string) error {
 	if err := p.create(ctx, t.Manifests, name); err != nil {
 		return err
@@ -472,7 +471,6 @@ func (p *play) delete(ctx context.Context, rows ...*deletion) error {
 	return nil
 }
 
-// restore runs the operator again, so that hanging deletions finish.
 func (p *play) restore(ctx context.Context, names []string) error {
 	if p.stopCrash != nil {
 		p.stopCrash()

@@ -37,7 +37,6 @@ type Row struct {
 
 func (r Row) Name() string { return r.Situation + ": " + r.Deleted }
 
-// In the order of the columns.
 func (r Row) answers() []answer {
 	all := []answer{{"webhook", r.Webhook, r.Really}, {"check", r.Check, r.Really}, {"snapshot", r.Snapshot, r.Really}}
 	return slices.DeleteFunc(all, func(a answer) bool { return a.verdict == Unasked })

@@ -391,7 +391,6 @@ type world struct {
 	live  bool
 }
 
-// harm is "" for an unchanged object.
 func (w world) harm(was *unstructured.Unstructured) string {
 	now, there := w.after[was.GetUID()]
 	if !there {
@@ -489,7 +488,6 @@ func Harms(out io.Writer, outcomes []Outcome) {
 	fmt.Fprintf(out, "\n%s\n", summary(outcomes))
 }
 
-// besidePage writes test/results/delete-security.md, if PAGE names it.
 func besidePage(outcomes []Outcome) error {
 	path := os.Getenv("PAGE")
 	if path == "" {

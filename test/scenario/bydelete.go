@@ -182,7 +182,6 @@ func (t thing) String() string {
 	return text
 }
 
-// things leaves out passing kinds.
 func (g *Guarded) things(ctx context.Context) (map[types.UID]thing, error) {
 	objects, err := g.objects(ctx)
 	if err != nil {

@@ -159,7 +159,6 @@ func subjectsOf(ctx context.Context, config *rest.Config, names []answer.Name) (
 	return types.Subjects(ctx, config, user, names)
 }
 
-// others returns errors: an answer contradicts the outcome, the blocker or another answer.
 func (o *Outcome) others(answers []prediction) (wrong []string) {
 	said := map[string]prediction{}
 	for _, a := range answers {

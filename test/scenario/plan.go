@@ -255,7 +255,6 @@ func (g *Guarded) carryOut(ctx context.Context, o *Outcome) ([]string, error) {
 	return wrong, err
 }
 
-// The steps come before the deletion.
 func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	report, err := g.Check(ctx, s.target()...)
 	if err != nil {
@@ -340,7 +339,6 @@ func (s Scenario) carriesOut() []policies.StepKind {
 	}
 }
 
-// target omits flags.
 func (s Scenario) target() []string {
 	if s.Edit != nil {
 		return strings.Fields(s.Remains)

@@ -278,7 +278,6 @@ func (s Scenario) kinds() int {
 	return len(found)
 }
 
-// ordered reports whether the order of the namespace controller's deletions could matter.
 func (s Scenario) ordered() bool {
 	return strings.HasPrefix(s.Delete, "namespace s-") && s.Reality != Completes && s.kinds() > 1
 }
@@ -543,7 +542,6 @@ func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
 	return len(found) > 0, err
 }
 
-// leaves returns errors of the second deletion's outcome.
 func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
 	for _, command := range s.Leaves.Do {
 		if err := g.Do(ctx, command); err != nil {

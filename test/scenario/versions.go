@@ -57,7 +57,6 @@ func (r *Run) scenario(s Scenario) Scenario {
 	return s
 }
 
-// VERSIONS names the file.
 func (r *Run) write(outcomes []Outcome) error {
 	file := os.Getenv("VERSIONS")
 	if file == "" {

@@ -515,7 +515,6 @@ func (r *rules) rejectionNotes() string {
 	return report
 }
 
-// noFile is for a missing file.
 var noFile [sha256.Size]byte
 
 func (r *rules) fileSum() ([sha256.Size]byte, error) {

@@ -1,4 +1,4 @@
-// Package serve assembles the webhook command: policies, facts, certificate and server.
+// Package serve assembles the webhook command.
 package serve
 
 import (

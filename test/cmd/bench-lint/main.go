@@ -104,7 +104,6 @@ func (b *bench) run(ctx context.Context) error {
 	return b.table.Flush()
 }
 
-// growth is the cost of larger inputs and of a minimal one.
 func (b *bench) growth(ctx context.Context, files string) error {
 	fmt.Fprintln(b.table, "\t\t\t\t\t\t")
 	one := filepath.Join(b.dir, "one")

@@ -156,7 +156,6 @@ type span struct {
 
 func (s span) perSecond(n float64) float64 { return n / s.took.Seconds() }
 
-// change changes objects, also during sequential dry-run deletes of namespaces.
 func (s size) change(ctx context.Context, b *bench, to *span, watched bool) error {
 	used := func() (termguard, server time.Duration, read int64, err error) {
 		if server, err = processorTime(b.APIServer().PID()); err != nil || !watched {

@@ -199,7 +199,6 @@ func (d *demo) apiservice(ctx context.Context) error {
 	return d.delete(ctx, "APIService of an uninstalled prometheus-adapter", "namespace team-a", scenario.Hangs)
 }
 
-// curtain compares outcomes with predictions.
 func (d *demo) curtain(ctx context.Context) error {
 	say("What really happened")
 	for _, a := range d.acts {
@@ -237,7 +236,6 @@ func (d *demo) curtain(ctx context.Context) error {
 	return nil
 }
 
-// All terminating objects include the hanging ones.
 func (d *demo) glance(ctx context.Context) error {
 	say("All that is stuck now, in the whole cluster")
 	out, err := d.run(ctx, "check", "--terminating", "-A")

@@ -149,7 +149,6 @@ func compare(judged, findings []finding) (lines []string, worse bool) {
 	return lines, worse
 }
 
-// The seed picks.
 func (o options) choose(candidates []repository) ([]repository, error) {
 	chosen := candidates
 	if o.clones != "" {
@@ -353,7 +352,6 @@ func results(text []byte, r *repository) ([]finding, error) {
 	return findings, nil
 }
 
-// The input could not be read.
 const invalid = "invalid-input"
 
 func table(file string, cells int) ([][]string, error) {

@@ -132,7 +132,6 @@ func tables(repositories []repository, judged []finding) string {
 	return b.String()
 }
 
-// several are findings of a repository with one judgement.
 type several struct {
 	finding
 	more int

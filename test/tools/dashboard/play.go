@@ -102,7 +102,6 @@ func (s *stage) replica(ctx context.Context, n int) error {
 	return s.Await(ctx, time.Minute, "a replica to be ready", func(ctx context.Context) (bool, error) { return ready.Ready(ctx), nil })
 }
 
-// Labels are the ServiceMonitor's.
 func (s *stage) targets() []any {
 	var static []any
 	for n, pod := range pods {
@@ -212,7 +211,6 @@ var habits = []struct {
 	}},
 }
 
-// replace creates the nth object and deletes the one before.
 func (s *stage) replace(ctx context.Context, target string, n int, manifest string) error {
 	if err := s.Apply(ctx, strings.ReplaceAll(manifest, "%d", strconv.Itoa(n))); err != nil {
 		return err

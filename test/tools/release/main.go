@@ -387,7 +387,6 @@ func rootOf(image v1.Image) v1.RootFS {
 	return config.RootFS
 }
 
-// filesIn is sorted, with names below prefix.
 func filesIn(dir, prefix string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -433,7 +432,6 @@ func (r *release) chart() error {
 	return r.write("termguard-chart-"+version+".tgz", text)
 }
 
-// materials are the programs' modules, from their build information.
 func (r *release) materials() error {
 	modules := map[string]string{} // version by module
 	for _, program := range r.built {
