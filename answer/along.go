@@ -16,7 +16,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// mostAlong bounds the named volumes.
 const mostAlong = 10
 
 // Along says what happens to the volumes of claims that are targets, or in a target namespace.

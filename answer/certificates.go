@@ -16,9 +16,9 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Certificates verifies the certificates of the webhooks that fail closed and see the deletions, without
-// connecting to them: by the Secret that the pods behind a webhook mount, with the user's rights. Of a Secret only
-// tls.crt is looked at, and nothing is kept. It returns a note for each certificate that stays unseen.
+// Certificates verifies the certificates of webhooks that fail closed, without connecting to them: by tls.crt
+// alone of the Secret that their pods mount, read with the user's rights and not kept. It returns a note for
+// each unseen certificate.
 func Certificates(ctx context.Context, config *rest.Config, world *cluster.World, subjects []Subject, options map[string]any) (unseen []string, err error) {
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {
@@ -42,7 +42,7 @@ func Certificates(ctx context.Context, config *rest.Config, world *cluster.World
 	return unseen, ctx.Err()
 }
 
-// requests returns the requests of a deletion that webhooks see: by the user, and by the owner of finalizers.
+// requests returns the requests that webhooks see: by the user, and by the owner of finalizers.
 func (s Subject) requests(options map[string]any) (all []*question.Request) {
 	if !s.Terminating() {
 		all = append(all, s.Deletion(options))
@@ -58,7 +58,6 @@ func (s Subject) requests(options map[string]any) (all []*question.Request) {
 	return all
 }
 
-// verify returns why no Secret shows the certificate, or "".
 func verify(ctx context.Context, core typedcorev1.SecretsGetter, world *cluster.World, of cluster.Untried) (why string) {
 	service := of.Service()
 	why = fmt.Sprintf("the pods of Service %s mount no Secret", service)

@@ -11,8 +11,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// drain evaluates kubectl drain --ignore-daemonsets: whether each pod can be evicted, and is then deleted.
-// The estimate is the slowest pod's: they stop in parallel.
+// drain evaluates kubectl drain --ignore-daemonsets. The estimate is the slowest pod's: they stop in parallel.
 func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained []Subject) ([]Item, error) {
 	on := make(map[string][]Subject, len(drained))
 	for _, node := range drained {
@@ -63,7 +62,7 @@ func (r *Item) drains(pods []Item) {
 	}
 }
 
-// podsOn sets the pods that a drain evicts, without DaemonSets' and mirror pods, which the node owns.
+// podsOn leaves out DaemonSets' and mirror pods, which the node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) {
 	world.Read(func(f cluster.Facts) {
 		for pod := range f.AllPods() {

@@ -21,13 +21,10 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// dryRuns is the policy id of findings from dry runs.
 const dryRuns = "dry-run-deletes"
 
-// DryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of
-// each kind in it. Webhooks and admission policies answer with the user's rights: controllers may get other
-// answers. Refusals, restored finalizers, and warnings of termguard's webhook that this check lacks become
-// findings; failed dry runs are unseen.
+// DryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of each
+// kind in it. They have the user's rights: controllers may get other answers.
 func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
 	item := &a.Items[0]
 	var dry metav1.DeleteOptions
@@ -85,7 +82,7 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 	return nil
 }
 
-// oneOfEach returns an object of each kind in a namespace, with finalizers if one of the first few has any.
+// oneOfEach prefers an object with finalizers among the first few of each kind.
 func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interface, namespace string) (subjects []Subject, unseen []policies.Unseen, err error) {
 	types, err := Served(ctx, config)
 	if err != nil {
@@ -126,7 +123,6 @@ func (s Subject) release(ctx context.Context, client dynamic.Interface) policies
 
 const deletion = "its deletion"
 
-// judge returns a finding, or an unseen fact, for the error of a dry run.
 func judge(s Subject, what string, err error) policies.Result {
 	if err == nil || apierrors.IsNotFound(err) { // deleted by now
 		return policies.Result{}
@@ -172,8 +168,8 @@ func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ 
 	}
 }
 
-// unknown returns findings for warnings of termguard's webhook that no finding has: it sees facts that the
-// user cannot, such as reports of node probes. Any webhook could send them.
+// unknown returns findings for the guard's warnings that no finding has: it sees facts that the user cannot, but
+// any webhook could send them.
 func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
 	for i, text := range w.texts {
 		policy := policies.PolicyOf(text)

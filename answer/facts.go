@@ -41,7 +41,7 @@ func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) Typ
 	return Type{GroupVersionResource: resource.WithVersion("v1"), Namespaced: namespaced} // of an extension API server
 }
 
-// unowned is about a foreground deletion without the UID: facts name the owner of dependents by UID alone.
+// unowned covers foreground deletions without the UID: facts name the owner of dependents by UID alone.
 func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.Unseen {
 	finalizers, _ := child(s.Object, "metadata")["finalizers"].([]any)
 	foreground := request.With()["propagationPolicy"] == "Foreground" || slices.Contains(finalizers, any(metav1.FinalizerDeleteDependents))
@@ -51,8 +51,7 @@ func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.
 	return []policies.Unseen{s.part("its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster")}
 }
 
-// finalize adds the finalizers and the deletionTimestamp in the facts. It returns the named objects of its
-// kind: with finalizers, or the first few.
+// finalize adds the facts' finalizers and deletionTimestamp, and returns the named objects of its kind.
 func (s *Subject) finalize(f cluster.Facts) map[string]bool {
 	resource, metadata, named := s.Type.GroupResource(), child(s.Object, "metadata"), map[string]bool{}
 	finalizers, _ := metadata["finalizers"].([]any)

@@ -19,7 +19,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// maxInventory bounds the objects of an inventory that are evaluated.
 const maxInventory = 1000
 
 // Argo CD and Flux delete the objects in the status of these. Sources: argo-cd (controller/appcontroller.go,
@@ -223,7 +222,7 @@ func keptByFlux(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// helmRelease returns the Helm release of a HelmRelease; stays says why none is deleted.
+// helmRelease says in stays why no release is deleted.
 func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	if stays = staysWithFlux(h); stays != "" {
 		return "", "", stays
@@ -246,7 +245,7 @@ func staysWithFlux(object *unstructured.Unstructured) string {
 	return ""
 }
 
-// take adds up to maxInventory objects, likely blockers first. namespace is the default.
+// take puts likely blockers first; namespace is the default.
 func (q *Question) take(names []Name, namespace string) {
 	builtin := cluster.BuiltinGroups()
 	rank := func(n Name) int {
@@ -267,7 +266,7 @@ func (q *Question) take(names []Name, namespace string) {
 	}
 }
 
-// close adds the owner of the rest, which is deleted last.
+// close adds the owner, which is deleted last.
 func (q *Question) close(name Name) {
 	for _, other := range q.Names {
 		name.Place = max(name.Place, other.Place+1)
@@ -275,7 +274,7 @@ func (q *Question) close(name Name) {
 	q.Names = append(q.Names, name)
 }
 
-// settle returns the targets without those that the command keeps by their annotations, and notes why.
+// settle leaves out targets that the command keeps by their annotations, and notes why.
 func (q *Question) settle() (left []Subject, notes []string) {
 	for _, s := range q.Targets {
 		why := ""

@@ -25,7 +25,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// reads bounds concurrent reads.
 const reads = 16
 
 // maxCandidates bounds the objects listed for a hint.
@@ -44,8 +43,7 @@ func FromCluster(ctx context.Context, config *rest.Config, options cluster.Optio
 	return q.Targets[0], world, nil
 }
 
-// Find reads the named objects as Targets and Missing, and the facts that their deletion depends on: none if
-// all are missing.
+// Find reads the named objects as Targets and Missing, and their facts: none if all are missing.
 func (q *Question) Find(ctx context.Context, config *rest.Config, options cluster.Options, log *slog.Logger) (*cluster.World, error) {
 	types := q.Types
 	if types == nil {
@@ -149,7 +147,6 @@ func (t Types) Collect(ctx context.Context, config *rest.Config, options cluster
 	return world, nil
 }
 
-// maxSelected bounds the objects of Selected.
 const maxSelected = 1000
 
 // Selected returns objects by kubectl's selectors, in all namespaces for "". Too many are an error.
@@ -224,7 +221,7 @@ func (s Subject) on(client dynamic.Interface) dynamic.ResourceInterface {
 	return client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)
 }
 
-// read reads the object; a forbidden one is unseen, not an error.
+// read takes a forbidden object as unseen.
 func (s *Subject) read(ctx context.Context, client dynamic.Interface) error {
 	object, err := s.on(client).Get(ctx, s.Name, metav1.GetOptions{})
 	switch {

@@ -25,8 +25,7 @@ type edge struct {
 	why         string
 }
 
-// order returns the waves, or a circle of objects that wait for each other. An object that nothing waits for
-// is last: unknown dependencies may need it.
+// order puts an object that nothing waits for last: unknown dependencies may need it.
 func order(world *cluster.World, items []Item) (waves []Wave, circle []string) {
 	edges := edgesOf(world, items)
 	behind, ahead := make([]int, len(items)), make([][]int, len(items)) // how many are behind it, and which ahead
@@ -84,7 +83,7 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 			groups[group] = i
 		}
 	}
-	// goes returns the item that is deleted with an object: itself, or its namespace.
+	// goes returns the item of an object, or of its namespace.
 	goes := func(o policies.Object) (int, bool) {
 		i, known := at[o]
 		if !known && o.Namespace != "" {

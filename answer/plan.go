@@ -35,9 +35,9 @@ type Step struct {
 	Refusal bool `json:"-"`
 }
 
-// plan lists every distinct step once: repairs before removals, force last, otherwise in the order of the
-// findings, symptoms after causes. A step for several causes precedes one for a single cause, unless that
-// refuses the deletion. Each list is about one object. Information adds steps only if nothing blocks.
+// plan lists each step once: repairs before removals, force last, otherwise in the order of the findings. A step
+// for several causes precedes one for a single cause, unless that refuses the deletion. Each list is about one
+// object; information adds steps only if nothing blocks.
 func plan(lists ...[]policies.Finding) []Step {
 	var findings []policies.Finding
 	for _, list := range lists {
@@ -92,7 +92,6 @@ func plan(lists ...[]policies.Finding) []Step {
 	return steps
 }
 
-// key is the same for steps that do the same.
 func key(s policies.Step) [2]string {
 	if s.Command != "" {
 		return [2]string{s.Command}
@@ -100,7 +99,7 @@ func key(s policies.Step) [2]string {
 	return [2]string{"", s.Alone()}
 }
 
-// culprit returns the object that a finding blames, or "": a node may have several faults.
+// culprit is "" for a node, which may have several faults.
 func culprit(f policies.Finding) string {
 	if f.Cause.Object == nil || f.Cause.Node != "" {
 		return ""
@@ -108,7 +107,7 @@ func culprit(f policies.Finding) string {
 	return f.Cause.Object.Ref()
 }
 
-// byCause groups a plan by cause, each step behind its prerequisites; steps for several causes stand alone.
+// byCause puts each step behind its prerequisites; steps for several causes stand alone.
 func byCause(plan []Step) (grouped []Step) {
 	var causes []string
 	steps := map[string][]Step{}
@@ -178,7 +177,7 @@ func (a Answer) Symptoms() bool {
 	return !slices.ContainsFunc(a.Items, func(r Item) bool { return r.Verdict == a.Verdict && !r.Symptoms() })
 }
 
-// rank is smaller for more important findings: a refused request begins no deletion.
+// rank is smaller for more important findings.
 func rank(f policies.Finding) int {
 	switch {
 	case f.Kind != policies.KindHang && f.Certainty == policies.Will:
@@ -234,8 +233,8 @@ func Groups(plan []Step) (groups [][]Step) {
 	return groups
 }
 
-// Commands returns the commands of such steps, one for all objects of a patch: kubectl takes many of one
-// namespace, and a loop handles several.
+// Commands returns one command for all objects of a patch: kubectl takes many of one namespace, and a loop
+// handles several.
 func Commands(steps []Step) (commands []string) {
 	var groups [][]Step
 	at := map[[3]string]int{}
@@ -287,11 +286,10 @@ func commandOf(steps []Step) string {
 	return all.Command()
 }
 
-// maxForeseen bounds the objects that Foresee evaluates.
 const maxForeseen = 50
 
-// Foresee evaluates the plan's deletions and removals of finalizers: a step that hangs or is refused is no
-// solution. Its blockers become steps before it.
+// Foresee evaluates the plan's deletions and removals of finalizers, and puts steps against their blockers
+// before them.
 func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.World) error {
 	own := "" // the command that deletes the only target
 	if a.form == asOne {
@@ -334,12 +332,11 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 	return nil
 }
 
-// deletes reports whether a step is a deletion that waits for its object.
 func deletes(s policies.Step) bool {
 	return s.Action != nil && s.Action.Verb == policies.VerbDelete && !s.Action.Force
 }
 
-// blockers returns certain blockers of a deletion, or of a removal of finalizers, as repairs and deletions.
+// blockers returns certain blockers, as repairs and deletions.
 func blockers(ctx context.Context, engine Evaluator, world *cluster.World, o policies.Object, strips []string, asker authenticationv1.UserInfo) (steps []Step, err error) {
 	var s Subject
 	exists := false

@@ -31,7 +31,7 @@ const (
 	AsApply     As = "apply"     // created, for lint
 )
 
-// Question asks whether a deletion will finish.
+// Question is whether a deletion will finish.
 type Question struct {
 	// As defaults to AsDelete.
 	As As
@@ -43,18 +43,18 @@ type Question struct {
 	// Options are DeleteOptions.
 	Options map[string]any
 
-	// Together says that one command deletes all targets, otherwise each is deleted by itself.
+	// Together means that one command deletes all targets.
 	Together bool
 	// By is the command in words, "" for kubectl delete -f, and Waits as in question.Set.
 	By    string
 	Waits bool
 	// Of describes the command's argument.
 	Of string
-	// Beside are objects that it deletes, too, and that are not evaluated.
+	// Beside are deleted, too, but not evaluated.
 	Beside []policies.Object
 	// Command is for when nothing blocks any more, if known.
 	Command string
-	// Notes say what the command keeps, and its side effects.
+	// Notes are about kept objects, and side effects.
 	Notes  []string
 	Unseen []policies.Unseen
 
@@ -211,7 +211,7 @@ func each(ctx context.Context, engine Evaluator, world *cluster.World, set *ques
 // few subjects are evaluated by the caller: another goroutine would pay for its stack, which policies grow.
 const few = 16
 
-// sum makes the verdict and the plan: the items' steps, then the deletion unless it has begun.
+// sum makes the verdict and the plan.
 func (a *Answer) sum() {
 	a.Verdict = policies.Completes
 	if len(a.Unseen) > 0 {

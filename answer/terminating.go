@@ -43,8 +43,8 @@ func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, 
 	return all, err
 }
 
-// TerminatingOf evaluates a Terminating object, and the ones deleted with it. Gone is true of the error if
-// there is none, or with another UID than uid, unless that is "".
+// TerminatingOf evaluates a Terminating object, and the ones deleted with it. The error is Gone if there is
+// none, or none with uid, unless that is "".
 func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Answer, Subject, error) {
 	endings := Endings{Most: most}
 	facts.Arrived = endings.Arrived
@@ -209,7 +209,7 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	return nil
 }
 
-// notListed returns the resources that could not be listed in a namespace, "" for any.
+// notListed takes "" for all namespaces.
 func notListed(world *cluster.World, namespace string) (unseen []policies.Unseen) {
 	unseen = []policies.Unseen{}
 	world.Read(func(f cluster.Facts) {

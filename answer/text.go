@@ -152,7 +152,6 @@ func addPlan(p *page.Page, plan []Step, l limits) *page.Page {
 // maxRun bounds a command in the first line, in bytes.
 const maxRun = 120
 
-// lowered returns a sentence for use after a colon.
 func lowered(sentence string) string {
 	first, size := utf8.DecodeRuneInString(sentence)
 	return string(unicode.ToLower(first)) + sentence[size:]
@@ -335,8 +334,8 @@ func (r Item) Because() string { return r.because().String() }
 // Reason is Because in words that stand alone.
 func (r Item) Reason() string { return r.because().text() }
 
-// because is the reason in parts: for how long the target has been Terminating, unless the message says it;
-// what separates the rest from the verdict; and the finding's message, with lead and tail.
+// because is the reason in parts: elapsed is how long the target has been Terminating, unless the message says
+// it, and start separates the rest from the verdict.
 type because struct{ elapsed, start, lead, message, tail string }
 
 func (b because) text() string {
@@ -443,10 +442,9 @@ func (r Item) because() (why because) {
 	return why
 }
 
-// staying is the policy for objects that stay after their owner is deleted.
 const staying = "dependents-stay"
 
-// cause returns the finding behind the verdict: the first of a certainty, of a refusal if refused is set.
+// cause returns the first finding of a certainty, of a refusal if refused is set.
 func (r Item) cause(certainty policies.Certainty, refused bool) (cause policies.Finding) {
 	for _, f := range r.Findings {
 		switch {
@@ -533,7 +531,7 @@ func (r Item) policies() (ids []string) {
 	return slices.Compact(ids)
 }
 
-// names returns the first objects, and how many more there are, with a common resource and namespace once.
+// names writes a common resource and namespace once.
 func names(objects []policies.Object, within string, l limits) string {
 	var all []string
 	most := l.names
@@ -559,7 +557,6 @@ func names(objects []policies.Object, within string, l limits) string {
 	return strings.TrimSuffix(strings.Join(all, ", ")+" "+page.More(beyond, "")+" "+common, " ")
 }
 
-// home returns the namespace of an object, for a namespace itself.
 func home(o policies.Object) string {
 	if o.Resource == question.Namespaces.Resource {
 		return o.Name

@@ -137,12 +137,11 @@ func (t Types) Find(name string) (Type, error) {
 	return Type{}, noTypeError(fmt.Sprintf("type %q not found%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known)))
 }
 
-// noTypeError says that a cluster serves no such type.
 type noTypeError string
 
 func (e noTypeError) Error() string { return string(e) }
 
-// called reports whether name is one of names, and returns the type in the version that it has.
+// called returns the type in the version that name has.
 func (t Type) called(name string, names []string) (Type, bool) {
 	for _, own := range names {
 		if own == "" {

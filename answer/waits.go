@@ -35,8 +35,7 @@ type Wait struct {
 	seen bool              // to remove it here
 }
 
-// waitsFor lists finalizers with a live owner: on the object, in a namespace, on instances of a definition,
-// and on dependents in the foreground.
+// waitsFor lists finalizers with a live owner.
 func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[string]any) []Wait {
 	type key struct{ finalizer, resource, namespace, owner string }
 	waits, known := []Wait{}, map[key]int{}
@@ -104,7 +103,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 // maxWords bounds the quotes of a status, and maxQuote each quote, in bytes.
 const maxWords, maxQuote = 3, 300
 
-// quote adds what the object's status says since its deletion began, unless a finding does.
+// quote adds the status since the deletion began, unless a finding has it.
 func (r *Item) quote(s Subject) {
 	var words []string
 	for _, item := range question.Conditions(s.Object) {
@@ -125,8 +124,8 @@ func (r *Item) quote(s Subject) {
 	}
 }
 
-// unread counts objects that may report a failure of their owner in an unread status, though others of their
-// namespace were read.
+// unread counts objects whose unread status may report a failure of their owner, if others of their namespace
+// were read.
 func unread(f cluster.Facts, w Wait) int {
 	if !f.Looked(w.Namespace) || !f.Defines(w.Resource) {
 		return 0
@@ -261,8 +260,7 @@ func stopsOf(f cluster.Facts, s Subject) int {
 		usual = max(usual, seen.UsualSeconds)
 	}
 	if usual > 0 && s.Type.GroupResource() == question.Namespaces {
-		// The namespace controller begins after 5 s, and checks again after half the longest grace period and
-		// a second (pkg/controller/namespace/namespace_controller.go).
+		// The namespace controller checks again after half the longest grace period and a second (see passes).
 		return noticeAfter(usual, f.LongestGrace(s.Name)/2+1)
 	}
 	return usual
