@@ -49,7 +49,6 @@ func harm(c Class) int {
 	return slices.IndexFunc(Classes, func(m Meaning) bool { return m.Class == c })
 }
 
-// worse returns the more harmful class.
 func worse(a, b Class) Class {
 	if harm(b) > harm(a) {
 		return b
@@ -70,8 +69,8 @@ var grave = []schema.GroupResource{
 	{Group: "policy", Resource: "poddisruptionbudgets"},
 }
 
-// ClassOf returns the class of a step on an object: own if it is a target, or in a target namespace, and leaving if
-// it is Terminating. The effect of a step without a class on others is unknown, so that it is not executed.
+// ClassOf returns the class of a step on an object: own if it is a target, or in a target namespace, and leaving
+// if it is Terminating. A step without a class is not executed: its effect on others is unknown.
 func ClassOf(s policies.Step, resource schema.GroupResource, own, leaving bool) (Class, error) {
 	deletes := s.Action.Verb == policies.VerbDelete
 	switch {

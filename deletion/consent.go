@@ -61,8 +61,7 @@ func (c Consents) has(class Class) bool {
 	return slices.ContainsFunc(c.allowed, func(a consent) bool { return a.class == class })
 }
 
-// cover reports whether the flags answer a question for each of its objects. same compares names, whose
-// types may be written differently.
+// cover reports whether the flags allow each object of a question; same knows the aliases of types.
 func (c Consents) cover(q Question, same func(flag, object policies.Object) bool) bool {
 	return len(q.Objects) > 0 && !slices.ContainsFunc(q.Objects, func(o operand) bool {
 		if mild(o.class) {
@@ -121,7 +120,6 @@ func questionOf(operations []operation) Question {
 	return q
 }
 
-// flag returns the flag that allows the step on the object.
 func (o operand) flag() string {
 	switch {
 	case mild(o.class):

@@ -47,7 +47,6 @@ type operation struct {
 	objects []operand
 }
 
-// operand is an object of a step.
 type operand struct {
 	Object string `json:"object"`
 	// Whose is its owner by its metadata, as in "owned by ReplicaSet web-1".
@@ -176,7 +175,6 @@ func (h *Hands) deletion(s answer.Subject, options map[string]any) (operation, e
 	return operation{answer.Step{Step: step}, class, []operand{{s.String(), "a target", s.ID(), class, meaningOf(class).ByName}}}, err
 }
 
-// gone reports whether a subject no longer exists, and whether it was recreated.
 func (h *Hands) gone(ctx context.Context, s answer.Subject) (gone, recreated bool, err error) {
 	objects, _, err := h.objects(s.ID())
 	if err != nil {

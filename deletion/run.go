@@ -30,7 +30,6 @@ var (
 // interval is the time between two requests about a change.
 const interval = time.Second
 
-// hands change the cluster, as *Hands does.
 type hands interface {
 	note(ctx context.Context, plan []answer.Step) error
 	weigh(ctx context.Context, s answer.Step, targets []answer.Subject) (operation, error)
@@ -71,8 +70,7 @@ type Run struct {
 	skipped  []Task // steps that should have preceded the deletion
 }
 
-// Execute deletes the targets. The error is ErrLeft or ErrQuestion if a target stays, or the reason why the
-// run could not go on.
+// Execute deletes the targets; the error is ErrLeft or ErrQuestion if a target stays.
 func (r *Run) Execute(ctx context.Context) error {
 	r.declined, r.advised = map[string]bool{}, map[string]string{}
 	if err := r.look(ctx); err != nil {
@@ -228,8 +226,7 @@ func (r *Run) due(ctx context.Context) (due []operation, err error) {
 	return nil, nil
 }
 
-// step takes steps that have consent, and waits for their effect. After a question it looks again: the answer
-// is valid for that question alone.
+// step takes steps that have consent, and waits for their effect. An answer is valid for its question alone.
 func (r *Run) step(ctx context.Context, due []operation) error {
 	question := questionOf(due)
 	if r.Ask == nil || r.answered(question) {
@@ -295,7 +292,7 @@ func (r *Run) advises(due []operation) bool {
 	})
 }
 
-// existing returns the targets that still exist, with an error for a recreated one.
+// existing returns an error for a recreated target.
 func (r *Run) existing(ctx context.Context, targets []answer.Subject) (left []answer.Subject, err error) {
 	for _, s := range targets {
 		gone, recreated, err := r.Hands.gone(ctx, s)
@@ -359,8 +356,8 @@ var risks = map[policies.Verdict]string{
 	policies.Hangs: "it hangs", policies.Refused: "it is refused", policies.AtRisk: "it may hang", policies.Unknown: "whether it hangs is unknown",
 }
 
-// delete deletes the targets if nothing is known to block them, or if the user insists. It returns errChanged
-// if the verdict changed during the question.
+// delete deletes the targets if nothing is known to block them, or if the user insists; errChanged if the
+// verdict changed meanwhile.
 func (r *Run) delete(ctx context.Context) error {
 	now := r.last
 	hangs := now.Verdict == policies.Hangs || now.Verdict == policies.Refused
@@ -445,7 +442,7 @@ func (r *Run) deletions() (due []operation, err error) {
 
 func (r *Run) answered(q Question) bool { return r.Consents.cover(q, r.Hands.same) }
 
-// consent reports a yes, and whether a person was prompted. A question without an answer stays open.
+// consent leaves a question without an answer open.
 func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err error) {
 	if r.answered(q) {
 		return true, false, nil
@@ -458,7 +455,6 @@ func (r *Run) consent(ctx context.Context, q Question) (yes, prompted bool, err 
 	return yes, true, err
 }
 
-// end lists the manual steps, and the steps without consent.
 func (r *Run) end() error {
 	for _, q := range r.open {
 		r.item("  ", "not allowed: %s", q.Do)
@@ -505,7 +501,6 @@ func (r *Run) tasks() []Task {
 	return all
 }
 
-// wait returns when no target is left, or after a while.
 func (r *Run) wait(ctx context.Context, while time.Duration) error {
 	for until := time.Now().Add(while); ; {
 		left, err := r.existing(ctx, r.left)
@@ -571,7 +566,6 @@ func (r *Run) item(lead, format string, args ...any) {
 	r.Say(&p)
 }
 
-// fails writes an error, which may have several lines.
 func (r *Run) fails(lead string, err error) {
 	for line := range strings.Lines(err.Error()) {
 		r.item(lead, "%s", strings.TrimSuffix(line, "\n"))
