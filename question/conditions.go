@@ -13,8 +13,7 @@ import (
 const MaxConditions, MaxConditionText = 32, 1 << 10
 
 // Conditions returns an object's status for policies: its conditions, except about an older spec, or else its
-// phase and message. Each has the time of its last change, if known, and when the object was created, its
-// deletion began, and its run ended.
+// phase and message. Each has the time of its last change, if known, and the object's times.
 func Conditions(object map[string]any) []any {
 	o := &unstructured.Unstructured{Object: object}
 	status, _ := object["status"].(map[string]any)

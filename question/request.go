@@ -62,8 +62,7 @@ var (
 	errNoName     = errors.New("the request has no name")
 )
 
-// Review returns the request of a review, with an error if a required field is missing: it can still describe
-// itself.
+// Review returns the request of a review, even with the error for a missing field.
 func Review(request admission.Request) (*Request, error) {
 	r := &Request{Request: request, UnderWay: true}
 	trigger := r.Trigger()
