@@ -142,7 +142,7 @@ func (g grouping) holdsParts(a *reply) (by []answer.Hold, parts []answer.Item) {
 	return by, parts
 }
 
-// add adds a hold, or keeps the more certain one of its cause.
+// add keeps the more certain hold of a cause.
 func add(held []answer.Hold, hold answer.Hold) []answer.Hold {
 	at := slices.IndexFunc(held, func(h answer.Hold) bool { return h.Cause == hold.Cause })
 	switch {
@@ -265,7 +265,7 @@ func (g grouping) causes(items []answer.Item) []Cause {
 	return causes
 }
 
-// ownerOf returns the owner of a finalizer, "" if unknown or if objects differ.
+// ownerOf returns "" if the owner is unknown, or if objects differ.
 func (p *Place) ownerOf(finalizer string) (owner string) {
 	p.World.Read(func(f cluster.Facts) {
 		for _, verdict := range f.Owners(finalizer) {

@@ -97,7 +97,6 @@ func (s *Scan) HTML(w io.Writer) error {
 	return d.Flush()
 }
 
-// Formats of an item of a list.
 const line, node = "<li>%s</li>\n", "<li><span class=\"node\">%s</span></li>\n"
 
 func (d document) list(format string, items []string) {
@@ -249,7 +248,6 @@ func (d document) items(s *Scan) {
 	d.write("</section>\n")
 }
 
-// row writes an object in one line; the filter finds it by verdict and kind.
 func (d document) row(item answer.Item, places map[string]int) {
 	d.write(`<p data-verdict="%s" data-kind="%s"><span class="word %[1]s">%[1]s</span> %[3]s`, item.Verdict, item.Kind, item.Target.Ref())
 	for _, h := range item.HeldBy {

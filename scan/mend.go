@@ -123,8 +123,7 @@ func (c *Cause) removable() bool {
 	return false
 }
 
-// gone returns the facts' change that fixes causes: an API answers, a webhook is deleted, a node works, an
-// owner has removed its finalizers.
+// gone returns the facts' change that fixes causes.
 func gone(causes []*Cause) cluster.Gone {
 	g := cluster.Gone{Nodes: map[string][]string{}}
 	for _, c := range causes {
@@ -162,7 +161,6 @@ func sections(found []string) (all []string) {
 	return all
 }
 
-// withoutCauses evaluates over facts without causes.
 type withoutCauses struct {
 	answer.Evaluator
 	without *cluster.Without

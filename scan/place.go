@@ -119,9 +119,8 @@ const (
 	maxLost = 5
 )
 
-// FromCluster reads a cluster once, with the rights of config: all of it, or one namespace. A selector
-// chooses namespaces by labels. Helm releases are read if only is nil or contains them. If ctx ends after
-// discovery, it returns the objects so far.
+// FromCluster reads a cluster, or one namespace, with the rights of config; selector chooses namespaces. Helm
+// releases are read if only is nil or contains them. If ctx ends after discovery, it returns the objects so far.
 func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options, namespace string, selector labels.Selector, only []Kind, log *slog.Logger) (*Place, error) {
 	served, err := answer.Served(ctx, config)
 	if err != nil {
@@ -217,7 +216,7 @@ func (a *arrivals) home(ctx context.Context, config *rest.Config, name string) e
 	return nil
 }
 
-// conditions gives the facts the conditions of custom resources that arrived whole, as check does.
+// conditions gives the facts the conditions of custom resources that arrived whole.
 func (a *arrivals) conditions(world *cluster.World) {
 	whole, within := map[string]*unstructured.Unstructured{}, map[string]bool{} // by RESOURCE/NAMESPACE/NAME, and by namespace
 	for res, objects := range a.objects {

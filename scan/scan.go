@@ -153,8 +153,7 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 	return s
 }
 
-// askAll evaluates questions in few goroutines: the stack that policies need grows once in each. Nodes are in
-// batches, each in one pass over the pods.
+// askAll evaluates nodes in batches, each in one pass over the pods.
 func askAll(ctx context.Context, engine answer.Evaluator, questions []candidate, options map[string]any, progress func(int)) []reply {
 	answers := make([]reply, len(questions))
 	for i, q := range questions {
@@ -218,7 +217,7 @@ func ask(ctx context.Context, engine answer.Evaluator, of []reply, options map[s
 	return true
 }
 
-// whole sums up a release's objects in one item, and keeps them as parts.
+// whole sums up a release's objects in one item.
 func (a *reply) whole(of answer.Answer) {
 	a.item = answer.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
 	for _, item := range of.Items {
@@ -329,7 +328,6 @@ func compareObjects(a, b policies.Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }
 
-// age returns how long an item has been Terminating.
 func (s *Scan) age(item answer.Item) time.Duration {
 	now, _ := time.Parse(time.RFC3339, s.At) // as Run writes it
 	return max(0, now.Sub(item.Since()))

@@ -112,7 +112,6 @@ func (s *Scan) byKind() map[Kind]int {
 	return byKind
 }
 
-// promise says what fixing all broken causes would unblock.
 func (s *Scan) promise() string {
 	var fixed []string
 	for _, c := range s.Causes {
@@ -137,7 +136,6 @@ func (s *Scan) numbers(ids []string) string {
 	return "broken " + strings.Join(numbers, " and ")
 }
 
-// fixing describes the effect of a fix, alone or together with other causes.
 func (s *Scan) fixing(c Cause) string {
 	switch {
 	case len(c.Mended.With) > 0:
