@@ -226,7 +226,6 @@ func unreadable(what, verb, resource string, err error) Check {
 	return unseen(fmt.Sprintf("%s cannot be read: %v", what, err))
 }
 
-// noStatus is for checks that need the answer of a replica.
 var noStatus = unseen("no replica answered")
 
 func (e *examination) kubectl(command string) string {
@@ -330,7 +329,6 @@ func (e *examination) checkReplicas(ctx context.Context) Check {
 	return c
 }
 
-// startupTime is how long an unready pod may be starting.
 const startupTime = 2 * time.Minute
 
 // hasRun reports whether the pod may have a log.
@@ -524,7 +522,6 @@ func (e *examination) checkConfiguration(ctx context.Context) Check {
 	return ok("ConfigMap termguard-config is in force")
 }
 
-// checkLabels finds labels and annotations of namespaces without an effect.
 func (e *examination) checkLabels(ctx context.Context) Check {
 	// Only a replica knows custom policies; if its list is truncated, any label may be valid.
 	var ids []string
