@@ -38,9 +38,8 @@ func Restrain(complain func(error)) error {
 	return nil
 }
 
-// drop permanently drops capabilities that an inspection does not need, also for executed programs, and
-// prevents new ones (capabilities(7), PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod, it
-// needs no privilege.
+// drop drops capabilities permanently, also for executed programs, and prevents new ones (capabilities(7),
+// PR_SET_NO_NEW_PRIVS). If they are dropped already, as in a pod, it needs no privilege.
 //
 // The process stays root because the runtime's socket belongs to root. Landlock could forbid writing files,
 // but also forbids inspecting other processes (security/landlock/task.c).
@@ -91,8 +90,7 @@ func attributesOf(dir *os.File, name string) (attributes, error) {
 	}, err
 }
 
-// openBelow stays on the same file system and follows no links. It returns errSkip for a mount, a link or a
-// removed directory.
+// openBelow returns errSkip for a mount, a link or a removed directory.
 func openBelow(parent *os.File, name, shown string) (*os.File, error) {
 	fd, err := unix.Openat2(int(parent.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,

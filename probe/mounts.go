@@ -128,7 +128,7 @@ func (l *inspection) inspectMounts() {
 	}
 }
 
-// command returns a shell command on a path, "" with unprintable characters.
+// command returns "" for unprintable characters.
 func command(verb, name string) string {
 	if printable.Line(name) != name {
 		return ""

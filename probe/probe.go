@@ -26,24 +26,23 @@ import (
 
 // Options configure an inspection. The zero value inspects this node.
 type Options struct {
-	// Node is the node's name in the cluster. Defaults to "".
+	// Node is the node's name in the cluster.
 	Node string
-	// Root is the mount point of the node's file system. Defaults to "/".
+	// Root is the mount point of the node's file system.
 	Root string
-	// Kubelet is the kubelet's --root-dir, and Logs its podLogsDir, which shows the names of pods. They
-	// default to /var/lib/kubelet and /var/log/pods.
+	// Kubelet is the kubelet's --root-dir, and Logs its podLogsDir, which shows the names of pods.
 	Kubelet, Logs string
-	// Runtime is the CRI socket. Defaults to /run/containerd/containerd.sock.
+	// Runtime is the CRI socket.
 	Runtime string
-	// RuntimeData is the runtime's directory. Defaults to /var/lib/containerd.
+	// RuntimeData is the runtime's directory.
 	RuntimeData string
 	// MaxFiles defaults to 200,000.
 	MaxFiles int
 	// FilesPerSecond defaults to 8,000; 10,000 took 6 % of a core (docs/probe.md).
 	FilesPerSecond int
-	// Patience bounds the wait for the runtime, or for the kernel about a file system. Defaults to 5 s.
+	// Patience bounds the wait for the runtime, or for the kernel about a file system.
 	Patience time.Duration
-	// Again is the wait before a transient state, such as D, is checked again. Defaults to 2 s.
+	// Again is the wait before a transient state, such as D, is checked again.
 	Again time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
