@@ -13,8 +13,8 @@ import (
 
 // Volumes that the CSI external-attacher cannot detach, as far as the API shows it.
 
-// attacherPrefix begins the finalizer that the external-attacher sets before it attaches a volume, and
-// removes after it has detached it (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
+// attacherPrefix begins the finalizer of a volume that the external-attacher has not detached
+// (github.com/kubernetes-csi/external-attacher, pkg/controller/util.go).
 const attacherPrefix = "external-attacher/"
 
 // nodeIDAnnotation has the driver's name of the node, which the attacher first looks up in the CSINode (same

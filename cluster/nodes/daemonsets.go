@@ -20,7 +20,7 @@ func (p *Part) forgetDaemonSet(key types.NamespacedName) {
 	p.doc.Prune("daemonsets", key.Namespace, key.Name)
 }
 
-// requiredNodeAffinity lists the expressions of a required node affinity, each with its path in a DaemonSet.
+// requiredNodeAffinity lists each expression with its path in a DaemonSet.
 func requiredNodeAffinity(affinity *corev1.Affinity) []any {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil

@@ -31,7 +31,6 @@ type claim struct {
 	shared  bool // only the last of its pods releases the devices
 }
 
-// slice says that a driver has devices on a node.
 type slice struct{ driver, node string }
 
 func newDevices() devices {
@@ -124,7 +123,6 @@ func (p *Part) listUndriven(o *pod, u *use) {
 // pluginDir ends the directory for kubelet plugins, below any root directory of the kubelet.
 const pluginDir = "/plugins_registry"
 
-// registersPlugin reports whether a pod can register a plugin with its node's kubelet and is not failing.
 func registersPlugin(o *corev1.Pod) bool {
 	return !facts.Finished(o) && o.DeletionTimestamp == nil && facts.Failing(o) == "" && mountsHost(&o.Spec, pluginDir)
 }

@@ -27,7 +27,7 @@ func nodeBugs(node *corev1.Node) map[string]any {
 	return bugs
 }
 
-// pressure returns a node condition that is bad when True, nil if it is not True.
+// pressure returns a condition that is bad when True, else nil.
 func pressure(node *corev1.Node, kind corev1.NodeConditionType) map[string]any {
 	for _, c := range node.Status.Conditions {
 		if c.Type == kind && c.Status == corev1.ConditionTrue {
@@ -120,7 +120,7 @@ func mayFreezeFiles(c corev1.Container) bool {
 }
 
 // registrar returns the directory, usually named after the driver, that a CSI driver's sidecar registers with
-// the kubelet. ok is false if none does, or the pod is failing.
+// the kubelet.
 func registrar(pod *corev1.Pod) (dir string, ok bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || facts.Failing(pod) != "" {
 		return "", false

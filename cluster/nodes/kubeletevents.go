@@ -11,8 +11,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Kubelet events come by the thousand: only failures to stop or clean up are kept, up to a bound. Package
-// refusals reads events about webhooks.
+// Kubelet events come by the thousand: only failures to stop or clean up are kept, up to a bound.
 
 const (
 	// MaxKubeletEvents bounds the events kept in all, and MaxNodeEvents by node; the newest stay.

@@ -19,7 +19,6 @@ const (
 	stopRequests = 4 * 1000 / 50
 )
 
-// node is the record of a node, and its bad conditions.
 type node struct {
 	ready    bool
 	record   map[string]any
@@ -90,7 +89,6 @@ func problemsOf(node *corev1.Node) (problems []any) {
 	return problems
 }
 
-// notReady reports whether a node exists and is not ready.
 func (p *Part) notReady(node string) bool {
 	n, exists := p.nodes[named(node)]
 	return exists && !n.ready

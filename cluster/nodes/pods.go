@@ -259,8 +259,7 @@ func (p *Part) record(o *pod) map[string]any {
 	return entry
 }
 
-// sections sets the generated sections; drainedByGrace has the pods that kubectl drain --ignore-daemonsets
-// evicts.
+// sections: drainedByGrace has the pods that kubectl drain --ignore-daemonsets evicts.
 func (p *Part) sections() {
 	p.doc["pods"] = facts.SectionOf(p.spaces, func(_ string, in *space) any {
 		return in.pods.Section(func(o *pod) any { return p.record(o) })
