@@ -1,2 +1,2 @@
-// Package facts has the document that policies read, and helpers of its writers, whatever its content.
+// Package facts has the document that policies read, and helpers of its writers.
 package facts

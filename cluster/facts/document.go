@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Document is the document that policies read, as JSON decodes it. One part writes each section; Go code
-// reads it through a Reader.
+// Document is the document that policies read, as JSON decodes it; one part writes each section.
 type Document map[string]any
 
 // Child returns the map at path, made if missing.

@@ -145,8 +145,8 @@ func (r Reader) Conditioned(namespace, resource, name string) bool {
 	return walk(r.doc, "conditions", namespace, resource, name) != nil
 }
 
-// Describe fills in the record of an object, by name and namespace. recorded says that the facts have records
-// of its resource, and found that they have this one.
+// Describe fills in an object's record: recorded says that the facts have records of its resource, and found
+// that they have this one.
 func (r Reader) Describe(resource string, object map[string]any) (recorded, found bool) {
 	metadata, _ := object["metadata"].(map[string]any)
 	name := text(metadata, "name")

@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// Section is a part of the document that is computed on read from its part's state: records of many objects
-// would take more memory than all else.
+// Section is computed on read from its part's state: records of many objects would take more memory than all
+// else.
 type Section struct {
 	// Keys returns the keys that may have a value.
 	Keys func() iter.Seq[string]
