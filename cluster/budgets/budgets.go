@@ -1,6 +1,5 @@
-// Package budgets finds the pods that the API server refuses to evict, as kubectl drain, Karpenter and
-// Cluster API evict them: their PodDisruptionBudget allows no disruption, or they have several
-// (pkg/registry/core/pod/storage/eviction.go). Deletions ignore budgets.
+// Package budgets finds the pods that the API server refuses to evict: their PodDisruptionBudget allows no
+// disruption, or they have several (pkg/registry/core/pod/storage/eviction.go). Deletions ignore budgets.
 package budgets
 
 import (
@@ -35,7 +34,7 @@ const (
 // Autoscaled is set by lint on a budget whose pods an autoscaler scales: its expected pods are a minimum.
 const Autoscaled = "termguard.dev/autoscaled"
 
-// maxBudgets bounds the budgets kept per namespace, and maxPerPod the budgets listed per pod.
+// Budgets kept per namespace, and listed per pod.
 const maxBudgets, maxPerPod = 500, 5
 
 // Part is the part of the facts about evictions. It is not safe for concurrent use.
@@ -49,8 +48,7 @@ type Part struct {
 
 // Options of a Part. All are required.
 type Options struct {
-	// Manifests means that the objects are manifests: the facts list what budgets allow, and no pods, since none
-	// run.
+	// Manifests means that the facts list what budgets allow, and no pods, since none run.
 	Manifests bool
 	// MaxNames bounds the names listed per group of pods.
 	MaxNames int
@@ -58,7 +56,7 @@ type Options struct {
 	Sight *facts.Sight
 }
 
-// pod is a pod that budgets protect, kept small because there are many.
+// pod is kept small because there are many.
 type pod struct {
 	name string
 	node unique.Handle[string]
@@ -243,7 +241,7 @@ func labelsOf(of alike) labels.Set {
 	return set
 }
 
-// Labels returns the different labels of the pods of a namespace that are kept, and the number of these pods.
+// Labels returns the different labels of a namespace's kept pods, and their number.
 func (p *Part) Labels(namespace string) (different []labels.Set, pods int) {
 	seen := map[string]bool{}
 	for o := range p.pods[namespace].All() {
@@ -265,7 +263,7 @@ func (p *Part) nodes() iter.Seq[string] {
 	return maps.Keys(found)
 }
 
-// drain returns the pods that a drain of a node cannot evict, by namespace and reason.
+// drain groups unevictable pods by namespace and reason.
 func (p *Part) drain(node string) any {
 	type group struct {
 		refusal
