@@ -105,7 +105,7 @@ type player struct {
 }
 
 // homeOf returns the namespace of objects without one: default, unless a client of the API server calls a
-// Service of the set in another. Users then name that in kubectl apply -n, or the calls never succeed.
+// Service of the set in another, which users name in kubectl apply -n, or the calls never succeed.
 func homeOf(objects []*unstructured.Unstructured) string {
 	named, bare := map[string]bool{}, map[string]bool{}
 	for _, obj := range objects {
