@@ -261,9 +261,8 @@ func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhoo
 	return nil
 }
 
-// rotateBundle returns the bundle for an authority, newest first: its own, predecessors while certificates
-// signed by them may be served (keep, from the start of the authority's validity), and successors by other
-// replicas.
+// rotateBundle returns the bundle, newest first: the authority, predecessors while certificates signed by them
+// may be served (keep, from the start of its validity), and successors by other replicas.
 func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time) ([]byte, error) {
 	certificates, err := cert.ParseCertsPEM(authority)
 	if err != nil {
@@ -287,8 +286,8 @@ func rotateBundle(oldBundle, authority []byte, keep time.Duration, now time.Time
 	return cert.EncodeCertificates(roots...)
 }
 
-// renew serves a new certificate if necessary, and returns when to call it again. Until the API server trusts
-// the authority, the previous certificate is served, so that no review is lost.
+// renew returns when to call it again. Until the API server trusts the authority, it serves the previous
+// certificate, so that no review is lost.
 func (k *keeper) renew(authority tls.Certificate, webhooks []admissionv1.ValidatingWebhook) (time.Duration, error) {
 	var caBundle []byte // empty if one of the webhooks trusts no authority
 	for _, w := range webhooks {

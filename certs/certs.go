@@ -24,7 +24,7 @@ const (
 // Source is a serving certificate that is renewed in time.
 type Source struct {
 	log *slog.Logger
-	// refresh renews the certificate if necessary, and returns when to call it again without changes.
+	// refresh returns when to call it again without changes.
 	refresh func(context.Context) (next time.Duration, err error)
 	// informers read the input of refresh, and send to changes.
 	informers []cache.SharedIndexInformer
