@@ -127,7 +127,7 @@ func (f *File) Contains(word string) bool {
 	return err == nil && bytes.Contains(text, []byte(word))
 }
 
-// ContainsAny returns a function that reports whether a text holds one of some words.
+// ContainsAny returns a function that reports whether a text holds one of the words.
 func ContainsAny(words ...string) func(text []byte) bool {
 	return func(text []byte) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
@@ -139,8 +139,7 @@ func (f *File) Read() iter.Seq[Contents] {
 	return f.ReadMatching(func([]byte) bool { return true })
 }
 
-// ReadMatching is Read for documents that match: others are not parsed, nor is a file that does not match as
-// a whole.
+// ReadMatching is Read without parsing files and documents that do not match.
 func (f *File) ReadMatching(matches func(text []byte) bool) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		unreadable := func(line int, err error) Contents {
@@ -230,14 +229,13 @@ func (f *File) contents(text []byte, d document) (c Contents) {
 	return c
 }
 
-// hiddenFile matches files that begin with a dot, or are in such a folder.
 var hiddenFile = regexp.MustCompile(`(^|/)\.[^./]`)
 
-// brokenExample matches files that are broken on purpose, for a test or a text.
+// brokenExample matches files that are broken on purpose.
 var brokenExample = regexp.MustCompile(`(^|/)(fail(s|ed|ing|ures?)?|invalid|broken|malformed|bad|snippets?|keps?)/`)
 
-// isSettings reports whether a file is probably another tool's, by its name: JSON, such as tsconfig.json, may
-// hold comments, or .releaserc.yml.
+// isSettings reports whether a file is probably another tool's, such as .releaserc.yml, or tsconfig.json with
+// comments.
 func (f *File) isSettings() bool {
 	return strings.HasSuffix(f.Name, ".json") || hiddenFile.MatchString(f.Name)
 }

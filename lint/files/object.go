@@ -31,8 +31,7 @@ type Text struct {
 	starts []int // set on first use
 }
 
-// maxLine bounds a line, in bytes, that positions hold: a file without line breaks may have any number of
-// objects.
+// maxLine bounds a line, in bytes, in positions: a file without line breaks may have any number of objects.
 const maxLine = 64 << 10
 
 // position takes a line and column of the document, and returns the file's.
@@ -195,7 +194,7 @@ func splitField(field string) (segments []string) {
 	return segments
 }
 
-// extents calls visit with each child's first and last line: it ends before the next begins.
+// extents calls visit with each child's first and last line.
 func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -293,7 +292,7 @@ func cutIgnore(line []byte) (before []byte, text string, found bool) {
 	return before[:hash], strings.TrimSpace(string(after)), found
 }
 
-// objectsIn finds objects in the root, the items of a List, or a stream. plain counts other values.
+// objectsIn also reads Lists and streams. plain counts other values.
 func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {
 	if root.Kind == yaml.SequenceNode && root.Tag == stream {
 		eachItem(root, last, func(node *yaml.Node, from, to int) {
@@ -366,9 +365,9 @@ func (o *Object) HasHook(events ...string) bool {
 	})
 }
 
-// IsRecord reports whether an object is never applied: a copy from a cluster with its resourceVersion, which
-// the API server rejects on create; a name with a status, which tests compare with (a namespace has little
-// else); or a chart's test, which only helm test applies (helm.sh/docs/topics/chart_tests).
+// IsRecord reports whether an object is never applied: with a resourceVersion, which the API server rejects
+// on create; with only a status, which tests compare with (a namespace has little else); or a chart's test,
+// which only helm test applies (helm.sh/docs/topics/chart_tests).
 func (o *Object) IsRecord() bool {
 	if text(o.at("metadata"), "resourceVersion") != "" || o.HasHook("test", "test-success", "test-failure") {
 		return true

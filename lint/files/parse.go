@@ -81,7 +81,6 @@ func closeComment(err error, text []byte) int {
 	return at
 }
 
-// explainError rewrites the parser's error for people.
 func explainError(err error, text []byte) error {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
@@ -115,8 +114,8 @@ var (
 	errDepth = errors.New("it nests deeper than 1000 levels")
 )
 
-// maxExpanded bounds, in nodes, the expansion of aliases beyond four times a document's bytes: an honest one
-// repeats itself a few times, a bomb by powers of ten.
+// maxExpanded bounds, in nodes, the expansion of aliases beyond four times a document's bytes: a bomb repeats
+// itself by powers of ten.
 const maxExpanded = 100_000
 
 // inliner replaces aliases by copies, at their own place, and merge keys by the entries that a mapping lacks

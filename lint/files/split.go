@@ -13,8 +13,8 @@ type document struct {
 	line   int // the first in the file, from 1
 	// source is the FILE of Helm's comment "# Source: FILE".
 	source string
-	// shortened says that a CustomResourceDefinition's schemas were left out: most of the bytes of real
-	// manifests, and read by no policy. Their lines are empty, so that all others keep their numbers.
+	// shortened says that a CustomResourceDefinition's schemas, most bytes of real manifests, were left out:
+	// no policy reads them. Their lines are empty, to keep the numbers of others.
 	shortened bool
 
 	content    bool // more than comments
@@ -30,7 +30,7 @@ var (
 )
 
 // split yields the non-empty documents. Markers are at the start of a line, even within a scalar (YAML 1.2.2,
-// section 9.1.3, production c-forbidden), so that it needs no parser.
+// section 9.1.3, production c-forbidden).
 func split(text []byte, line int, keepSchemas bool) iter.Seq[document] {
 	return func(yield func(document) bool) {
 		d := document{line: line, schema: -1}

@@ -17,8 +17,7 @@ var placeholderLine = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String()
 // shellDefault matches a shell's ${x:-y} with a y of several lines.
 var shellDefault = regexp.MustCompile(`\$\{[A-Za-z_]\w*:?[-=+?][^{}]*\}`)
 
-// isTemplate reports whether a text that is not YAML holds directives, or parses once its placeholders are
-// filled in.
+// isTemplate reports whether a text has directives, or is YAML once its placeholders are filled in.
 func isTemplate(text []byte) bool {
 	for _, directive := range directives {
 		if bytes.Contains(text, directive) {

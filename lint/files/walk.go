@@ -17,13 +17,12 @@ import (
 type Directory struct {
 	Name string // in findings, with forward slashes
 	Path string
-	// Manifests are base names, to save memory: all folders are found before the first is linted.
+	// Manifests are base names, to save memory.
 	Manifests []string
 	// Kustomization is the name of its file, or "".
 	Chart         bool
 	Kustomization string
-	// Templates counts files.
-	Templates int
+	Templates     int
 }
 
 // Files returns the manifests of a folder.
@@ -65,8 +64,7 @@ var (
 	// testStage is a test folder unless beside environments.
 	testStage   = regexp.MustCompile(`^(e2e|acceptance)$`)
 	environment = regexp.MustCompile(`^(dev(elopment)?|stag(e|ing)|prod(uction)?|live)$`)
-	// sourceCode is beside a program's test folder. Elsewhere, one named test is often an environment or an
-	// app.
+	// sourceCode is beside a program's test folder. Elsewhere, one named test is often an environment.
 	sourceCode = regexp.MustCompile(`^(go\.mod|Gopkg\.toml|Cargo\.toml|pom\.xml|.*\.go)$`)
 	deployment = regexp.MustCompile(`^(stag(e|ing)|prod(uction)?|live)$`)
 	testFile   = regexp.MustCompile(`^.*([-_.]golden|_test)\.(ya?ml|json)$`)
@@ -82,9 +80,8 @@ type pattern struct {
 	negated, folder bool
 }
 
-// Add adds patterns as in root's .gitignore: without a slash, except at its end, one matches at any depth; a
-// leading "!" takes back an earlier exclusion; "**" matches any number of folders. A \ separates folders if
-// it does so in paths, and otherwise escapes.
+// Add adds patterns as in root's .gitignore. A \ separates folders if it does so in paths, and otherwise
+// escapes.
 func (e *Exclude) Add(root string, patterns ...string) error {
 	return e.add(root, patterns, filepath.Separator)
 }
