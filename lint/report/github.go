@@ -9,7 +9,7 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// writeGitHub writes workflow commands, which the runner of GitHub Actions turns into annotations:
+// writeGitHub writes workflow commands, for annotations:
 // https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 func writeGitHub(r Report, out io.Writer) error {
 	var b bytes.Buffer

@@ -26,10 +26,10 @@ type Report struct {
 	Rel func(file string) string
 }
 
-// Format is a way to write a report.
+// Format writes a report.
 type Format func(Report, io.Writer) error
 
-// Formats returns the formats by name. Callers replace Text's options to fit the terminal.
+// Formats returns the formats by name, Text without color.
 func Formats() map[string]Format {
 	return map[string]Format{
 		"text":   Text{}.Write,
@@ -110,7 +110,6 @@ func occasion(f lint.Finding) string {
 	}
 }
 
-// details returns the evidence and the way out.
 func details(f lint.Finding, because, wayOut string) (lines []string) {
 	for _, e := range f.Evidence {
 		lines = append(lines, because+e)

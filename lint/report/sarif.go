@@ -17,8 +17,8 @@ const home = "https://github.com/termguard/termguard"
 // fingerprint is our key in partialFingerprints, beside the one of GitHub's upload action.
 const fingerprint = "termguardFinding/v2"
 
-// fields are an object of SARIF; tests validate it against the official schema. (The usual library contains a
-// schema validator that makes the linker keep every method: a third of the binary.)
+// fields are an object of SARIF: the usual library has a schema validator that makes the linker keep every
+// method, a third of the binary.
 type fields = map[string]any
 
 // writeSARIF writes SARIF 2.1.0 for GitHub code scanning:
