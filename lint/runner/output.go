@@ -46,7 +46,7 @@ func parseOutputs(values []string) ([]output, error) {
 	return all, nil
 }
 
-// report writes all outputs; standard error gets the problems and summary if standard output gets no text.
+// report writes the problems and summary to standard error if standard output gets no text.
 func (r *runner) report(result report.Report) error {
 	text := false
 	var errs []error

@@ -88,7 +88,7 @@ func (r *runner) shortenOrNone(file string) string {
 	return r.shorten(file)
 }
 
-// root returns the base of paths in fingerprints and outputs for machines: the repository's root, else the
+// root returns the base of paths in fingerprints and machine output: the repository's root, else the
 // configuration's folder, else the working directory.
 func (r *runner) root() string {
 	from := r.folder(r.Paths[0])
@@ -101,7 +101,6 @@ func (r *runner) root() string {
 	return r.dir
 }
 
-// patternRoot returns the configuration's folder, or root if that is elsewhere.
 func (r *runner) patternRoot() string {
 	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
 		return filepath.Dir(r.settings.File)

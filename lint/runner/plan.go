@@ -97,7 +97,7 @@ func (r *runner) configure(ctx context.Context) error {
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`)
 
-// readSettings supplies the values of unset flags from the configuration.
+// readSettings also supplies unset flags.
 func (r *runner) readSettings(ctx context.Context) error {
 	file := r.Config
 	if file == "" {
@@ -160,7 +160,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 	return nil
 }
 
-// startAsync returns a function that waits for work, until a context ends.
+// startAsync returns a function that waits for work, until its context ends.
 func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) {
 	var value T
 	var err error
@@ -220,7 +220,6 @@ func (r *runner) readBaseline() error {
 	return nil
 }
 
-// writeBaseline refuses if problems with the input may hide findings.
 func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 	if len(result.Problems) > 0 {
 		for _, problem := range result.Problems {

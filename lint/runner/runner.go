@@ -23,7 +23,7 @@ type Options struct {
 	Paths []string
 	// Config defaults to settings.FileName beside the first of Paths and upwards.
 	Config string
-	// Policies are folders with policies beyond the built-in ones. Load loads them, and the configuration's.
+	// Policies are folders beyond the built-in policies. Load loads them, and the configuration's.
 	Policies       []string
 	Load           func(folders []string) (*policies.Set, error)
 	NoRepoPolicies bool
@@ -81,8 +81,8 @@ type runner struct {
 // of Rego can use any amount. Large repositories take less than a fifth.
 const foreignMemory = 2 << 30
 
-// Run lints, and writes Outputs. It returns ErrFindings for findings, and another error if the work could not
-// be done; findings up to then are reported.
+// Run returns ErrFindings for findings, and another error if the work could not be done; findings up to then
+// are reported.
 func Run(ctx context.Context, options Options) error {
 	growHeap()
 	r := &runner{Options: options}
