@@ -1,5 +1,4 @@
-// Package settings reads .termguard.yaml, a repository's lint configuration; termguard.schema.json is the
-// same for editors.
+// Package settings reads .termguard.yaml, a repository's lint configuration.
 package settings
 
 import (
@@ -37,16 +36,16 @@ const maxSize = 1 << 20
 //go:embed termguard.schema.json
 var Schema []byte
 
-// Settings are the content of FileName. Names are as in the webhook's Config if they mean the same.
+// Settings are the content of FileName, with the names of config.Config.
 type Settings struct {
 	File       string `yaml:"-"`
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
-	// Policies are folders with policies beyond the built-in ones.
+	// Policies are folders, beyond the built-in ones.
 	Policies []string
 	// Exclude are patterns as in .gitignore.
 	Exclude []string
-	// Severity overrides a policy's severity.
+	// Severity is by policy.
 	Severity map[string]policies.Severity
 	// FailOn is the least severity that fails a run, or Never.
 	FailOn            string `yaml:"failOn"`
