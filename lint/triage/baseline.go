@@ -23,7 +23,7 @@ const (
 	baselineKind    = "LintBaseline"
 )
 
-// Baseline holds known findings, which do not count: they predate the use of lint.
+// Baseline holds known findings, which do not count.
 type Baseline struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

@@ -14,7 +14,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Ids of findings about ignores, which cannot be ignored: there is always something to correct instead.
+// Ids of findings about ignores, which cannot be ignored: there is always something to correct.
 const (
 	Unused  = "unused-ignore"
 	Expired = "expired-ignore"
